@@ -1,0 +1,71 @@
+//! A recording by Remora as `remora record` takes it, with the snapshots before and after.
+
+use crate::Outcome;
+use crate::account::Account;
+use remora_collector::{Finished, Options, Session};
+use remora_profile::Event;
+use remora_receipt::{Receipt, Snapshot};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Samples a second and thread, as `remora record` asks for them by default.
+pub const HERTZ: u32 = 999;
+
+/// A recording under way.
+pub struct Agent {
+    session: Session,
+    before: Snapshot,
+}
+
+impl Agent {
+    /// Attaches.
+    pub fn attach(library: &[u8], process_id: u32, event: Event) -> Outcome<Agent> {
+        let process = remora_trigger::find(process_id)?;
+        let options = Options { event, frequency: HERTZ, signal_budget: None, timeout: Duration::from_secs(5) };
+        let before = Snapshot::take(Path::new("/proc"), process_id)?;
+        Ok(Agent { session: Session::attach(&process, library, &options)?, before })
+    }
+
+    /// Records for so long.
+    pub fn run(&mut self, duration: Duration) -> Outcome<()> {
+        let progress = self.session.step(duration)?;
+        alive(progress.ended)
+    }
+
+    /// Records until there are so many samples, for as long as `patience` lasts.
+    pub fn run_until(&mut self, samples: u64, patience: Duration) -> Outcome<()> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let progress = self.session.step(Duration::from_millis(10))?;
+            if progress.samples >= samples {
+                return Ok(());
+            }
+            alive(progress.ended)?;
+            if Instant::now() >= deadline {
+                return Err(format!("{} of {samples} samples came in {patience:?}", progress.samples).into());
+            }
+        }
+    }
+
+    /// Detaches, and enters everything into the account.
+    pub fn end(self, account: &mut Account) -> Outcome<Finished> {
+        let (finished, left) = self.detach()?;
+        account.add(&finished.profile.loss);
+        account.add_detach(left, finished.facts.detach as f64 / 1e6);
+        Ok(finished)
+    }
+
+    /// Detaches, and tells what is left, if something is.
+    pub fn detach(self) -> Outcome<(Finished, Option<String>)> {
+        let finished = self.session.detach()?;
+        let mut after = Snapshot::take(Path::new("/proc"), self.before.process_id)?;
+        after.look_for(&finished.facts.placed);
+        let receipt = Receipt::between(&self.before, &after, &finished.facts);
+        let left = receipt.left.first().map(|left| format!("{left:?}"));
+        Ok((finished, left))
+    }
+}
+
+fn alive(ended: Option<String>) -> Outcome<()> {
+    ended.map_or(Ok(()), |why| Err(why.into()))
+}

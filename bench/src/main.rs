@@ -1,0 +1,110 @@
+//! Measures what Remora costs, how true it is and what it leaves, beside the runtime's own sampler on the same targets in the same run.
+//!
+//! # Purpose
+//! `cargo xtask bench` builds everything and starts this. The rows are those of `docs/benchmarks.md`, each beside the bar that it should reach.
+//!
+//! # Design constraints
+//! What is compared is measured in turns on one process in one run, in an order of chance: a busy machine then widens an interval and moves no mean.
+//! The peer is what `dotnet-trace collect` asks of the runtime, driven by our own client.
+//!
+//! # Rejected
+//! Failing for a bar that is missed: times are shown, never tested. Only what could not be measured at all is a failure.
+#![forbid(unsafe_code)]
+// Telling people what comes out is what this program is for.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod account;
+mod agent;
+mod arguments;
+mod bench;
+mod paired;
+mod peer;
+mod process;
+mod rows;
+mod shares;
+mod statistics;
+mod table;
+mod unprivileged;
+
+use arguments::{Arguments, Command};
+use bench::Bench;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+use table::{Row, Table};
+
+/// What can go wrong here is told to a person, and nothing is done about it.
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let outcome = match arguments::parse(std::env::args().skip(1)) {
+        Ok(Command::Measure(arguments)) => measure(&arguments),
+        Ok(Command::Record(order)) => unprivileged::record(&order).map(|()| true),
+        Err(message) => Err(message.into()),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs every row that was asked for; whether all of them could be measured.
+fn measure(arguments: &Arguments) -> Outcome<bool> {
+    let begun = Instant::now();
+    let mut bench = Bench::prepare(arguments)?;
+    let mut table = Table { head: bench.head(arguments), rows: Vec::new() };
+    println!("{}", table.head.join("\n"));
+    let mut complete = true;
+    for group in rows::GROUPS.iter().filter(|group| arguments.wants(group.name)) {
+        println!("[{:4} s] {}: {}", begun.elapsed().as_secs(), group.name, group.about);
+        match attempt(|| (group.run)(&mut bench)) {
+            Ok(rows) => table.rows.extend(rows),
+            Err(message) => {
+                eprintln!("error: {} could not be measured: {message}", group.name);
+                table.rows.push(Row::shown(group.about, format!("could not be measured: {message}")));
+                complete = false;
+            }
+        }
+    }
+    table.rows.extend(bench.account.rows());
+    if arguments.quick {
+        // So few repetitions meet a bar, or miss it, by chance.
+        table.rows.iter_mut().for_each(|row| row.met = None);
+    }
+    table.head.push(format!("took {} s; {}", begun.elapsed().as_secs(), process::load()));
+    println!("\n{}", table.text());
+    write(&table, arguments)?;
+    Ok(complete)
+}
+
+/// A target that misbehaves is a panic of the harness: it ends this group of rows, and not the run.
+fn attempt(run: impl FnOnce() -> Outcome<Vec<Row>>) -> Result<Vec<Row>, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(panic) => Err(panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "the harness gave up".to_owned())),
+    }
+}
+
+fn write(table: &Table, arguments: &Arguments) -> Outcome<()> {
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, format!("{:#}\n", table.json()))?;
+        println!("numbers: {}", path.display());
+    }
+    if let Some(path) = &arguments.document {
+        let document = std::fs::read_to_string(path)?;
+        let Some(written) = table.written_into(&document) else {
+            return Err(format!(
+                "{} has no place for the table: two markers `bench: begin` and `bench: end`",
+                path.display()
+            )
+            .into());
+        };
+        std::fs::write(path, written)?;
+        println!("table: {}", path.display());
+    }
+    Ok(())
+}

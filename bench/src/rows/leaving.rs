@@ -1,0 +1,166 @@
+//! What is different in a process after Remora has left it: its throughput, and what many rounds add up to.
+
+use super::percent;
+use crate::Outcome;
+use crate::agent::Agent;
+use crate::bench::Bench;
+use crate::paired::pace_alone;
+use crate::statistics::{Interval, median, slope};
+use crate::table::Row;
+use remora_profile::Event;
+use remora_receipt::{Snapshot, Totals};
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long each recording lasts.
+const RECORDING: Duration = Duration::from_millis(30);
+/// How long a fresh program is left alone.
+const SETTLED: Duration = Duration::from_millis(700);
+/// Rounds at the beginning in which the process may find its size: the allocator keeps what the first few needed.
+const WARM: usize = 20;
+/// What resident memory may grow by in each round, KiB: a page, and less than anything of ours that could be left.
+const GROWTH_BAR: f64 = 4.0;
+
+/// Measures both.
+pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let mut rows = vec![before_and_after(bench)?];
+    rows.extend(rounds(bench)?);
+    Ok(rows)
+}
+
+/// Fresh processes, a second before their only recording and a second after it.
+fn before_and_after(bench: &mut Bench) -> Outcome<Row> {
+    let mut ratios = Vec::new();
+    for _ in 0..bench.sizes.befores {
+        let mut target = bench.start("busy", &["2"]);
+        std::thread::sleep(SETTLED);
+        let before = pace_alone(&mut target)?;
+        record(bench, target.pid())?;
+        let after = pace_alone(&mut target)?;
+        ratios.push((after.by_clock / before.by_clock, after.by_processor / before.by_processor));
+    }
+    let column = |of: fn(&(f64, f64)) -> f64| ratios.iter().map(of).collect::<Vec<f64>>();
+    let by_clock = Interval::of(&column(|ratio| ratio.0)).ok_or("no process")?;
+    let by_processor = Interval::of(&column(|ratio| ratio.1)).ok_or("no process")?;
+    let measured = format!(
+        "{:.4} (95 %: {:.4} to {:.4}); for each second of processor time {:.4}",
+        by_clock.mean, by_clock.low, by_clock.high, by_processor.mean
+    );
+    Ok(Row::shown(&format!("throughput after a recording to before, {} processes", ratios.len()), measured)
+        .against("0.98 to 1.02", (0.98..=1.02).contains(&by_clock.mean))
+        .numbers(json!({ "by_clock": by_clock, "by_processor": by_processor, "ratios": ratios })))
+}
+
+/// Many rounds in one busy process.
+fn rounds(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let mut target = bench.start("busy", &["2"]);
+    std::thread::sleep(SETTLED);
+    let before = pace_alone(&mut target)?;
+    let mut totals = Vec::new();
+    for _ in 0..bench.sizes.rounds {
+        record(bench, target.pid())?;
+        totals.push(Snapshot::take(Path::new("/proc"), target.pid())?.totals());
+    }
+    let after = pace_alone(&mut target)?;
+    let growth = Growth::over(&totals).ok_or("too few rounds")?;
+    let ratio = after.by_processor / before.by_processor;
+    Ok(vec![
+        Row::shown(&format!("growth over {} attach-detach rounds under load", totals.len()), growth.told())
+            .against("no growth (a page a round of memory)", growth.is_none())
+            .numbers(json!({
+                "resident_kib_a_round": growth.resident, "threads": growth.threads, "descriptors": growth.descriptors,
+                "mappings": growth.mappings, "timers": growth.timers,
+                "resident_kib": totals.iter().map(|totals| totals.memory.resident / 1024).collect::<Vec<_>>(),
+            })),
+        Row::shown("operations for each second of processor time, after these rounds to before", percent(ratio))
+            .numbers(json!(ratio)),
+    ])
+}
+
+fn record(bench: &mut Bench, process_id: u32) -> Outcome<()> {
+    let mut agent = Agent::attach(&bench.library, process_id, Event::Cpu)?;
+    agent.run(RECORDING)?;
+    agent.end(&mut bench.account).map(drop)
+}
+
+/// How much more there is at the end than at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Growth {
+    /// KiB a round.
+    resident: f64,
+    threads: f64,
+    descriptors: f64,
+    mappings: f64,
+    timers: f64,
+}
+
+impl Growth {
+    /// Over the rounds after the warm ones: memory by the line that fits best, the rest by the medians of the first and the last quarter.
+    fn over(totals: &[Totals]) -> Option<Growth> {
+        let steady = totals.get(WARM.min(totals.len() / 4)..)?;
+        let quarter = (steady.len() / 4).max(1);
+        let counted = |of: fn(&Totals) -> usize| {
+            let counts: Vec<f64> = steady.iter().map(|totals| of(totals) as f64).collect();
+            Some(median(&counts[counts.len() - quarter..])? - median(&counts[..quarter])?)
+        };
+        let resident: Vec<f64> = steady.iter().map(|totals| totals.memory.resident as f64 / 1024.0).collect();
+        Some(Growth {
+            resident: slope(&resident)?,
+            threads: counted(|totals| totals.threads)?,
+            descriptors: counted(|totals| totals.descriptors)?,
+            mappings: counted(|totals| totals.mappings)?,
+            timers: counted(|totals| totals.timers)?,
+        })
+    }
+
+    fn is_none(&self) -> bool {
+        self.resident <= GROWTH_BAR
+            && [self.threads, self.descriptors, self.mappings, self.timers].iter().all(|more| *more <= 0.0)
+    }
+
+    fn told(&self) -> String {
+        format!(
+            "memory {:+.2} KiB a round; threads {:+}, descriptors {:+}, mappings {:+}, timers {:+}",
+            self.resident, self.threads, self.descriptors, self.mappings, self.timers
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(round: usize, leak: impl Fn(usize, &mut Totals)) -> Totals {
+        let mut totals = Totals { mappings: 300, threads: 12, descriptors: 40, ..Totals::default() };
+        // What the process does by itself, and what it takes for good in its first rounds.
+        totals.memory.resident = 60 << 20;
+        totals.memory.resident += (round.min(15) * 200 * 1024 + round % 3 * 8192) as u64;
+        leak(round, &mut totals);
+        totals
+    }
+
+    fn growth(leak: impl Fn(usize, &mut Totals)) -> Growth {
+        Growth::over(&(0..200).map(|round| totals(round, &leak)).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn what_comes_once_is_no_growth() {
+        assert!(growth(|_, _| {}).is_none());
+        assert_eq!(Growth::over(&[]), None);
+    }
+
+    #[test]
+    fn each_kind_of_growth_is_seen() {
+        let leaks: [fn(usize, &mut Totals); 4] = [
+            |round, totals| totals.memory.resident += (round * 8 * 1024) as u64,
+            |round, totals| totals.threads += round / 50,
+            |round, totals| totals.descriptors += round / 50,
+            |round, totals| totals.mappings += round / 50,
+        ];
+        for leak in leaks {
+            let growth = growth(leak);
+            assert!(!growth.is_none(), "{growth:?}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The groups of rows, in the order in which they are measured.
+
+mod attach;
+mod leaving;
+mod memory;
+mod names;
+mod throughput;
+mod truth;
+
+use crate::Outcome;
+use crate::bench::Bench;
+use crate::statistics::Interval;
+use crate::table::Row;
+
+/// Rows that are measured together.
+pub struct Group {
+    /// Its name for `--only`.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// Measures them.
+    pub run: fn(&mut Bench) -> Outcome<Vec<Row>>,
+}
+
+/// All of them.
+pub const GROUPS: &[Group] = &[
+    Group { name: "attach", about: "attach request to first sample", run: attach::measure },
+    Group { name: "throughput", about: "throughput lost while recording", run: throughput::two_threads },
+    Group { name: "truth", about: "known shares, and what the samplers say", run: truth::measure },
+    Group { name: "names", about: "managed frames named", run: names::measure },
+    Group { name: "threads", about: "500 threads, sampled by the clock", run: throughput::many_threads },
+    Group { name: "leaving", about: "before and after, and many rounds", run: leaving::measure },
+    Group { name: "memory", about: "memory in the target", run: memory::measure },
+];
+
+/// A part of one, in hundredths.
+fn percent(part: f64) -> String {
+    format!("{:.2} %", part * 100.0)
+}
+
+/// A mean and its interval, in hundredths.
+fn percents(interval: &Interval) -> String {
+    format!("{:.2} % (95 %: {:.2} to {:.2})", interval.mean * 100.0, interval.low * 100.0, interval.high * 100.0)
+}

@@ -1,0 +1,52 @@
+//! What a target gets done while it is recorded, compared with the seconds beside.
+
+use super::{percent, percents};
+use crate::Outcome;
+use crate::bench::Bench;
+use crate::paired::{Costs, Plan, take_turns};
+use crate::table::Row;
+use remora_profile::Event;
+use serde_json::json;
+
+/// Two busy threads, sampled by processor time.
+pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let plan = Plan { event: Event::Cpu, blocks: bench.sizes.blocks, peer_every: bench.sizes.peer_every };
+    let mut target = bench.start("busy", &["2"]);
+    let blocks = take_turns(bench, &mut target, plan)?;
+    let by_clock = Costs::of(&blocks, |pace| pace.by_clock)?;
+    let by_processor = Costs::of(&blocks, |pace| pace.by_processor)?;
+    let quotient = by_clock.quotient.map_or("the runtime's own sampler cost nothing".to_owned(), |quotient| {
+        format!("{:.3} (95 %: {:.3} to {:.3})", quotient.mean, quotient.low, quotient.high)
+    });
+    Ok(vec![
+        costs_row(&format!("throughput lost at 999 Hz, two busy threads, {} paired seconds", blocks.len()), &by_clock)
+            .against("upper end 1 % or less", by_clock.agent.high <= 0.01),
+        Row::shown("that loss as a part of what the runtime's own sampler costs", quotient)
+            .against("0.1 or less", by_clock.quotient.is_some_and(|quotient| quotient.mean <= 0.1))
+            .numbers(json!(by_clock.quotient)),
+        costs_row("operations lost for each second of the target's processor time", &by_processor),
+    ])
+}
+
+/// 500 threads of which two work, sampled by the clock.
+pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let blocks = bench.sizes.blocks_of_500;
+    let plan = Plan { event: Event::Wall, blocks, peer_every: 6 };
+    let mut target = bench.start("threads", &["500", "2"]);
+    let blocks = take_turns(bench, &mut target, plan)?;
+    let costs = Costs::of(&blocks, |pace| pace.by_clock)?;
+    let by_processor = Costs::of(&blocks, |pace| pace.by_processor)?;
+    let what =
+        format!("throughput lost with 500 threads, two of them busy, --event wall, {} paired seconds", blocks.len());
+    Ok(vec![
+        costs_row(&what, &costs).against("2 % or less", costs.agent.mean <= 0.02),
+        costs_row("operations lost for each second of the target's processor time", &by_processor),
+    ])
+}
+
+fn costs_row(what: &str, costs: &Costs) -> Row {
+    let peer = format!("{}, {} seconds", percents(&costs.peer), costs.peer.count);
+    // One turn says no more than itself.
+    let peer = if costs.peer.count < 2 { percent(costs.peer.mean) } else { peer };
+    Row::shown(what, percents(&costs.agent)).beside(peer).numbers(json!(costs))
+}

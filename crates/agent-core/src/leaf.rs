@@ -1,0 +1,150 @@
+//! Where the return address of the executing method lies, read off the method's own first and last instructions.
+//!
+//! The JIT gives small optimised methods no frame: while one runs, RBP is still its caller's frame, and a walk along frame
+//! pointers loses that caller. The same holds for the first and last instructions of every method.
+//! The prologs that the JIT writes on x64 are a handful of forms (push, sub rsp, lea or mov rbp); they are followed here
+//! instruction by instruction up to the executing one. Anything else ends the prolog.
+
+/// Where the caller of the executing method is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// In the frame that RBP points to, as the walk assumes.
+    InFrame,
+    /// In the word this many bytes above the stack pointer; RBP is a frame further out.
+    OnStack(u64),
+}
+
+/// How many bytes of a method are looked at from its start, at most.
+pub const PROLOG_BYTES: usize = 64;
+
+/// How many bytes are looked at from the executing instruction on, at most.
+pub const EPILOG_BYTES: usize = 32;
+
+enum Step {
+    Push,
+    Subtract(u64),
+    Frame,
+    Nothing,
+}
+
+/// Where the caller is while the instruction at `offset` of a method is about to execute.
+///
+/// `prolog` are the method's first bytes, `here` the bytes from the instruction on; both may be shorter than they could be.
+pub fn caller(prolog: &[u8], offset: usize, here: &[u8]) -> Caller {
+    let mut at = 0;
+    let mut depth = 0;
+    while at < offset {
+        let Some((step, length)) = prolog.get(at..).and_then(prolog_step) else {
+            return epilog_depth(here).map_or(Caller::OnStack(depth), Caller::OnStack);
+        };
+        match step {
+            Step::Push => depth += 8,
+            Step::Subtract(bytes) => depth += bytes,
+            Step::Frame => return if has_left_frame(here) { Caller::OnStack(0) } else { Caller::InFrame },
+            Step::Nothing => {}
+        }
+        at += length;
+    }
+    Caller::OnStack(depth)
+}
+
+/// One instruction of a prolog and its length, `None` if it is not one.
+fn prolog_step(code: &[u8]) -> Option<(Step, usize)> {
+    Some(match *code {
+        [0x50..=0x57, ..] => (Step::Push, 1),
+        [0x41, 0x50..=0x57, ..] => (Step::Push, 2),
+        [0x48, 0x83, 0xec, bytes, ..] => (Step::Subtract(u64::from(bytes)), 4),
+        [0x48, 0x81, 0xec, a, b, c, d, ..] => (Step::Subtract(u64::from(u32::from_le_bytes([a, b, c, d]))), 7),
+        [0x48, 0x8d, 0x6c, 0x24, _, ..] => (Step::Frame, 5),
+        [0x48, 0x8d, 0xac, 0x24, _, _, _, _, ..] => (Step::Frame, 8),
+        [0x48, 0x8b, 0xec, ..] | [0x48, 0x89, 0xe5, ..] => (Step::Frame, 3),
+        [0xc5, 0xf8, 0x77, ..] => (Step::Nothing, 3),
+        _ => return None,
+    })
+}
+
+/// If only an epilog is left (add rsp, pops, return), how many bytes it still takes off the stack.
+fn epilog_depth(code: &[u8]) -> Option<u64> {
+    let mut rest = code;
+    let mut depth = 0;
+    if let [0x48, 0x83, 0xc4, bytes, after @ ..] = rest {
+        depth += u64::from(*bytes);
+        rest = after;
+    }
+    loop {
+        match *rest {
+            [0x58..=0x5f, ref after @ ..] | [0x41, 0x58..=0x5f, ref after @ ..] => {
+                depth += 8;
+                rest = after;
+            }
+            [0xc3, ..] => return Some(depth),
+            _ => return None,
+        }
+    }
+}
+
+/// Whether a method with a frame has popped it already: nothing is left but the return.
+fn has_left_frame(code: &[u8]) -> bool {
+    matches!(*code, [0xc3, ..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(code: &[u8], offset: usize, expected: Caller) {
+        assert_eq!(caller(code, offset, &code[offset..]), expected, "at {offset} of {code:02x?}");
+    }
+
+    #[test]
+    fn a_method_with_a_frame_is_left_alone_but_at_its_edges() {
+        // push rbp; push rbx; sub rsp,8; lea rbp,[rsp+16]; nop; add rsp,8; pop rbx; pop rbp; ret
+        let code =
+            [0x55, 0x53, 0x48, 0x83, 0xec, 8, 0x48, 0x8d, 0x6c, 0x24, 16, 0x90, 0x48, 0x83, 0xc4, 8, 0x5b, 0x5d, 0xc3];
+        check(&code, 0, Caller::OnStack(0));
+        check(&code, 1, Caller::OnStack(8));
+        check(&code, 2, Caller::OnStack(16));
+        check(&code, 6, Caller::OnStack(24));
+        check(&code, 11, Caller::InFrame);
+        check(&code, 17, Caller::InFrame);
+        check(&code, 18, Caller::OnStack(0));
+    }
+
+    #[test]
+    fn a_frameless_method_has_its_caller_on_the_stack_at_every_instruction() {
+        // push r15; sub rsp,16; mov eax,edi; add rsp,16; pop r15; ret
+        let code = [0x41, 0x57, 0x48, 0x83, 0xec, 16, 0x89, 0xf8, 0x48, 0x83, 0xc4, 16, 0x41, 0x5f, 0xc3];
+        check(&code, 0, Caller::OnStack(0));
+        check(&code, 2, Caller::OnStack(8));
+        check(&code, 6, Caller::OnStack(24));
+        check(&code, 8, Caller::OnStack(24));
+        check(&code, 12, Caller::OnStack(8));
+        check(&code, 14, Caller::OnStack(0));
+        // lea eax,[rdi+1]; ret: no prolog at all
+        let code = [0x8d, 0x47, 0x01, 0xc3];
+        check(&code, 0, Caller::OnStack(0));
+        check(&code, 3, Caller::OnStack(0));
+    }
+
+    #[test]
+    fn large_frames_and_other_forms_of_the_frame_pointer_are_known() {
+        // push rbp; sub rsp,0x1000; lea rbp,[rsp+0x1000]; nop
+        let code = [0x55, 0x48, 0x81, 0xec, 0, 0x10, 0, 0, 0x48, 0x8d, 0xac, 0x24, 0, 0x10, 0, 0, 0x90];
+        check(&code, 8, Caller::OnStack(0x1008));
+        check(&code, 16, Caller::InFrame);
+        // push rbp; mov rbp,rsp; vzeroupper
+        check(&[0x55, 0x48, 0x8b, 0xec, 0xc5, 0xf8, 0x77, 0x90], 7, Caller::InFrame);
+        // push rbp; vzeroupper; mov rbp,rsp
+        check(&[0x55, 0xc5, 0xf8, 0x77, 0x48, 0x89, 0xe5, 0x90], 4, Caller::OnStack(8));
+    }
+
+    #[test]
+    fn cut_code_never_panics() {
+        let code = [0x55, 0x48, 0x81, 0xec, 0];
+        for length in 0..code.len() {
+            for offset in 0..8 {
+                let _ = caller(&code[..length], offset, &[]);
+            }
+        }
+    }
+}

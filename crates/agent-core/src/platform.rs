@@ -1,0 +1,106 @@
+//! The operating system as the agent needs it: the seam at which a model of the runtime can stand in for the real one.
+
+use remora_wire::{FromAgent, ToAgent};
+use std::sync::atomic::AtomicU64;
+
+/// What the control channel holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Received {
+    /// A message.
+    Message(ToAgent),
+    /// Nothing at the moment.
+    Nothing,
+    /// The other side is gone: whoever used the profiler has died or given up (DET-16).
+    HungUp,
+}
+
+/// What the mappings say of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeKind {
+    /// Not executable.
+    None,
+    /// Of the C library's family: built without frame pointers.
+    Frameless,
+    /// Any other code.
+    Other,
+}
+
+/// How sampling began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The signal in use.
+    pub signal: u32,
+    /// Threads followed.
+    pub threads: u32,
+    /// What takes the samples, in words.
+    pub engine: String,
+}
+
+/// The operating system. Methods say on which thread they may be called; `wake` and `wait_in_callback` alone run in callbacks.
+pub trait Platform: Send + Sync + 'static {
+    /// Monotonic time, nanoseconds.
+    fn now(&self) -> u64;
+
+    /// Makes [`Platform::wait`] return. Any thread; never waits, allocates or locks.
+    fn wake(&self);
+
+    /// Agent's thread: returns when woken, when the control channel has something, or after `nanoseconds`.
+    fn wait(&self, nanoseconds: u64);
+
+    /// A callback's one allowed wait: until `counter` reaches `goal`, or `nanoseconds` have passed. Returns whether it has.
+    fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool;
+
+    /// Agent's thread: wakes those who wait for `counter`.
+    fn announce(&self, counter: &AtomicU64);
+
+    /// Agent's thread: connects the control channel.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn connect(&self) -> Result<(), String>;
+
+    /// Agent's thread: the next message of the control channel.
+    fn receive(&self) -> Received;
+
+    /// Any thread of ours, and ProfilerDetachSucceeded: sends if that needs no waiting.
+    fn send(&self, message: &FromAgent);
+
+    /// Agent's thread: puts a description or a sample into the transport; whether it fitted.
+    fn publish(&self, parts: &[&[u64]]) -> bool;
+
+    /// Agent's thread: adds to a counter of [`remora_wire::layout`].
+    fn count(&self, counter: usize, by: u64);
+
+    /// Agent's thread: begins to sample.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn start_sampling(&self) -> Result<Started, String>;
+
+    /// Agent's thread: another frequency, hertz.
+    fn set_frequency(&self, hertz: u32);
+
+    /// Agent's thread: looks for threads that came and went. Called when a callback told of one, and every now and then.
+    fn follow_threads(&self);
+
+    /// Agent's thread: moves the oldest raw sample into `words`; false if there is none.
+    fn next_sample(&self, words: &mut Vec<u64>) -> bool;
+
+    /// Any thread: whether raw samples wait to be looked at.
+    fn samples_pending(&self) -> bool;
+
+    /// Agent's thread: tells the handlers where the stack of a slot's thread lies, now that its stack pointer is known.
+    fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64);
+
+    /// Agent's thread: what kind of code is at an address.
+    fn code_at(&self, address: u64) -> CodeKind;
+
+    /// Agent's thread: the eight bytes before an address, read so that it cannot fault.
+    fn bytes_before(&self, address: u64) -> Option<[u8; 8]>;
+
+    /// Agent's thread: stops sampling *verifiably*: timers deleted, signals drained, no handler running, dispositions as before.
+    ///
+    /// # Errors
+    /// What could not be closed, in words: the library must then stay mapped.
+    fn stop_sampling(&self) -> Result<(), String>;
+}

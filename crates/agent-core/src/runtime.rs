@@ -1,0 +1,99 @@
+//! The few questions about code that the agent asks the runtime, in plain values.
+
+/// A method, as the runtime describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FunctionFacts {
+    /// By its token.
+    Token {
+        /// ModuleID.
+        module: usize,
+        /// mdMethodDef.
+        token: u32,
+        /// ClassID, where the runtime tells it.
+        class: Option<usize>,
+        /// ClassIDs of its own generic arguments.
+        arguments: Vec<usize>,
+    },
+    /// Made at run time: no metadata.
+    Dynamic {
+        /// Its name.
+        name: String,
+        /// ModuleID.
+        module: Option<usize>,
+    },
+}
+
+/// A type, as the runtime describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TypeFacts {
+    /// A class or value type.
+    Class {
+        /// ModuleID.
+        module: usize,
+        /// mdTypeDef.
+        token: u32,
+        /// ClassIDs.
+        arguments: Vec<usize>,
+    },
+    /// An array.
+    Array {
+        /// ClassID of the element.
+        element: Option<usize>,
+        /// Dimensions.
+        rank: u32,
+        /// CorElementType of the element.
+        element_kind: u32,
+    },
+    /// The runtime does not say.
+    Unknown,
+}
+
+/// One compiled body of a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeBody {
+    /// First address of its (hot) code.
+    pub start: u64,
+    /// First address beyond.
+    pub end: u64,
+}
+
+/// See the module's text. All of it is called on the agent's thread, while the gate is passed.
+pub trait Runtime {
+    /// FunctionID of the managed code at an address; `None` if there is none.
+    ///
+    /// # Errors
+    /// The HRESULT, if the runtime could not say.
+    fn function_at(&self, address: u64) -> Result<Option<usize>, u32>;
+
+    /// What a function is.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32>;
+
+    /// The names of a function's type and of itself, read through the runtime's metadata; `None` if `on_disk`
+    /// (they are then read outside), or if they cannot be had.
+    fn names_of(&self, function: usize, on_disk: bool, token: u32) -> Option<(String, String)>;
+
+    /// What a class is.
+    fn describe_type(&self, class: usize) -> TypeFacts;
+
+    /// A module's path, and whether there is a file.
+    fn describe_module(&self, module: usize) -> (String, bool);
+
+    /// The compiled bodies of a function.
+    fn bodies(&self, function: usize) -> Vec<CodeBody>;
+
+    /// The IL offset of a native offset in a body.
+    fn il_offset(&self, function: usize, body: CodeBody, native_offset: u32) -> Option<u32>;
+
+    /// The bytes of a body from `from` on, as many as fit and belong to it.
+    fn code<'a>(&self, body: CodeBody, from: u64, into: &'a mut [u8]) -> &'a [u8];
+
+    /// Whether the runtime's callbacks still arrive, shown by causing one. A notification-only profiler that is no longer heard
+    /// of must not ask for detach: the runtime would crash on it (contract DET-18).
+    fn callbacks_arrive(&self) -> bool;
+
+    /// Asks for no more callbacks and gives up every pointer into the runtime.
+    fn silence(&self);
+}

@@ -1,0 +1,60 @@
+//! What the callbacks and the agent's thread share: one value per attach, no static.
+
+use crate::{Entrances, Gate, Platform};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// See the module's text.
+pub struct Shared<P: Platform> {
+    /// The operating system.
+    pub platform: P,
+    /// Between unloads and look-ups.
+    pub gate: Gate,
+    /// Ways into the library.
+    pub entrances: Arc<Entrances>,
+    /// Whether ProfilerAttachComplete has come.
+    pub attach_complete: AtomicBool,
+    /// Whether a callback has told of a new thread.
+    pub threads_changed: AtomicBool,
+    /// Whether a callback has panicked.
+    pub panicked: AtomicBool,
+    /// Callbacks received.
+    pub callbacks: AtomicU64,
+    /// The longest of them, nanoseconds.
+    pub longest_callback: AtomicU64,
+    /// Callbacks running at this moment.
+    pub inside: AtomicU32,
+    /// RuntimeSuspendStarted callbacks: the proof that callbacks still arrive.
+    pub suspensions: AtomicU64,
+}
+
+impl<P: Platform> Shared<P> {
+    /// A new attach.
+    pub fn new(platform: P, entrances: Arc<Entrances>) -> Shared<P> {
+        Shared {
+            platform,
+            gate: Gate::default(),
+            entrances,
+            attach_complete: AtomicBool::new(false),
+            threads_changed: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+            callbacks: AtomicU64::new(0),
+            longest_callback: AtomicU64::new(0),
+            inside: AtomicU32::new(0),
+            suspensions: AtomicU64::new(0),
+        }
+    }
+
+    /// A callback begins; returns the time.
+    pub fn enter_callback(&self) -> u64 {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        self.callbacks.fetch_add(1, Ordering::Relaxed);
+        self.platform.now()
+    }
+
+    /// A callback ends that began at `begun`.
+    pub fn leave_callback(&self, begun: u64) {
+        self.longest_callback.fetch_max(self.platform.now().saturating_sub(begun), Ordering::Relaxed);
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,186 @@
+//! The agent's thread against a made-up operating system and runtime: the way from hello to detach, and what it says on it.
+
+mod support;
+
+use remora_agent_core::{EntranceKind, Entrances, Outcome, Shared, Worker};
+use remora_agent_core::{REPEATED, Received};
+use remora_wire::{FromAgent, Message, Place, ToAgent, layout, sample_flags};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use support::{Clr, Script, Step, good_session, raw};
+
+fn shared(script: Script) -> Shared<Script> {
+    let shared = Shared::new(script, Arc::new(Entrances::default()));
+    shared.attach_complete.store(true, Ordering::SeqCst);
+    shared
+}
+
+fn run(shared: &Shared<Script>, runtime: &Clr) -> Outcome {
+    Worker::new(shared, runtime).run()
+}
+
+fn published(shared: &Shared<Script>) -> Vec<Message> {
+    shared.platform.published.lock().expect("no panic").clone()
+}
+
+#[test]
+fn det_01_a_wish_from_outside_ends_in_detach_with_everything_closed_first() {
+    let shared = shared(Script::default());
+    let mut messages = good_session();
+    messages.extend([Received::Message(ToAgent::SetFrequency(50)), Received::Message(ToAgent::Detach)]);
+    shared.platform.hears(messages);
+    let runtime = Clr::default();
+    assert_eq!(run(&shared, &runtime), Outcome::Detach);
+    assert!(runtime.silenced.get());
+    let steps = shared.platform.said();
+    let at = |wanted: &dyn Fn(&Step) -> bool| steps.iter().position(wanted).expect("it happened");
+    let stopped = at(&|step| *step == Step::SamplingStopped);
+    assert!(at(&|step| *step == Step::Frequency(50)) < stopped);
+    assert!(stopped < at(&|step| matches!(step, Step::Said(FromAgent::Leaving { .. }))));
+}
+
+#[test]
+fn det_16_when_the_user_is_gone_the_agent_detaches_by_itself() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
+    assert!(shared.platform.said().contains(&Step::SamplingStopped));
+}
+
+#[test]
+fn att_08_an_agent_whose_trigger_has_given_up_detaches_without_having_sampled() {
+    let shared = shared(Script::default());
+    shared.platform.refuse_connection.store(true, Ordering::SeqCst);
+    let runtime = Clr::default();
+    assert_eq!(run(&shared, &runtime), Outcome::Detach);
+    assert!(!shared.platform.said().contains(&Step::SamplingStarted));
+    assert!(runtime.silenced.get());
+}
+
+#[test]
+fn det_18_without_attach_complete_the_agent_stays_inert_and_says_so() {
+    let shared = shared(Script::default());
+    shared.attach_complete.store(false, Ordering::SeqCst);
+    shared.platform.hears(good_session());
+    assert!(matches!(run(&shared, &Clr::default()), Outcome::Inert(_)));
+    let steps = shared.platform.said();
+    assert!(!steps.contains(&Step::SamplingStarted));
+    assert!(steps.iter().any(|step| matches!(step, Step::Said(FromAgent::Inert { .. }))));
+}
+
+#[test]
+fn det_18_callbacks_that_no_longer_arrive_forbid_the_detach() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    let runtime = Clr { callbacks_arrive: false, ..Clr::default() };
+    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    assert!(runtime.silenced.get());
+    assert!(shared.platform.said().contains(&Step::SamplingStopped));
+}
+
+#[test]
+fn det_04_an_entrance_that_is_still_open_forbids_the_detach() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    shared.entrances.open(EntranceKind::Timer);
+    assert!(matches!(run(&shared, &Clr::default()), Outcome::Inert(why) if why.contains("Timer")));
+}
+
+#[test]
+fn det_04_a_handler_that_does_not_return_forbids_the_detach() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    shared.platform.refuse_stop.store(true, Ordering::SeqCst);
+    assert!(matches!(run(&shared, &Clr::default()), Outcome::Inert(why) if why.contains("handler")));
+}
+
+#[test]
+fn a_panic_in_a_callback_ends_the_recording_and_not_the_target() {
+    let shared = shared(Script::default());
+    let mut messages = good_session();
+    messages.extend(std::iter::repeat_n(Received::Nothing, 100));
+    shared.platform.hears(messages);
+    shared.panicked.store(true, Ordering::SeqCst);
+    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
+    assert!(shared.platform.said().iter().any(|step| matches!(step, Step::Said(FromAgent::Failed { .. }))));
+}
+
+#[test]
+fn cat_08_what_a_sample_meets_is_described_once_and_before_it() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    shared
+        .platform
+        .samples
+        .lock()
+        .expect("no panic")
+        .extend([raw(9, 0, &[0x1010, 0x2021, 0x9_0001], &[]), raw(9, 0, &[0x1010, 0x2021, 0x9_0001], &[])]);
+    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
+    let messages = published(&shared);
+    let sample = messages.iter().position(|message| matches!(message, Message::Sample { .. })).expect("a sample");
+    let described: Vec<u64> = messages[..sample]
+        .iter()
+        .filter_map(|message| if let Message::Address { address, .. } = message { Some(*address) } else { None })
+        .collect();
+    // Return addresses are moved back into the call.
+    assert_eq!(described, [0x1010, 0x2020, 0x9_0000]);
+    assert!(messages[..sample].iter().any(|message| matches!(message, Message::Module { .. })));
+    assert!(!messages[sample + 1..].iter().any(|message| matches!(message, Message::Address { .. })));
+    let native = Message::Address { address: 0x9_0000, place: Place::Native };
+    assert!(messages.contains(&native));
+    let method = |message: &&Message| matches!(message, Message::Method { .. });
+    assert_eq!(messages.iter().filter(method).count(), 2);
+}
+
+#[test]
+fn the_caller_that_a_frameless_leaf_hides_is_put_back_and_the_sample_marked() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    let mut runtime = Clr::default();
+    // lea eax,[rdi+1]; ret: no frame at all, its caller is the word at the stack pointer.
+    runtime.code.insert(1, vec![0x8d, 0x47, 0x01, 0xc3]);
+    shared.platform.samples.lock().expect("no panic").push_back(raw(9, 0, &[0x1000, 0x3005], &[0x2005, 0]));
+    assert_eq!(run(&shared, &runtime), Outcome::Detach);
+    let sample = published(&shared).into_iter().find_map(|message| match message {
+        Message::Sample { flags, addresses, .. } => Some((flags, addresses)),
+        _ => None,
+    });
+    assert_eq!(sample, Some((sample_flags::REPAIRED, vec![0x1000, 0x2004, 0x3004])));
+}
+
+#[test]
+fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    // A local, an address of code that no call stands before, the return address; RBP is the caller's frame.
+    let window = [7, 0x2010, 0x2025, 0x2035];
+    shared.platform.samples.lock().expect("no panic").push_back(raw(9, 0, &[0xc000, 0x3005], &window));
+    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
+    let sample = published(&shared).into_iter().find_map(|message| match message {
+        Message::Sample { flags, addresses, .. } => Some((flags, addresses)),
+        _ => None,
+    });
+    assert_eq!(sample, Some((sample_flags::REPAIRED, vec![0xc000, 0x2024, 0x3004])));
+}
+
+#[test]
+fn a_repeated_stack_is_handed_on_as_such() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    shared.platform.samples.lock().expect("no panic").push_back(raw(9, REPEATED, &[], &[]));
+    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
+    assert_eq!(published(&shared), [Message::Repeat { thread: 9, time: 1, weight: 1_000 }]);
+}
+
+#[test]
+fn a_full_transport_is_counted_by_sample_and_by_description() {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    shared.platform.transport_full.store(true, Ordering::SeqCst);
+    shared.platform.samples.lock().expect("no panic").push_back(raw(9, 0, &[0x1010], &[]));
+    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
+    let counters = shared.platform.counters.lock().expect("no panic").clone();
+    assert_eq!(counters.get(&layout::LOST_TRANSPORT_FULL), Some(&1));
+    assert_eq!(counters.get(&layout::SENT), None);
+    assert!(counters.get(&layout::LOST_DESCRIPTIONS).is_some_and(|count| *count > 0));
+}

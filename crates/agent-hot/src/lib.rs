@@ -1,0 +1,35 @@
+//! What may run in a signal handler: decide whether this instant is a sample, walk the stack, push, count, arm the next timer.
+//!
+//! # Purpose
+//! [`on_signal`] is the whole of the agent's signal handler. Everything it touches is prepared beforehand by the agent's own
+//! thread and lives in memory of the attach ([`Session`], [`Slot`]).
+//!
+//! # Design constraints
+//! `no_std`; no allocation, no lock, no waiting, no formatting, no panic on any path; errno is left as it was.
+//! Memory of the interrupted thread is read only inside the bounds of its own stack, or through the kernel (`process_vm_readv`).
+//!
+//! # Supported
+//! x86-64 Linux. One signal number per attach; timers per thread (processor time) or signals sent by the agent (clock time).
+//!
+//! # Rejected
+//! Unwinding by tables, names, and anything of the profiling API: those happen later, on the agent's thread.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+mod clock;
+mod handler;
+mod ranges;
+mod record;
+mod session;
+mod stack;
+mod timer;
+
+pub use clock::{monotonic, thread_clock, thread_cpu, thread_cpu_of};
+pub use handler::{InSignal, on_signal};
+pub use ranges::Ranges;
+pub use record::{RawSample, WINDOW_WORDS};
+pub use session::{Engine, MAXIMUM_DEPTH, Session, Slot, Which, cookie};
+pub use stack::{Registers, Walk, read_checked, walk};
+pub use timer::{arm, create, delete, jittered};

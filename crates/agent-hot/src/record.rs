@@ -1,0 +1,94 @@
+//! A raw sample as it travels from the handler to the agent's thread.
+
+/// Words from the stack pointer on that travel with each sample, so that the caller of a frameless leaf can be put back.
+pub const WINDOW_WORDS: usize = 16;
+
+const FIXED_WORDS: usize = 6;
+
+/// A sample with instruction addresses that have no meaning yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawSample<'a> {
+    /// The thread.
+    pub thread: u32,
+    /// Index of its slot.
+    pub slot: u32,
+    /// [`remora_wire::sample_flags`].
+    pub flags: u8,
+    /// Monotonic time, nanoseconds.
+    pub time: u64,
+    /// Nanoseconds that it stands for.
+    pub weight: u64,
+    /// The stack pointer.
+    pub stack_pointer: u64,
+    /// The frame pointer as the register held it.
+    pub frame_pointer: u64,
+    /// The leaf's instruction, then return addresses.
+    pub addresses: &'a [u64],
+    /// Words of the stack from the stack pointer on; fewer than [`WINDOW_WORDS`] near the end of the stack.
+    pub window: &'a [u64],
+}
+
+impl<'a> RawSample<'a> {
+    /// The words that stand before addresses and window.
+    pub(crate) fn fixed(&self) -> [u64; FIXED_WORDS] {
+        [
+            u64::from(self.flags) | (self.addresses.len() as u64) << 16 | (self.window.len() as u64) << 32,
+            u64::from(self.thread) | u64::from(self.slot) << 32,
+            self.time,
+            self.weight,
+            self.stack_pointer,
+            self.frame_pointer,
+        ]
+    }
+
+    /// A sample without addresses and window, as a record of the ring.
+    pub fn words(&self) -> [u64; FIXED_WORDS] {
+        RawSample { addresses: &[], window: &[], ..self.clone() }.fixed()
+    }
+
+    /// Reads a record of the ring; `None` if it is none.
+    pub fn decode(words: &'a [u64]) -> Option<RawSample<'a>> {
+        let (fixed, rest) = words.split_first_chunk::<FIXED_WORDS>()?;
+        let depth = (fixed[0] >> 16) as usize & 0xffff;
+        let (addresses, window) = rest.split_at_checked(depth)?;
+        (window.len() == (fixed[0] >> 32) as usize).then_some(RawSample {
+            thread: fixed[1] as u32,
+            slot: (fixed[1] >> 32) as u32,
+            flags: fixed[0] as u8,
+            time: fixed[2],
+            weight: fixed[3],
+            stack_pointer: fixed[4],
+            frame_pointer: fixed[5],
+            addresses,
+            window,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn a_sample_comes_back_as_it_was() {
+        let sample = RawSample {
+            thread: 7,
+            slot: 3,
+            flags: 5,
+            time: 1,
+            weight: 2,
+            stack_pointer: 3,
+            frame_pointer: 4,
+            addresses: &[10, 20, 30],
+            window: &[1, 2],
+        };
+        let mut words: Vec<u64> = sample.fixed().to_vec();
+        words.extend_from_slice(sample.addresses);
+        words.extend_from_slice(sample.window);
+        assert_eq!(RawSample::decode(&words), Some(sample));
+        for cut in 0..words.len() {
+            assert_eq!(RawSample::decode(&words[..cut]), None);
+        }
+    }
+}

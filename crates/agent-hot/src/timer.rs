@@ -1,0 +1,106 @@
+//! POSIX timers by the kernel's own numbers: created by the agent's thread, armed again by the handler.
+//!
+//! The C library's wrappers are not used: they moved between libraries (glibc 2.34), and the kernel's calls are all that is needed.
+
+use crate::session::Which;
+
+/// A kernel timer id.
+pub type TimerId = i32;
+
+/// `struct sigevent` as the kernel takes it for SIGEV_THREAD_ID (Linux `include/uapi/asm-generic/siginfo.h`): 64 bytes.
+#[repr(C)]
+struct Notify {
+    value: u64,
+    signal: i32,
+    notify: i32,
+    thread: i32,
+    rest: [i32; 11],
+}
+
+/// Creates a timer on `clock` whose signal goes to `thread` and carries `value`; not armed yet.
+///
+/// # Errors
+/// The system's error number: EAGAIN when RLIMIT_SIGPENDING is used up, EINVAL when the thread has gone.
+pub fn create(clock: libc::clockid_t, signal: i32, thread: u32, value: u64) -> Result<TimerId, i32> {
+    let mut event = Notify { value, signal, notify: libc::SIGEV_THREAD_ID, thread: thread as i32, rest: [0; 11] };
+    let mut id: TimerId = -1;
+    // SAFETY: both pointers are to live places of the layout that the kernel's call takes.
+    let answer = unsafe { libc::syscall(libc::SYS_timer_create, clock, &raw mut event, &raw mut id) };
+    if answer == 0 { Ok(id) } else { Err(errno()) }
+}
+
+/// Arms the timer to fire once after `nanoseconds` (0 disarms). Async-signal-safe.
+pub fn arm(timer: TimerId, nanoseconds: u64) -> bool {
+    let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let value = libc::itimerspec {
+        it_interval: zero,
+        it_value: libc::timespec {
+            tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+        },
+    };
+    // SAFETY: `value` is live for the call, the old value is not wanted; a wrong id is answered with EINVAL.
+    unsafe { libc::syscall(libc::SYS_timer_settime, timer, 0, &raw const value, core::ptr::null_mut::<u8>()) == 0 }
+}
+
+/// Deletes the timer.
+pub fn delete(timer: TimerId) {
+    // SAFETY: takes a number; a wrong one is answered with EINVAL.
+    unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
+}
+
+/// A time around `mean`, from half of it to one and a half, so that a periodic program is never met at one phase only.
+pub fn jittered(state: &core::sync::atomic::AtomicU64, mean: u64) -> u64 {
+    use core::sync::atomic::Ordering;
+    // xorshift64: any state but 0 runs through all others.
+    let mut random = state.load(Ordering::Relaxed).max(1);
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    state.store(random, Ordering::Relaxed);
+    let mean = mean.max(2);
+    mean / 2 + (random >> 16) % mean
+}
+
+pub(crate) fn which_timer(slot: &crate::Slot, which: Which) -> Option<TimerId> {
+    use core::sync::atomic::Ordering;
+    let stored = match which {
+        Which::Processor => slot.processor_timer.load(Ordering::Relaxed),
+        Which::Clock => slot.clock_timer.load(Ordering::Relaxed),
+    };
+    stored.checked_sub(1).map(|id| id as TimerId)
+}
+
+pub(crate) fn errno() -> i32 {
+    // SAFETY: the C library's own place for this thread's error number.
+    unsafe { *libc::__errno_location() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicU64;
+
+    #[test]
+    fn jitter_keeps_the_mean_and_its_bounds() {
+        let state = AtomicU64::new(42);
+        let mut sum = 0;
+        for _ in 0..10_000 {
+            let value = jittered(&state, 1_000_000);
+            assert!((500_000..1_500_000).contains(&value));
+            sum += value;
+        }
+        assert!((980_000..1_020_000).contains(&(sum / 10_000)));
+    }
+
+    #[test]
+    fn the_kernel_takes_the_layout_of_the_event() {
+        assert_eq!(size_of::<Notify>(), 64);
+        // SAFETY: gettid takes nothing.
+        let thread = unsafe { libc::gettid() } as u32;
+        let timer = create(libc::CLOCK_MONOTONIC, libc::SIGRTMAX(), thread, 7).expect("a timer");
+        assert!(arm(timer, 1_000_000_000_000));
+        delete(timer);
+        assert!(!arm(timer, 0));
+    }
+}

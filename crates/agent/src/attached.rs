@@ -1,0 +1,158 @@
+//! One attach, from InitializeForAttach to the last instruction of ours: the two threads.
+//!
+//! The *worker* does everything and may use all of the standard library: it is joined before detach is asked for.
+//! The *leaver* only waits for it, asks for detach, and ends so that the C library drops the last reference on this library after
+//! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
+
+use crate::clr::{Clr, HIGH_MASK, LOW_MASK};
+use crate::linux::Linux;
+use crate::threads::{LibraryReference, OwnThread, name_this};
+use corprof::{Alive, Attached, HResult, Info};
+use remora_agent_core::{EntranceKind, Entrances, Outcome, Platform, Shared, Worker};
+use remora_wire::{Config, FromAgent};
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The runtime never sleeps less than this between two looks, and falls back to 5 s once twice the expected time has passed.
+///
+/// Measured: with 1 ms expected, a detach thread that wakes 2 ms late on a loaded machine sleeps 5 s at once; with 300 ms it never did.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
+
+/// How often it is looked whether a callback still runs, a millisecond apart. What runs longer is on a thread that the runtime counts.
+const CALLBACK_TRIES: usize = 1000;
+
+struct Leaver {
+    shared: Arc<Shared<Linux>>,
+    info: Info<Attached, Alive>,
+    reference: LibraryReference,
+    notification_only: bool,
+}
+
+struct Work {
+    shared: Arc<Shared<Linux>>,
+    info: *const Info<Attached, Alive>,
+    notification_only: bool,
+    outcome: Outcome,
+}
+
+/// Called from InitializeForAttach: asks for callbacks, starts the leaver, returns at once.
+///
+/// # Errors
+/// The HRESULT that the trigger gets.
+pub fn begin(
+    info: Info<Attached, Alive>,
+    client_data: &[u8],
+    notification_only: bool,
+) -> Result<Arc<Shared<Linux>>, HResult> {
+    // The standard hook prints on the target's standard error. This library's copy of the hook is its own.
+    std::panic::set_hook(Box::new(|_| {}));
+    let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
+    let reference = LibraryReference::take().map_err(|_| HResult::E_FAIL)?;
+    info.set_event_mask2(LOW_MASK, HIGH_MASK)?;
+    let entrances = Arc::new(Entrances::default());
+    let platform = Linux::new(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
+    let shared = Arc::new(Shared::new(platform, entrances));
+    let leaver = Box::into_raw(Box::new(Leaver { shared: shared.clone(), info, reference, notification_only }));
+    shared.entrances.open(EntranceKind::Thread);
+    match OwnThread::start(leave_main, leaver.cast()) {
+        Ok(thread) => {
+            thread.detach();
+            Ok(shared)
+        }
+        Err(_) => {
+            // SAFETY: no thread took it over.
+            drop(unsafe { Box::from_raw(leaver) });
+            Err(HResult::E_OUTOFMEMORY)
+        }
+    }
+}
+
+extern "C" fn leave_main(argument: *mut c_void) -> *mut c_void {
+    name_this("");
+    // SAFETY: `begin` handed this box over.
+    let Leaver { shared, info, reference, notification_only } = *unsafe { Box::from_raw(argument.cast::<Leaver>()) };
+    match work(&shared, &info, notification_only) {
+        Outcome::Detach => ask_for_detach(&shared, info),
+        Outcome::Inert(_) => shared.platform.let_go(&shared.inside),
+    }
+    shared.entrances.close(EntranceKind::Thread);
+    drop(shared);
+    reference.give_back_at_thread_end();
+    std::ptr::null_mut()
+}
+
+/// Runs the worker on a thread of its own and waits until that thread is gone.
+fn work(shared: &Arc<Shared<Linux>>, info: &Info<Attached, Alive>, notification_only: bool) -> Outcome {
+    let work = Box::into_raw(Box::new(Work {
+        shared: shared.clone(),
+        info,
+        notification_only,
+        outcome: Outcome::Inert("the agent's thread panicked".into()),
+    }));
+    shared.entrances.open(EntranceKind::Thread);
+    if let Ok(thread) = OwnThread::start(work_main, work.cast()) {
+        thread.join();
+    }
+    shared.entrances.close(EntranceKind::Thread);
+    // SAFETY: the worker, if it ran, has been joined: this is the only pointer left.
+    let work = *unsafe { Box::from_raw(work) };
+    work.outcome
+}
+
+extern "C" fn work_main(argument: *mut c_void) -> *mut c_void {
+    name_this("");
+    // SAFETY: `work` waits for this thread before it looks at the value again.
+    let work = unsafe { &mut *argument.cast::<Work>() };
+    // SAFETY: `info` is borrowed by the joining thread for longer than this thread lives.
+    let info = unsafe { &*work.info };
+    let shared = work.shared.clone();
+    let runtime = Clr::new(info, &shared, work.notification_only);
+    let run = catch_unwind(AssertUnwindSafe(|| Worker::new(&shared, &runtime).run()));
+    work.outcome = run.unwrap_or_else(|_| after_panic(&shared, &runtime));
+    std::ptr::null_mut()
+}
+
+/// The worker panicked: a recording is lost, the target is not. Everything is closed as far as it can be.
+fn after_panic(shared: &Shared<Linux>, runtime: &Clr) -> Outcome {
+    use remora_agent_core::Runtime;
+    shared.gate.open(&shared.platform);
+    shared.platform.send(&FromAgent::Failed { what: "the agent panicked; it stops and detaches".into() });
+    let closed = catch_unwind(AssertUnwindSafe(|| {
+        let stopped = shared.platform.stop_sampling().is_ok();
+        let arrives = runtime.callbacks_arrive();
+        runtime.silence();
+        stopped && arrives && shared.attach_complete.load(Ordering::SeqCst)
+    }));
+    match closed {
+        Ok(true) if shared.entrances.still_open_besides_own_threads().is_none() => Outcome::Detach,
+        _ => Outcome::Inert("the agent panicked and could not close every way into the library".into()),
+    }
+}
+
+/// The runtime waits for callbacks on its own threads only. ProfilerAttachComplete runs on the diagnostics thread, which it does not
+/// count: a detach asked for meanwhile would be over while that callback still runs (docs/contract-findings.md, DET-07).
+fn until_no_callback_runs(shared: &Shared<Linux>) {
+    for _ in 0..CALLBACK_TRIES {
+        if shared.inside.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        // SAFETY: `pause` is live; the remainder is not wanted.
+        unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
+    }
+}
+
+/// Every other way in is closed. After success nothing of the runtime is touched any more.
+fn ask_for_detach(shared: &Shared<Linux>, info: Info<Attached, Alive>) {
+    // The longest callback that was seen (DET-15), but no less than the runtime's own shortest sleep.
+    let longest = Duration::from_nanos(shared.longest_callback.load(Ordering::Relaxed));
+    let expected = longest.max(SHORTEST_SLEEP);
+    until_no_callback_runs(shared);
+    if let Err(refused) = info.request_profiler_detach(expected) {
+        shared.platform.send(&FromAgent::DetachRefused { code: refused.code.0 as u32 });
+        shared.platform.let_go(&shared.inside);
+    }
+}

@@ -1,0 +1,103 @@
+//! What the runtime calls: each callback leaves a mark for the agent's thread and returns.
+
+use crate::attached;
+use crate::linux::Linux;
+use corprof::{
+    Alive, Attached, CallbackToken, FunctionId, HResult, Info, ModuleId, ProfilerCallback, SuspendReason, ThreadId,
+};
+use remora_agent_core::{Platform, Shared, Unload};
+use remora_wire::FromAgent;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// The callback object. Inert until InitializeForAttach.
+pub struct Agent {
+    notification_only: bool,
+    shared: OnceLock<Arc<Shared<Linux>>>,
+}
+
+impl Agent {
+    /// One of the two ways to be loaded.
+    pub fn new(notification_only: bool) -> Agent {
+        Agent { notification_only, shared: OnceLock::new() }
+    }
+
+    fn unloading(&self, what: Unload) {
+        if let Some(shared) = self.shared.get() {
+            shared.gate.unloading(&shared.platform, what);
+        }
+    }
+
+    fn threads_changed(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.threads_changed.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+}
+
+impl ProfilerCallback for Agent {
+    fn enter(&self, _slot: &'static str) -> CallbackToken {
+        CallbackToken(self.shared.get().map_or(0, |shared| shared.enter_callback()))
+    }
+
+    fn leave(&self, _slot: &'static str, token: CallbackToken) {
+        // A callback that was under way while InitializeForAttach set the shared state was not counted when it came.
+        if let Some(shared) = self.shared.get().filter(|_| token.0 != 0) {
+            shared.leave_callback(token.0);
+        }
+    }
+
+    fn on_panic(&self, _slot: &'static str) {
+        if let Some(shared) = self.shared.get() {
+            shared.panicked.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+
+    fn load_as_notification_only(&self) -> bool {
+        self.notification_only
+    }
+
+    fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
+        let shared = attached::begin(info, client_data, self.notification_only)?;
+        // The first and only value: the runtime initialises a callback object once.
+        let _ = self.shared.set(shared);
+        Ok(())
+    }
+
+    fn profiler_attach_complete(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.attach_complete.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+
+    fn profiler_detach_succeeded(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.platform.send(&FromAgent::Detached);
+        }
+    }
+
+    fn module_unload_started(&self, module: ModuleId) {
+        self.unloading(Unload::Module(module.0));
+    }
+
+    fn dynamic_method_unloaded(&self, function: FunctionId) {
+        self.unloading(Unload::Function(function.0));
+    }
+
+    fn thread_assigned_to_os_thread(&self, _thread: ThreadId, _os_thread: u32) {
+        self.threads_changed();
+    }
+
+    fn thread_destroyed(&self, _thread: ThreadId) {
+        self.threads_changed();
+    }
+
+    fn runtime_suspend_started(&self, _reason: SuspendReason) {
+        if let Some(shared) = self.shared.get() {
+            shared.suspensions.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The real [`Runtime`]: CoreCLR behind its profiling API, asked on the agent's thread.
+
+use crate::linux::Linux;
+use corprof::{
+    Alive, AttachMask, Attached, ClassId, FunctionId, HResult, HighAttachMask, IlMapping, Info, MethodToken,
+    ModuleFlags, ModuleId, RejitId, sys,
+};
+use remora_agent_core::{CodeBody, FunctionFacts, Runtime, Shared, TypeFacts};
+use std::sync::atomic::Ordering;
+
+/// How often a suspension is asked for while another one is under way.
+const SUSPEND_TRIES: usize = 200;
+
+/// Enclosing types that are named, at most.
+const MAXIMUM_NESTING: usize = 16;
+
+/// What callbacks an attach wants while it records: unloads, to hold them up; threads, to follow them.
+pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREADS);
+/// The high half of [`LOW_MASK`].
+pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
+
+/// The runtime of one attach.
+pub struct Clr<'a> {
+    info: &'a Info<Attached, Alive>,
+    shared: &'a Shared<Linux>,
+    notification_only: bool,
+}
+
+impl<'a> Clr<'a> {
+    /// The runtime behind `info`.
+    pub fn new(info: &'a Info<Attached, Alive>, shared: &'a Shared<Linux>, notification_only: bool) -> Clr<'a> {
+        Clr { info, shared, notification_only }
+    }
+
+    /// Stops the managed threads for an instant and lets them go. False if that could not be had.
+    fn suspend_and_resume(&self) -> bool {
+        if self.info.version() < 10 {
+            return false;
+        }
+        let raw = self.info.as_raw().cast::<sys::ICorProfilerInfo10>();
+        for _ in 0..SUSPEND_TRIES {
+            // SAFETY: the runtime's object in a version it has; this thread is native and inside no callback.
+            let answer = HResult(unsafe { sys::ICorProfilerInfo10::SuspendRuntime(raw) });
+            if answer.is_success() {
+                // SAFETY: as above; the same thread has just suspended the runtime.
+                unsafe { sys::ICorProfilerInfo10::ResumeRuntime(raw) };
+                return true;
+            }
+            if answer != HResult::CORPROF_E_SUSPENSION_IN_PROGRESS {
+                return false;
+            }
+            // Another suspension is under way, a collection mostly: it is over soon.
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            // SAFETY: `pause` is live; the remainder is not wanted.
+            unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
+        }
+        false
+    }
+}
+
+impl Runtime for Clr<'_> {
+    fn function_at(&self, address: u64) -> Result<Option<usize>, u32> {
+        match self.info.get_function_from_ip3(address as usize) {
+            Ok((function, _)) if function.0 != 0 => Ok(Some(function.0)),
+            Ok(_) | Err(HResult::E_FAIL) => Ok(None),
+            Err(code) => Err(code.0 as u32),
+        }
+    }
+
+    fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32> {
+        let id = FunctionId(function);
+        if self.info.is_function_dynamic(id) == Ok(true) {
+            let dynamic = self.info.get_dynamic_function_info(id).map_err(|code| code.0 as u32)?;
+            let module = (dynamic.module.0 != 0).then_some(dynamic.module.0);
+            return Ok(FunctionFacts::Dynamic { name: dynamic.name, module });
+        }
+        let facts = self.info.get_function_info2(id).map_err(|code| code.0 as u32)?;
+        Ok(FunctionFacts::Token {
+            module: facts.module.0,
+            token: facts.token.0,
+            class: (facts.class.0 != 0).then_some(facts.class.0),
+            arguments: facts.type_arguments.iter().map(|class| class.0).collect(),
+        })
+    }
+
+    fn names_of(&self, function: usize, on_disk: bool, token: u32) -> Option<(String, String)> {
+        if on_disk {
+            return None;
+        }
+        let module = self.info.get_function_info2(FunctionId(function)).ok()?.module;
+        let metadata = self.info.get_module_metadata(module).ok()??;
+        let method = metadata.method(MethodToken(token)).ok()?;
+        let mut type_name = metadata.type_definition(method.class).ok()?.name;
+        let mut class = method.class;
+        for _ in 0..MAXIMUM_NESTING {
+            let Ok(Some(outer)) = metadata.enclosing_type(class) else { break };
+            type_name = format!("{}+{type_name}", metadata.type_definition(outer).ok()?.name);
+            class = outer;
+        }
+        Some((type_name, method.name))
+    }
+
+    fn describe_type(&self, class: usize) -> TypeFacts {
+        if let Ok(Some(array)) = self.info.is_array_class(ClassId(class)) {
+            return TypeFacts::Array {
+                element: (array.class.0 != 0).then_some(array.class.0),
+                rank: array.rank,
+                element_kind: array.element,
+            };
+        }
+        match self.info.get_class_id_info2(ClassId(class)) {
+            Ok(facts) if facts.module.0 != 0 => TypeFacts::Class {
+                module: facts.module.0,
+                token: facts.token.0,
+                arguments: facts.type_arguments.iter().map(|class| class.0).collect(),
+            },
+            _ => TypeFacts::Unknown,
+        }
+    }
+
+    fn describe_module(&self, module: usize) -> (String, bool) {
+        match self.info.get_module_info2(ModuleId(module)) {
+            Ok(facts) => {
+                // A module of a single-file application has a path and no file.
+                let on_disk = facts.flags.contains(ModuleFlags::DISK) && std::path::Path::new(&facts.path).is_file();
+                (facts.path, on_disk)
+            }
+            Err(_) => (String::new(), false),
+        }
+    }
+
+    fn bodies(&self, function: usize) -> Vec<CodeBody> {
+        let starts = self.info.get_native_code_start_addresses(FunctionId(function), RejitId(0)).unwrap_or_default();
+        let body = |start: usize| {
+            let ranges = self.info.get_code_info4(start).ok()?;
+            let hot = ranges.first()?;
+            Some(CodeBody { start: hot.start as u64, end: (hot.start + hot.size) as u64 })
+        };
+        starts.into_iter().filter_map(body).collect()
+    }
+
+    fn il_offset(&self, _function: usize, body: CodeBody, native_offset: u32) -> Option<u32> {
+        let mapping = self.info.get_il_to_native_mapping3(body.start as usize).ok()?;
+        let special = [IlMapping::NO_MAPPING, IlMapping::PROLOG, IlMapping::EPILOG];
+        mapping
+            .iter()
+            .filter(|entry| !special.contains(&entry.il_offset) && entry.native_start <= native_offset)
+            .max_by_key(|entry| entry.native_start)
+            .map(|entry| entry.il_offset)
+    }
+
+    fn code<'b>(&self, body: CodeBody, from: u64, into: &'b mut [u8]) -> &'b [u8] {
+        let length = (body.end.saturating_sub(from.max(body.start)) as usize).min(into.len());
+        if from < body.start {
+            return &[];
+        }
+        let Some(into) = into.get_mut(..length) else { return &[] };
+        // SAFETY: inside a method's compiled code, which is mapped and readable, and kept from unloading by the gate that the
+        // caller is passing.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, into.as_mut_ptr(), length) };
+        into
+    }
+
+    fn callbacks_arrive(&self) -> bool {
+        if !self.notification_only {
+            // A main profiler's detach does not depend on the count that goes wrong.
+            return true;
+        }
+        if self.info.set_event_mask2(LOW_MASK.with(AttachMask::SUSPENDS), HIGH_MASK).is_err() {
+            return false;
+        }
+        let before = self.shared.suspensions.load(Ordering::SeqCst);
+        self.suspend_and_resume() && self.shared.suspensions.load(Ordering::SeqCst) > before
+    }
+
+    fn silence(&self) {
+        // Refused or not, there is nothing more that could be done about it.
+        let _ = self.info.set_event_mask2(AttachMask::NONE, HighAttachMask::NONE);
+    }
+}

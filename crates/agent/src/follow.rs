@@ -1,0 +1,280 @@
+//! Which threads are sampled: found in /proc, given a slot and, for processor time, two timers; let go when they end.
+
+use crate::memory::Mapping;
+use crate::proc;
+use crate::signal::{is_agents, is_deaf};
+use remora_agent_core::{CodeKind, EntranceKind, Entrances};
+use remora_agent_hot::{
+    Engine, Session, Slot, Which, arm, cookie, create, delete, jittered, thread_clock, thread_cpu_of,
+};
+use remora_wire::{Config, layout};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+/// Threads followed at once, at most; more are counted as not followed.
+pub const MAXIMUM_THREADS: usize = 4096;
+
+/// Processor time after which a newly followed thread is first looked at, at most, nanoseconds.
+const FIRST_SHOT: u64 = 1_000_000;
+
+/// Memory for the slots.
+pub fn slot_memory() -> Result<Mapping, i32> {
+    Mapping::anonymous(MAXIMUM_THREADS * size_of::<Slot>())
+}
+
+/// The followed threads of one attach.
+pub struct Followed {
+    signal: i32,
+    budget: u64,
+    thread_interval: u64,
+    requested_interval: u64,
+    slots: HashMap<u32, u32>,
+    free: Vec<u32>,
+    refused: Vec<u32>,
+    /// Threads that block the signal: it would wait for them for ever, or be met by somebody who waits for any signal.
+    deaf: Vec<u32>,
+    begun: bool,
+    regions: Vec<proc::Region>,
+    published: Vec<Box<[u64]>>,
+    ranges_due: u64,
+    ranges_pause: u64,
+}
+
+/// The executable ranges are read again after this long, then after twice as long each time: code that is met later is
+/// mostly compiled into ranges that are there already. Nanoseconds.
+const FIRST_RANGES_PAUSE: u64 = 500_000_000;
+/// The longest such pause.
+const LONGEST_RANGES_PAUSE: u64 = 16_000_000_000;
+
+impl Followed {
+    /// Follows nobody yet.
+    pub fn new(signal: i32, config: &Config) -> Followed {
+        Followed {
+            signal,
+            budget: u64::from(config.signal_budget),
+            thread_interval: interval(config.thread_budget),
+            requested_interval: interval(config.frequency),
+            slots: HashMap::new(),
+            free: (0..MAXIMUM_THREADS as u32).rev().collect(),
+            refused: Vec::new(),
+            deaf: Vec::new(),
+            begun: false,
+            regions: Vec::new(),
+            published: Vec::new(),
+            ranges_due: 0,
+            ranges_pause: FIRST_RANGES_PAUSE,
+        }
+    }
+
+    /// Another frequency, hertz.
+    pub fn set_frequency(&mut self, frequency: u32) {
+        self.requested_interval = interval(frequency);
+    }
+
+    /// Threads followed at this moment: thread and slot.
+    pub fn threads(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.slots.iter().map(|(thread, slot)| (*thread, *slot))
+    }
+
+    /// Finds new threads and lets go of ended ones. Returns the new ones with their names.
+    pub fn scan(&mut self, session: &Session, entrances: &Entrances) -> Vec<(u32, String)> {
+        let alive = proc::threads();
+        let ended: Vec<u32> = self.slots.keys().filter(|thread| !alive.contains(thread)).copied().collect();
+        for thread in ended {
+            self.leave(session, entrances, thread);
+        }
+        self.refused.retain(|thread| alive.contains(thread));
+        let deaf = std::mem::take(&mut self.deaf);
+        deaf.iter().filter(|thread| !alive.contains(thread)).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        let mut new = Vec::new();
+        for thread in alive {
+            if self.slots.contains_key(&thread) || self.refused.contains(&thread) {
+                continue;
+            }
+            if is_agents(thread) {
+                self.refused.push(thread);
+                continue;
+            }
+            if is_deaf(thread, self.signal) {
+                // A thread is born so, and some stay so: it is asked again at the next look.
+                self.deaf.push(thread);
+            } else if self.follow(session, entrances, thread) {
+                new.push((thread, proc::thread_name(thread).unwrap_or_default()));
+            } else {
+                self.refused.push(thread);
+                session.count(layout::THREADS_NOT_FOLLOWED);
+            }
+        }
+        self.begun = true;
+        self.spread(session);
+        new
+    }
+
+    /// Lets go of every thread: afterwards no timer of ours exists.
+    pub fn leave_all(&mut self, session: &Session, entrances: &Entrances) {
+        let threads: Vec<u32> = self.slots.keys().copied().collect();
+        for thread in threads {
+            self.leave(session, entrances, thread);
+        }
+        self.deaf.drain(..).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+    }
+
+    /// Remembers where a thread's stack lies, now that its stack pointer is known.
+    pub fn learn_stack(&mut self, session: &Session, slot: u32, thread: u32, stack_pointer: u64) {
+        let Some(slot) = session.slots.get(slot as usize) else { return };
+        if slot.thread.load(Ordering::Relaxed) != thread || slot.stack_high.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        if !self.regions.iter().any(|region| region.writable && holds(region, stack_pointer)) {
+            self.regions = proc::regions();
+        }
+        if let Some(region) = self.regions.iter().find(|region| region.writable && holds(region, stack_pointer)) {
+            slot.stack_low.store(region.start, Ordering::Relaxed);
+            slot.stack_high.store(region.end, Ordering::Relaxed);
+        }
+    }
+
+    /// What kind of code the mappings, as they were read last, show at an address.
+    pub fn code_at(&self, address: u64) -> CodeKind {
+        let after = self.regions.partition_point(|region| region.start <= address);
+        match after.checked_sub(1).and_then(|index| self.regions.get(index)) {
+            Some(region) if region.executable && holds(region, address) => {
+                if region.frameless {
+                    CodeKind::Frameless
+                } else {
+                    CodeKind::Other
+                }
+            }
+            _ => CodeKind::None,
+        }
+    }
+
+    /// Publishes the executable ranges to the handlers, when it is time to read them again.
+    pub fn publish_ranges(&mut self, session: &Session) {
+        let now = remora_agent_hot::monotonic();
+        if now < self.ranges_due {
+            return;
+        }
+        self.ranges_due = now + self.ranges_pause;
+        self.ranges_pause = (self.ranges_pause * 2).min(LONGEST_RANGES_PAUSE);
+        self.regions = proc::regions();
+        let mut block = vec![0_u64];
+        for region in self.regions.iter().filter(|region| region.executable) {
+            block.extend([region.start, region.end]);
+        }
+        block[0] = block.len() as u64 - 1;
+        if self.published.last().is_some_and(|last| **last == *block) {
+            return;
+        }
+        let mut block = block.into_boxed_slice();
+        session.ranges.store(block.as_mut_ptr(), Ordering::Release);
+        self.published.push(block);
+    }
+
+    fn follow(&mut self, session: &Session, entrances: &Entrances, thread: u32) -> bool {
+        let Some(index) = self.free.pop() else { return false };
+        let Some(slot) = session.slots.get(index as usize) else { return false };
+        let generation = slot.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        // What a thread used before the recording is not ours to account; of one born during it, everything is.
+        let used = if self.begun { 0 } else { thread_cpu_of(thread) };
+        slot.accounted.store(used, Ordering::Relaxed);
+        slot.asked.store(0, Ordering::Relaxed);
+        slot.answered_at.store(0, Ordering::Relaxed);
+        slot.stack_low.store(0, Ordering::Relaxed);
+        slot.stack_high.store(0, Ordering::Relaxed);
+        slot.random.store(seed(thread), Ordering::Relaxed);
+        slot.thread.store(thread, Ordering::Release);
+        self.slots.insert(thread, index);
+        if !self.give_timers(session.engine, entrances, &Timed { slot, thread, index, generation }) {
+            self.leave(session, entrances, thread);
+            return false;
+        }
+        if session.engine == Engine::CpuTimers {
+            self.first_shot(session, slot);
+        }
+        true
+    }
+
+    fn give_timers(&self, engine: Engine, entrances: &Entrances, timed: &Timed) -> bool {
+        let Timed { slot, thread, index, generation } = *timed;
+        let processor = (&slot.processor_timer, Which::Processor, thread_clock(thread));
+        let clock = (&slot.clock_timer, Which::Clock, libc::CLOCK_MONOTONIC);
+        let wanted = match engine {
+            Engine::CpuTimers => vec![processor, clock],
+            Engine::WallSignals => vec![clock],
+        };
+        wanted.into_iter().all(|(place, which, clock)| {
+            entrances.open(EntranceKind::Timer);
+            match create(clock, self.signal, thread, cookie(index, generation, which)) {
+                Ok(id) => {
+                    place.store(id as u32 + 1, Ordering::Relaxed);
+                    true
+                }
+                Err(_) => {
+                    entrances.close(EntranceKind::Timer);
+                    false
+                }
+            }
+        })
+    }
+
+    /// The first signal comes by processor time, so that a sleeping thread is never disturbed; and soon, so that a recording
+    /// begins at once: a sample weighs what was used until then, so an early one is a light one.
+    fn first_shot(&self, session: &Session, slot: &Slot) {
+        if let Some(timer) = slot.processor_timer.load(Ordering::Relaxed).checked_sub(1) {
+            let soon = session.interval.load(Ordering::Relaxed).min(FIRST_SHOT);
+            arm(timer as i32, jittered(&slot.random, soon));
+        }
+    }
+
+    fn leave(&mut self, session: &Session, entrances: &Entrances, thread: u32) {
+        let Some(index) = self.slots.remove(&thread) else { return };
+        let Some(slot) = session.slots.get(index as usize) else { return };
+        slot.thread.store(0, Ordering::Release);
+        for timer in [&slot.processor_timer, &slot.clock_timer] {
+            if let Some(id) = timer.swap(0, Ordering::AcqRel).checked_sub(1) {
+                delete(id as i32);
+                entrances.close(EntranceKind::Timer);
+            }
+        }
+        if slot.asked.swap(0, Ordering::AcqRel) != 0 {
+            // Asked for and never answered: the thread has ended.
+            session.count(layout::TAKEN);
+            session.count(layout::LOST_THREAD_SILENT);
+        }
+        self.free.insert(0, index);
+    }
+
+    /// Keeps each thread and the whole process within their budgets of signals, whatever the number of working threads.
+    /// Samples weigh the time that has passed, so a longer interval costs detail, not truth.
+    fn spread(&self, session: &Session) {
+        let active = self
+            .slots
+            .values()
+            .filter_map(|index| session.slots.get(*index as usize))
+            .filter(|slot| slot.active.load(Ordering::Relaxed))
+            .count() as u64;
+        let least = (active.saturating_mul(1_000_000_000) / self.budget.max(1)).max(self.thread_interval);
+        session.interval.store(self.requested_interval.max(least), Ordering::Relaxed);
+    }
+}
+
+/// A thread that is given timers, and the use of a slot that they will name.
+struct Timed<'a> {
+    slot: &'a Slot,
+    thread: u32,
+    index: u32,
+    generation: u32,
+}
+
+fn interval(frequency: u32) -> u64 {
+    1_000_000_000 / u64::from(frequency.clamp(1, 10_000))
+}
+
+fn holds(region: &proc::Region, address: u64) -> bool {
+    region.start <= address && address < region.end
+}
+
+fn seed(thread: u32) -> u64 {
+    (remora_agent_hot::monotonic() ^ u64::from(thread).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1
+}

@@ -1,0 +1,58 @@
+//! The library that is loaded into the target: exports, the callback object, the two threads of an attach.
+//!
+//! # Purpose
+//! The runtime loads this library, asks `DllGetClassObject` for a callback object, and calls it. Everything else is in
+//! `agent-core` (what to do), `agent-hot` (what runs in the signal handler) and the files beside this one (the operating system).
+//!
+//! # Design constraints
+//! core, std and libc only. Until InitializeForAttach nothing is started, opened or allocated beyond one small object, since
+//! a refused attach leaves that object behind. InitializeForAttach and ProfilerAttachComplete return at once: they run on the
+//! runtime's diagnostics thread, which answers nobody else meanwhile and which no evacuation counter protects.
+//! No thread-local with a destructor is touched on a thread of the runtime: it would pin the library.
+//!
+//! # Rejected
+//! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
+
+mod attached;
+mod callbacks;
+mod channel;
+mod clr;
+mod follow;
+mod linux;
+mod memory;
+mod proc;
+mod signal;
+mod threads;
+mod wall;
+
+use callbacks::Agent;
+use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
+use std::ffi::c_void;
+
+/// Asked by the runtime for the class of the profiler.
+///
+/// # Safety
+/// The pointers are those of the COM protocol: two GUIDs and a place for an interface pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn DllGetClassObject(
+    class: *const Guid,
+    interface: *const Guid,
+    out: *mut *mut c_void,
+) -> i32 {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { dll_get_class_object(class, interface, out, make) }
+}
+
+fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
+    let is = |known: (u32, u16, u16, [u8; 8])| {
+        *class == Guid { data1: known.0, data2: known.1, data3: known.2, data4: known.3 }
+    };
+    if is(CLSID_MAIN) {
+        Some(CallbackObject::create(Agent::new(false)))
+    } else if is(CLSID_NOTIFICATION) {
+        Some(CallbackObject::create(Agent::new(true)))
+    } else {
+        None
+    }
+}

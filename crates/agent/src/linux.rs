@@ -1,0 +1,458 @@
+//! The real [`Platform`]: Linux, this process.
+
+use crate::channel::Channel;
+use crate::follow::{Followed, slot_memory};
+use crate::memory::Mapping;
+use crate::signal::OwnSignal;
+use crate::threads::{OwnThread, this_thread};
+use crate::wall::{self, Wall};
+use remora_agent_core::{CodeKind, EntranceKind, Entrances, Platform, Received, Started};
+use remora_agent_hot::{Engine, Session, monotonic};
+use remora_agent_ring::{HEADER_WORDS, Ring};
+use remora_wire::{Config, EventKind, FromAgent, Message, ToAgent, layout};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Words of the ring between the handlers and the agent's thread (2 MiB).
+const SAMPLE_RING_WORDS: usize = 1 << 18;
+
+/// How often a full transport is looked at again before a message is given up, and how long is slept in between.
+const PUBLISH_TRIES: usize = 50;
+const PUBLISH_PAUSE: u64 = 1_000_000;
+
+/// How often it is looked whether callbacks have ended, before the memory that they may look at stays for good.
+const LET_GO_TRIES: usize = 1000;
+
+/// One attach's hold on the operating system.
+pub struct Linux {
+    config: Config,
+    wake: OwnedFd,
+    entrances: Arc<Entrances>,
+    channel: Mutex<Option<Channel>>,
+    shared: Mutex<Option<Mapping>>,
+    sampling: Mutex<Option<Sampling>>,
+    retired: Mutex<Option<Retired>>,
+    /// The session behind `sampling`, for callbacks: they may not lock.
+    session: AtomicPtr<Session<'static>>,
+    /// The outer ring's words; null until the shared memory is mapped. Written and read on the agent's thread.
+    outer: AtomicPtr<&'static [AtomicU64]>,
+    /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
+    handler_stays: AtomicBool,
+}
+
+struct Sampling {
+    session: *mut Session<'static>,
+    signal: OwnSignal,
+    followed: Arc<Mutex<Followed>>,
+    wall: Option<(Arc<Wall>, OwnThread)>,
+    ring: Mapping,
+    slots: Mapping,
+}
+
+// SAFETY: the raw pointer is to a boxed session that is freed by `Retired` alone, once.
+unsafe impl Send for Sampling {}
+
+/// What sampling worked on, kept until no callback can look at it any more: freed with the platform.
+struct Retired {
+    session: *mut Session<'static>,
+    _followed: Arc<Mutex<Followed>>,
+    _ring: Mapping,
+    _slots: Mapping,
+}
+
+// SAFETY: as for `Sampling`.
+unsafe impl Send for Retired {}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` in `begin`; no handler and no callback has it any more.
+        drop(unsafe { Box::from_raw(self.session) });
+    }
+}
+
+impl Linux {
+    /// Prepares; nothing of the process is touched yet but one descriptor.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn new(config: Config, entrances: Arc<Entrances>) -> Result<Linux, String> {
+        // SAFETY: makes a descriptor.
+        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if descriptor < 0 {
+            return Err(format!("no event descriptor: {}", std::io::Error::last_os_error()));
+        }
+        Ok(Linux {
+            config,
+            // SAFETY: the descriptor was made just now and belongs to nobody else.
+            wake: unsafe { OwnedFd::from_raw_fd(descriptor) },
+            entrances,
+            channel: Mutex::new(None),
+            shared: Mutex::new(None),
+            sampling: Mutex::new(None),
+            retired: Mutex::new(None),
+            session: AtomicPtr::new(std::ptr::null_mut()),
+            outer: AtomicPtr::new(std::ptr::null_mut()),
+            handler_stays: AtomicBool::new(false),
+        })
+    }
+
+    /// The library stays in the process: gives back what only a recording needs, so that nothing else stays with it.
+    ///
+    /// `callbacks_inside` counts the callbacks that run: one of them may still look at the session.
+    pub fn let_go(&self, callbacks_inside: &AtomicU32) {
+        *lock(&self.channel) = None;
+        self.session.store(std::ptr::null_mut(), Ordering::SeqCst);
+        if self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some() {
+            return;
+        }
+        for _ in 0..LET_GO_TRIES {
+            if callbacks_inside.load(Ordering::SeqCst) == 0 {
+                *lock(&self.retired) = None;
+                self.forget_outer();
+                *lock(&self.shared) = None;
+                return;
+            }
+            pause(PUBLISH_PAUSE);
+        }
+    }
+
+    fn forget_outer(&self) {
+        let outer = self.outer.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !outer.is_null() {
+            // SAFETY: made by `Box::into_raw` in `adopt`.
+            drop(unsafe { Box::from_raw(outer) });
+        }
+    }
+
+    fn counters(&self) -> &'static [AtomicU64] {
+        self.outer_words().and_then(|words| words.get(..layout::HEADER_WORDS)).unwrap_or_default()
+    }
+
+    fn outer_words(&self) -> Option<&'static [AtomicU64]> {
+        let pointer = self.outer.load(Ordering::Acquire);
+        // SAFETY: null, or a leaked box that lives as long as this platform.
+        unsafe { pointer.as_ref() }.copied()
+    }
+
+    /// Maps the shared memory that came with the welcome.
+    fn adopt(&self, descriptor: &OwnedFd) -> Result<(), String> {
+        let mapping =
+            Mapping::shared(descriptor.as_raw_fd(), layout::size_in_bytes(HEADER_WORDS)).map_err(|error| {
+                format!("the shared memory is not usable: {}", std::io::Error::from_raw_os_error(error))
+            })?;
+        // SAFETY: kept mapped as long as `self`: the mapping is stored beside and dropped with it.
+        let words = unsafe { mapping.words() };
+        if words.first().map(|word| word.load(Ordering::Relaxed)) != Some(layout::MAGIC) {
+            return Err("the shared memory is of another version".into());
+        }
+        self.outer.store(Box::into_raw(Box::new(words)), Ordering::Release);
+        *lock(&self.shared) = Some(mapping);
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<(Sampling, usize), String> {
+        let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
+        let slots = slot_memory().map_err(in_words)?;
+        let engine = match self.config.event {
+            EventKind::Cpu => Engine::CpuTimers,
+            EventKind::Wall => Engine::WallSignals,
+        };
+        // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
+        let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
+        let session = Box::into_raw(Box::new(Session {
+            engine,
+            ring: Ring::new(ring_words).ok_or("the ring has no valid size")?,
+            counters: self.counters(),
+            slots: slot_values,
+            interval: AtomicU64::new(1_000_000_000 / u64::from(self.config.frequency)),
+            armed: AtomicBool::new(true),
+            inside: AtomicU32::new(0),
+            ranges: AtomicPtr::new(std::ptr::null_mut()),
+        }));
+        self.entrances.open(EntranceKind::SignalHandler);
+        let signal = OwnSignal::claim(session).inspect_err(|_| {
+            self.entrances.close(EntranceKind::SignalHandler);
+            // SAFETY: nothing was registered, nobody else has the pointer.
+            drop(unsafe { Box::from_raw(session) });
+        })?;
+        let followed = Followed::new(signal.number, &self.config);
+        let followed = Arc::new(Mutex::new(followed));
+        // SAFETY: the session lives until `Sampling` is taken apart.
+        let live = unsafe { &*session };
+        let new = {
+            let mut followed = lock(&followed);
+            followed.publish_ranges(live);
+            followed.scan(live, &self.entrances)
+        };
+        self.session.store(session, Ordering::Release);
+        self.introduce(&new);
+        let sampling = Sampling { session, signal, followed, wall: None, ring, slots };
+        Ok((sampling, new.len()))
+    }
+
+    fn introduce(&self, threads: &[(u32, String)]) {
+        for (thread, name) in threads {
+            self.publish(&[&Message::Thread { thread: *thread, name: name.clone() }.encode()]);
+        }
+    }
+
+    /// Threads are often named after their birth: the last name counts.
+    fn name_again(&self, sampling: &Sampling) {
+        let threads: Vec<u32> = lock(&sampling.followed).threads().map(|(thread, _)| thread).collect();
+        for thread in threads {
+            if let Some(name) = crate::proc::thread_name(thread) {
+                self.publish(&[&Message::ThreadName { thread, name }.encode()]);
+            }
+        }
+    }
+
+    fn start_wall(&self, sampling: &mut Sampling) -> Result<(), String> {
+        // SAFETY: the session lives until `Sampling` is taken apart, after this thread was joined.
+        let session = unsafe { &*sampling.session };
+        let wall = Arc::new(Wall {
+            session,
+            followed: sampling.followed.clone(),
+            budget: u64::from(self.config.signal_budget),
+            interval: AtomicU64::new(session.interval.load(Ordering::Relaxed)),
+            stop: AtomicBool::new(false),
+        });
+        self.entrances.open(EntranceKind::Thread);
+        let thread = wall::start(wall.clone()).map_err(|error| {
+            self.entrances.close(EntranceKind::Thread);
+            in_words(error)
+        })?;
+        sampling.wall = Some((wall, thread));
+        Ok(())
+    }
+
+    fn session(&self) -> Option<&Session<'static>> {
+        // SAFETY: null, or the session that lives until `stop_sampling` has cleared this pointer first.
+        unsafe { self.session.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        self.forget_outer();
+    }
+}
+
+impl Platform for Linux {
+    fn now(&self) -> u64 {
+        monotonic()
+    }
+
+    fn wake(&self) {
+        let one = 1_u64;
+        // SAFETY: eight live bytes; the descriptor never blocks.
+        unsafe { libc::write(self.wake.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    fn wait(&self, nanoseconds: u64) {
+        let channel = lock(&self.channel).as_ref().map_or(-1, Channel::descriptor);
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut polls = [entry(self.wake.as_raw_fd()), entry(channel)];
+        let milliseconds = nanoseconds.div_ceil(1_000_000).min(60_000) as i32;
+        // SAFETY: two live pollfds; a negative descriptor is passed over by the kernel.
+        unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) };
+        let mut drained = 0_u64;
+        // SAFETY: eight live bytes; the descriptor never blocks.
+        unsafe { libc::read(self.wake.as_raw_fd(), (&raw mut drained).cast(), 8) };
+    }
+
+    fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool {
+        let deadline = monotonic() + nanoseconds;
+        loop {
+            let value = counter.load(Ordering::SeqCst);
+            if value >= goal {
+                return true;
+            }
+            let now = monotonic();
+            if now >= deadline {
+                return false;
+            }
+            futex_wait(counter, value as u32, deadline - now);
+        }
+    }
+
+    fn announce(&self, counter: &AtomicU64) {
+        // SAFETY: wakes whoever waits on this address; nothing is read or written.
+        unsafe {
+            libc::syscall(libc::SYS_futex, counter.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX)
+        };
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        let mut channel = Channel::connect(&self.config.socket_path)?;
+        channel.send(&FromAgent::Hello {
+            version: remora_wire::VERSION,
+            nonce: self.config.nonce,
+            thread: this_thread(),
+        });
+        *lock(&self.channel) = Some(channel);
+        Ok(())
+    }
+
+    fn receive(&self) -> Received {
+        let mut guard = lock(&self.channel);
+        let Some(channel) = guard.as_mut() else { return Received::HungUp };
+        let received = channel.receive();
+        if received != Received::Message(ToAgent::Welcome) {
+            return received;
+        }
+        let Some(descriptor) = channel.take_descriptor() else { return Received::HungUp };
+        drop(guard);
+        match self.adopt(&descriptor) {
+            Ok(()) => received,
+            Err(what) => {
+                self.send(&FromAgent::Failed { what });
+                Received::HungUp
+            }
+        }
+    }
+
+    fn send(&self, message: &FromAgent) {
+        if let Some(channel) = lock(&self.channel).as_mut() {
+            channel.send(message);
+        }
+    }
+
+    fn publish(&self, parts: &[&[u64]]) -> bool {
+        let Some(ring) = self.outer_words().and_then(|words| Ring::new(words.get(layout::HEADER_WORDS..)?)) else {
+            return false;
+        };
+        for _ in 0..PUBLISH_TRIES {
+            if ring.push(parts).is_ok() {
+                return true;
+            }
+            pause(PUBLISH_PAUSE);
+        }
+        false
+    }
+
+    fn count(&self, counter: usize, by: u64) {
+        if let Some(counter) = self.counters().get(counter) {
+            counter.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    fn start_sampling(&self) -> Result<Started, String> {
+        let (mut sampling, threads) = self.begin()?;
+        let result = match self.config.event {
+            EventKind::Cpu => Ok(()),
+            EventKind::Wall => self.start_wall(&mut sampling),
+        };
+        let signal = sampling.signal.number as u32;
+        *lock(&self.sampling) = Some(sampling);
+        result?;
+        let engine = match self.config.event {
+            EventKind::Cpu => "thread timers",
+            EventKind::Wall => "budgeted signals",
+        };
+        Ok(Started { signal, threads: threads as u32, engine: engine.into() })
+    }
+
+    fn set_frequency(&self, hertz: u32) {
+        let guard = lock(&self.sampling);
+        let Some(sampling) = guard.as_ref() else { return };
+        lock(&sampling.followed).set_frequency(hertz);
+        if let Some((wall, _)) = &sampling.wall {
+            wall.interval.store(1_000_000_000 / u64::from(hertz.clamp(1, 10_000)), Ordering::Relaxed);
+        }
+        drop(guard);
+        self.follow_threads();
+    }
+
+    fn follow_threads(&self) {
+        let guard = lock(&self.sampling);
+        let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) else { return };
+        let new = {
+            let mut followed = lock(&sampling.followed);
+            followed.publish_ranges(session);
+            followed.scan(session, &self.entrances)
+        };
+        self.introduce(&new);
+    }
+
+    fn next_sample(&self, words: &mut Vec<u64>) -> bool {
+        words.clear();
+        self.session().is_some_and(|session| session.ring.pop(|word| words.push(word)).is_some())
+    }
+
+    fn samples_pending(&self) -> bool {
+        self.session().is_some_and(|session| !session.ring.is_empty())
+    }
+
+    fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64) {
+        let guard = lock(&self.sampling);
+        if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
+            lock(&sampling.followed).learn_stack(session, slot, thread, stack_pointer);
+        }
+    }
+
+    fn code_at(&self, address: u64) -> CodeKind {
+        let guard = lock(&self.sampling);
+        guard.as_ref().map_or(CodeKind::None, |sampling| lock(&sampling.followed).code_at(address))
+    }
+
+    fn bytes_before(&self, address: u64) -> Option<[u8; 8]> {
+        remora_agent_hot::read_checked(address.checked_sub(8)?)
+    }
+
+    fn stop_sampling(&self) -> Result<(), String> {
+        let Some(mut sampling) = lock(&self.sampling).take() else { return Ok(()) };
+        if let Some((wall, thread)) = sampling.wall.take() {
+            wall.stop.store(true, Ordering::Release);
+            thread.join();
+            self.entrances.close(EntranceKind::Thread);
+        }
+        // SAFETY: the session is freed below, after the handler was taken back.
+        let session = unsafe { &*sampling.session };
+        session.armed.store(false, Ordering::SeqCst);
+        self.name_again(&sampling);
+        lock(&sampling.followed).leave_all(session, &self.entrances);
+        let Sampling { session: pointer, signal, followed, ring, slots, .. } = sampling;
+        let retired = Retired { session: pointer, _followed: followed, _ring: ring, _slots: slots };
+        if let Err(why) = signal.release(session) {
+            // Whoever may still enter the handler must find its memory: it is given up, for good.
+            std::mem::forget(retired);
+            self.handler_stays.store(true, Ordering::SeqCst);
+            return Err(why);
+        }
+        self.entrances.close(EntranceKind::SignalHandler);
+        *lock(&self.retired) = Some(retired);
+        Ok(())
+    }
+}
+
+fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
+    let time = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the address of the counter's low half (little-endian), a live time-out; no other argument is used.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            counter.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            low,
+            &raw const time,
+        )
+    };
+}
+
+fn pause(nanoseconds: u64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds as libc::c_long };
+    // SAFETY: `time` is live; the remainder is not wanted.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
+fn in_words(error: i32) -> String {
+    std::io::Error::from_raw_os_error(error).to_string()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

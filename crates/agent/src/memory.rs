@@ -1,0 +1,77 @@
+//! Memory of one attach that signal handlers may touch: mapped whole at the start, unmapped whole at the very end.
+
+use std::sync::atomic::AtomicU64;
+
+/// An anonymous or shared mapping, unmapped when dropped.
+pub struct Mapping {
+    address: *mut libc::c_void,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is just an address range; who reads and writes it when is up to the types laid over it, which are atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Zeroed private memory, touched page by page as it is used, not inherited by forked children's copies of dirty pages.
+    pub fn anonymous(bytes: usize) -> Result<Mapping, i32> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        Mapping::made(bytes, unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        })
+    }
+
+    /// The shared memory behind `descriptor`, which must be sealed against shrinking: a shrunk file would be a SIGBUS in the target.
+    pub fn shared(descriptor: i32, bytes: usize) -> Result<Mapping, i32> {
+        // SAFETY: fcntl and fstat on a descriptor number; a wrong one is answered with an error.
+        let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
+        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+            return Err(libc::EPERM);
+        }
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut status: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` is live.
+        let answer = unsafe { libc::fstat(descriptor, &raw mut status) };
+        if answer != 0 || (status.st_size as usize) < bytes {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        Mapping::made(bytes, unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, descriptor, 0)
+        })
+    }
+
+    fn made(bytes: usize, address: *mut libc::c_void) -> Result<Mapping, i32> {
+        if address == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOMEM));
+        }
+        Ok(Mapping { address, bytes })
+    }
+
+    /// The mapping as words, for as long as the caller keeps it mapped.
+    ///
+    /// # Safety
+    /// The result must not be used after the mapping was dropped.
+    pub unsafe fn words(&self) -> &'static [AtomicU64] {
+        // SAFETY: page-aligned, `bytes` long, zero or written by atomics only; the lifetime is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.address.cast::<AtomicU64>(), self.bytes / 8) }
+    }
+
+    /// The mapping as values that are valid when all their bytes are zero.
+    ///
+    /// # Safety
+    /// All-zero bytes are a valid `T`; the result must not be used after the mapping was dropped.
+    pub unsafe fn values<T: Sync>(&self) -> &'static [T] {
+        // SAFETY: page-aligned, long enough for the number of values computed here; validity and lifetime are the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.address.cast::<T>(), self.bytes / size_of::<T>()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: made by `made`, unmapped once, and no view is used any more (promised by those who took one).
+        unsafe { libc::munmap(self.address, self.bytes) };
+    }
+}

@@ -1,0 +1,203 @@
+//! What the agent reads of its own process under `/proc/self`: threads, their signal masks, mappings.
+
+use std::fs;
+
+/// Thread ids of this process. Empty if /proc is not there.
+pub fn threads() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The name of a thread, as the kernel keeps it (15 bytes at most).
+pub fn thread_name(thread: u32) -> Option<String> {
+    let mut name = fs::read(format!("/proc/self/task/{thread}/comm")).ok()?;
+    if name.last() == Some(&b'\n') {
+        name.pop();
+    }
+    Some(String::from_utf8_lossy(&name).into_owned())
+}
+
+/// Signals of one thread, as masks with bit `signal - 1`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SignalMasks {
+    /// Blocked by the thread, or waited for; while a handler runs, its own signal is among them.
+    pub blocked: u64,
+    /// Pending for the thread or the process.
+    pub pending: u64,
+    /// Whether the thread sleeps in a system call, and so executes nothing.
+    pub asleep: bool,
+}
+
+/// The signal masks of a thread; `None` if it is gone.
+///
+/// While a thread waits in `sigwaitinfo`, the kernel takes what it waits for out of the mask that it shows.
+pub fn signal_masks(thread: u32) -> Option<SignalMasks> {
+    let masks = parse_masks(&fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?)?;
+    let waited = if masks.asleep { waited_for(thread) } else { 0 };
+    Some(SignalMasks { blocked: masks.blocked | waited, ..masks })
+}
+
+/// The signals that a thread waits for at this moment.
+fn waited_for(thread: u32) -> u64 {
+    let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).unwrap_or_default();
+    let Some(set) = parse_wait(&call) else { return 0 };
+    let mut signals = 0_u64;
+    let local = libc::iovec { iov_base: (&raw mut signals).cast(), iov_len: 8 };
+    let remote = libc::iovec { iov_base: set as *mut libc::c_void, iov_len: 8 };
+    // SAFETY: takes nothing.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: `signals` is live and eight bytes long; what is not there to be read is answered with an error.
+    let read = unsafe { libc::process_vm_readv(process, &raw const local, 1, &raw const remote, 1, 0) };
+    // Where that is not allowed, it waits for whatever there is.
+    if read == 8 { signals } else { u64::MAX }
+}
+
+/// The address of the set that a thread waits for, if its system call is that wait.
+fn parse_wait(call: &str) -> Option<u64> {
+    let mut words = call.split_whitespace();
+    let number: i64 = words.next()?.parse().ok()?;
+    let set = words.next()?.strip_prefix("0x")?;
+    if number == libc::SYS_rt_sigtimedwait { u64::from_str_radix(set, 16).ok() } else { None }
+}
+
+/// Whether a thread is under a debugger, and whether that holds it at this moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tracing {
+    /// Somebody traces it.
+    pub traced: bool,
+    /// It is stopped, by its tracer or by a signal.
+    pub held: bool,
+}
+
+/// Whether a thread is traced; all false if it is gone.
+pub fn tracing(thread: u32) -> Tracing {
+    fs::read_to_string(format!("/proc/self/task/{thread}/status"))
+        .map(|status| parse_tracing(&status))
+        .unwrap_or_default()
+}
+
+fn parse_tracing(status: &str) -> Tracing {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    Tracing {
+        traced: field("TracerPid:").is_some_and(|tracer| tracer != "0"),
+        held: field("State:").is_some_and(|state| state.starts_with(['t', 'T'])),
+    }
+}
+
+fn parse_masks(status: &str) -> Option<SignalMasks> {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    };
+    let asleep =
+        status.lines().find_map(|line| line.strip_prefix("State:")).is_some_and(|state| state.trim().starts_with('S'));
+    Some(SignalMasks { blocked: field("SigBlk:")?, pending: field("SigPnd:")? | field("ShdPnd:")?, asleep })
+}
+
+/// One mapping: its bounds and whether it is writable or executable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// First address.
+    pub start: u64,
+    /// First address beyond.
+    pub end: u64,
+    /// Readable and writable.
+    pub writable: bool,
+    /// Executable.
+    pub executable: bool,
+    /// Of the C library's family or the kernel's own library, which are built without frame pointers.
+    pub frameless: bool,
+}
+
+/// All mappings, ascending.
+pub fn regions() -> Vec<Region> {
+    fs::read_to_string("/proc/self/maps")
+        .map(|maps| maps.lines().filter_map(parse_region).collect())
+        .unwrap_or_default()
+}
+
+fn parse_region(line: &str) -> Option<Region> {
+    let (bounds, rest) = line.split_once(' ')?;
+    let (start, end) = bounds.split_once('-')?;
+    let permissions = rest.as_bytes();
+    Some(Region {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        writable: permissions.first() == Some(&b'r') && permissions.get(1) == Some(&b'w'),
+        executable: permissions.get(2) == Some(&b'x'),
+        frameless: is_frameless(line.rsplit('/').next().unwrap_or(line)) || line.ends_with("[vdso]"),
+    })
+}
+
+/// Whether a library of this file name is of the C library's family.
+fn is_frameless(name: &str) -> bool {
+    const FAMILY: [&str; 8] = ["libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "ld-2.", "libgcc_s"];
+    FAMILY.iter().any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_and_regions_are_read_from_the_kernels_text() {
+        let status = "Name:\tx\nState:\tS (sleeping)\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000000002\nSigBlk:\t8000000000000000\n";
+        assert_eq!(parse_masks(status), Some(SignalMasks { blocked: 1 << 63, pending: 3, asleep: true }));
+        let running = status.replace("S (sleeping)", "R (running)");
+        assert_eq!(parse_masks(&running).map(|masks| masks.asleep), Some(false));
+        let region = parse_region("7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0   [stack]").expect("a mapping");
+        assert_eq!((region.start, region.end), (0x7ffc_0000_0000, 0x7ffc_0002_1000));
+        assert!(region.writable && !region.executable);
+        assert_eq!(parse_region("nonsense"), None);
+        let frameless = |line| parse_region(line).is_some_and(|region| region.frameless);
+        assert!(frameless("7f00-7f01 r-xp 00000000 08:01 7  /lib/x86_64-linux-gnu/libc.so.6"));
+        assert!(frameless("7f00-7f01 r-xp 00000000 00:00 0  [vdso]"));
+        assert!(!frameless("7f00-7f01 r-xp 00000000 08:01 7  /usr/share/dotnet/libcoreclr.so"));
+    }
+
+    #[test]
+    fn a_debugger_is_seen_and_whether_it_holds_the_thread() {
+        let status = |state, tracer| format!("Name:\tx\nState:\t{state}\nTracerPid:\t{tracer}\n");
+        assert_eq!(parse_tracing(&status("S (sleeping)", 0)), Tracing { traced: false, held: false });
+        assert_eq!(parse_tracing(&status("R (running)", 77)), Tracing { traced: true, held: false });
+        assert_eq!(parse_tracing(&status("t (tracing stop)", 77)), Tracing { traced: true, held: true });
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_signal_is_found_to_want_it() {
+        assert_eq!(parse_wait("128 0x7f00 0x0 0x0 0x8 0x0 0x0 0x7f11 0x7f22"), Some(0x7f00));
+        assert_eq!(parse_wait("202 0x7f00 0x0 0x0 0x8 0x0 0x0 0x7f11 0x7f22"), None);
+        assert_eq!(parse_wait("running"), None);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let wanted = libc::SIGRTMAX() - 2;
+        let waiter = std::thread::spawn(move || {
+            // SAFETY: an all-zero set is valid; takes nothing.
+            let (mut set, thread) = unsafe { (std::mem::zeroed::<libc::sigset_t>(), libc::gettid()) };
+            // SAFETY: the set is live.
+            unsafe { libc::sigaddset(&raw mut set, wanted) };
+            // SAFETY: as above; the old mask is not wanted.
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+            sender.send(thread).expect("the test listens");
+            // SAFETY: as above; who sent it is not wanted.
+            unsafe { libc::sigwaitinfo(&raw const set, std::ptr::null_mut()) }
+        });
+        let thread = receiver.recv().expect("the thread says its id");
+        let waits = || {
+            let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).unwrap_or_default();
+            parse_wait(&call).is_some()
+        };
+        while !waits() {}
+        let masks = signal_masks(thread as u32).expect("it lives");
+        assert_ne!(masks.blocked & 1 << (wanted - 1), 0);
+        // SAFETY: sends a signal that the thread waits for.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, wanted) };
+        assert_eq!(waiter.join().expect("it ends"), wanted);
+    }
+
+    #[test]
+    fn our_own_process_is_readable() {
+        assert!(!threads().is_empty());
+        assert!(signal_masks(threads()[0]).is_some());
+        assert!(regions().iter().any(|region| region.executable));
+    }
+}

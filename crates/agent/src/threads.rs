@@ -1,0 +1,116 @@
+//! Threads of the agent, made without the standard library's help on a thread that is not ours.
+//!
+//! `std::thread::spawn` touches thread-locals with destructors on the calling thread; on a thread of the runtime that would pin
+//! the library for as long as that thread lives. So threads begin with `pthread_create`, and block every signal from birth.
+
+use std::ffi::c_void;
+
+/// A thread of ours that can be joined.
+pub struct OwnThread(libc::pthread_t);
+
+impl OwnThread {
+    /// Starts a thread. `argument` is handed over as it is.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub fn start(main: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> Result<OwnThread, i32> {
+        let before = block_all();
+        let mut thread: libc::pthread_t = 0;
+        // SAFETY: `thread` is live, default attributes, `main` has the signature that is wanted.
+        let answer = unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), main, argument) };
+        // SAFETY: puts back the mask that was there a moment ago.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+        if answer == 0 { Ok(OwnThread(thread)) } else { Err(answer) }
+    }
+
+    /// Waits until the thread has ended.
+    pub fn join(self) {
+        // SAFETY: the thread was made joinable and is joined once.
+        unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
+    }
+
+    /// Lets the thread end on its own; nobody will join it.
+    pub fn detach(self) {
+        // SAFETY: the thread was made joinable and is given up once.
+        unsafe { libc::pthread_detach(self.0) };
+    }
+}
+
+fn block_all() -> libc::sigset_t {
+    // SAFETY: all-zero is a valid value of these plain structs.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: `all` is live.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: both sets are live.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    before
+}
+
+/// Names the calling thread.
+pub fn name_this(suffix: &str) {
+    let mut name = [0_u8; 16];
+    for (place, byte) in name.iter_mut().take(15).zip(remora_wire::THREAD_NAME.bytes().chain(suffix.bytes())) {
+        *place = byte;
+    }
+    // SAFETY: a zero-terminated text of 16 bytes at most.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// The calling thread's id.
+pub fn this_thread() -> u32 {
+    // SAFETY: takes nothing.
+    (unsafe { libc::syscall(libc::SYS_gettid) }) as u32
+}
+
+/// A reference on this library, held so that it cannot be unmapped under a thread of ours (contract DET-05).
+pub struct LibraryReference(*mut c_void);
+
+// SAFETY: a handle of the dynamic linker may be closed on any thread.
+unsafe impl Send for LibraryReference {}
+// SAFETY: as above.
+unsafe impl Sync for LibraryReference {}
+
+impl LibraryReference {
+    /// Takes one. The file may already be unlinked: the linker knows the library by its name.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn take() -> Result<LibraryReference, String> {
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        let own = block_all as *const c_void;
+        // SAFETY: `own` is an address inside this library; `info` is live.
+        if unsafe { libc::dladdr(own, &raw mut info) } == 0 || info.dli_fname.is_null() {
+            return Err("the library cannot find its own name".into());
+        }
+        // SAFETY: a name that the linker itself has given; with NOLOAD nothing is ever loaded.
+        let handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            Err("the library cannot take a reference on itself".into())
+        } else {
+            Ok(LibraryReference(handle))
+        }
+    }
+
+    /// Gives the reference back at the calling thread's very end, from code of the C library (contract DET-08).
+    ///
+    /// `__cxa_thread_atexit_impl(dlclose, handle, address in the C library)` makes glibc call `dlclose(handle)` after the
+    /// thread's last frame of ours is gone. The third argument must not be an address of ours: it would pin this library.
+    /// Returns false where there is no such function (musl, which never unmaps anyway).
+    pub fn give_back_at_thread_end(self) -> bool {
+        type AtExit = unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void) -> i32, *mut c_void, *mut c_void) -> i32;
+        // SAFETY: looks up a name; no library is loaded.
+        let at_exit = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_thread_atexit_impl".as_ptr()) };
+        // SAFETY: as above.
+        let close = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"dlclose".as_ptr()) };
+        if at_exit.is_null() || close.is_null() {
+            return false;
+        }
+        // SAFETY: the C library's function of that name has this signature (Itanium C++ ABI for thread-local destructors).
+        let at_exit: AtExit = unsafe { std::mem::transmute(at_exit) };
+        // SAFETY: `dlclose` has this signature.
+        let close_function: unsafe extern "C" fn(*mut c_void) -> i32 = unsafe { std::mem::transmute(close) };
+        // SAFETY: the handle is ours and closed once, by the C library, at the end of this thread.
+        unsafe { at_exit(close_function, self.0, close) == 0 }
+    }
+}

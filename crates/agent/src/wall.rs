@@ -1,0 +1,160 @@
+//! The sampler thread for clock time: goes round all threads, asks those that ran since their last sample for a new one, and lets
+//! the others repeat their last.
+//!
+//! The cost is bounded twice: signals a second for the whole process (the budget), and visits a second.
+//! When there are more threads than the budget allows at the requested frequency, every thread is visited less often; each
+//! sample weighs the time since the thread's last one, so that shares stay true.
+
+use crate::follow::Followed;
+use crate::threads::{self, OwnThread};
+use remora_agent_core::REPEATED;
+use remora_agent_hot::{RawSample, Session, Slot, arm, jittered, monotonic, thread_cpu_of};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Visits a second, at most: one is a look at a clock, about a microsecond.
+const VISITS_A_SECOND: u64 = 20_000;
+
+/// After a sample a thread needs some processor time to get back to where it waited; less than this is not "ran since".
+const SETTLING: u64 = 50_000;
+
+/// What the sampler thread works on.
+pub struct Wall {
+    /// The attach's memory.
+    pub session: &'static Session<'static>,
+    /// Who is followed; shared with the agent's thread, which scans.
+    pub followed: Arc<Mutex<Followed>>,
+    /// Signals a second.
+    pub budget: u64,
+    /// Requested mean time between two samples of a thread, nanoseconds.
+    pub interval: AtomicU64,
+    /// Ends the thread.
+    pub stop: AtomicBool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Visited {
+    /// Up to when its samples account.
+    accounted: u64,
+    /// Its processor time when it was seen settled after its last sample.
+    settled: Option<u64>,
+    generation: u32,
+}
+
+/// Starts the sampler thread.
+///
+/// # Errors
+/// The system's error number.
+pub fn start(wall: Arc<Wall>) -> Result<OwnThread, i32> {
+    let pointer = Arc::into_raw(wall);
+    OwnThread::start(main, pointer.cast_mut().cast()).inspect_err(|_| {
+        // SAFETY: no thread took it over.
+        drop(unsafe { Arc::from_raw(pointer) });
+    })
+}
+
+extern "C" fn main(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` handed this reference over.
+    let wall = unsafe { Arc::from_raw(argument.cast::<Wall>()) };
+    threads::name_this("-w");
+    // A panic ends the sampling, not the process; the agent's thread finds the thread ended and goes on without samples.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&wall)));
+    std::ptr::null_mut()
+}
+
+fn run(wall: &Wall) {
+    let random = AtomicU64::new(monotonic() | 1);
+    let mut visited: HashMap<u32, Visited> = HashMap::new();
+    let start = monotonic();
+    while !wall.stop.load(Ordering::Acquire) {
+        let threads: Vec<(u32, u32)> = {
+            let followed = wall.followed.lock().unwrap_or_else(PoisonError::into_inner);
+            followed.threads().collect()
+        };
+        visited.retain(|thread, _| threads.iter().any(|(known, _)| known == thread));
+        let count = threads.len().max(1) as u64;
+        let round = wall.interval.load(Ordering::Relaxed).max(count * 1_000_000_000 / VISITS_A_SECOND);
+        let mut signals = 0;
+        for (thread, slot) in &threads {
+            if wall.stop.load(Ordering::Acquire) {
+                return;
+            }
+            signals += u64::from(visit(wall, visited.entry(*thread).or_default(), *thread, *slot, start));
+            pause(jittered(&random, round / count));
+        }
+        // More signals than the budget allows in this time: rest before the next round.
+        let allowed = signals * 1_000_000_000 / wall.budget.max(1);
+        if allowed > round {
+            pause(allowed - round);
+        }
+        if threads.is_empty() {
+            pause(round);
+        }
+    }
+}
+
+/// Visits one thread; true if it was sent a signal.
+fn visit(wall: &Wall, visited: &mut Visited, thread: u32, index: u32, start: u64) -> bool {
+    let Some(slot) = wall.session.slots.get(index as usize) else { return false };
+    let generation = slot.generation.load(Ordering::Relaxed);
+    let now = monotonic();
+    if visited.accounted == 0 || visited.generation != generation {
+        *visited = Visited { accounted: start.max(now.saturating_sub(1)), settled: None, generation };
+        if visited.accounted >= now {
+            visited.accounted = now - 1;
+        }
+    }
+    if slot.asked.load(Ordering::Acquire) != 0 {
+        // Still owes its last answer: this visit's time is added to what it owes.
+        return false;
+    }
+    let answered = slot.answered_at.load(Ordering::Acquire);
+    let used = thread_cpu_of(thread);
+    if used == 0 {
+        return false;
+    }
+    let weight = now - visited.accounted;
+    let rested = answered != 0
+        && match visited.settled {
+            Some(settled) => used == settled,
+            None => used.saturating_sub(answered) < SETTLING,
+        };
+    visited.accounted = now;
+    if rested {
+        visited.settled = Some(used);
+        repeat(wall.session, thread, index, now, weight);
+        return false;
+    }
+    visited.settled = None;
+    ask(slot, weight)
+}
+
+fn repeat(session: &Session, thread: u32, slot: u32, time: u64, weight: u64) {
+    session.count(remora_wire::layout::TAKEN);
+    let sample = RawSample { thread, slot, flags: REPEATED, time, weight, ..RawSample::default() };
+    if session.ring.push(&[&sample.words()]).is_err() {
+        session.count(remora_wire::layout::LOST_RING_FULL);
+    }
+}
+
+/// Has the thread's timer fire at once. A timer's signal, unlike one that is sent, is gone with its timer when the process becomes
+/// another program, which would not survive it.
+fn ask(slot: &Slot, weight: u64) -> bool {
+    slot.asked.store(weight.max(1), Ordering::Release);
+    let asked = slot.clock_timer.load(Ordering::Acquire).checked_sub(1).is_some_and(|timer| arm(timer as i32, 1));
+    if !asked {
+        slot.asked.store(0, Ordering::Release);
+    }
+    asked
+}
+
+fn pause(nanoseconds: u64) {
+    let time = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `time` is live; the remainder is not wanted.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}

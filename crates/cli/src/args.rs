@@ -1,0 +1,223 @@
+//! The command line as it is typed. What it means, once defaults are filled in and contradictions refused, is each command's own plan.
+
+use crate::duration;
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+/// Samples a second and thread if nothing else is said: what the field is used to, cheap, and not a divisor of anything.
+pub(crate) const HERTZ: u32 = 99;
+/// Most samples a second and thread.
+pub(crate) const MOST_HERTZ: u32 = 10_000;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+   0  done; for `record`: and nothing was left in the process
+   2  the flags make no sense
+  1x  the process cannot be recorded
+  2x  the output cannot be written
+  3x  the recording file cannot be read
+  4x  recorded, but: 40 something was left in the process, 41 it ended early
+docs/exit-codes.md has the whole table.";
+
+/// Records where a running .NET process spends its time, and leaves it as it was
+#[derive(Debug, Parser)]
+#[command(name = "remora", version, after_help = EXIT_STATUS, styles = STYLES, max_term_width = 100)]
+#[command(disable_help_subcommand = true, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const STYLES: styling::Styles = styling::Styles::styled()
+    .header(styling::Style::new().bold())
+    .usage(styling::Style::new().bold())
+    .literal(styling::Style::new().bold());
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Attach to a process, record it, detach, and prove that nothing was left
+    Record(RecordArgs),
+    /// Show the hottest methods of a recording
+    Report(ReportArgs),
+    /// Make another format from a recording
+    Convert(ConvertArgs),
+    /// List the .NET processes of this machine
+    Ps(PsArgs),
+    /// Tell whether a process can be recorded, and if not, why
+    Check(CheckArgs),
+    /// Find and remove what an interrupted recording left
+    Detach(DetachArgs),
+}
+
+/// Flags of `remora record`.
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_EXAMPLES)]
+pub(crate) struct RecordArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// Stop after this long: 30s, 5m, 1h30m, or dd:hh:mm:ss [default: until Enter or Ctrl-C]
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) duration: Option<Duration>,
+    /// What to measure: time on a processor, or on the clock, with waiting in it
+    #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
+    pub(crate) event: EventArg,
+    /// Samples a second and thread, 1 to 10000
+    #[arg(short, long, value_name = "HZ", default_value_t = HERTZ, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_HERTZ)))]
+    pub(crate) frequency: u32,
+    /// Signals a second that the whole process may be sent [default: 250 a thread, for wall 2000 in all]
+    #[arg(long, value_name = "SIGNALS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) signal_budget: Option<u32>,
+    /// Where to write; the extension says the format, - is stdout [default: APP_DATE_TIME.html]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The format, if the extension does not say it
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Overwrite files that exist
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Write the receipt there as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipt: Option<PathBuf>,
+    /// What takes the samples: Remora's agent, or the runtime's own sampler, which loads nothing
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    pub(crate) engine: EngineArg,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Start this command and record it from its first second
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const RECORD_EXAMPLES: &str = "\
+Formats: .remora (everything; others can be made from it later), .html (flame graph), .folded,
+.speedscope.json, .pb.gz (pprof), .firefox.json.gz
+
+Examples:
+  remora record                          the only .NET process, until Enter or Ctrl-C
+  remora record -p 4242 -d 30s -o cpu.html
+  remora record -n Orders -e wall -d 1m  threads that wait, too
+  remora record -- dotnet Orders.dll     from its first second";
+
+/// Which process.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// The process, by id [default: the only .NET process]
+    #[arg(short, long, value_name = "PID", value_parser = process_id)]
+    pub(crate) process_id: Option<u32>,
+    /// The process, by its name or the name of its entry assembly, exactly
+    #[arg(short, long, value_name = "NAME", conflicts_with = "process_id")]
+    pub(crate) name: Option<String>,
+}
+
+/// A process id, or why it is none.
+fn process_id(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(id) if (1..=i32::MAX).contains(&id) => Ok(id.unsigned_abs()),
+        _ => Err("a process id is a number from 1; for a name there is --name".to_owned()),
+    }
+}
+
+/// Flags of `remora report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// A .remora file
+    pub(crate) file: PathBuf,
+    /// How many methods to show
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top: u32,
+    /// Only this thread, by its id or name; `all` shows each thread by itself
+    #[arg(long, value_name = "THREAD")]
+    pub(crate) thread: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `remora convert`.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// A .remora file
+    pub(crate) file: PathBuf,
+    /// Where to write; the extension says the format, - is stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The format, if the extension does not say it
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Overwrite a file that exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Flags of `remora ps`.
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `remora check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `remora detach`.
+#[derive(Debug, Args)]
+pub(crate) struct DetachArgs {
+    /// The process, by id
+    #[arg(short, long, value_name = "PID", value_parser = process_id)]
+    pub(crate) process_id: u32,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is measured: time on a processor, or time on the clock. (A comment on a variant would make the help three times as long.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventArg {
+    Cpu,
+    Wall,
+}
+
+impl From<EventArg> for remora_profile::Event {
+    fn from(event: EventArg) -> Self {
+        match event {
+            EventArg::Cpu => remora_profile::Event::Cpu,
+            EventArg::Wall => remora_profile::Event::Wall,
+        }
+    }
+}
+
+/// What takes the samples: the agent, the runtime's own sampler, or the first of these that can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineArg {
+    Auto,
+    Agent,
+    Eventpipe,
+}
+
+/// What is wrong with the command line, on one line: clap's first paragraph, and its hint.
+pub(crate) fn in_one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let (mut what, mut hints) = (Vec::new(), Vec::new());
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix("tip: ") {
+            Some(hint) => hints.push(hint),
+            None if line.starts_with("Usage:") || line.starts_with("For more information") => break,
+            None => what.push(line),
+        }
+    }
+    let what = what.join(" ");
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    let hints: String = hints.iter().map(|hint| format!("; {hint}")).collect();
+    format!("{what}{hints}; see `remora --help`")
+}

@@ -1,0 +1,23 @@
+//! `remora convert`: another format from a recording.
+
+use crate::args::ConvertArgs;
+use crate::console::note;
+use crate::failure::Failure;
+use crate::output::{Destination, Output};
+use crate::report::{open, told_if_incomplete};
+
+/// Runs the command.
+pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
+    let output = Output::resolve(&args.output, args.format.as_deref(), args.force)?;
+    output.check()?;
+    let recording = open(&args.file)?;
+    output.write(&recording.profile)?;
+    if let Destination::File { path, .. } = &output.destination {
+        note(&format!("wrote {}", path.display()));
+    }
+    if recording.unknown_chunks > 0 {
+        let chunks = recording.unknown_chunks;
+        note(&format!("{chunks} parts of the recording are of a newer Remora and were left out"));
+    }
+    told_if_incomplete(&args.file, &recording)
+}

@@ -1,0 +1,107 @@
+//! How the command ends, as a number. The table is a promise: a number keeps its meaning; docs/exit-codes.md explains each.
+
+use std::process::ExitCode;
+
+/// The exit status of `remora`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done; for `record`: and nothing was left in the process.
+    Done = 0,
+    /// Something that should not happen.
+    Unexpected = 1,
+    /// The flags make no sense.
+    Usage = 2,
+    /// No such process, or several.
+    NoProcess = 10,
+    /// Not a .NET process.
+    NotDotnet = 11,
+    /// A .NET that cannot be attached to: too old, NativeAOT, Mono.
+    Unsupported = 12,
+    /// Another user's process.
+    NoPermission = 13,
+    /// Diagnostics are switched off in the process.
+    DiagnosticsOff = 14,
+    /// The process is stopped, or did not answer in time.
+    NoAnswer = 15,
+    /// The library cannot be placed or loaded.
+    CannotLoad = 16,
+    /// Another profiler is in the process, and this runtime takes only one.
+    SlotTaken = 17,
+    /// Another Remora is recording the process.
+    Held = 18,
+    /// The process refused, or broke off, for another reason.
+    Refused = 19,
+    /// The output cannot be written.
+    OutputRefused = 20,
+    /// The disk is full.
+    DiskFull = 21,
+    /// The file is not there, cannot be read, or is not a recording.
+    NotARecording = 30,
+    /// The recording is truncated.
+    Truncated = 31,
+    /// The recording is damaged.
+    Damaged = 32,
+    /// The recording is from a newer Remora.
+    Newer = 33,
+    /// Recorded, and something was left in the process.
+    Unclean = 40,
+    /// Recorded until the process ended or was replaced.
+    TargetEnded = 41,
+    /// Interrupted before anything was recorded.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// Every status.
+    #[cfg(test)]
+    pub(crate) const ALL: [Exit; 22] = [
+        Exit::Done,
+        Exit::Unexpected,
+        Exit::Usage,
+        Exit::NoProcess,
+        Exit::NotDotnet,
+        Exit::Unsupported,
+        Exit::NoPermission,
+        Exit::DiagnosticsOff,
+        Exit::NoAnswer,
+        Exit::CannotLoad,
+        Exit::SlotTaken,
+        Exit::Held,
+        Exit::Refused,
+        Exit::OutputRefused,
+        Exit::DiskFull,
+        Exit::NotARecording,
+        Exit::Truncated,
+        Exit::Damaged,
+        Exit::Newer,
+        Exit::Unclean,
+        Exit::TargetEnded,
+        Exit::Interrupted,
+    ];
+
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page that documents them has a row for each, and no others.
+    #[test]
+    fn the_page_of_exit_codes_is_complete() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(' ')?.0.parse().ok());
+        let documented: Vec<u8> = rows.collect();
+        assert_eq!(documented, Exit::ALL.map(Exit::code));
+    }
+}

@@ -1,0 +1,292 @@
+//! Every message with which `remora` ends other than well: what happened, why, what to do, on one line.
+//!
+//! docs/troubleshooting.md has a heading for each. Messages of the rooms beneath are shown as they are, with what was being done.
+
+use crate::exit::Exit;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the command did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The flags contradict each other or are absurd.
+    #[error("{0}")]
+    Usage(String),
+    /// No process was named, and there is none.
+    #[error(
+        "no .NET process is running that you may see; start one, or run remora as root to see those of other users"
+    )]
+    NoProcess,
+    /// No process was named, or by a name that several have.
+    #[error("which one? {count} .NET processes fit: {list}; choose one with -p PID")]
+    SeveralProcesses {
+        /// How many.
+        count: usize,
+        /// The first ones.
+        list: String,
+    },
+    /// No process has this name.
+    #[error("no .NET process is called {0:?}; `remora ps` lists those there are, a name must be given exactly")]
+    NoSuchName(String),
+    /// A precondition of recording does not hold.
+    #[error("cannot record process {process_id}: {found}; {remedy}")]
+    Precondition {
+        /// The process.
+        process_id: u32,
+        /// What is wrong.
+        found: String,
+        /// What to do.
+        remedy: String,
+        /// The exit status for it.
+        exit: Exit,
+    },
+    /// Somebody else is recording the process.
+    #[error("process {process_id} is being recorded by {holder}; wait for that recording to end, or end it")]
+    Held {
+        /// The process.
+        process_id: u32,
+        /// Who.
+        holder: String,
+    },
+    /// The process could not be found or attached to.
+    #[error(transparent)]
+    Trigger(#[from] remora_trigger::Error),
+    /// The agent could not be attached, or the connection to it broke.
+    #[error(transparent)]
+    Collector(#[from] remora_collector::Error),
+    /// What is in the process before the attach could not be read: another user's, or it ended.
+    #[error(transparent)]
+    Snapshot(remora_receipt::Error),
+    /// Signals could not be listened to.
+    #[error("Ctrl-C cannot be listened to: {0}; nothing was attached")]
+    Signals(io::Error),
+    /// Ctrl-C before there was anything to end.
+    #[error("interrupted before anything was recorded")]
+    Interrupted,
+    /// The command to record did not start.
+    #[error("{name} cannot be started: {error}; check the command after `--`")]
+    Command {
+        /// The program.
+        name: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The command to record ended before a runtime started in it.
+    #[error("{name} ended ({status}) before a .NET runtime started in it; check the command after `--`")]
+    CommandEnded {
+        /// The program.
+        name: String,
+        /// How.
+        status: std::process::ExitStatus,
+    },
+    /// No runtime started in the command.
+    #[error(
+        "no .NET runtime started in {name} (process {process_id}) within {seconds} seconds; it runs on, record it with -p once it has one"
+    )]
+    NoRuntime {
+        /// The program.
+        name: String,
+        /// Its process.
+        process_id: u32,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The recording ended with the process; the recording and the result are as asked for.
+    #[error("{0}; what was recorded until then is complete")]
+    TargetEnded(String),
+    /// The recording was ended because the disk was nearly full; it was written as asked for.
+    #[error(
+        "the recording ended early because the disk is full; what was recorded until then is complete, free some space to record longer"
+    )]
+    EndedByFullDisk,
+    /// What was recorded could not be written as asked for, and is somewhere else.
+    #[error("{failure}; what was recorded is in {}: `remora convert {} -o FILE` makes any format from it", .path.display(), .path.display())]
+    Saved {
+        /// What happened.
+        failure: Box<Failure>,
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// A format that there is not.
+    #[error("unknown format {given:?}: there are {known}; give -o a file with one of these extensions, or --format")]
+    UnknownFormat {
+        /// What was asked for.
+        given: String,
+        /// The formats there are.
+        known: String,
+    },
+    /// `-o -` without a format.
+    #[error("standard output has no extension that says the format; add --format, for example --format folded")]
+    StdoutWithoutFormat,
+    /// A format of bytes, and a terminal.
+    #[error("{format} is not for terminals: standard output is one; redirect it, or give -o a file")]
+    BinaryToTerminal {
+        /// The format.
+        format: String,
+    },
+    /// The output is there already.
+    #[error("{} exists and is not overwritten; add --force, or give -o another name", .0.display())]
+    Exists(PathBuf),
+    /// The output is a directory.
+    #[error("{} is a directory; give -o the name of a file in it", .0.display())]
+    IsDirectory(PathBuf),
+    /// The output's directory is not there.
+    #[error("{} cannot be written: there is no directory {}; create it, or give -o another place", .file.display(), .directory.display())]
+    NoDirectory {
+        /// The output.
+        file: PathBuf,
+        /// Its directory.
+        directory: PathBuf,
+    },
+    /// The disk is full, or nearly.
+    #[error("{place} cannot be written: the disk is full ({why}); free some space, or give -o a place on another disk")]
+    DiskFull {
+        /// What was written.
+        place: String,
+        /// How full.
+        why: String,
+    },
+    /// The output cannot be written for another reason.
+    #[error("{place} cannot be written: {error}; check its permissions, or give -o another place")]
+    Output {
+        /// What was written.
+        place: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A recording that cannot be opened.
+    #[error("{} cannot be read: {error}; check the name and the permissions", .file.display())]
+    Input {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A recording that cannot be read.
+    #[error("{} cannot be read: {error}", .file.display())]
+    Recording {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        error: remora_recording::Error,
+    },
+    /// A recording that ended early; what there is has been shown or written.
+    #[error("{} is truncated: only its first {samples} samples ({lasted}) were there and are in the output; nothing more can be had from it", .file.display())]
+    Incomplete {
+        /// The file.
+        file: PathBuf,
+        /// Samples that were readable.
+        samples: String,
+        /// How long they last.
+        lasted: String,
+    },
+    /// No thread of that name or id in the recording.
+    #[error("no thread {asked:?} in the recording: it has {there}; give --thread one of these, or `all`")]
+    NoThread {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        there: String,
+    },
+}
+
+impl Failure {
+    /// `place` could not be written because of `error`.
+    pub(crate) fn output(place: impl Into<String>, error: io::Error) -> Failure {
+        let place = place.into();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Failure::DiskFull { place, why: "no space left".to_owned() }
+            }
+            _ => Failure::Output { place, error },
+        }
+    }
+
+    /// The recording `file` could not be read because of `error`.
+    pub(crate) fn recording(file: &Path, error: remora_recording::Error) -> Failure {
+        Failure::Recording { file: file.to_owned(), error }
+    }
+
+    /// The same, with where what was recorded is instead.
+    pub(crate) fn saved_in(self, path: &Path) -> Failure {
+        Failure::Saved { failure: Box::new(self), path: path.to_owned() }
+    }
+
+    /// Whether it stands in the agent's way only, so that the runtime's own sampler can be tried.
+    pub(crate) fn concerns_the_agent_only(&self) -> bool {
+        use remora_collector::Error as Collector;
+        use remora_trigger::{Error as Trigger, HResult};
+        match self {
+            Failure::Collector(Collector::Trigger(error)) => matches!(
+                error,
+                Trigger::NoLibraryPlace { .. }
+                    | Trigger::NoSocketPlace { .. }
+                    | Trigger::Refused(HResult::PROFILER_ALREADY_ACTIVE | HResult::MODULE_NOT_FOUND)
+            ),
+            Failure::Collector(Collector::SharedMemory(_) | Collector::Refused(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// The exit status.
+    pub(crate) fn exit(&self) -> Exit {
+        use remora_collector::Error as Collector;
+        use remora_recording::Error as Recording;
+        match self {
+            Failure::NoProcess | Failure::SeveralProcesses { .. } | Failure::NoSuchName(_) => Exit::NoProcess,
+            Failure::Precondition { exit, .. } => *exit,
+            Failure::Held { .. } => Exit::Held,
+            Failure::Trigger(error) => trigger_exit(error),
+            Failure::Collector(error) => match error {
+                Collector::Trigger(error) => trigger_exit(error),
+                Collector::NoHello(_) => Exit::NoAnswer,
+                Collector::TargetEnded => Exit::NoProcess,
+                _ => Exit::Refused,
+            },
+            Failure::Snapshot(remora_receipt::Error::Gone { .. }) => Exit::NoProcess,
+            Failure::Snapshot(_) => Exit::NoPermission,
+            Failure::Signals(_) => Exit::Unexpected,
+            Failure::Interrupted => Exit::Interrupted,
+            Failure::Command { .. } | Failure::CommandEnded { .. } => Exit::NoProcess,
+            Failure::NoRuntime { .. } => Exit::NotDotnet,
+            Failure::Saved { failure, .. } => failure.exit(),
+            Failure::EndedByFullDisk => Exit::DiskFull,
+            Failure::TargetEnded(_) => Exit::TargetEnded,
+            Failure::Usage(_) | Failure::UnknownFormat { .. } | Failure::StdoutWithoutFormat => Exit::Usage,
+            Failure::NoThread { .. } => Exit::Usage,
+            Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
+            Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,
+            Failure::DiskFull { .. } => Exit::DiskFull,
+            Failure::Input { .. } => Exit::NotARecording,
+            Failure::Incomplete { .. } => Exit::Truncated,
+            Failure::Recording { error, .. } => match error {
+                Recording::Truncated { .. } => Exit::Truncated,
+                Recording::Damaged { .. } | Recording::TooLarge { .. } => Exit::Damaged,
+                Recording::Newer { .. } => Exit::Newer,
+                _ => Exit::NotARecording,
+            },
+        }
+    }
+}
+
+/// The exit status for what the rooms that attach report.
+fn trigger_exit(error: &remora_trigger::Error) -> Exit {
+    use remora_trigger::{Error, HResult, Reason};
+    match error {
+        Error::NoSuchProcess { .. } | Error::Changed { .. } => Exit::NoProcess,
+        Error::NotDotNet { .. } => Exit::NotDotnet,
+        Error::NotAttachable { reason, .. } => match reason {
+            Reason::Ended => Exit::NoProcess,
+            Reason::RuntimeNotLoaded => Exit::NotDotnet,
+            Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } => Exit::Unsupported,
+            Reason::NotOwner { .. } => Exit::NoPermission,
+            Reason::Stopped { .. } => Exit::NoAnswer,
+            // Switched off, or the socket is gone for another reason: nobody listens.
+            _ => Exit::DiagnosticsOff,
+        },
+        Error::TimedOut { .. } => Exit::NoAnswer,
+        Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. } | Error::BadLibrary { .. } => Exit::CannotLoad,
+        Error::Refused(HResult::PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
+        _ => Exit::Refused,
+    }
+}

@@ -1,0 +1,71 @@
+//! The `remora` command: the only crate that prints, reads arguments and environment, or exits.
+//!
+//! # Purpose
+//! Each command is a module: it resolves what was typed into a plan, lets the rooms beneath do the work, and shows the result.
+//!
+//! # Design constraints
+//! A result goes to standard output, everything else to standard error.
+//! A failure is one line that says what happened, why, and what to do ([`failure`]), and a documented exit status ([`exit`]).
+//!
+//! # Rejected
+//! A configuration file: a recording should be explained by the line that made it.
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod console;
+mod convert;
+mod detach;
+mod duration;
+mod exit;
+mod failure;
+mod holder;
+mod library;
+mod output;
+mod preconditions;
+mod ps;
+mod record;
+mod report;
+mod table;
+mod target;
+
+use args::{Command, CommandLine};
+use clap::Parser;
+use clap::error::ErrorKind;
+use exit::Exit;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let line = match CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(error) => return refused(&error).into(),
+    };
+    let ended = match &line.command {
+        Command::Record(args) => record::run(args),
+        Command::Report(args) => report::run(args).map(|()| Exit::Done),
+        Command::Convert(args) => convert::run(args).map(|()| Exit::Done),
+        Command::Ps(args) => ps::run(args).map(|()| Exit::Done),
+        Command::Check(args) => check::run(args),
+        Command::Detach(args) => detach::run(args),
+    };
+    ended.unwrap_or_else(|failure| told(&failure)).into()
+}
+
+/// Tells why the command failed.
+fn told(failure: &Failure) -> Exit {
+    console::note(&format!("remora: {}", console::plain(&failure.to_string())));
+    failure.exit()
+}
+
+/// Shows help where it was asked for; else tells on one line what is wrong with the flags.
+fn refused(error: &clap::Error) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let asked = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            let shown = error.print();
+            if asked && shown.is_ok() { Exit::Done } else { Exit::Usage }
+        }
+        _ => told(&Failure::Usage(args::in_one_line(error))),
+    }
+}

@@ -1,0 +1,206 @@
+//! A place for a result: standard output, or a file.
+//!
+//! A file is written under another name beside it and then renamed, so that readers see all of it or none.
+//! What is not a regular file (a pipe, `/dev/null`) is written directly: there is nothing to overwrite.
+
+use crate::failure::Failure;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Free space below which a recording is not begun, bytes.
+const SPACE_NEEDED: u64 = 16 << 20;
+
+/// Where a result goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// `-`.
+    Stdout,
+    /// A path.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Whether a file that is there may be replaced.
+        force: bool,
+    },
+}
+
+impl Destination {
+    /// What `-o` means.
+    pub(crate) fn of(path: &Path, force: bool) -> Destination {
+        if path == Path::new("-") { Destination::Stdout } else { Destination::File { path: path.to_owned(), force } }
+    }
+
+    /// The file, if it is or will be a regular one, and whether it may be replaced; `None` for what is written directly.
+    pub(crate) fn regular(&self) -> Option<(&Path, bool)> {
+        match self {
+            Destination::File { path, force } if !is_special(path) => Some((path, *force)),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be written: not there already, in a directory that can be written to, on a disk with room.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let Destination::File { path, force } = self else {
+            return Ok(());
+        };
+        if path.is_dir() {
+            return Err(Failure::IsDirectory(path.clone()));
+        }
+        if is_special(path) {
+            return open_special(path).map(|_| ()).map_err(|error| named(path, error));
+        }
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(Failure::Exists(path.clone()));
+        }
+        let directory = directory_of(path);
+        if !directory.is_dir() {
+            return Err(Failure::NoDirectory { file: path.clone(), directory });
+        }
+        check_space(path, &directory)?;
+        let probe = beside(path);
+        new_file(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(|error| named(path, error))
+    }
+
+    /// Lets `write` write, and puts the result in place if that went well.
+    pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        match self {
+            Destination::Stdout => {
+                write(&mut io::stdout().lock()).map_err(|error| Failure::output("standard output", error))
+            }
+            Destination::File { path, .. } if is_special(path) => {
+                open_special(path).and_then(|mut file| write(&mut file)).map_err(|error| named(path, error))
+            }
+            Destination::File { path, force } => {
+                let part = beside(path);
+                let written = new_file(&part).and_then(|mut file| write(&mut file));
+                let placed = written.map_err(|error| named(path, error)).and_then(|()| place(&part, path, *force));
+                if placed.is_err() {
+                    // What is half written helps nobody; that it cannot be removed is not the failure to tell.
+                    let _ = std::fs::remove_file(&part);
+                }
+                placed
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Destination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Destination::Stdout => f.write_str("standard output"),
+            Destination::File { path, .. } => path.display().fmt(f),
+        }
+    }
+}
+
+/// Gives the file `part` the name `path`.
+pub(crate) fn place(part: &Path, path: &Path, force: bool) -> Result<(), Failure> {
+    use rustix::{fs, io::Errno};
+    if force {
+        return std::fs::rename(part, path).map_err(|error| named(path, error));
+    }
+    match fs::renameat_with(fs::CWD, part, fs::CWD, path, fs::RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(Failure::Exists(path.to_owned())),
+        // The file system has no such rename; what is there now was not there at the check.
+        Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_ok() => Err(Failure::Exists(path.to_owned())),
+        Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(part, path).map_err(|error| named(path, error)),
+        Err(errno) => Err(named(path, errno.into())),
+    }
+}
+
+/// Creates a file that is not there yet.
+pub(crate) fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// The name under which `path` is written until it is whole.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    directory_of(path).join(format!(".{name}.{}.part", std::process::id()))
+}
+
+pub(crate) fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+fn open_special(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+fn check_space(path: &Path, directory: &Path) -> Result<(), Failure> {
+    // Where free space cannot be told, writing will tell.
+    let Ok(disk) = rustix::fs::statvfs(directory) else {
+        return Ok(());
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free >= SPACE_NEEDED {
+        return Ok(());
+    }
+    let why = format!("{} KiB are free, {} MiB are needed", free >> 10, SPACE_NEEDED >> 20);
+    Err(Failure::DiskFull { place: path.display().to_string(), why })
+}
+
+fn named(path: &Path, error: io::Error) -> Failure {
+    Failure::output(path.display().to_string(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(directory: &tempfile::TempDir, force: bool) -> Destination {
+        Destination::of(&directory.path().join("out.html"), force)
+    }
+
+    fn names(directory: &tempfile::TempDir) -> Vec<String> {
+        let entries = std::fs::read_dir(directory.path()).expect("it can be read");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn what_exists_is_refused_before_anything_is_asked_of_a_target() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert!(file(&directory, false).check().is_ok());
+        assert!(names(&directory).is_empty(), "a check leaves nothing");
+        std::fs::write(directory.path().join("out.html"), "precious").expect("written");
+        assert!(matches!(file(&directory, false).check(), Err(Failure::Exists(_))));
+        assert!(file(&directory, true).check().is_ok());
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_nothing_and_takes_nothing_away() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let broken = |out: &mut dyn Write| {
+            out.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        assert!(matches!(file(&directory, false).write(broken), Err(Failure::DiskFull { .. })));
+        assert!(names(&directory).is_empty());
+        std::fs::write(directory.path().join("out.html"), "precious").expect("written");
+        assert!(matches!(file(&directory, true).write(broken), Err(Failure::DiskFull { .. })));
+        assert_eq!(std::fs::read(directory.path().join("out.html")).expect("it is there"), b"precious");
+        assert_eq!(names(&directory), ["out.html"]);
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_overwritten() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("out.html");
+        let written = file(&directory, false).write(|out| {
+            std::fs::write(&path, "somebody else's")?;
+            out.write_all(b"ours")
+        });
+        assert!(matches!(written, Err(Failure::Exists(_))));
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"somebody else's");
+        assert_eq!(names(&directory), ["out.html"]);
+    }
+}

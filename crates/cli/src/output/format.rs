@@ -1,0 +1,114 @@
+//! The formats of files: Remora's own, and those that the exporters write.
+
+use crate::failure::Failure;
+use remora_export::Format;
+use remora_profile::Profile;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileFormat {
+    /// Remora's own recording.
+    Remora,
+    /// One for another program, or for people.
+    Export(Format),
+}
+
+impl FileFormat {
+    /// Every format, as it is listed.
+    fn all() -> impl Iterator<Item = FileFormat> {
+        std::iter::once(FileFormat::Remora).chain(Format::ALL.into_iter().map(FileFormat::Export))
+    }
+
+    /// The format called `name`, by its name or by its extension, upper or lower case.
+    pub(crate) fn from_name(name: &str) -> Result<FileFormat, Failure> {
+        let lower = name.to_ascii_lowercase();
+        let called = |format: &FileFormat| {
+            [format.name(), format.ending(), format.ending().trim_start_matches('.')].contains(&lower.as_str())
+        };
+        let found = FileFormat::all().find(called);
+        found.ok_or_else(|| unknown(name, FileFormat::name))
+    }
+
+    /// The format that the name of `path` ends in.
+    pub(crate) fn from_path(path: &Path) -> Result<FileFormat, Failure> {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let lower = name.to_ascii_lowercase();
+        let found = FileFormat::all().find(|format| lower.ends_with(format.ending()));
+        found.ok_or_else(|| unknown(&name, FileFormat::ending))
+    }
+
+    /// The name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FileFormat::Remora => "remora",
+            FileFormat::Export(format) => format.name(),
+        }
+    }
+
+    /// How names of such files end.
+    pub(crate) fn ending(self) -> &'static str {
+        match self {
+            FileFormat::Remora => ".remora",
+            FileFormat::Export(format) => format.ending(),
+        }
+    }
+
+    /// Whether it is not for eyes.
+    pub(crate) fn is_binary(self) -> bool {
+        matches!(self, FileFormat::Remora | FileFormat::Export(Format::Pprof | Format::Firefox))
+    }
+
+    /// Writes `profile`.
+    pub(crate) fn write(self, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            FileFormat::Export(format) => remora_export::write(profile, format, out),
+            FileFormat::Remora => {
+                let written = remora_recording::Writer::create(out).and_then(|writer| writer.finish(profile));
+                written.map(|_| ()).map_err(as_io)
+            }
+        }
+    }
+}
+
+/// What stood in the way of writing a recording.
+pub(crate) fn as_io(error: remora_recording::Error) -> io::Error {
+    match error {
+        remora_recording::Error::Write(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+fn unknown(given: &str, show: impl Fn(FileFormat) -> &'static str) -> Failure {
+    let known: Vec<&str> = FileFormat::all().map(show).collect();
+    Failure::UnknownFormat { given: given.to_owned(), known: known.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_found_by_name_and_extension() {
+        for format in FileFormat::all() {
+            for name in [format.name(), format.ending(), &format.ending()[1..]] {
+                assert_eq!(FileFormat::from_name(name).ok(), Some(format), "{name}");
+            }
+            let path = format!("/dir.folded/My.App{}", format.ending().to_uppercase());
+            assert_eq!(FileFormat::from_path(Path::new(&path)).ok(), Some(format), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_with_what_there_is() {
+        for name in ["svg", "", ".", "json", "nettrace"] {
+            let message = FileFormat::from_name(name).expect_err(name).to_string();
+            assert!(message.contains("remora, html, folded"), "{message}");
+        }
+        for path in ["a.json", "a", "html", "/", "..", "a.gz"] {
+            let message = FileFormat::from_path(Path::new(path)).expect_err(path).to_string();
+            assert!(message.contains(".remora, .html, .folded"), "{message}");
+        }
+    }
+}

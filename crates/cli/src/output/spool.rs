@@ -1,0 +1,214 @@
+//! What has been recorded so far, on disk, while the recording runs: a kill or a full disk takes nothing that was recorded.
+//! For the agent's recordings that is a recording in its own right ([`Spool`]), for the runtime's sampler its stream ([`StreamSpool`]).
+//!
+//! The file keeps a reserve of allocated space ahead of what is written. When the disk has no room for a new reserve,
+//! the old one is still there: the recording ends then, and what remains to be written fits.
+
+use super::destination::directory_of;
+use super::format::as_io;
+use crate::failure::Failure;
+use remora_profile::Profile;
+use remora_recording::Writer;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Space that is allocated ahead of what is written, bytes.
+const RESERVE: u64 = 4 << 20;
+
+/// A recording in progress.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    writer: Writer<Reserved>,
+    path: PathBuf,
+}
+
+impl Spool {
+    /// Begins one: beside the output, or in the temporary directory where the output is no regular file.
+    pub(crate) fn create(output: Option<&Path>) -> Result<Spool, Failure> {
+        let (file, path) = Reserved::create(output, "remora")?;
+        match Writer::create(file) {
+            Ok(writer) => Ok(Spool { writer, path }),
+            Err(error) => {
+                // It holds nothing; the failure to tell is that it could not be written.
+                let _ = std::fs::remove_file(&path);
+                Err(refused(&path, as_io(error)))
+            }
+        }
+    }
+
+    /// Writes what is new in `profile`.
+    pub(crate) fn append(&mut self, profile: &Profile) -> Result<(), Failure> {
+        self.writer.append(profile).map_err(|error| refused(&self.path, as_io(error)))
+    }
+
+    /// Whether the disk is so full that the recording should end now.
+    pub(crate) fn is_low(&self) -> bool {
+        self.writer.output().low
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the rest: from here on it is a whole recording.
+    pub(crate) fn finish(self, profile: &Profile) -> Result<PathBuf, Failure> {
+        let reserved = self.writer.finish(profile).map_err(|error| refused(&self.path, as_io(error)))?;
+        // Gives the rest of the reserve back.
+        reserved.file.set_len(reserved.position).map_err(|error| refused(&self.path, error))?;
+        Ok(self.path)
+    }
+}
+
+/// A stream of the runtime's own events, as it came.
+#[derive(Debug)]
+pub(crate) struct StreamSpool {
+    file: Reserved,
+    path: PathBuf,
+}
+
+impl StreamSpool {
+    /// Begins one, in the same place as [`Spool::create`].
+    pub(crate) fn create(output: Option<&Path>) -> Result<StreamSpool, Failure> {
+        let (file, path) = Reserved::create(output, "nettrace")?;
+        Ok(StreamSpool { file, path })
+    }
+
+    /// Keeps the next piece.
+    pub(crate) fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(piece).map_err(|error| refused(&self.path, error))
+    }
+
+    /// Whether the disk is so full that the recording should end now.
+    pub(crate) fn is_low(&self) -> bool {
+        self.file.low
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes it away: what was in it is somewhere else, or worth nothing.
+    pub(crate) fn discard(self) {
+        // What cannot be removed is a file beside the output with a name that says what it is.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn refused(path: &Path, error: io::Error) -> Failure {
+    Failure::output(path.display().to_string(), error)
+}
+
+/// A file with space allocated ahead.
+#[derive(Debug)]
+struct Reserved {
+    file: File,
+    position: u64,
+    low: bool,
+}
+
+impl Reserved {
+    /// One beside the output, or in the temporary directory where the output is no regular file.
+    fn create(output: Option<&Path>, ending: &str) -> Result<(Reserved, PathBuf), Failure> {
+        let process = std::process::id();
+        let (path, mode) = match output {
+            Some(output) => {
+                let name = output.file_name().unwrap_or_default().to_string_lossy();
+                (directory_of(output).join(format!("{name}.{process}.unfinished.{ending}")), 0o666)
+            }
+            None => (std::env::temp_dir().join(format!("remora-{process}.unfinished.{ending}")), 0o600),
+        };
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+        let file = file.map_err(|error| refused(&path, error))?;
+        Ok((Reserved { file, position: 0, low: false }, path))
+    }
+}
+
+impl Write for Reserved {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let ahead = bytes.len() as u64 + RESERVE;
+        let allocated = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.position, ahead);
+        // Any other refusal is of a file system that cannot allocate ahead; writing will tell when it is full.
+        self.low |= matches!(allocated, Err(Errno::NOSPC | Errno::DQUOT));
+        let written = self.file.write(bytes)?;
+        self.position += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_profile::{Frame, Sample, State, Thread};
+    use std::process::Command;
+
+    /// Names the small disk to the process that sees it.
+    const DISK: &str = "REMORA_TEST_SMALL_DISK";
+    const THIS: &str = "output::spool::tests::a_disk_that_fills_while_recording_takes_nothing_that_was_recorded";
+
+    /// Runs itself again where a small disk is mounted, which nobody else sees.
+    #[test]
+    fn a_disk_that_fills_while_recording_takes_nothing_that_was_recorded() {
+        if let Some(disk) = std::env::var_os(DISK) {
+            return fill_while_recording(Path::new(&disk));
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = rustix::process::geteuid().is_root();
+        let ran = Command::new("unshare")
+            .args([if root { "--mount" } else { "-rm" }, "sh", "-c"])
+            .arg("mount -t tmpfs -o size=16m tmpfs \"$REMORA_TEST_SMALL_DISK\" && exec \"$@\"")
+            .arg("sh")
+            .arg(std::env::current_exe().expect("this test"))
+            .args(["--exact", THIS])
+            .env(DISK, directory.path())
+            .output()
+            .expect("unshare is there");
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    }
+
+    fn fill_while_recording(disk: &Path) {
+        let mut profile = Profile::default();
+        let mut spool = Spool::create(Some(&disk.join("out.html"))).expect("there is room");
+        grow(&mut profile);
+        spool.append(&profile).expect("there is room");
+        assert!(!spool.is_low());
+        let mut rest = File::create(disk.join("rest")).expect("there is room");
+        let piece = vec![0; 1 << 12];
+        let full = loop {
+            if let Err(error) = rest.write_all(&piece) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        grow(&mut profile);
+        spool.append(&profile).expect("the reserve takes it");
+        assert!(spool.is_low());
+        grow(&mut profile);
+        let path = spool.finish(&profile).expect("the reserve takes this, too");
+        let read = remora_recording::read(File::open(path).expect("it is there")).expect("it is whole");
+        assert!(read.complete);
+        assert_eq!(read.profile.samples(), profile.samples());
+    }
+
+    /// As much as a second of a busy recording.
+    fn grow(profile: &mut Profile) {
+        let name = profile.string("Busy.Work()");
+        let frame = profile.frame(Frame::unknown(name));
+        let stack = profile.stack(None, frame);
+        let thread = profile.add_thread(Thread { id: 1, name: String::new() });
+        for number in 0..100_000u64 {
+            let weight = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            profile.add_sample(Sample { time: number * 10_000, thread, stack, weight, state: State::Running });
+        }
+    }
+}

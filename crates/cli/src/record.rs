@@ -1,0 +1,155 @@
+//! `remora record`: attach, sample, detach, prove that nothing was left.
+//!
+//! Everything that can be refused is refused before the target is asked anything: flags, output, disk space, preconditions.
+//! From then on a spool on disk holds what was recorded, so that nothing of it depends on how this process ends.
+
+mod child;
+mod engine;
+mod event_pipe;
+mod finish;
+mod name;
+mod plan;
+mod processor;
+mod progress;
+mod result;
+mod stop;
+
+use crate::args::RecordArgs;
+use crate::console::{note, plain};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::preconditions::{Obstacle, examine, obstacle};
+use crate::target::choose;
+use child::Child;
+use engine::{Engine, Step};
+use event_pipe::EventPipe;
+use finish::{Finish, Why};
+use plan::{Choice, Plan};
+use processor::Processor;
+use progress::{Numbers, Progress};
+use remora_receipt::Snapshot;
+use remora_trigger::{Process, Target};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use stop::{Input, Stop, Wish};
+
+/// Time for which the engine is waited for before looking whether the recording should end.
+const STEP: Duration = Duration::from_millis(50);
+/// Time between two writes to the spool.
+const SPOOL_PAUSE: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
+    let plan = Plan::resolve(args)?;
+    plan.check_named()?;
+    let input = match plan.duration {
+        _ if !args.command.is_empty() => Input::OfTheCommand,
+        Some(_) => Input::WithDuration,
+        None => Input::Endless,
+    };
+    let mut stop = Stop::listen(input).map_err(Failure::Signals)?;
+    let mut child = Child::start(&args.command)?;
+    let process = match &mut child {
+        Some(child) => child.process(&mut stop)?,
+        None => choose(&args.target)?,
+    };
+    let choice = choose_engine(&plan, &process)?;
+    let output = plan.output_for(&process)?;
+    let target = Target::hold(&process)?;
+    let before = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
+    let mut processor = Processor::watch(process.pid);
+    if let Some(child) = &mut child {
+        child.resume()?;
+    }
+    let mut engine = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path))?;
+    let ends_by = match (stop.by_enter(), &engine) {
+        (false, _) => "Ctrl-C ends it",
+        (true, Engine::EventPipe(_)) => "Enter or Ctrl-C ends it",
+        (true, Engine::Agent(..)) => "Enter or Ctrl-C ends it, a number and Enter changes the frequency",
+    };
+    note(&format!(
+        "recording {} (process {}) into {}; {ends_by}",
+        plain(&process.name()),
+        process.pid,
+        output.destination
+    ));
+    let why = sample(&mut engine, &plan, &mut stop, &mut processor, child.as_mut());
+    Finish { plan: &plan, output, before, target, processor, why }.run(engine, child)
+}
+
+/// The engine that can be had, before anything is asked of the target.
+fn choose_engine(plan: &Plan, process: &Process) -> Result<Choice, Failure> {
+    let checks = examine(process)?;
+    match (obstacle(process, &checks), plan.engine) {
+        (None, chosen) => Ok(chosen),
+        (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => Ok(Choice::EventPipe),
+        (Some(Obstacle { agent_only: true, failure }), Choice::Auto) => {
+            told_of_fallback(&failure);
+            Ok(Choice::EventPipe)
+        }
+        (Some(Obstacle { failure, .. }), _) => Err(failure),
+    }
+}
+
+/// Attaches; where the runtime turns the agent away for a reason that could not be seen before, falls back.
+fn attach(process: &Process, plan: &Plan, choice: Choice, beside: Option<&Path>) -> Result<Engine, Failure> {
+    let event_pipe = || Ok(Engine::EventPipe(Box::new(EventPipe::start(process, plan, beside)?)));
+    match choice {
+        Choice::EventPipe => event_pipe(),
+        Choice::Agent => Engine::agent(process, plan, beside),
+        Choice::Auto => match Engine::agent(process, plan, beside) {
+            Err(failure) if failure.concerns_the_agent_only() => {
+                told_of_fallback(&failure);
+                event_pipe()
+            }
+            attached => attached,
+        },
+    }
+}
+
+fn told_of_fallback(failure: &Failure) {
+    note(&format!("{failure}; using the runtime's own sampler instead, the notes below say what it cannot do"));
+}
+
+/// Records until something ends it, and tells what did.
+fn sample(
+    engine: &mut Engine,
+    plan: &Plan,
+    stop: &mut Stop,
+    processor: &mut Processor,
+    mut child: Option<&mut Child>,
+) -> Why {
+    let begun = Instant::now();
+    let mut progress = Progress::new(plan.duration);
+    let mut spooled = begun;
+    loop {
+        let left = plan.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
+        let Step { samples, lost, rate, ended } = match engine.step(left.map_or(STEP, |left| left.min(STEP))) {
+            Ok(step) => step,
+            Err(failure) => return Why::Failed(failure),
+        };
+        let wall = plan.event == remora_profile::Event::Wall;
+        progress.show(|| Numbers { samples, lost, rate, processor: processor.share(), wall });
+        if let Some(child) = child.as_mut() {
+            child.resume_others();
+        }
+        if spooled.elapsed() >= SPOOL_PAUSE {
+            spooled = Instant::now();
+            match engine.keep() {
+                Err(failure) => return Why::Failed(failure),
+                Ok(false) => return Why::DiskFull,
+                Ok(true) => {}
+            }
+        }
+        match ended {
+            Some(why) => return Why::TargetEnded(why),
+            None if left.is_some_and(|left| left.is_zero()) => return Why::TimeIsOver,
+            None => {}
+        }
+        match stop.wish() {
+            Some(Wish::End) => return Why::Asked,
+            Some(Wish::Frequency(hertz)) => engine.set_frequency(hertz),
+            None => {}
+        }
+    }
+}

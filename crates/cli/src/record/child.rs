@@ -1,0 +1,126 @@
+//! A command that is started to be recorded: its runtime waits for us before it runs anything.
+//!
+//! When the recording ends before the command does, the command runs on.
+
+use super::stop::Stop;
+use crate::failure::Failure;
+
+use remora_trigger::{Error, Guid, Process, ReversePort, WaitingRuntime, find};
+use std::ffi::OsString;
+use std::process::{self, Command};
+use std::time::{Duration, Instant};
+
+/// How long the command may take until a runtime starts in it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long each look for one may take.
+const LOOK: Duration = Duration::from_millis(50);
+/// Time between two looks whether it has ended.
+const ENDING_LOOK: Duration = Duration::from_millis(5);
+/// How long a runtime may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The command.
+#[derive(Debug)]
+pub(crate) struct Child {
+    name: String,
+    child: process::Child,
+    port: ReversePort,
+    /// The runtime that is recorded, until it is let go.
+    waiting: Option<WaitingRuntime>,
+    /// Runtimes that go on; each is connected again, and would knock for ever if the connection were closed.
+    going: Vec<WaitingRuntime>,
+    /// Runtimes that were let go.
+    resumed: Vec<Guid>,
+}
+
+impl Child {
+    /// Starts `command`, if there is one.
+    pub(crate) fn start(command: &[OsString]) -> Result<Option<Child>, Failure> {
+        let Some((program, args)) = command.split_first() else {
+            return Ok(None);
+        };
+        let port = ReversePort::open()?;
+        let (variable, value) = port.variable();
+        let name = program.to_string_lossy().into_owned();
+        let child = Command::new(program).args(args).env(variable, value).spawn();
+        let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
+        Ok(Some(Child { name, child, port, waiting: None, going: Vec::new(), resumed: Vec::new() }))
+    }
+
+    /// Waits until a runtime has started in it, and waits in turn.
+    pub(crate) fn process(&mut self, stop: &mut Stop) -> Result<Process, Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if stop.wish().is_some() {
+                return Err(Failure::Interrupted);
+            }
+            match self.port.accept(LOOK) {
+                Ok(waiting) => {
+                    let process_id = u32::try_from(waiting.advertisement().pid).unwrap_or(u32::MAX);
+                    self.waiting = Some(waiting);
+                    return Ok(find(process_id)?);
+                }
+                Err(Error::TimedOut { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Failure::CommandEnded { name: self.name.clone(), status });
+            }
+            // .NET Core 3.1 does not know the port, and simply runs.
+            if let Ok(process) = find(self.child.id())
+                && process.attachable.is_ok()
+                && process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major < 5)
+            {
+                return Ok(process);
+            }
+        }
+        Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: PATIENCE.as_secs() })
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&mut self) -> Result<(), Failure> {
+        if let Some(waiting) = self.waiting.take() {
+            self.resumed.push(waiting.advertisement().cookie);
+            waiting.resume(ANSWER)?;
+        }
+        Ok(())
+    }
+
+    /// Lets other runtimes that start under the command go on: they inherit its environment, and are not recorded.
+    pub(crate) fn resume_others(&mut self) {
+        while let Ok(waiting) = self.port.accept(Duration::ZERO) {
+            let cookie = waiting.advertisement().cookie;
+            if self.resumed.contains(&cookie) {
+                self.going.push(waiting);
+            } else if waiting.resume(ANSWER).is_ok() {
+                self.resumed.push(cookie);
+            }
+        }
+    }
+
+    /// As it is told.
+    pub(crate) fn label(&self) -> String {
+        format!("{} (process {})", self.name, self.child.id())
+    }
+
+    /// How it ended, if it has or does so within `patience`.
+    pub(crate) fn status_within(&mut self, patience: Duration) -> Option<process::ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let status = self.child.try_wait().ok().flatten();
+            if status.is_some() || Instant::now() >= deadline {
+                return status;
+            }
+            std::thread::sleep(ENDING_LOOK);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // One that never got as far as being recorded is not left waiting for a recorder that is gone.
+        if self.waiting.is_some() {
+            let _ = self.resume();
+        }
+    }
+}

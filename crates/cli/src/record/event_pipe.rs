@@ -1,0 +1,175 @@
+//! The runtime's own sampler: nothing is loaded into the process, and less is seen.
+//!
+//! Names come with the end of the stream, so that there is a profile only then. Until then the raw stream is kept on disk:
+//! `remora report` and `convert` read it, as other tools for .nettrace files do.
+
+use super::engine::{Ended, Kept, Step};
+use super::plan::Plan;
+use crate::args::HERTZ;
+use crate::failure::Failure;
+use crate::output::StreamSpool;
+use crate::ps;
+use remora_nettrace::{SampledProfile, providers};
+use remora_profile::{Meta, Profile, ThreadIx};
+use remora_receipt::Facts;
+use remora_trigger::{EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The runtime's buffer in the target, MiB.
+const BUFFER: u32 = 64;
+/// How long the runtime may take to list its methods at the end.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// Told where another frequency was asked for.
+const OWN_FREQUENCY: &str = "The runtime's sampler has a frequency of its own: --frequency has no effect.";
+/// Bytes read at once.
+const PIECE: usize = 1 << 16;
+
+/// A session.
+pub(crate) struct EventPipe {
+    session: EventPipeSession,
+    sampled: SampledProfile,
+    spool: StreamSpool,
+    process: Process,
+    begun: Instant,
+    facts: Facts,
+    piece: Vec<u8>,
+    notes: Vec<String>,
+    ended: Option<String>,
+}
+
+impl EventPipe {
+    /// Starts one. `output` is what the stream is kept beside.
+    pub(crate) fn start(process: &Process, plan: &Plan, output: Option<&Path>) -> Result<EventPipe, Failure> {
+        let provider = |wanted: providers::Wanted| Provider {
+            name: wanted.name.to_owned(),
+            keywords: wanted.keywords,
+            level: wanted.level,
+            filter: String::new(),
+        };
+        let config = EventPipeConfig {
+            buffer_mebibytes: BUFFER,
+            rundown: Rundown::Default,
+            stacks: Stacks::Walked,
+            providers: providers::WANTED.into_iter().map(provider).collect(),
+        };
+        let spool = StreamSpool::create(output)?;
+        let asked = Instant::now();
+        let session = match EventPipeSession::start(process, &config) {
+            Ok(session) => session,
+            Err(error) => {
+                spool.discard();
+                return Err(error.into());
+            }
+        };
+        let facts = Facts { attach: nanoseconds(asked.elapsed()), runtime: ps::runtime(process), ..Facts::default() };
+        Ok(EventPipe {
+            session,
+            sampled: SampledProfile::new(plan.event),
+            spool,
+            process: process.clone(),
+            begun: Instant::now(),
+            facts,
+            piece: vec![0; PIECE],
+            notes: if plan.frequency == HERTZ { Vec::new() } else { vec![OWN_FREQUENCY.to_owned()] },
+            ended: None,
+        })
+    }
+
+    /// Takes what has come, waiting at most `patience`.
+    pub(crate) fn step(&mut self, patience: Duration) -> Result<Step, Failure> {
+        let deadline = Instant::now() + patience;
+        while self.ended.is_none() && self.take(deadline)? {}
+        let samples = self.sampled.samples() as u64;
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let rate = (seconds > 0.0).then(|| samples as f64 / seconds);
+        Ok(Step { samples, lost: 0, rate, ended: self.ended.clone() })
+    }
+
+    /// Whether the disk is nearly full.
+    pub(crate) fn is_low(&self) -> bool {
+        self.spool.is_low()
+    }
+
+    /// Stops the session and takes what the runtime lists at its end.
+    pub(crate) fn end(mut self) -> Result<Ended, Failure> {
+        self.facts.recording = nanoseconds(self.begun.elapsed());
+        let asked = Instant::now();
+        if self.ended.is_none()
+            && let Err(failure) = self.stop(asked + STOP_PATIENCE)
+        {
+            self.notes.push(format!("the session did not end properly: {failure}"));
+        }
+        self.facts.detach = nanoseconds(asked.elapsed());
+        let mut profile = self.sampled.finish(Meta {
+            duration: self.facts.recording,
+            process_id: self.process.pid,
+            application: self.process.name(),
+            command_line: self.process.command_line.join(" "),
+            runtime: self.facts.runtime.clone(),
+            notes: self.notes,
+            ..Meta::default()
+        });
+        profile.meta.notes.extend(self.ended);
+        name_threads(&mut profile, &self.process);
+        Ok(Ended {
+            profile,
+            facts: self.facts,
+            kept: Kept::Stream(self.spool),
+            managed_frames: None,
+            first_sample: None,
+        })
+    }
+
+    fn stop(&mut self, deadline: Instant) -> Result<(), Failure> {
+        self.session.stop()?;
+        while self.ended.is_none() && Instant::now() < deadline {
+            self.take(deadline)?;
+        }
+        // The stream's end was asked for this time.
+        self.ended = None;
+        Ok(())
+    }
+
+    /// Reads once; whether it is worth reading on at once.
+    fn take(&mut self, deadline: Instant) -> Result<bool, Failure> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        self.session.wait_at_most(Some(left))?;
+        match self.session.read(&mut self.piece) {
+            Ok(0) => self.ended = Some("the target ended during the recording".to_owned()),
+            Ok(length) => {
+                let piece = &self.piece[..length];
+                self.spool.write(piece)?;
+                // A stream that cannot be understood any more is worth what came before; the profile's notes say so.
+                if self.sampled.push(piece).is_err() {
+                    self.ended = Some("the runtime's stream cannot be read any further".to_owned());
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(false),
+            Err(_) => self.ended = Some("the connection to the target broke during the recording".to_owned()),
+        }
+        Ok(true)
+    }
+}
+
+/// The stream knows threads by their ids only; the system knows their names, as far as they still live.
+fn name_threads(profile: &mut Profile, process: &Process) {
+    if process.namespaced_pid != process.pid {
+        return;
+    }
+    for index in 0..profile.threads().len() {
+        let thread = profile.thread_mut(ThreadIx(index as u32));
+        if let Ok(name) = std::fs::read_to_string(format!("/proc/{}/task/{}/comm", process.pid, thread.id)) {
+            thread.name = name.trim_end().to_owned();
+        }
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

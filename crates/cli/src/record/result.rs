@@ -1,0 +1,134 @@
+//! What a recording gave, as it is told at its end.
+
+use super::finish::Why;
+use super::progress::IDLE_SHARE;
+use crate::console::{note, out};
+use crate::failure::Failure;
+use crate::output::{Destination, Output};
+use crate::report::{Part, Summed, head, hottest, pretty};
+use remora_profile::{Event, Profile, Summary};
+use remora_receipt::Receipt;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Methods that are shown.
+const TOP: usize = 10;
+
+/// The result.
+pub(crate) struct Outcome<'a> {
+    pub(crate) profile: &'a Profile,
+    pub(crate) receipt: &'a Receipt,
+    /// The output, if it could be written.
+    pub(crate) output: Option<&'a Output>,
+    /// The receipt's file, if it could be written.
+    pub(crate) receipt_file: Option<&'a Destination>,
+    pub(crate) why: &'a Why,
+    /// Managed frames in all samples, and how many of them have a name.
+    pub(crate) managed_frames: Option<(u64, u64)>,
+    /// From the attach request to the first sample, nanoseconds.
+    pub(crate) first_sample: Option<u64>,
+}
+
+/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    clean: bool,
+    ended: &'static str,
+    files: Vec<String>,
+    first_sample_nanoseconds: Option<u64>,
+    managed_frames: Option<u64>,
+    managed_frames_named: Option<u64>,
+    recording: Summed<'a>,
+    hottest: Part<'a>,
+    receipt: serde_json::Value,
+}
+
+impl Outcome<'_> {
+    /// Tells it: on standard output, unless the recording itself went there.
+    pub(crate) fn tell(&self, json: bool, output: &Output) -> Result<(), Failure> {
+        let summary = Summary::of(self.profile, None);
+        let text = if json { self.json(&summary) } else { self.text(&summary) };
+        let taken = |place: &Destination| *place == Destination::Stdout;
+        if taken(&output.destination) || self.receipt_file.is_some_and(taken) {
+            note(text.trim_end());
+            Ok(())
+        } else {
+            out(&text)
+        }
+    }
+
+    fn json(&self, summary: &Summary) -> String {
+        pretty(&Json {
+            clean: self.receipt.clean(),
+            ended: match self.why {
+                Why::TimeIsOver => "time-is-over",
+                Why::Asked => "asked",
+                Why::TargetEnded(_) => "target-ended",
+                Why::DiskFull => "disk-full",
+                Why::Failed(_) => "failed",
+            },
+            files: self.files(),
+            first_sample_nanoseconds: self.first_sample,
+            managed_frames: self.managed_frames.map(|(all, _)| all),
+            managed_frames_named: self.managed_frames.map(|(_, named)| named),
+            recording: Summed::of(self.profile),
+            hottest: Part::of(self.profile, None, summary, TOP),
+            // It was written as JSON a moment ago.
+            receipt: serde_json::from_str(&self.receipt.to_json()).unwrap_or_default(),
+        })
+    }
+
+    fn text(&self, summary: &Summary) -> String {
+        let mut text = head(self.profile);
+        if let Some(idle) = idle(self.profile) {
+            let _ = writeln!(text, "{idle}");
+        }
+        let _ = write!(text, "\n{}\n{}\n", hottest(self.profile, summary, TOP), self.receipt);
+        for file in self.files() {
+            let _ = writeln!(text, "wrote {file}");
+        }
+        text
+    }
+
+    fn files(&self) -> Vec<String> {
+        let places = self.output.map(|output| &output.destination).into_iter().chain(self.receipt_file);
+        places
+            .filter_map(|place| match place {
+                Destination::File { path, .. } => Some(path.display().to_string()),
+                Destination::Stdout => None,
+            })
+            .collect()
+    }
+}
+
+/// Says of an idle target that it is idle: its profile of processor time is empty, or nearly.
+fn idle(profile: &Profile) -> Option<String> {
+    let meta = &profile.meta;
+    let used = meta.target_cpu? as f64 / meta.duration.max(1) as f64;
+    let idle = meta.event == Event::Cpu && used < IDLE_SHARE;
+    idle.then(|| {
+        let share = used * 100.0;
+        format!("the target was idle: it used {share:.1}% of a processor; --event wall shows what its threads wait for")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_target_is_told_as_such() {
+        let mut profile = Profile::default();
+        profile.meta.duration = 10_000_000_000;
+        profile.meta.target_cpu = Some(20_000_000);
+        let told = idle(&profile).expect("it is idle");
+        assert!(told.contains("0.2% of a processor; --event wall"), "{told}");
+        profile.meta.event = Event::Wall;
+        assert_eq!(idle(&profile), None);
+        profile.meta.event = Event::Cpu;
+        profile.meta.target_cpu = Some(200_000_000);
+        assert_eq!(idle(&profile), None);
+        profile.meta.target_cpu = None;
+        assert_eq!(idle(&profile), None);
+    }
+}

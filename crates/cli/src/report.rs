@@ -1,0 +1,114 @@
+//! `remora report`: the hottest methods of a recording, as text or JSON.
+
+mod json;
+mod text;
+
+pub(crate) use json::{Part, Summed, pretty};
+pub(crate) use text::{head, hottest};
+
+use crate::args::ReportArgs;
+use crate::console::{grouped, out};
+use crate::duration::show;
+use crate::failure::Failure;
+use remora_nettrace::SampledProfile;
+use remora_profile::{Event, Meta, Profile, Summary, ThreadIx};
+use remora_recording::Recording;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+/// How the runtime's own streams begin.
+const NETTRACE: &[u8] = b"Nettrace";
+
+/// Which threads are shown.
+#[derive(Debug, PartialEq, Eq)]
+enum Threads {
+    /// All as one.
+    Together,
+    /// Each by itself, in this order.
+    Apart(Vec<ThreadIx>),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let recording = open(&args.file)?;
+    let profile = &recording.profile;
+    let threads = choose(profile, args.thread.as_deref())?;
+    let summaries: Vec<(Option<ThreadIx>, Summary)> = match threads {
+        Threads::Together => vec![(None, Summary::of(profile, None))],
+        Threads::Apart(threads) => {
+            threads.into_iter().map(|thread| (Some(thread), Summary::of(profile, Some(thread)))).collect()
+        }
+    };
+    let top = args.top as usize;
+    out(&if args.json { json::render(&recording, &summaries, top) } else { text::render(profile, &summaries, top) })?;
+    told_if_incomplete(&args.file, &recording)
+}
+
+/// Reads the recording `file`, or the stream of the runtime's own sampler, which an interrupted recording leaves.
+pub(crate) fn open(file: &Path) -> Result<Recording, Failure> {
+    let input = |error| Failure::Input { file: file.to_owned(), error };
+    let opened = File::open(file).map_err(input)?;
+    if opened.metadata().map_err(input)?.is_dir() {
+        return Err(input(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let mut opened = BufReader::new(opened);
+    if opened.fill_buf().map_err(input)?.starts_with(NETTRACE) {
+        return stream(opened).map_err(input);
+    }
+    remora_recording::read(opened).map_err(|error| Failure::recording(file, error))
+}
+
+/// What a stream that was kept as it came has in it.
+fn stream(mut opened: impl BufRead) -> std::io::Result<Recording> {
+    let mut sampled = SampledProfile::new(Event::Wall);
+    loop {
+        let piece = opened.fill_buf()?;
+        let length = piece.len();
+        // What cannot be understood ends the profile there, and its notes say so.
+        if length == 0 || sampled.push(piece).is_err() {
+            break;
+        }
+        opened.consume(length);
+    }
+    let complete = sampled.ended();
+    Ok(Recording { profile: sampled.finish(Meta::default()), complete, unknown_chunks: 0, torn_bytes: 0 })
+}
+
+/// A recording that ended early is used as far as it goes; then its user is told, and the exit status says so.
+pub(crate) fn told_if_incomplete(file: &Path, recording: &Recording) -> Result<(), Failure> {
+    if recording.complete {
+        return Ok(());
+    }
+    Err(Failure::Incomplete {
+        file: file.to_owned(),
+        samples: grouped(recording.profile.samples().len() as u64),
+        lasted: show(recording.profile.meta.duration),
+    })
+}
+
+fn choose(profile: &Profile, asked: Option<&str>) -> Result<Threads, Failure> {
+    let Some(asked) = asked else {
+        return Ok(Threads::Together);
+    };
+    let busiest = || Summary::of(profile, None).threads.into_iter().map(|share| share.thread);
+    if asked == "all" {
+        return Ok(Threads::Apart(busiest().collect()));
+    }
+    let matches = |thread: &ThreadIx| {
+        let thread = &profile.threads()[thread.0 as usize];
+        thread.name == asked || asked.parse() == Ok(thread.id)
+    };
+    let chosen: Vec<ThreadIx> = busiest().filter(matches).collect();
+    if chosen.is_empty() {
+        const SHOWN: usize = 8;
+        let label = |thread: ThreadIx| profile.threads()[thread.0 as usize].label();
+        let mut there: Vec<String> = busiest().take(SHOWN).map(label).collect();
+        let more = profile.threads().len().saturating_sub(there.len());
+        if more > 0 {
+            there.push(format!("{more} more"));
+        }
+        return Err(Failure::NoThread { asked: asked.to_owned(), there: crate::console::plain(&there.join(", ")) });
+    }
+    Ok(Threads::Apart(chosen))
+}

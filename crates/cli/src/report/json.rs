@@ -1,0 +1,201 @@
+//! The report for programs. A field keeps its name and meaning; new ones may be added.
+
+use remora_profile::{FrameIx, FrameKind, Profile, Summary, ThreadIx};
+use remora_recording::Recording;
+use serde::Serialize;
+
+/// What is printed.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    complete: bool,
+    unknown_chunks: u64,
+    #[serde(flatten)]
+    summed: Summed<'a>,
+    parts: Vec<Part<'a>>,
+}
+
+/// What a recording is, in numbers; the result of `record --json` has the same.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summed<'a> {
+    application: &'a str,
+    process_id: u32,
+    runtime: &'a str,
+    command_line: &'a str,
+    event: &'static str,
+    engine: &'a str,
+    frequency: u32,
+    started_unix_nanoseconds: u64,
+    duration_nanoseconds: u64,
+    target_cpu_nanoseconds: Option<u64>,
+    samples: usize,
+    weight_nanoseconds: u64,
+    loss: Account,
+    notes: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+struct Account {
+    taken: u64,
+    delivered: u64,
+    lost: Vec<Lost>,
+    truncated_stacks: u64,
+    broken_stacks: u64,
+    repaired_stacks: u64,
+    repeated_stacks: u64,
+    stray_signals: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Lost {
+    cause: &'static str,
+    samples: u64,
+}
+
+/// The hottest methods of all threads, or of one.
+#[derive(Debug, Serialize)]
+pub(crate) struct Part<'a> {
+    thread: Option<ThreadName<'a>>,
+    samples: u64,
+    weight_nanoseconds: u64,
+    methods: Vec<Method<'a>>,
+    threads: Vec<Share<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ThreadName<'a> {
+    id: u32,
+    name: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Method<'a> {
+    name: &'a str,
+    kind: &'static str,
+    module: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    self_nanoseconds: u64,
+    total_nanoseconds: u64,
+    self_samples: u64,
+    total_samples: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Share<'a> {
+    #[serde(flatten)]
+    thread: ThreadName<'a>,
+    weight_nanoseconds: u64,
+    waiting_nanoseconds: u64,
+    samples: u64,
+}
+
+/// The whole report.
+pub(super) fn render(recording: &Recording, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> String {
+    let profile = &recording.profile;
+    let parts = summaries.iter().map(|(thread, summary)| Part::of(profile, *thread, summary, top)).collect();
+    pretty(&Report {
+        complete: recording.complete,
+        unknown_chunks: recording.unknown_chunks,
+        summed: Summed::of(profile),
+        parts,
+    })
+}
+
+/// JSON with line breaks, and one at its end.
+pub(crate) fn pretty(value: &impl Serialize) -> String {
+    // Strings and numbers cannot fail to be written.
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+impl<'a> Summed<'a> {
+    pub(crate) fn of(profile: &'a Profile) -> Summed<'a> {
+        let (meta, loss) = (&profile.meta, &profile.loss);
+        Summed {
+            application: &meta.application,
+            process_id: meta.process_id,
+            runtime: &meta.runtime,
+            command_line: &meta.command_line,
+            event: meta.event.name(),
+            engine: &meta.engine,
+            frequency: meta.frequency,
+            started_unix_nanoseconds: meta.started_unix_nanoseconds,
+            duration_nanoseconds: meta.duration,
+            target_cpu_nanoseconds: meta.target_cpu,
+            samples: profile.samples().len(),
+            weight_nanoseconds: profile.total_weight(),
+            loss: Account {
+                taken: loss.taken,
+                delivered: loss.delivered,
+                lost: loss.lost.iter().map(|&(cause, samples)| Lost { cause: cause.name(), samples }).collect(),
+                truncated_stacks: loss.truncated_stacks,
+                broken_stacks: loss.broken_stacks,
+                repaired_stacks: loss.repaired_stacks,
+                repeated_stacks: loss.repeated_stacks,
+                stray_signals: loss.stray_signals,
+            },
+            notes: &meta.notes,
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn of(profile: &'a Profile, thread: Option<ThreadIx>, summary: &Summary, top: usize) -> Part<'a> {
+        let hottest = summary.methods.iter().take(top);
+        Part {
+            thread: thread.map(|thread| ThreadName::of(profile, thread)),
+            samples: summary.samples,
+            weight_nanoseconds: summary.total_weight,
+            methods: hottest
+                .map(|hot| Method {
+                    self_nanoseconds: hot.self_weight,
+                    total_nanoseconds: hot.total_weight,
+                    self_samples: hot.self_samples,
+                    total_samples: hot.total_samples,
+                    ..Method::of(profile, hot.frame)
+                })
+                .collect(),
+            threads: summary
+                .threads
+                .iter()
+                .map(|share| Share {
+                    thread: ThreadName::of(profile, share.thread),
+                    weight_nanoseconds: share.weight,
+                    waiting_nanoseconds: share.blocked_weight,
+                    samples: share.samples,
+                })
+                .collect(),
+        }
+    }
+}
+
+impl<'a> ThreadName<'a> {
+    fn of(profile: &'a Profile, thread: ThreadIx) -> ThreadName<'a> {
+        let thread = &profile.threads()[thread.0 as usize];
+        ThreadName { id: thread.id, name: &thread.name }
+    }
+}
+
+impl<'a> Method<'a> {
+    fn of(profile: &'a Profile, frame: FrameIx) -> Method<'a> {
+        let frame = profile.frame_at(frame);
+        let kind = match frame.kind {
+            FrameKind::Managed => "managed",
+            FrameKind::Native => "native",
+            FrameKind::Unknown => "unknown",
+            FrameKind::Synthetic => "synthetic",
+        };
+        Method {
+            name: profile.text(frame.name),
+            kind,
+            module: frame.module.map(|module| profile.text(module)),
+            file: frame.file.map(|file| profile.text(file)),
+            line: frame.line,
+            self_nanoseconds: 0,
+            total_nanoseconds: 0,
+            self_samples: 0,
+            total_samples: 0,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The report for people.
+
+use crate::console::{grouped, percent, plain};
+use crate::duration::show;
+use remora_profile::{Event, FrameIx, HotMethod, Profile, Summary, ThreadIx};
+use std::fmt::Write;
+
+/// The whole report.
+pub(super) fn render(profile: &Profile, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> String {
+    let mut text = head(profile);
+    for (thread, summary) in summaries {
+        text.push('\n');
+        if let Some(thread) = thread {
+            let label = plain(&profile.threads()[thread.0 as usize].label());
+            let _ = writeln!(text, "{label}: {} samples, {}", grouped(summary.samples), show(summary.total_weight));
+        }
+        text.push_str(&hottest(profile, summary, top));
+        if summary.samples > 0 {
+            text.push('\n');
+            text.push_str(&with_callees(profile, summary, top));
+        }
+        if thread.is_none() && summary.samples > 0 {
+            text.push('\n');
+            text.push_str(&threads(profile, summary, top));
+        }
+    }
+    text
+}
+
+/// What was recorded, in a few lines.
+pub(crate) fn head(profile: &Profile) -> String {
+    let meta = &profile.meta;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{} (process {}), {}: {} for {} at {} Hz, by {}",
+        plain(&meta.application),
+        meta.process_id,
+        plain(&meta.runtime),
+        meta.event.name(),
+        show(meta.duration),
+        meta.frequency,
+        plain(&meta.engine)
+    );
+    let _ = writeln!(text, "{}", account(profile));
+    for note in &meta.notes {
+        let _ = writeln!(text, "note: {}", plain(note));
+    }
+    text
+}
+
+/// Samples, and what became of those that are missing.
+fn account(profile: &Profile) -> String {
+    let loss = &profile.loss;
+    let mut text =
+        format!("{} samples, {}", grouped(profile.samples().len() as u64), unit(profile, profile.total_weight()));
+    let lost = loss.total_lost();
+    if lost == 0 {
+        text.push_str("; none lost");
+    } else {
+        let causes: Vec<String> =
+            loss.lost.iter().map(|(cause, count)| format!("{}: {}", cause.meaning(), grouped(*count))).collect();
+        let _ = write!(text, "; {} of {} lost ({})", grouped(lost), grouped(loss.taken.max(lost)), causes.join(", "));
+    }
+    text
+}
+
+fn unit(profile: &Profile, weight: u64) -> String {
+    match profile.meta.event {
+        Event::Cpu => format!("{} of processor time", show(weight)),
+        Event::Wall => format!("{} of thread time", show(weight)),
+    }
+}
+
+/// The table of the methods with most time of their own.
+pub(crate) fn hottest(profile: &Profile, summary: &Summary, top: usize) -> String {
+    let hot: Vec<&HotMethod> = summary.methods.iter().filter(|method| method.self_weight > 0).collect();
+    if hot.is_empty() {
+        return "no samples\n".to_owned();
+    }
+    methods(profile, summary, &hot, (top, "method, by its own time"))
+}
+
+/// The table of the methods with most time in what they call.
+fn with_callees(profile: &Profile, summary: &Summary, top: usize) -> String {
+    let mut all: Vec<&HotMethod> = summary.methods.iter().collect();
+    // Stable: those with the same total stay in the order of their own time.
+    all.sort_by_key(|method| std::cmp::Reverse(method.total_weight));
+    methods(profile, summary, &all, (top, "method, with what it calls"))
+}
+
+fn methods(profile: &Profile, summary: &Summary, methods: &[&HotMethod], (top, title): (usize, &str)) -> String {
+    let mut text = format!("{:>10} {:>7} {:>10} {:>7}  {title}\n", "self", "", "total", "");
+    for method in methods.iter().take(top) {
+        let _ = writeln!(
+            text,
+            "{:>10} {:>7} {:>10} {:>7}  {}",
+            show(method.self_weight),
+            percent(method.self_weight, summary.total_weight),
+            show(method.total_weight),
+            percent(method.total_weight, summary.total_weight),
+            label(profile, method.frame)
+        );
+    }
+    text + &more(methods.len(), top)
+}
+
+/// How many rows a table leaves out.
+fn more(rows: usize, top: usize) -> String {
+    match rows.saturating_sub(top) {
+        0 => String::new(),
+        more => format!("{:>37}  {} more\n", "", grouped(more as u64)),
+    }
+}
+
+fn threads(profile: &Profile, summary: &Summary, top: usize) -> String {
+    let mut text = format!("{:>10} {:>7} {:>10} {:>7}  thread\n", "time", "", "waiting", "");
+    for share in summary.threads.iter().take(top) {
+        let _ = writeln!(
+            text,
+            "{:>10} {:>7} {:>10} {:>7}  {}",
+            show(share.weight),
+            percent(share.weight, summary.total_weight),
+            show(share.blocked_weight),
+            percent(share.blocked_weight, summary.total_weight),
+            plain(&profile.threads()[share.thread.0 as usize].label())
+        );
+    }
+    text + &more(summary.threads.len(), top)
+}
+
+/// Name and module of a method.
+fn label(profile: &Profile, frame: FrameIx) -> String {
+    let frame = profile.frame_at(frame);
+    let name = profile.text(frame.name);
+    match frame.module.map(|module| profile.text(module)) {
+        // `libcoreclr.so+0x1234` names its module already.
+        Some(module) if !name.starts_with(module) => format!("{}  [{}]", plain(name), plain(module)),
+        _ => plain(name),
+    }
+}

@@ -1,0 +1,25 @@
+//! The outer end of the transport: attaches the agent, reads what it says, accounts for every loss.
+//!
+//! # Purpose
+//! [`Session`] is one recording by the agent. It turns the agent's messages into a [`remora_profile::Profile`],
+//! with names from files that are read here, not in the target.
+//!
+//! # Design constraints
+//! The target is never waited for without a bound, and whatever it says is checked: it may be hostile, damaged or dead.
+//! Everything placed for the target is unlinked as soon as it is open on the other side.
+//!
+//! # Rejected
+//! Output files and formats: those see the finished profile only.
+
+mod assembler;
+mod control;
+mod error;
+mod files;
+mod names;
+mod rate;
+mod session;
+mod shared_memory;
+mod target;
+
+pub use error::Error;
+pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

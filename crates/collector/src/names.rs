@@ -1,0 +1,169 @@
+//! From what the agent described to frames with names, files and lines.
+
+use crate::files::Files;
+use remora_profile::{Frame, FrameIx, FrameKind, Profile};
+use remora_symbols::{Primitive, TypeArgument, demangle_raw};
+use remora_wire::{MethodKind, TypeKind};
+use std::collections::{HashMap, HashSet};
+
+/// How deep generic arguments are followed.
+const MAXIMUM_DEPTH: u32 = 8;
+
+/// Shown for a stack that was cut at the depth limit, in place of the outer frames.
+const TRUNCATED: &str = "[truncated]";
+
+#[derive(Clone)]
+struct Module {
+    path: String,
+    on_disk: bool,
+}
+
+/// Everything described so far.
+pub struct Names {
+    files: Files,
+    modules: HashMap<u32, Module>,
+    types: HashMap<u32, TypeKind>,
+    methods: HashMap<u32, MethodKind>,
+    texts: HashMap<u32, (String, Option<String>)>,
+    unnamed: HashSet<FrameIx>,
+}
+
+impl Names {
+    /// Nothing described yet.
+    pub fn new(files: Files) -> Names {
+        Names {
+            files,
+            modules: HashMap::new(),
+            types: HashMap::new(),
+            methods: HashMap::new(),
+            texts: HashMap::new(),
+            unnamed: HashSet::new(),
+        }
+    }
+
+    /// A module was described.
+    pub fn module(&mut self, index: u32, path: String, on_disk: bool) {
+        self.modules.insert(index, Module { path, on_disk });
+    }
+
+    /// A type was described.
+    pub fn type_(&mut self, index: u32, kind: TypeKind) {
+        self.types.insert(index, kind);
+    }
+
+    /// A method was described.
+    pub fn method(&mut self, index: u32, kind: MethodKind) {
+        self.methods.insert(index, kind);
+    }
+
+    /// The frame of a method, at an IL offset where it is known.
+    pub fn managed(&mut self, profile: &mut Profile, method: u32, il_offset: Option<u32>) -> FrameIx {
+        let known = self.text_of(method);
+        let named = known.is_some();
+        let (name, module) = known.unwrap_or_else(|| (format!("[unnamed method {method}]"), None));
+        let (file, line) =
+            self.line_of(method, il_offset).map_or((None, None), |(file, line)| (Some(file), Some(line)));
+        let frame = Frame {
+            kind: FrameKind::Managed,
+            name: profile.string(&name),
+            module: module.map(|module| profile.string(&module)),
+            file: file.map(|file| profile.string(&file)),
+            line,
+        };
+        let index = profile.frame(frame);
+        if !named {
+            self.unnamed.insert(index);
+        }
+        index
+    }
+
+    /// The frame of native code at an address.
+    pub fn native(&mut self, profile: &mut Profile, address: u64) -> FrameIx {
+        let name = self.files.name(address);
+        let kind = if name.name == remora_symbols::UNKNOWN { FrameKind::Unknown } else { FrameKind::Native };
+        let module = name.module.as_deref().map(|path| profile.string(file_name(path)));
+        let name = profile.string(&name.name);
+        profile.frame(Frame { kind, name, module, file: None, line: None })
+    }
+
+    /// The marker of a stack that was cut.
+    pub fn truncated(&self, profile: &mut Profile) -> FrameIx {
+        let name = profile.string(TRUNCATED);
+        profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
+    }
+
+    /// Whether a frame is managed, and whether it then has a name.
+    pub fn quality(&self, profile: &Profile, frame: FrameIx) -> (bool, bool) {
+        let managed = profile.frame_at(frame).kind == FrameKind::Managed;
+        (managed, managed && !self.unnamed.contains(&frame))
+    }
+
+    fn text_of(&mut self, method: u32) -> Option<(String, Option<String>)> {
+        if let Some(known) = self.texts.get(&method) {
+            return Some(known.clone());
+        }
+        let text = match self.methods.get(&method)?.clone() {
+            MethodKind::Token { module, token, class_arguments, arguments } => {
+                let module = self.modules.get(&module)?.clone();
+                let image = self.files.managed(&module.path)?;
+                let class: Vec<_> = class_arguments.iter().map(|index| self.argument(*index, 0)).collect();
+                let own: Vec<_> = arguments.iter().map(|index| self.argument(*index, 0)).collect();
+                let name = image.method_name(token, &class, &own)?.to_string();
+                (name, Some(file_name(&module.path).to_owned()))
+            }
+            MethodKind::Named { method_name, .. } if method_name.is_empty() => return None,
+            MethodKind::Named { module, type_name, method_name } => {
+                let module = module.and_then(|index| self.modules.get(&index)).map(|module| module.path.clone());
+                let module = module.filter(|path| !path.is_empty()).map(|path| file_name(&path).to_owned());
+                (demangle_raw(&type_name, &method_name).to_string(), module)
+            }
+        };
+        self.texts.insert(method, text.clone());
+        Some(text)
+    }
+
+    fn line_of(&mut self, method: u32, il_offset: Option<u32>) -> Option<(String, u32)> {
+        let MethodKind::Token { module, token, .. } = self.methods.get(&method)? else { return None };
+        let (module, token) = (self.modules.get(module)?.clone(), *token);
+        if !module.on_disk {
+            return None;
+        }
+        let image = self.files.managed(&module.path)?;
+        let pdb = image.pdb()?;
+        il_offset.and_then(|offset| pdb.line(token, offset)).or_else(|| pdb.first_line(token))
+    }
+
+    fn argument(&mut self, index: u32, depth: u32) -> TypeArgument {
+        if depth >= MAXIMUM_DEPTH {
+            return TypeArgument::Unknown;
+        }
+        match self.types.get(&index).cloned() {
+            Some(TypeKind::Class { module, token, arguments }) => {
+                let module = self.modules.get(&module).cloned();
+                let Some(image) = module.and_then(|module| self.files.managed(&module.path)) else {
+                    return TypeArgument::Unknown;
+                };
+                let arguments: Vec<_> = arguments.iter().map(|index| self.argument(*index, depth + 1)).collect();
+                if image.type_name(token, &[]).as_deref() == Some(CANONICAL) {
+                    return TypeArgument::Canon;
+                }
+                TypeArgument::Class { image, token, arguments }
+            }
+            Some(TypeKind::Array { element, rank, element_kind }) => {
+                let element = element.map(|index| self.argument(index, depth + 1)).or_else(|| {
+                    let primitive = Primitive::from_element_type(u8::try_from(element_kind).ok()?)?;
+                    Some(TypeArgument::Primitive(primitive))
+                });
+                TypeArgument::Array { element: Box::new(element.unwrap_or(TypeArgument::Unknown)), rank }
+            }
+            Some(TypeKind::Unknown) | None => TypeArgument::Unknown,
+        }
+    }
+}
+
+/// The runtime's stand-in for every reference type in shared code.
+const CANONICAL: &str = "System.__Canon";
+
+fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}

@@ -1,0 +1,389 @@
+//! One recording by the agent: attach, collect, detach.
+
+use crate::Error;
+use crate::assembler::Assembler;
+use crate::control::{Control, Heard};
+use crate::files::Files;
+use crate::names::Names;
+use crate::rate::slower_than_asked;
+use crate::shared_memory::SharedMemory;
+use crate::target::Target;
+use remora_profile::{Event, LossCause, Meta, Profile};
+use remora_receipt::{AgentThread, Facts, ProfilerSlot};
+use remora_trigger::{Attach, Guid, Libc, Process};
+use remora_wire::{
+    CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind, FromAgent, MEMORY_NAME, THREAD_NAME, ToAgent, layout,
+};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long the agent may take to connect once the runtime has said yes.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the agent may take to close everything, and the runtime to detach it.
+const DETACH_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Signals a second that a process is sent at most when its working threads are sampled.
+pub const CPU_BUDGET: u32 = 10_000;
+
+/// Signals a second that a process is sent at most when all its threads are sampled.
+pub const WALL_BUDGET: u32 = 2_000;
+
+/// Signals a second that one thread is sent at most: one costs it 5 to 8 microseconds on a virtual machine, where each arms and
+/// takes a timer interrupt. A higher frequency is met by weights.
+pub const THREAD_BUDGET: u32 = 250;
+
+/// How to record.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to sample.
+    pub event: Event,
+    /// Samples a second and thread.
+    pub frequency: u32,
+    /// Signals a second that the whole process may be sent; `None` for the default: [`CPU_BUDGET`] or [`WALL_BUDGET`], and
+    /// [`THREAD_BUDGET`] for each thread, which a budget of one's own lifts.
+    pub signal_budget: Option<u32>,
+    /// How long the attach may take.
+    pub timeout: Duration,
+}
+
+/// How a recording is going.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    /// Samples in the profile.
+    pub samples: u64,
+    /// Samples taken and not in the profile (what is still under way not counted).
+    pub lost: u64,
+    /// Threads seen.
+    pub threads: usize,
+    /// Samples a second, over the whole recording.
+    pub effective_rate: f64,
+    /// Processors that the target used since the last step, 1.0 being one of them busy.
+    pub target_cpu: Option<f64>,
+    /// Why there is nothing more to come, if so.
+    pub ended: Option<String>,
+}
+
+/// What a recording leaves behind: the profile, and what is needed to prove that nothing else is left.
+#[derive(Debug)]
+pub struct Finished {
+    /// The recording.
+    pub profile: Profile,
+    /// For the receipt.
+    pub facts: Facts,
+    /// Managed frames in all samples, and how many of them have a name.
+    pub managed_frames: (u64, u64),
+    /// From the attach request to the first sample, nanoseconds.
+    pub first_sample: Option<u64>,
+}
+
+/// A recording under way.
+pub struct Session {
+    control: Control,
+    memory: SharedMemory,
+    assembler: Assembler,
+    facts: Facts,
+    target: Target,
+    words: Vec<u64>,
+    requested: u64,
+    begun: Instant,
+    ended: Option<String>,
+    leaving: bool,
+    detached: bool,
+    /// Whether another frequency was asked for meanwhile: then there is none to compare with.
+    frequency_changed: bool,
+    library: String,
+}
+
+impl Session {
+    /// Places the library, attaches, and returns when the agent samples.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is then left behind but what the error names.
+    pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, Error> {
+        let memory = SharedMemory::new()?;
+        let (listener, socket) = remora_trigger::place_socket(process)?;
+        let placed = remora_trigger::place_library(process, library)?;
+        let notification_only = can_stand_beside(process);
+        let config = Config {
+            nonce: nonce()?,
+            socket_path: socket.target_path.to_string_lossy().into_owned(),
+            event: match options.event {
+                Event::Cpu => EventKind::Cpu,
+                Event::Wall => EventKind::Wall,
+            },
+            frequency: options.frequency,
+            signal_budget: options.signal_budget.unwrap_or(match options.event {
+                Event::Cpu => CPU_BUDGET,
+                Event::Wall => WALL_BUDGET,
+            }),
+            thread_budget: options.signal_budget.unwrap_or(THREAD_BUDGET),
+        };
+        let (a, b, c, rest) = if notification_only { CLSID_NOTIFICATION } else { CLSID_MAIN };
+        let mut request = Attach::new(Guid::from_parts(a, b, c, rest), &placed.target_path);
+        request.client_data = config.encode();
+        request.timeout = options.timeout;
+        let target = Target::of(process.pid);
+        let (requested, asked) = (monotonic(), Instant::now());
+        remora_trigger::attach_when_ready(process, &request)?;
+        let mut facts = Facts {
+            agent_thread_name: THREAD_NAME.into(),
+            memory_name: Some(MEMORY_NAME.into()),
+            placed: vec![placed.host_path.clone(), socket.host_path.clone()],
+            slot: if notification_only { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main },
+            musl: matches!(process.libc, Libc::Musl { .. }),
+            runtime: shown_runtime(process),
+            ..Facts::default()
+        };
+        let mut control = Control::accept(&listener, Instant::now() + HELLO_PATIENCE)?
+            .ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?;
+        facts.agent_threads = vec![greet(&mut control, &config, process, &memory)?];
+        let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // Both are open on the other side by now: their names go at once.
+        drop((placed, socket, listener));
+        let started = start(&mut control, &mut facts)?;
+        facts.attach_completed = true;
+        facts.attach = asked.elapsed().as_nanos() as u64;
+        let meta = meta(process, options, &started);
+        let mut files = Files::of(process.pid);
+        files.refresh_maps();
+        let assembler = Assembler::new(Profile::new(meta), Names::new(files), started.time);
+        Ok(Session {
+            control,
+            memory,
+            assembler,
+            facts,
+            target,
+            words: Vec::new(),
+            requested,
+            begun: Instant::now(),
+            ended: None,
+            leaving: false,
+            detached: false,
+            frequency_changed: false,
+            library,
+        })
+    }
+
+    /// Takes what has arrived, waiting for at most `patience`. Call it again and again while recording.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn step(&mut self, patience: Duration) -> Result<Progress, Error> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let took = self.drain();
+            self.listen();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.ended.is_some() || left.is_zero() {
+                return Ok(self.progress());
+            }
+            if took == 0 {
+                // The ring has no bell: what lies in it is met at the next look.
+                self.control.wait(left.min(Duration::from_millis(10)))?;
+            }
+        }
+    }
+
+    /// The recording so far.
+    pub fn profile(&self) -> &Profile {
+        &self.assembler.profile
+    }
+
+    /// Asks for another frequency, hertz.
+    pub fn set_frequency(&mut self, hertz: u32) {
+        self.frequency_changed = true;
+        self.control.say(&ToAgent::SetFrequency(hertz));
+    }
+
+    /// Stops, detaches, waits until the library is unmapped (bounded), and closes the account.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn detach(mut self) -> Result<Finished, Error> {
+        self.facts.recording = self.begun.elapsed().as_nanos() as u64;
+        self.assembler.profile.meta.duration = self.facts.recording;
+        self.assembler.profile.meta.target_cpu = self.target.used();
+        let asked = Instant::now();
+        self.control.say(&ToAgent::Detach);
+        let deadline = asked + DETACH_PATIENCE;
+        while !self.left() && Instant::now() < deadline {
+            if self.drain() == 0 {
+                self.control.wait(Duration::from_millis(5))?;
+            }
+            self.listen();
+        }
+        self.drain();
+        while self.facts.inert.is_none() && self.target.maps(&self.library) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.facts.detach = asked.elapsed().as_nanos() as u64;
+        self.facts.detach_confirmed = self.detached;
+        Ok(self.finish())
+    }
+
+    /// Whether nothing more comes from the agent.
+    fn left(&self) -> bool {
+        self.detached || self.ended.is_some() || self.facts.inert.is_some()
+    }
+
+    fn drain(&mut self) -> usize {
+        let mut took = 0;
+        while self.memory.pop(&mut self.words) {
+            self.assembler.take(&self.words);
+            took += 1;
+        }
+        took
+    }
+
+    fn listen(&mut self) {
+        loop {
+            match self.control.hear() {
+                Heard::Message(FromAgent::Leaving { .. }) => self.leaving = true,
+                Heard::Message(FromAgent::Detached) => self.detached = true,
+                Heard::Message(FromAgent::Inert { reason }) => self.facts.inert = Some(reason),
+                Heard::Message(FromAgent::DetachRefused { code }) => {
+                    let code = remora_trigger::HResult(code);
+                    self.facts.inert = Some(format!("the runtime refused the detach with {code}"));
+                }
+                Heard::Message(FromAgent::Failed { what }) => self.assembler.profile.meta.notes.push(what),
+                Heard::Message(FromAgent::Hello { .. } | FromAgent::Started { .. }) => {}
+                Heard::Nothing => return,
+                Heard::HungUp => {
+                    if self.ended.is_none() {
+                        self.ended = Some(self.target.why_gone(self.leaving));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn progress(&mut self) -> Progress {
+        let loss = &self.assembler.profile.loss;
+        let seconds = self.begun.elapsed().as_secs_f64();
+        Progress {
+            samples: loss.delivered,
+            lost: self.memory.counter(layout::LOST_RING_FULL)
+                + self.memory.counter(layout::LOST_TRANSPORT_FULL)
+                + self.memory.counter(layout::LOST_THREAD_SILENT)
+                + loss.total_lost(),
+            threads: self.assembler.profile.threads().len(),
+            effective_rate: if seconds > 0.0 { loss.delivered as f64 / seconds } else { 0.0 },
+            target_cpu: self.target.used_since_last(),
+            ended: self.ended.clone(),
+        }
+    }
+
+    fn finish(mut self) -> Finished {
+        let counter = |which| self.memory.counter(which);
+        let loss = &mut self.assembler.profile.loss;
+        loss.taken = counter(layout::TAKEN);
+        loss.stray_signals = counter(layout::STRAY_SIGNALS);
+        loss.lose(LossCause::RingFull, counter(layout::LOST_RING_FULL));
+        loss.lose(LossCause::TransportFull, counter(layout::LOST_TRANSPORT_FULL));
+        loss.lose(LossCause::ThreadSilent, counter(layout::LOST_THREAD_SILENT));
+        // What was begun and is in no other account was on its way when the target ended.
+        let missing = loss.taken.saturating_sub(loss.delivered + loss.total_lost());
+        loss.lose(LossCause::TargetEnded, missing);
+        let slower = if self.frequency_changed { None } else { slower_than_asked(&self.assembler.profile) };
+        let (not_followed, descriptions) = (counter(layout::THREADS_NOT_FOLLOWED), counter(layout::LOST_DESCRIPTIONS));
+        let notes = &mut self.assembler.profile.meta.notes;
+        notes.extend(slower);
+        if not_followed > 0 {
+            notes.push(format!(
+                "{not_followed} threads could not be followed: they block every signal, or no timer or no slot was left"
+            ));
+        }
+        if descriptions > 0 {
+            notes.push(format!("{descriptions} descriptions were lost on the way: some names may be missing"));
+        }
+        if let (Some(why), false) = (&self.ended, self.leaving) {
+            notes.push(why.clone());
+        }
+        Finished {
+            first_sample: self.assembler.first_sample.map(|time| time.saturating_sub(self.requested)),
+            managed_frames: (self.assembler.managed_frames, self.assembler.managed_frames_named),
+            profile: self.assembler.profile,
+            facts: self.facts,
+        }
+    }
+}
+
+/// What the agent says when it starts.
+struct Began {
+    time: u64,
+    engine: String,
+}
+
+/// Checks the hello and answers it with the shared memory.
+fn greet(
+    control: &mut Control,
+    config: &Config,
+    process: &Process,
+    memory: &SharedMemory,
+) -> Result<AgentThread, Error> {
+    let peer = control.peer();
+    let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
+    let Heard::Message(FromAgent::Hello { version, nonce, thread }) = heard else {
+        return Err(if heard == Heard::HungUp { Error::TargetEnded } else { Error::NoHello(HELLO_PATIENCE.as_secs()) });
+    };
+    let known = peer.is_none_or(|peer| peer == process.pid);
+    if version != remora_wire::VERSION || nonce != config.nonce || !known {
+        return Err(Error::Stranger(peer));
+    }
+    control.welcome(memory.descriptor())?;
+    control.say(&ToAgent::Begin);
+    Ok(AgentThread { id: thread, start_time: None })
+}
+
+/// Waits for the word that sampling has begun.
+fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
+    match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
+        Heard::Message(FromAgent::Started { signal, time, engine, .. }) => {
+            facts.signal = Some(signal);
+            Ok(Began { time, engine })
+        }
+        Heard::Message(FromAgent::Inert { reason }) => Err(Error::Inert(reason)),
+        Heard::Message(FromAgent::Failed { what }) => Err(Error::Refused(what)),
+        Heard::Message(other) => Err(Error::Refused(format!("it answered out of turn: {other:?}"))),
+        Heard::HungUp => Err(Error::TargetEnded),
+        Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
+    }
+}
+
+/// Notification-only profilers exist since .NET 6, leave the runtime's counters as they were, and stand beside any other.
+fn can_stand_beside(process: &Process) -> bool {
+    process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major >= 6)
+}
+
+fn shown_runtime(process: &Process) -> String {
+    let Some(version) = process.runtime().and_then(|runtime| runtime.version) else { return ".NET".into() };
+    if version.major < 5 { format!(".NET Core {version}") } else { format!(".NET {version}") }
+}
+
+fn meta(process: &Process, options: &Options, started: &Began) -> Meta {
+    let since = monotonic().saturating_sub(started.time);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    Meta {
+        event: options.event,
+        engine: format!("agent ({})", started.engine),
+        frequency: options.frequency,
+        started_unix_nanoseconds: now.saturating_sub(since),
+        process_id: process.pid,
+        application: process.name(),
+        command_line: process.command_line.join(" "),
+        runtime: shown_runtime(process),
+        ..Meta::default()
+    }
+}
+
+fn nonce() -> Result<[u8; 16], Error> {
+    let mut nonce = [0; 16];
+    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+    Ok(nonce)
+}
+
+fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

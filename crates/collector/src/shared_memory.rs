@@ -1,0 +1,77 @@
+//! The shared memory as this side sees it: made, filled, sealed, and its ring read.
+//!
+//! All pages exist and the size is sealed before the target maps it: no later fault can hit the target.
+
+use crate::Error;
+use memmap2::MmapRaw;
+use remora_agent_ring::{HEADER_WORDS, Ring};
+use remora_wire::{MEMORY_NAME, layout};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The memory, mapped here; its descriptor travels to the agent.
+pub struct SharedMemory {
+    mapping: MmapRaw,
+    descriptor: OwnedFd,
+}
+
+impl SharedMemory {
+    /// Makes it, zeroed but for the magic word.
+    ///
+    /// # Errors
+    /// [`Error::SharedMemory`]: not enough memory, or no memfd (kernel before 3.17).
+    pub fn new() -> Result<SharedMemory, Error> {
+        let bytes = layout::size_in_bytes(HEADER_WORDS) as u64;
+        let descriptor = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        fallocate(&descriptor, FallocateFlags::empty(), 0, bytes)?;
+        fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let mapping = MmapRaw::map_raw(&descriptor).map_err(Error::SharedMemory)?;
+        let memory = SharedMemory { mapping, descriptor };
+        memory.words()[layout::WORD_MAGIC].store(layout::MAGIC, Ordering::SeqCst);
+        Ok(memory)
+    }
+
+    /// The descriptor to hand over.
+    pub fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
+    /// A counter of [`layout`].
+    pub fn counter(&self, which: usize) -> u64 {
+        self.words().get(which).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Takes the next message's words; false if there is none.
+    pub fn pop(&self, into: &mut Vec<u64>) -> bool {
+        into.clear();
+        let ring = self.words().get(layout::HEADER_WORDS..).and_then(Ring::new);
+        ring.is_some_and(|ring| ring.pop(|word| into.push(word)).is_some())
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        let (pointer, bytes) = (self.mapping.as_ptr(), self.mapping.len());
+        // SAFETY: page-aligned, mapped readable and writable for as long as `self`, and touched by atomics only on both sides.
+        unsafe { std::slice::from_raw_parts(pointer.cast::<AtomicU64>(), bytes / 8) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_side_pushes_the_other_pops_and_the_size_is_sealed() {
+        let memory = SharedMemory::new().expect("a memfd");
+        let other = MmapRaw::map_raw(memory.descriptor()).expect("mapped again");
+        // SAFETY: as in `words`.
+        let words = unsafe { std::slice::from_raw_parts(other.as_ptr().cast::<AtomicU64>(), other.len() / 8) };
+        let ring = Ring::new(&words[layout::HEADER_WORDS..]).expect("a ring");
+        assert_eq!(ring.push(&[&[1, 2, 3]]), Ok(()));
+        let mut read = Vec::new();
+        assert!(memory.pop(&mut read));
+        assert_eq!(read, [1, 2, 3]);
+        assert!(!memory.pop(&mut read));
+        assert!(rustix::fs::ftruncate(memory.descriptor(), 0).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! The fence between the runtime and the profiler: every slot is check, catch, one call, answer.
+//!
+//! No panic crosses into the runtime, no thread-local with a destructor is touched on its threads, and nothing is allocated
+//! unless a callback panics.
+
+use super::CallbackToken;
+use super::object::CallbackObject;
+use super::slots::ProfilerCallback;
+use crate::buffer::LONGEST_TEXT;
+use crate::info::Info;
+use crate::{Alive, HResult, Loading, sys};
+use core::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a safe callback may answer.
+pub(super) trait Answer {
+    fn code(self) -> HResult;
+}
+
+impl Answer for () {
+    fn code(self) -> HResult {
+        HResult::S_OK
+    }
+}
+
+impl Answer for Result<(), HResult> {
+    fn code(self) -> HResult {
+        self.into()
+    }
+}
+
+/// Runs `call`; `None` if it panicked.
+pub(crate) fn quietly<R>(call: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            // The payload's own destructor may panic; what that throws is leaked, or this would never end.
+            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                core::mem::forget(second);
+            }
+            None
+        }
+    }
+}
+
+/// One notification: answers what the profiler answers, and `S_OK` if it panics.
+///
+/// # Safety
+/// `this` is null or a live [`CallbackObject`] of this type.
+pub(super) unsafe fn fence<T: ProfilerCallback, R: Answer>(
+    this: *mut c_void,
+    slot: &'static str,
+    call: impl FnOnce(&T) -> R,
+) -> sys::HRESULT {
+    // SAFETY: the caller's promise, passed on.
+    match unsafe { inside(this, slot, call) } {
+        Err(refused) => refused.0,
+        Ok(answer) => answer.map_or(HResult::S_OK, Answer::code).0,
+    }
+}
+
+/// One question with a yes or no: writes the profiler's answer, and `usual` if it panics.
+///
+/// # Safety
+/// As for [`fence`]; `out` is null or writable.
+pub(super) unsafe fn answer_bool<T: ProfilerCallback>(
+    this: *mut c_void,
+    slot: &'static str,
+    out: *mut sys::BOOL,
+    usual: bool,
+    call: impl FnOnce(&T) -> bool,
+) -> sys::HRESULT {
+    if out.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    // SAFETY: the caller's promise, passed on.
+    match unsafe { inside(this, slot, call) } {
+        Err(refused) => refused.0,
+        Ok(answer) => {
+            // SAFETY: not null, and the runtime's own variable.
+            unsafe { out.write(sys::BOOL::from(answer.unwrap_or(usual))) };
+            HResult::S_OK.0
+        }
+    }
+}
+
+/// Slot 3: loaded with the process.
+///
+/// # Safety
+/// As for [`fence`]; `info` is null or the runtime's Info object.
+pub(super) unsafe fn initialize<T: ProfilerCallback>(this: *mut c_void, info: *mut sys::IUnknown) -> sys::HRESULT {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { begin(this, "Initialize", info, T::initialize) }
+}
+
+/// Slot 80: attached to a running process.
+///
+/// # Safety
+/// As for [`initialize`]; `data` is null or `length` readable bytes.
+pub(super) unsafe fn initialize_for_attach<T: ProfilerCallback>(
+    this: *mut c_void,
+    info: *mut sys::IUnknown,
+    data: *const u8,
+    length: u32,
+) -> sys::HRESULT {
+    // SAFETY: the caller's promise; the slice is used during the call only.
+    let data = unsafe { slice(data, length) };
+    // SAFETY: the caller's promise, passed on.
+    unsafe { begin(this, "InitializeForAttach", info, |profiler: &T, info| profiler.initialize_for_attach(info, data)) }
+}
+
+/// Asks the runtime's object for its newest Info, and hands it to the profiler; a panic refuses the load.
+///
+/// # Safety
+/// As for [`initialize`].
+unsafe fn begin<T: ProfilerCallback, L: Loading>(
+    this: *mut c_void,
+    slot: &'static str,
+    info: *mut sys::IUnknown,
+    call: impl FnOnce(&T, Info<L, Alive>) -> Result<(), HResult>,
+) -> sys::HRESULT {
+    if info.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    // SAFETY: the runtime's own object, which lives until the detach is over.
+    let info = match unsafe { Info::from_unknown(info) } {
+        Ok(info) => info,
+        Err(refused) => return refused.0,
+    };
+    // SAFETY: the caller's promise, passed on.
+    match unsafe { inside(this, slot, |profiler| call(profiler, info)) } {
+        Err(refused) => refused.0,
+        Ok(answer) => answer.map_or(HResult::E_FAIL, Answer::code).0,
+    }
+}
+
+/// Enter, call, on a panic tell, leave. `Ok(None)` if the call panicked.
+///
+/// # Safety
+/// As for [`fence`].
+unsafe fn inside<T: ProfilerCallback, R>(
+    this: *mut c_void,
+    slot: &'static str,
+    call: impl FnOnce(&T) -> R,
+) -> Result<Option<R>, HResult> {
+    if this.is_null() {
+        return Err(HResult::E_POINTER);
+    }
+    // SAFETY: a live object of this type, on which the runtime holds a reference during the call.
+    let profiler = unsafe { CallbackObject::<T>::profiler(this.cast()) };
+    let token: Option<CallbackToken> = quietly(|| profiler.enter(slot));
+    let answer = quietly(|| call(profiler));
+    if token.is_none() || answer.is_none() {
+        let _ = quietly(|| profiler.on_panic(slot));
+    }
+    if let Some(token) = token
+        && quietly(|| profiler.leave(slot, token)).is_none()
+    {
+        let _ = quietly(|| profiler.on_panic(slot));
+    }
+    Ok(answer)
+}
+
+/// The runtime's array as a slice; empty where it gives none.
+///
+/// # Safety
+/// `data` is null or `count` elements, aligned and alive for as long as the answer is used.
+pub(super) unsafe fn slice<'a, R>(data: *const R, count: u32) -> &'a [R] {
+    if data.is_null() || count == 0 || !data.is_aligned() {
+        return &[];
+    }
+    // SAFETY: the caller's promise; 2^32 elements of at most 8 bytes do not overflow an address.
+    unsafe { core::slice::from_raw_parts(data, count as usize) }
+}
+
+/// The runtime's text that ends with a zero, without the zero.
+///
+/// # Safety
+/// `data` is null or UTF-16 ended by a zero, alive for as long as the answer is used.
+pub(super) unsafe fn text<'a>(data: *const u16) -> &'a [u16] {
+    let mut length = 0;
+    // SAFETY: every unit up to the zero may be read.
+    while !data.is_null() && length < LONGEST_TEXT && unsafe { data.add(length).read_unaligned() } != 0 {
+        length += 1;
+    }
+    // SAFETY: that many units were just read.
+    unsafe { slice(data, length as u32) }
+}

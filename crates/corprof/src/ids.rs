@@ -1,0 +1,67 @@
+//! Ids and tokens of the runtime as types of their own, so that one cannot be taken for another.
+//!
+//! An id is an address inside the runtime that it does not check: an id that is stale is the one mistake these types do not catch.
+//! Whoever keeps ids must drop them in the unload callbacks.
+
+macro_rules! ids {
+    ($($(#[$meta:meta])* $name:ident($inner:ty);)*) => {
+        $(
+            $(#[$meta])*
+            #[repr(transparent)]
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+            pub struct $name(pub $inner);
+        )*
+    };
+}
+
+ids! {
+    /// An application domain; Core has one.
+    AppDomainId(usize);
+    /// A loaded assembly.
+    AssemblyId(usize);
+    /// A loaded class, with its type arguments.
+    ClassId(usize);
+    /// A method with its type arguments, the same for all versions of its code.
+    FunctionId(usize);
+    /// A GC handle that the runtime tells about.
+    HandleId(usize);
+    /// A loaded module.
+    ModuleId(usize);
+    /// An object's address, good until the next collection.
+    ObjectId(usize);
+    /// A version of a method's code that ReJIT made; zero is the original.
+    RejitId(usize);
+    /// A managed thread.
+    ThreadId(usize);
+    /// A provider of EventPipe events.
+    ProviderId(usize);
+    /// An EventPipe event that a provider defined.
+    EventId(usize);
+    /// An EventPipe session.
+    SessionId(u64);
+    /// Any metadata token.
+    Token(u32);
+    /// A row of TypeDef in a module's metadata.
+    TypeToken(u32);
+    /// A row of MethodDef in a module's metadata.
+    MethodToken(u32);
+}
+
+impl From<TypeToken> for Token {
+    fn from(token: TypeToken) -> Token {
+        Token(token.0)
+    }
+}
+
+impl From<MethodToken> for Token {
+    fn from(token: MethodToken) -> Token {
+        Token(token.0)
+    }
+}
+
+impl TypeToken {
+    /// Whether it names a row at all: row zero means "none".
+    pub const fn is_some(self) -> bool {
+        self.0 & 0x00FF_FFFF != 0
+    }
+}

@@ -1,0 +1,50 @@
+//! Event masks of an attached profiler.
+
+use super::{Alive, Attached, Info, Loading};
+use crate::mask::{AttachMask, HighAttachMask, IrreversibleMask};
+use crate::{HResult, sys};
+
+impl<L: Loading> Info<L, Alive> {
+    /// Both halves of the event mask, as they are.
+    pub fn get_event_mask2(&self) -> Result<(u32, u32), HResult> {
+        let raw = self.at(5)?;
+        let (mut low, mut high) = (0, 0);
+        // SAFETY: alive, and two places for the answer.
+        HResult(unsafe { sys::ICorProfilerInfo5::GetEventMask2(raw, &mut low, &mut high) }).ok()?;
+        Ok((low, high))
+    }
+
+    /// The low half of the event mask, as it is.
+    pub fn get_event_mask(&self) -> Result<u32, HResult> {
+        let mut low = 0;
+        // SAFETY: alive, and a place for the answer.
+        HResult(unsafe { sys::ICorProfilerInfo::GetEventMask(self.raw, &mut low) }).ok()?;
+        Ok(low)
+    }
+}
+
+impl Info<Attached, Alive> {
+    /// Replaces both halves of the event mask.
+    ///
+    /// A [`NotificationMask`](crate::NotificationMask) is taken as well, and is the right one for a notification-only profiler.
+    pub fn set_event_mask2(&self, low: impl Into<AttachMask>, high: HighAttachMask) -> Result<(), HResult> {
+        self.set_bits(low.into().bits(), high.bits())
+    }
+
+    /// Replaces the low half of the event mask, and leaves the high half as it is.
+    pub fn set_event_mask(&self, low: impl Into<AttachMask>) -> Result<(), HResult> {
+        // SAFETY: alive.
+        HResult(unsafe { sys::ICorProfilerInfo::SetEventMask(self.raw, low.into().bits()) }).ok()
+    }
+
+    /// Replaces both halves with a mask that makes a detach impossible for ever.
+    pub fn set_event_mask2_irreversible(&self, low: IrreversibleMask, high: HighAttachMask) -> Result<(), HResult> {
+        self.set_bits(low.bits(), high.bits())
+    }
+
+    fn set_bits(&self, low: u32, high: u32) -> Result<(), HResult> {
+        let raw = self.at(5)?;
+        // SAFETY: alive.
+        HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw, low, high) }).ok()
+    }
+}

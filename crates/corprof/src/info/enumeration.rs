@@ -1,0 +1,165 @@
+//! The runtime's enumerators as iterators: snapshots, read in blocks, released on drop.
+
+use super::{Alive, Info, Loading};
+use crate::ids::{FunctionId, ModuleId, ObjectId, RejitId, ThreadId};
+use crate::{HResult, sys};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// How many are fetched at a time.
+const BLOCK: usize = 64;
+
+mod private {
+    /// Keeps [`super::Enumerated`] to the types of this module.
+    pub trait Closed {}
+}
+
+/// Something that the runtime enumerates.
+pub trait Enumerated: Copy + Default + private::Closed {
+    /// Fetches up to `count` of them.
+    ///
+    /// # Safety
+    /// `this` is a live enumerator of them, `items` has room for `count`, `fetched` for the answer.
+    #[doc(hidden)]
+    unsafe fn next(this: NonNull<sys::IUnknown>, count: u32, items: *mut Self, fetched: *mut u32) -> HResult;
+
+    /// How many there are in all.
+    ///
+    /// # Safety
+    /// `this` is a live enumerator of them.
+    #[doc(hidden)]
+    unsafe fn total(this: NonNull<sys::IUnknown>, total: *mut u32) -> HResult;
+}
+
+/// A function that was compiled, and which version of its code.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct JittedFunction {
+    /// The function.
+    pub function: FunctionId,
+    /// Zero unless ReJIT made this code.
+    pub rejit: RejitId,
+}
+
+const _: () = assert!(size_of::<JittedFunction>() == size_of::<sys::COR_PRF_FUNCTION>());
+
+macro_rules! enumerated {
+    ($($item:ty, $interface:ident;)*) => {
+        $(
+            impl private::Closed for $item {}
+
+            impl Enumerated for $item {
+                unsafe fn next(this: NonNull<sys::IUnknown>, count: u32, items: *mut Self, fetched: *mut u32) -> HResult {
+                    // SAFETY: the caller's promise; the item has the layout of the raw one.
+                    HResult(unsafe { sys::$interface::Next(this.as_ptr().cast(), count, items.cast(), fetched) })
+                }
+
+                unsafe fn total(this: NonNull<sys::IUnknown>, total: *mut u32) -> HResult {
+                    // SAFETY: the caller's promise.
+                    HResult(unsafe { sys::$interface::GetCount(this.as_ptr().cast(), total) })
+                }
+            }
+        )*
+    };
+}
+
+enumerated! {
+    ModuleId, ICorProfilerModuleEnum;
+    ThreadId, ICorProfilerThreadEnum;
+    ObjectId, ICorProfilerObjectEnum;
+    JittedFunction, ICorProfilerFunctionEnum;
+}
+
+/// A snapshot of what there was when it was made. An event about an id outranks it, even while it is iterated.
+///
+/// Ends after the first error.
+#[derive(Debug)]
+pub struct Enumeration<'info, T: Enumerated> {
+    raw: NonNull<sys::IUnknown>,
+    block: [T; BLOCK],
+    taken: usize,
+    filled: usize,
+    is_over: bool,
+    info: PhantomData<&'info ()>,
+}
+
+impl<T: Enumerated> Enumeration<'_, T> {
+    fn new(raw: *mut sys::IUnknown) -> Result<Self, HResult> {
+        let raw = NonNull::new(raw).ok_or(HResult::E_POINTER)?;
+        Ok(Enumeration { raw, block: [T::default(); BLOCK], taken: 0, filled: 0, is_over: false, info: PhantomData })
+    }
+
+    /// How many the snapshot holds.
+    pub fn total(&self) -> Result<u32, HResult> {
+        let mut total = 0;
+        // SAFETY: the enumerator lives until it is released on drop.
+        unsafe { T::total(self.raw, &mut total) }.ok()?;
+        Ok(total)
+    }
+
+    fn fill(&mut self) -> Result<(), HResult> {
+        let mut fetched = 0;
+        // SAFETY: alive until drop, and the block has that much room.
+        let answer = unsafe { T::next(self.raw, BLOCK as u32, self.block.as_mut_ptr(), &mut fetched) };
+        answer.ok()?;
+        self.taken = 0;
+        self.filled = (fetched as usize).min(BLOCK);
+        Ok(())
+    }
+}
+
+impl<T: Enumerated> Iterator for Enumeration<'_, T> {
+    type Item = Result<T, HResult>;
+
+    fn next(&mut self) -> Option<Result<T, HResult>> {
+        if self.taken == self.filled && !self.is_over {
+            if let Err(code) = self.fill() {
+                self.is_over = true;
+                return Some(Err(code));
+            }
+            self.is_over = self.filled == 0;
+        }
+        if self.is_over {
+            return None;
+        }
+        let item = *self.block.get(self.taken)?;
+        self.taken += 1;
+        Some(Ok(item))
+    }
+}
+
+impl<T: Enumerated> Drop for Enumeration<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: gives up the one reference that the runtime handed over.
+        unsafe { sys::IUnknown::Release(self.raw.as_ptr()) };
+    }
+}
+
+impl<L: Loading> Info<L, Alive> {
+    /// Every module that is loaded. Not before `profiler_attach_complete`, or some are missed.
+    pub fn enum_modules(&self) -> Result<Enumeration<'_, ModuleId>, HResult> {
+        let raw = self.at(3)?;
+        let mut made = core::ptr::null_mut();
+        // SAFETY: alive, and a place for the answer.
+        HResult(unsafe { sys::ICorProfilerInfo3::EnumModules(raw, &mut made) }).ok()?;
+        Enumeration::new(made.cast())
+    }
+
+    /// Every function that was compiled at run time; none that runs precompiled code, and no dynamic one.
+    pub fn enum_jited_functions2(&self) -> Result<Enumeration<'_, JittedFunction>, HResult> {
+        let raw = self.at(4)?;
+        let mut made = core::ptr::null_mut();
+        // SAFETY: alive, and a place for the answer.
+        HResult(unsafe { sys::ICorProfilerInfo4::EnumJITedFunctions2(raw, &mut made) }).ok()?;
+        Enumeration::new(made.cast())
+    }
+
+    /// Every managed thread. Not inside a suspend callback: .NET 9.0.0 deadlocks there.
+    pub fn enum_threads(&self) -> Result<Enumeration<'_, ThreadId>, HResult> {
+        let raw = self.at(4)?;
+        let mut made = core::ptr::null_mut();
+        // SAFETY: alive, and a place for the answer.
+        HResult(unsafe { sys::ICorProfilerInfo4::EnumThreads(raw, &mut made) }).ok()?;
+        Enumeration::new(made.cast())
+    }
+}

@@ -1,0 +1,72 @@
+//! What a detach cannot undo. Most of it the runtime does not police, so each call needs a word said first.
+
+use super::{Alive, Info, Loading};
+use crate::buffer::{text, units_of};
+use crate::ids::{MethodToken, ModuleId, ProviderId};
+use crate::mask::Irreversible;
+use crate::{HResult, sys};
+
+impl<L: Loading> Info<L, Alive> {
+    /// Makes changes to a module's metadata visible. They stay after a detach.
+    pub fn apply_meta_data(&self, module: ModuleId, _word: Irreversible) -> Result<(), HResult> {
+        let raw = self.at(7)?;
+        // SAFETY: alive.
+        HResult(unsafe { sys::ICorProfilerInfo7::ApplyMetaData(raw, module.0) }).ok()
+    }
+
+    /// A variable of the process's environment, as the runtime sees it.
+    pub fn get_environment_variable(&self, name: &str) -> Result<String, HResult> {
+        let raw = self.at(11)?;
+        let name = units_of(name);
+        text(|capacity, needed, buffer| {
+            // SAFETY: alive, a text ended by a zero, and a buffer of that capacity.
+            unsafe { sys::ICorProfilerInfo11::GetEnvironmentVariable(raw, name.as_ptr(), capacity, needed, buffer) }
+        })
+    }
+
+    /// Sets a variable of the process's environment. It stays after a detach.
+    pub fn set_environment_variable(&self, name: &str, value: &str, _word: Irreversible) -> Result<(), HResult> {
+        let raw = self.at(11)?;
+        let (name, value) = (units_of(name), units_of(value));
+        // SAFETY: alive, and two texts ended by a zero.
+        HResult(unsafe { sys::ICorProfilerInfo11::SetEnvironmentVariable(raw, name.as_ptr(), value.as_ptr()) }).ok()
+    }
+
+    /// Makes an EventPipe provider. It stays after a detach.
+    pub fn event_pipe_create_provider(&self, name: &str, _word: Irreversible) -> Result<ProviderId, HResult> {
+        let raw = self.at(12)?;
+        let name = units_of(name);
+        let mut provider = 0;
+        // SAFETY: alive, a text ended by a zero, and a place for the answer.
+        let answer = unsafe { sys::ICorProfilerInfo12::EventPipeCreateProvider(raw, name.as_ptr(), &mut provider) };
+        HResult(answer).ok()?;
+        Ok(ProviderId(provider))
+    }
+
+    /// Asks for the code of methods to be replaced, through `rejit_parameters`. The runtime refuses every detach from then on.
+    pub fn request_rejit(&self, methods: &[(ModuleId, MethodToken)], _word: Irreversible) -> Result<(), HResult> {
+        let raw = self.at(4)?;
+        let (modules, tokens): (Vec<usize>, Vec<u32>) =
+            methods.iter().map(|(module, method)| (module.0, method.0)).unzip();
+        // SAFETY: alive, and two lists of that length.
+        let answer = unsafe {
+            sys::ICorProfilerInfo4::RequestReJIT(raw, modules.len() as u32, modules.as_ptr(), tokens.as_ptr())
+        };
+        HResult(answer).ok()
+    }
+
+    /// Replaces the IL of a method that was not compiled yet. The runtime refuses every detach from then on.
+    ///
+    /// # Safety
+    /// `body` is a method header and body, in memory that the runtime's own allocator for that module gave.
+    pub unsafe fn set_il_function_body(
+        &self,
+        module: ModuleId,
+        method: MethodToken,
+        body: *const u8,
+        _word: Irreversible,
+    ) -> Result<(), HResult> {
+        // SAFETY: alive; the caller vouches for the body.
+        HResult(unsafe { sys::ICorProfilerInfo::SetILFunctionBody(self.raw, module.0, method.0, body) }).ok()
+    }
+}

@@ -1,0 +1,92 @@
+//! What only a profiler loaded with the process may do: hooks, and any event flag.
+
+use super::{Alive, Info, Startup};
+use crate::mask::{HighStartupMask, StartupMask};
+use crate::{HResult, sys};
+use core::ffi::c_void;
+
+/// Functions that the runtime calls at every entry, exit and tail call. They must keep every register.
+#[derive(Debug, Clone, Copy)]
+pub struct EnterLeave3 {
+    /// At entry.
+    pub enter: Option<sys::FunctionEnter3>,
+    /// At exit.
+    pub leave: Option<sys::FunctionLeave3>,
+    /// At a tail call.
+    pub tailcall: Option<sys::FunctionTailcall3>,
+}
+
+/// As [`EnterLeave3`], with a handle to arguments and return value.
+#[derive(Debug, Clone, Copy)]
+pub struct EnterLeave3WithInfo {
+    /// At entry.
+    pub enter: Option<sys::FunctionEnter3WithInfo>,
+    /// At exit.
+    pub leave: Option<sys::FunctionLeave3WithInfo>,
+    /// At a tail call.
+    pub tailcall: Option<sys::FunctionTailcall3WithInfo>,
+}
+
+impl Info<Startup, Alive> {
+    /// Replaces both halves of the event mask.
+    pub fn set_event_mask2(&self, low: StartupMask, high: HighStartupMask) -> Result<(), HResult> {
+        let raw = self.at(5)?;
+        // SAFETY: alive.
+        HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw, low.bits(), high.bits()) }).ok()
+    }
+
+    /// Replaces the low half of the event mask, and leaves the high half as it is.
+    pub fn set_event_mask(&self, low: StartupMask) -> Result<(), HResult> {
+        // SAFETY: alive.
+        HResult(unsafe { sys::ICorProfilerInfo::SetEventMask(self.raw, low.bits()) }).ok()
+    }
+
+    /// Hooks entry and exit of functions. Makes a detach impossible.
+    ///
+    /// # Safety
+    /// The functions keep every register and stay callable for the life of the process.
+    pub unsafe fn set_enter_leave_function_hooks3(&self, hooks: EnterLeave3) -> Result<(), HResult> {
+        let raw = self.at(3)?;
+        // SAFETY: alive; the caller vouches for the functions.
+        let answer = unsafe {
+            sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3(raw, hooks.enter, hooks.leave, hooks.tailcall)
+        };
+        HResult(answer).ok()
+    }
+
+    /// Hooks entry and exit of functions, with arguments. Makes a detach impossible.
+    ///
+    /// # Safety
+    /// As for [`set_enter_leave_function_hooks3`](Self::set_enter_leave_function_hooks3).
+    pub unsafe fn set_enter_leave_function_hooks3_with_info(&self, hooks: EnterLeave3WithInfo) -> Result<(), HResult> {
+        let raw = self.at(3)?;
+        // SAFETY: alive; the caller vouches for the functions.
+        let answer = unsafe {
+            sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3WithInfo(raw, hooks.enter, hooks.leave, hooks.tailcall)
+        };
+        HResult(answer).ok()
+    }
+
+    /// Chooses which functions are hooked, and what their hooks are told.
+    ///
+    /// # Safety
+    /// The function stays callable, and `client_data` valid, for the life of the process.
+    pub unsafe fn set_function_id_mapper2(
+        &self,
+        mapper: sys::FunctionIDMapper2,
+        client_data: *mut c_void,
+    ) -> Result<(), HResult> {
+        let raw = self.at(3)?;
+        // SAFETY: alive; the caller vouches for the function and its data.
+        HResult(unsafe { sys::ICorProfilerInfo3::SetFunctionIDMapper2(raw, Some(mapper), client_data) }).ok()
+    }
+
+    /// As [`set_function_id_mapper2`](Self::set_function_id_mapper2), without data.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn set_function_id_mapper(&self, mapper: sys::FunctionIDMapper) -> Result<(), HResult> {
+        // SAFETY: alive; the caller vouches for the function.
+        HResult(unsafe { sys::ICorProfilerInfo::SetFunctionIDMapper(self.raw, Some(mapper)) }).ok()
+    }
+}

@@ -1,0 +1,223 @@
+//! Event masks as types: a mask that the runtime would refuse cannot be built, or needs a word said first.
+//!
+//! | who | low half | high half |
+//! |---|---|---|
+//! | attached | [`AttachMask`] | [`HighAttachMask`] |
+//! | attached, notification-only | [`NotificationMask`] | [`HighAttachMask`] |
+//! | attached, never to detach | [`IrreversibleMask`] | [`HighAttachMask`] |
+//! | loaded with the process | [`StartupMask`] | [`HighStartupMask`] |
+
+use crate::sys;
+use core::fmt;
+use core::ops::BitOr;
+
+/// Bits that a mask may not hold; carries those bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForbiddenBits(pub u32);
+
+impl fmt::Display for ForbiddenBits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the event flags 0x{:X} are not allowed for this kind of profiler", self.0)
+    }
+}
+
+impl core::error::Error for ForbiddenBits {}
+
+/// The word that must be said before anything that a detach cannot undo and that the runtime does not always police.
+///
+/// Only [`irreversible`] makes one, so a search for that name finds every such place.
+#[derive(Debug, Clone, Copy)]
+pub struct Irreversible(());
+
+/// Says that what follows cannot be undone: the profiler will never detach, or leaves a mark when it does.
+pub const fn irreversible() -> Irreversible {
+    Irreversible(())
+}
+
+macro_rules! masks {
+    ($($(#[$meta:meta])* $name:ident, allowed $allowed:expr, { $($(#[$doc:meta])* $constant:ident = $raw:ident,)* })*) => {
+        $(
+            $(#[$meta])*
+            #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+            pub struct $name(u32);
+
+            impl $name {
+                /// No flag at all.
+                pub const NONE: $name = $name(0);
+                /// Every flag that this mask may hold.
+                pub const ALLOWED: u32 = $allowed;
+                $($(#[$doc])* pub const $constant: $name = $name(sys::$raw);)*
+
+                /// The mask with these bits, or those of them that it may not hold.
+                pub const fn from_bits(bits: u32) -> Result<$name, ForbiddenBits> {
+                    match bits & !Self::ALLOWED {
+                        0 => Ok($name(bits)),
+                        forbidden => Err(ForbiddenBits(forbidden)),
+                    }
+                }
+
+                /// The bits, as the runtime takes them.
+                pub const fn bits(self) -> u32 {
+                    self.0
+                }
+
+                /// Both together; `|` for constants.
+                pub const fn with(self, other: $name) -> $name {
+                    $name(self.0 | other.0)
+                }
+
+                /// This one without the flags of `other`.
+                pub const fn without(self, other: $name) -> $name {
+                    $name(self.0 & !other.0)
+                }
+            }
+
+            impl BitOr for $name {
+                type Output = $name;
+
+                fn bitor(self, other: $name) -> $name {
+                    self.with(other)
+                }
+            }
+
+            impl fmt::Debug for $name {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    write!(f, concat!(stringify!($name), "(0x{:X})"), self.0)
+                }
+            }
+        )*
+    };
+}
+
+masks! {
+    /// What an attached profiler may ask for and still detach: COR_PRF_ALLOWABLE_AFTER_ATTACH without ENABLE_REJIT.
+    AttachMask, allowed sys::COR_PRF_ALLOWABLE_AFTER_ATTACH & !sys::COR_PRF_ENABLE_REJIT, {
+        /// Loads and unloads of classes.
+        CLASS_LOADS = COR_PRF_MONITOR_CLASS_LOADS,
+        /// Loads and unloads of modules.
+        MODULE_LOADS = COR_PRF_MONITOR_MODULE_LOADS,
+        /// Loads and unloads of assemblies.
+        ASSEMBLY_LOADS = COR_PRF_MONITOR_ASSEMBLY_LOADS,
+        /// Application domains made and taken down.
+        APPDOMAIN_LOADS = COR_PRF_MONITOR_APPDOMAIN_LOADS,
+        /// Compilations, of dynamic methods too.
+        JIT_COMPILATION = COR_PRF_MONITOR_JIT_COMPILATION,
+        /// Exceptions thrown, searched and unwound.
+        EXCEPTIONS = COR_PRF_MONITOR_EXCEPTIONS,
+        /// Every object of every collection; switches concurrent GC off, and may be newly set only inside `initialize_for_attach`.
+        GC = COR_PRF_MONITOR_GC,
+        /// Threads made, gone, assigned and named.
+        THREADS = COR_PRF_MONITOR_THREADS,
+        /// The runtime stopping its threads and letting them go.
+        SUSPENDS = COR_PRF_MONITOR_SUSPENDS,
+        /// Lets DoStackSnapshot be called.
+        STACK_SNAPSHOT = COR_PRF_ENABLE_STACK_SNAPSHOT,
+    }
+    /// What an attached notification-only profiler may ask for: an [`AttachMask`] without GC.
+    NotificationMask, allowed AttachMask::ALLOWED & sys::COR_PRF_ALLOWABLE_NOTIFICATION_PROFILER, {
+        /// Loads and unloads of classes.
+        CLASS_LOADS = COR_PRF_MONITOR_CLASS_LOADS,
+        /// Loads and unloads of modules.
+        MODULE_LOADS = COR_PRF_MONITOR_MODULE_LOADS,
+        /// Loads and unloads of assemblies.
+        ASSEMBLY_LOADS = COR_PRF_MONITOR_ASSEMBLY_LOADS,
+        /// Application domains made and taken down.
+        APPDOMAIN_LOADS = COR_PRF_MONITOR_APPDOMAIN_LOADS,
+        /// Compilations, of dynamic methods too.
+        JIT_COMPILATION = COR_PRF_MONITOR_JIT_COMPILATION,
+        /// Exceptions thrown, searched and unwound.
+        EXCEPTIONS = COR_PRF_MONITOR_EXCEPTIONS,
+        /// Threads made, gone, assigned and named.
+        THREADS = COR_PRF_MONITOR_THREADS,
+        /// The runtime stopping its threads and letting them go.
+        SUSPENDS = COR_PRF_MONITOR_SUSPENDS,
+        /// Lets DoStackSnapshot be called.
+        STACK_SNAPSHOT = COR_PRF_ENABLE_STACK_SNAPSHOT,
+    }
+    /// The high half for an attached profiler, main or notification-only. EVENT_PIPE is refused by runtimes before .NET 5.
+    HighAttachMask, allowed sys::COR_PRF_HIGH_ALLOWABLE_AFTER_ATTACH & sys::COR_PRF_HIGH_ALLOWABLE_NOTIFICATION_PROFILER, {
+        /// Symbols of modules in memory changed.
+        IN_MEMORY_SYMBOLS_UPDATED = COR_PRF_HIGH_IN_MEMORY_SYMBOLS_UPDATED,
+        /// Dynamic methods unloaded.
+        DYNAMIC_FUNCTION_UNLOADS = COR_PRF_HIGH_MONITOR_DYNAMIC_FUNCTION_UNLOADS,
+        /// Begin and end of collections, and nothing that slows them.
+        BASIC_GC = COR_PRF_HIGH_BASIC_GC,
+        /// Objects moved by collections.
+        GC_MOVED_OBJECTS = COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS,
+        /// Allocations of large objects.
+        LARGEOBJECT_ALLOCATED = COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED,
+        /// New EventPipe providers.
+        EVENT_PIPE = COR_PRF_HIGH_MONITOR_EVENT_PIPE,
+    }
+    /// What a profiler loaded with the process may ask for: anything; what cannot be undone is its own affair.
+    StartupMask, allowed u32::MAX, {}
+    /// The high half for a profiler loaded with the process.
+    HighStartupMask, allowed u32::MAX, {}
+}
+
+impl From<NotificationMask> for AttachMask {
+    fn from(mask: NotificationMask) -> AttachMask {
+        AttachMask(mask.0)
+    }
+}
+
+/// An [`AttachMask`] with ENABLE_REJIT: from then on the runtime refuses every detach, even if the flag is cleared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IrreversibleMask(u32);
+
+impl IrreversibleMask {
+    /// Adds ENABLE_REJIT to `mask`.
+    pub const fn enable_rejit(mask: AttachMask, _word: Irreversible) -> IrreversibleMask {
+        IrreversibleMask(mask.0 | sys::COR_PRF_ENABLE_REJIT)
+    }
+
+    /// The bits, as the runtime takes them.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn att_12_a_mask_for_attach_holds_only_what_attach_allows() {
+        assert_eq!(AttachMask::ALLOWED, 0x1001_02FE);
+        assert_eq!(NotificationMask::ALLOWED, 0x1001_027E);
+        assert_eq!(HighAttachMask::ALLOWED, 0xF6);
+        for bit in (0..32).map(|shift| 1u32 << shift) {
+            assert_eq!(AttachMask::from_bits(bit).is_ok(), bit & 0x1001_02FE != 0, "low 0x{bit:X}");
+            assert_eq!(NotificationMask::from_bits(bit).is_ok(), bit & 0x1001_027E != 0, "notification 0x{bit:X}");
+            assert_eq!(HighAttachMask::from_bits(bit).is_ok(), bit & 0xF6 != 0, "high 0x{bit:X}");
+        }
+        let asked = AttachMask::MODULE_LOADS.bits() | sys::COR_PRF_MONITOR_ENTERLEAVE | sys::COR_PRF_DISABLE_INLINING;
+        assert_eq!(AttachMask::from_bits(asked), Err(ForbiddenBits(0x20_1000)));
+    }
+
+    #[test]
+    fn att_14_object_allocated_is_not_in_any_mask_for_attach() {
+        let asked = sys::COR_PRF_ENABLE_OBJECT_ALLOCATED | sys::COR_PRF_MONITOR_OBJECT_ALLOCATED;
+        assert_eq!(AttachMask::from_bits(asked), Err(ForbiddenBits(asked)));
+        assert_eq!(NotificationMask::from_bits(asked), Err(ForbiddenBits(asked)));
+        let pinned = sys::COR_PRF_HIGH_MONITOR_PINNEDOBJECT_ALLOCATED;
+        assert_eq!(HighAttachMask::from_bits(pinned), Err(ForbiddenBits(pinned)));
+    }
+
+    #[test]
+    fn det_02_no_mask_that_may_detach_holds_an_immutable_or_irreversible_flag() {
+        assert_eq!(AttachMask::ALLOWED & sys::COR_PRF_MONITOR_IMMUTABLE, 0);
+        assert_eq!(HighAttachMask::ALLOWED & sys::COR_PRF_HIGH_MONITOR_IMMUTABLE, 0);
+        assert_eq!(AttachMask::from_bits(sys::COR_PRF_ENABLE_REJIT), Err(ForbiddenBits(0x4_0000)));
+        let mask = IrreversibleMask::enable_rejit(AttachMask::MODULE_LOADS, irreversible());
+        assert_eq!(mask.bits(), 0x4_0004);
+    }
+
+    #[test]
+    fn masks_are_joined_and_parted() {
+        let mask = AttachMask::MODULE_LOADS | AttachMask::THREADS;
+        assert_eq!((mask.bits(), mask.without(AttachMask::THREADS)), (0x204, AttachMask::MODULE_LOADS));
+        assert_eq!(AttachMask::from(NotificationMask::SUSPENDS), AttachMask::SUSPENDS);
+        assert_eq!(format!("{mask:?}"), "AttachMask(0x204)");
+    }
+}

@@ -1,0 +1,237 @@
+//! The metadata of one module, for modules that have no file to read it from.
+//!
+//! It borrows from [`Info`] and is released on drop, so that nothing is left open when the detach is asked for.
+
+use crate::buffer;
+use crate::ids::{MethodToken, ModuleId, Token, TypeToken};
+use crate::{Alive, HResult, Info, Loading, sys};
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// The most generic parameters that are listed of one owner.
+const MOST_GENERIC_PARAMETERS: usize = 1024;
+
+/// The longest signature that is copied.
+const LONGEST_SIGNATURE: usize = 64 * 1024;
+
+/// A method's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MethodProperties {
+    /// The type that it belongs to.
+    pub class: TypeToken,
+    /// Its name.
+    pub name: String,
+    /// Its CorMethodAttr flags.
+    pub attributes: u32,
+    /// Its signature, encoded as ECMA-335 II.23.2.1 says.
+    pub signature: Vec<u8>,
+}
+
+/// A type's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeProperties {
+    /// Namespace and name, with a backtick and the number of type parameters; without the types around it.
+    pub name: String,
+    /// Its CorTypeAttr flags.
+    pub flags: u32,
+    /// The type that it extends.
+    pub extends: Token,
+}
+
+impl TypeProperties {
+    /// Whether it lies inside another type: the visibility says so.
+    pub fn is_nested(&self) -> bool {
+        self.flags & 7 >= 2
+    }
+}
+
+/// A type parameter's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GenericParameter {
+    /// Its position, from zero.
+    pub position: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A module's metadata, open for reading.
+#[derive(Debug)]
+pub struct ModuleMetadata<'info> {
+    raw: NonNull<sys::IMetaDataImport2>,
+    info: PhantomData<&'info ()>,
+}
+
+impl<L: Loading> Info<L, Alive> {
+    /// The metadata of a module; `None` for a module that has none, such as one of resources.
+    pub fn get_module_metadata(&self, module: ModuleId) -> Result<Option<ModuleMetadata<'_>>, HResult> {
+        let mut made = core::ptr::null_mut();
+        // SAFETY: alive, an identifier, and a place for the answer.
+        let answer = unsafe {
+            sys::ICorProfilerInfo::GetModuleMetaData(
+                self.as_raw(),
+                module.0,
+                sys::ofRead,
+                &sys::IID_IMetaDataImport2,
+                &mut made,
+            )
+        };
+        HResult(answer).ok()?;
+        Ok(NonNull::new(made.cast()).map(|raw| ModuleMetadata { raw, info: PhantomData }))
+    }
+}
+
+impl ModuleMetadata<'_> {
+    /// A method's name, type, flags and signature.
+    pub fn method(&self, method: MethodToken) -> Result<MethodProperties, HResult> {
+        let (mut class, mut attributes, mut address, mut implementation) = (0, 0, 0, 0);
+        let (mut signature, mut length) = (core::ptr::null(), 0);
+        let name = buffer::text(|capacity, needed, text| {
+            // SAFETY: alive until drop, places for the answers, and a buffer of that capacity.
+            unsafe {
+                sys::IMetaDataImport::GetMethodProps(
+                    self.import(),
+                    method.0,
+                    &mut class,
+                    text,
+                    capacity,
+                    needed,
+                    &mut attributes,
+                    &mut signature,
+                    &mut length,
+                    &mut address,
+                    &mut implementation,
+                )
+            }
+        })?;
+        // SAFETY: the runtime's own copy of the signature, alive as long as the metadata is open.
+        let signature = unsafe { copied(signature, length) };
+        Ok(MethodProperties { class: TypeToken(class), name, attributes, signature })
+    }
+
+    /// A type's name, flags and base.
+    pub fn type_definition(&self, class: TypeToken) -> Result<TypeProperties, HResult> {
+        let (mut flags, mut extends) = (0, 0);
+        let name = buffer::text(|capacity, needed, text| {
+            // SAFETY: alive until drop, places for the answers, and a buffer of that capacity.
+            unsafe {
+                sys::IMetaDataImport::GetTypeDefProps(
+                    self.import(),
+                    class.0,
+                    text,
+                    capacity,
+                    needed,
+                    &mut flags,
+                    &mut extends,
+                )
+            }
+        })?;
+        Ok(TypeProperties { name, flags, extends: Token(extends) })
+    }
+
+    /// The type that a type lies in, if it lies in one.
+    pub fn enclosing_type(&self, class: TypeToken) -> Result<Option<TypeToken>, HResult> {
+        let mut enclosing = 0;
+        // SAFETY: alive until drop, and a place for the answer.
+        let answer =
+            HResult(unsafe { sys::IMetaDataImport::GetNestedClassProps(self.import(), class.0, &mut enclosing) });
+        if answer == HResult::CLDB_E_RECORD_NOTFOUND {
+            return Ok(None);
+        }
+        answer.ok()?;
+        Ok(Some(TypeToken(enclosing)).filter(|enclosing| enclosing.is_some()))
+    }
+
+    /// The name of a type that another module defines.
+    pub fn type_reference(&self, reference: Token) -> Result<String, HResult> {
+        let mut scope = 0;
+        buffer::text(|capacity, needed, text| {
+            // SAFETY: alive until drop, a place for the answer, and a buffer of that capacity.
+            unsafe {
+                sys::IMetaDataImport::GetTypeRefProps(self.import(), reference.0, &mut scope, text, capacity, needed)
+            }
+        })
+    }
+
+    /// The type parameters of a type or method, in order.
+    pub fn generic_parameters(&self, owner: impl Into<Token>) -> Result<Vec<GenericParameter>, HResult> {
+        let mut tokens = self.generic_parameter_tokens(owner.into())?;
+        let mut parameters =
+            tokens.drain(..).map(|token| self.generic_parameter(token)).collect::<Result<Vec<_>, _>>()?;
+        parameters.sort_by_key(|parameter| parameter.position);
+        Ok(parameters)
+    }
+
+    fn generic_parameter_tokens(&self, owner: Token) -> Result<Vec<u32>, HResult> {
+        let mut cursor: *mut c_void = core::ptr::null_mut();
+        let mut tokens = Vec::new();
+        let outcome = loop {
+            let (mut block, mut fetched) = ([0u32; 16], 0);
+            // SAFETY: alive until drop, a cursor of this very enumeration, and a buffer of that capacity.
+            let answer = HResult(unsafe {
+                sys::IMetaDataImport2::EnumGenericParams(
+                    self.raw.as_ptr(),
+                    &mut cursor,
+                    owner.0,
+                    block.as_mut_ptr(),
+                    block.len() as u32,
+                    &mut fetched,
+                )
+            });
+            tokens.extend_from_slice(&block[..(fetched as usize).min(block.len())]);
+            if !answer.is_success() || fetched == 0 || tokens.len() >= MOST_GENERIC_PARAMETERS {
+                break answer;
+            }
+        };
+        if !cursor.is_null() {
+            // SAFETY: alive until drop, and a cursor that is not used any more.
+            unsafe { sys::IMetaDataImport::CloseEnum(self.import(), cursor) };
+        }
+        outcome.ok()?;
+        Ok(tokens)
+    }
+
+    fn generic_parameter(&self, token: u32) -> Result<GenericParameter, HResult> {
+        let (mut position, mut flags, mut owner, mut reserved) = (0, 0, 0, 0);
+        let name = buffer::text(|capacity, needed, text| {
+            // SAFETY: alive until drop, places for the answers, and a buffer of that capacity.
+            unsafe {
+                sys::IMetaDataImport2::GetGenericParamProps(
+                    self.raw.as_ptr(),
+                    token,
+                    &mut position,
+                    &mut flags,
+                    &mut owner,
+                    &mut reserved,
+                    text,
+                    capacity,
+                    needed,
+                )
+            }
+        })?;
+        Ok(GenericParameter { position, name })
+    }
+
+    fn import(&self) -> *mut sys::IMetaDataImport {
+        self.raw.as_ptr().cast()
+    }
+}
+
+impl Drop for ModuleMetadata<'_> {
+    fn drop(&mut self) {
+        // SAFETY: gives up the one reference that the runtime handed over.
+        unsafe { sys::IUnknown::Release(self.raw.as_ptr().cast()) };
+    }
+}
+
+/// A copy of the runtime's bytes, cut off where they are absurdly many.
+///
+/// # Safety
+/// `data` is null or `length` readable bytes.
+unsafe fn copied(data: *const u8, length: u32) -> Vec<u8> {
+    if data.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(data, (length as usize).min(LONGEST_SIGNATURE)) }.to_vec()
+}

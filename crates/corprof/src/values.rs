@@ -1,0 +1,140 @@
+//! Enums and structs of the runtime as the safe layer shows them. A value that a newer runtime adds is carried, never refused.
+
+use crate::sys;
+
+macro_rules! values {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $constant:ident = $raw:ident,)* })*) => {
+        $(
+            $(#[$meta])*
+            #[repr(transparent)]
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+            pub struct $name(pub u32);
+
+            impl $name {
+                $($(#[$doc])* pub const $constant: $name = $name(sys::$raw);)*
+
+                /// Whether every bit of `other` is set; for values that are flags.
+                pub const fn contains(self, other: $name) -> bool {
+                    self.0 & other.0 == other.0
+                }
+            }
+        )*
+    };
+}
+
+values! {
+    /// Whether precompiled code was found.
+    JitCache {
+        /// It was.
+        FOUND = COR_PRF_CACHED_FUNCTION_FOUND,
+        /// It was not: the function will be compiled.
+        NOT_FOUND = COR_PRF_CACHED_FUNCTION_NOT_FOUND,
+    }
+    /// Why code crosses between managed and native.
+    TransitionReason {
+        /// A call.
+        CALL = COR_PRF_TRANSITION_CALL,
+        /// A return.
+        RETURN = COR_PRF_TRANSITION_RETURN,
+    }
+    /// Why the runtime stops its threads.
+    SuspendReason {
+        /// For something else.
+        OTHER = COR_PRF_SUSPEND_OTHER,
+        /// For a collection.
+        FOR_GC = COR_PRF_SUSPEND_FOR_GC,
+        /// To prepare for a collection.
+        FOR_GC_PREP = COR_PRF_SUSPEND_FOR_GC_PREP,
+        /// The process ends.
+        FOR_SHUTDOWN = COR_PRF_SUSPEND_FOR_SHUTDOWN,
+        /// To replace code.
+        FOR_REJIT = COR_PRF_SUSPEND_FOR_REJIT,
+        /// A profiler asked.
+        FOR_PROFILER = COR_PRF_SUSPEND_FOR_PROFILER,
+    }
+    /// Why a collection takes place.
+    GcReason {
+        /// The heap needed it.
+        OTHER = COR_PRF_GC_OTHER,
+        /// Someone asked for it.
+        INDUCED = COR_PRF_GC_INDUCED,
+    }
+    /// What kind of root holds an object.
+    RootKind {
+        /// Something else.
+        OTHER = COR_PRF_GC_ROOT_OTHER,
+        /// A variable on a stack.
+        STACK = COR_PRF_GC_ROOT_STACK,
+        /// The queue of finalizers.
+        FINALIZER = COR_PRF_GC_ROOT_FINALIZER,
+        /// A GC handle.
+        HANDLE = COR_PRF_GC_ROOT_HANDLE,
+    }
+    /// How a root holds an object: flags.
+    RootFlags {
+        /// The object may not move.
+        PINNING = COR_PRF_GC_ROOT_PINNING,
+        /// It does not keep the object alive.
+        WEAKREF = COR_PRF_GC_ROOT_WEAKREF,
+        /// It points into the object.
+        INTERIOR = COR_PRF_GC_ROOT_INTERIOR,
+        /// It is counted by COM references.
+        REFCOUNTED = COR_PRF_GC_ROOT_REFCOUNTED,
+    }
+    /// What kind of module it is: flags.
+    ModuleFlags {
+        /// It was loaded from a file.
+        DISK = COR_PRF_MODULE_DISK,
+        /// It has precompiled code.
+        NGEN = COR_PRF_MODULE_NGEN,
+        /// It was made at run time and has no file.
+        DYNAMIC = COR_PRF_MODULE_DYNAMIC,
+        /// It can be unloaded.
+        COLLECTIBLE = COR_PRF_MODULE_COLLECTIBLE,
+        /// It holds resources only, and no metadata.
+        RESOURCE = COR_PRF_MODULE_RESOURCE,
+        /// It lies in memory as in the file, not as the loader would map it.
+        FLAT_LAYOUT = COR_PRF_MODULE_FLAT_LAYOUT,
+    }
+    /// Which runtime it is.
+    RuntimeKind {
+        /// The .NET Framework's.
+        DESKTOP_CLR = COR_PRF_DESKTOP_CLR,
+        /// .NET's.
+        CORE_CLR = COR_PRF_CORE_CLR,
+    }
+}
+
+/// One stretch of native code.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct CodeRange {
+    /// Its first address.
+    pub start: usize,
+    /// Its length in bytes.
+    pub size: usize,
+}
+
+/// A stretch of native code and the IL that it came from, both relative to the method's start.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct IlMapping {
+    /// Offset of the IL, or one of the constants of this type.
+    pub il_offset: u32,
+    /// Offset of the first native byte.
+    pub native_start: u32,
+    /// Offset after the last native byte; equal to the start where the runtime does not know.
+    pub native_end: u32,
+}
+
+impl IlMapping {
+    /// An `il_offset`: no IL belongs to it.
+    pub const NO_MAPPING: u32 = sys::NO_MAPPING;
+    /// An `il_offset`: the method's prologue.
+    pub const PROLOG: u32 = sys::PROLOG;
+    /// An `il_offset`: the method's epilogue.
+    pub const EPILOG: u32 = sys::EPILOG;
+}
+
+const _: () = assert!(size_of::<CodeRange>() == size_of::<sys::COR_PRF_CODE_INFO>());
+const _: () = assert!(size_of::<IlMapping>() == size_of::<sys::COR_DEBUG_IL_TO_NATIVE_MAP>());

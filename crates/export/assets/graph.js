@@ -1,0 +1,196 @@
+// The graph as something to work with: zoom, hover, select, walk by keyboard. Knows nothing of what else is on the page.
+
+const ZOOM_MILLISECONDS = 180;
+const KEYS_UP = "ArrowUp";
+const KEYS_DOWN = "ArrowDown";
+
+class Graph {
+  /** `listener`: zoomed(), selected(id), hovered(id or null, event). */
+  constructor(model, listener) {
+    this.canvas = byId("canvas");
+    this.stage = byId("stage");
+    this.spacer = byId("spacer");
+    this.painter = new Painter(this.canvas, model);
+    this.model = model;
+    this.listener = listener;
+    this.matches = null;
+    this.upwards = true;
+    this.hovered = null;
+    this.listen();
+  }
+
+  /** Shows another tree; keeps the zoom where `keep` says that ids mean the same. */
+  show(tree, upwards, keep) {
+    const zoomed = keep && tree.totals[this.zoomed] > 0 ? this.zoomed : 0;
+    this.tree = tree;
+    this.upwards = upwards;
+    this.hovered = null;
+    this.selected = null;
+    if (!keep) this.past = [];
+    this.open(zoomed);
+    this.zoomed = zoomed;
+    this.view = this.viewOf(zoomed);
+    this.refresh();
+    this.stage.scrollTop = upwards ? this.stage.scrollHeight : 0;
+    this.paint();
+  }
+
+  highlight(matches) {
+    this.matches = matches;
+    this.paint();
+  }
+
+  zoom(id) {
+    if (id === this.zoomed) return;
+    this.past.push(this.zoomed);
+    this.moveTo(id);
+  }
+
+  back() {
+    if (this.past.length > 0) this.moveTo(this.past.pop());
+  }
+
+  /** Opens every row above `id`, so that its place is known. */
+  open(id) {
+    for (const node of [0, ...pathTo(this.tree, id)]) this.tree.children(node);
+  }
+
+  viewOf(id) {
+    return { from: this.tree.starts[id], to: this.tree.starts[id] + Math.max(1, this.tree.totals[id]) };
+  }
+
+  moveTo(id) {
+    this.open(id);
+    this.zoomed = id;
+    this.selected = id;
+    const from = this.view;
+    const to = this.viewOf(id);
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const began = performance.now();
+    cancelAnimationFrame(this.frame);
+    const step = (now) => {
+      const part = still ? 1 : Math.min(1, Math.max(0, now - began) / ZOOM_MILLISECONDS);
+      const eased = 1 - (1 - part) ** 3;
+      const between = (one, other) => one + (other - one) * eased;
+      this.view = part < 1 ? { from: between(from.from, to.from), to: between(from.to, to.to) } : to;
+      this.refresh();
+      if (part === 1) this.reveal(id);
+      this.paint();
+      if (part < 1) this.frame = requestAnimationFrame(step);
+    };
+    step(began);
+    this.listener.zoomed();
+    this.listener.selected(id);
+  }
+
+  /** Lays out anew: after a change of tree, view or size. */
+  refresh() {
+    const wide = this.stage.clientWidth;
+    const high = this.stage.clientHeight;
+    const fromBottom = this.stage.scrollHeight - this.stage.scrollTop;
+    this.boxes = new Boxes(this.tree, this.view, wide);
+    this.height = Math.max(high, this.boxes.rows * ROW + 8);
+    this.spacer.style.height = `${this.height}px`;
+    if (this.upwards) this.stage.scrollTop = this.stage.scrollHeight - fromBottom;
+    this.painter.resize(wide, high);
+    this.zoomedDepth = pathTo(this.tree, this.zoomed).length;
+  }
+
+  top(depth) {
+    const y = this.upwards ? this.height - (depth + 1) * ROW - 2 : depth * ROW + 2;
+    return y - this.stage.scrollTop;
+  }
+
+  paint() {
+    this.painter.paint({
+      boxes: this.boxes,
+      top: (depth) => this.top(depth),
+      matches: this.matches,
+      zoomedDepth: this.zoomedDepth,
+      hovered: this.hovered,
+      selected: this.selected,
+      rootLabel: this.rootLabel,
+    });
+  }
+
+  /** Scrolls so that a node's row is in sight. */
+  reveal(id) {
+    const top = this.top(pathTo(this.tree, id).length);
+    const high = this.stage.clientHeight;
+    if (top < 0) this.stage.scrollTop += top - ROW;
+    else if (top + ROW > high) this.stage.scrollTop += top + 2 * ROW - high;
+  }
+
+  nodeAt(event) {
+    const place = this.stage.getBoundingClientRect();
+    const y = event.clientY - place.top + this.stage.scrollTop - 2;
+    const depth = Math.floor(this.upwards ? (this.height - 4 - y) / ROW : y / ROW);
+    const box = this.boxes.at(event.clientX - place.left, depth);
+    return box < 0 ? null : this.boxes.id[box];
+  }
+
+  hover(id, event) {
+    if (id !== this.hovered) {
+      this.hovered = id;
+      this.stage.style.cursor = id === null ? "default" : "pointer";
+      this.paint();
+    }
+    this.listener.hovered(id, event);
+  }
+
+  select(id) {
+    this.selected = id;
+    this.reveal(id);
+    this.paint();
+    this.listener.selected(id);
+  }
+
+  listen() {
+    this.stage.addEventListener("mousemove", (event) => this.hover(this.nodeAt(event), event));
+    this.stage.addEventListener("mouseleave", (event) => this.hover(null, event));
+    this.stage.addEventListener("scroll", (event) => {
+      this.hover(null, event);
+      this.paint();
+    });
+    this.stage.addEventListener("click", (event) => {
+      const id = this.nodeAt(event);
+      if (id !== null) this.zoom(id);
+    });
+    this.stage.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || !this.walk(event.key)) return;
+      event.preventDefault();
+    });
+    new ResizeObserver(() => {
+      if (this.tree === undefined) return;
+      this.refresh();
+      this.paint();
+    }).observe(this.stage);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.painter.readColours();
+      this.paint();
+    });
+  }
+
+  /** Moves the selection; says whether the key was one of its own. */
+  walk(key) {
+    const here = this.selected ?? this.zoomed;
+    const [outwards, inwards] = this.upwards ? [KEYS_UP, KEYS_DOWN] : [KEYS_DOWN, KEYS_UP];
+    if (key === "Enter" || key === " ") this.zoom(here);
+    else if (key === "Home") this.select(0);
+    else if (key === outwards) this.selectIfAny(this.tree.children(here)[0]);
+    else if (key === inwards) this.selectIfAny(here === 0 ? undefined : this.tree.parent(here));
+    else if (key === "ArrowLeft" || key === "ArrowRight") this.selectIfAny(this.sibling(here, key === "ArrowLeft" ? -1 : 1));
+    else return false;
+    return true;
+  }
+
+  sibling(id, step) {
+    if (id === 0) return undefined;
+    const siblings = this.tree.children(this.tree.parent(id));
+    return siblings[siblings.indexOf(id) + step];
+  }
+
+  selectIfAny(id) {
+    if (id !== undefined) this.select(id);
+  }
+}

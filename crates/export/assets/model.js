@@ -1,0 +1,181 @@
+// The profile as the page uses it: methods, a tree of calls between them, and what a choice of threads and states adds up to.
+
+const APPLICATION = 0;
+const FRAMEWORK = 1;
+
+/** Frames that differ by line only are one method; stacks of the same methods are one node. */
+class Model {
+  constructor(data) {
+    this.about = data.about;
+    this.loss = data.loss;
+    this.kinds = data.kinds;
+    this.threads = data.threads;
+    this.values = data.values;
+    this.strings = data.strings;
+    this.frames = data.frames;
+    this.frameOfStack = Int32Array.from(data.nodes.frame);
+    this.parentOfStack = Int32Array.from(data.nodes.up, (up, at) => (up === 0 ? -1 : at - up));
+    this.mergeFrames();
+    this.mergeStacks();
+    this.linkChildren();
+    this.markOutermost();
+    this.bothStates = data.values.blocked.includes(0) && data.values.blocked.includes(1);
+  }
+
+  mergeFrames() {
+    const known = new Map();
+    this.methods = [];
+    this.methodOfFrame = Int32Array.from(this.frames.name, (name, frame) => {
+      const module = this.frames.module[frame];
+      const key = `${name} ${module}`;
+      if (!known.has(key)) {
+        known.set(key, this.methods.length);
+        this.methods.push(this.method(frame));
+      }
+      const method = known.get(key);
+      this.methods[method].frames.push(frame);
+      return method;
+    });
+  }
+
+  method(frame) {
+    const text = (index) => (index < 0 ? "" : this.strings[index]);
+    const kind = this.frames.kind[frame];
+    const name = text(this.frames.name[frame]);
+    const parts = partsOfName(name, kind === APPLICATION || kind === FRAMEWORK);
+    return { name, module: text(this.frames.module[frame]), kind, frames: [], widths: [], ...parts };
+  }
+
+  mergeStacks() {
+    const stacks = this.frameOfStack.length;
+    const known = new Map();
+    const parents = [];
+    const methods = [];
+    this.nodeOfStack = new Int32Array(stacks);
+    for (let stack = 0; stack < stacks; stack++) {
+      const caller = this.parentOfStack[stack];
+      const parent = caller < 0 ? -1 : this.nodeOfStack[caller];
+      const method = this.methodOfFrame[this.frameOfStack[stack]];
+      const key = (parent + 1) * this.methods.length + method;
+      let node = known.get(key);
+      if (node === undefined) {
+        node = parents.length;
+        known.set(key, node);
+        parents.push(parent);
+        methods.push(method);
+      }
+      this.nodeOfStack[stack] = node;
+    }
+    this.parent = Int32Array.from(parents);
+    this.methodOfNode = Int32Array.from(methods);
+  }
+
+  /** Children of node n are `childList[childStart[n + 1]] ..`; those of -1 are the outermost frames. */
+  linkChildren() {
+    const nodes = this.parent.length;
+    this.childStart = new Int32Array(nodes + 2);
+    for (const parent of this.parent) this.childStart[parent + 2]++;
+    for (let at = 1; at < nodes + 2; at++) this.childStart[at] += this.childStart[at - 1];
+    const next = this.childStart.slice();
+    this.childList = new Int32Array(nodes);
+    for (let node = 0; node < nodes; node++) this.childList[next[this.parent[node] + 1]++] = node;
+  }
+
+  /** A node is outermost if none of its callers is the same method: only those count towards a method's total. */
+  markOutermost() {
+    const open = new Int32Array(this.methods.length);
+    this.outermost = new Uint8Array(this.parent.length);
+    const path = [];
+    const todo = Array.from(this.childrenOf(-1));
+    while (todo.length > 0) {
+      const node = todo.pop();
+      while (path.length > 0 && path.at(-1) !== this.parent[node]) open[this.methodOfNode[path.pop()]]--;
+      const method = this.methodOfNode[node];
+      this.outermost[node] = open[method]++ === 0 ? 1 : 0;
+      path.push(node);
+      for (const child of this.childrenOf(node)) todo.push(child);
+    }
+  }
+
+  childrenOf(node) {
+    return this.childList.subarray(this.childStart[node + 1], this.childStart[node + 2]);
+  }
+
+  threadLabel(index) {
+    const { id, name } = this.threads[index];
+    return name === "" ? `thread ${id}` : `${name} (${id})`;
+  }
+}
+
+/** What the samples of `thread` (-1: all) in `state` (`all`, `running`, `blocked`) add up to. */
+class Selection {
+  constructor(model, thread, state) {
+    this.model = model;
+    this.stackSelf = new Float64Array(model.nodeOfStack.length);
+    this.self = new Float64Array(model.parent.length);
+    this.samples = new Float64Array(model.parent.length);
+    this.weight = 0;
+    this.count = 0;
+    const { values } = model;
+    for (let at = 0; at < values.node.length; at++) {
+      if (thread >= 0 && values.thread[at] !== thread) continue;
+      if (state !== "all" && (values.blocked[at] === 1) !== (state === "blocked")) continue;
+      const node = model.nodeOfStack[values.node[at]];
+      this.stackSelf[values.node[at]] += values.weight[at];
+      this.self[node] += values.weight[at];
+      this.samples[node] += values.samples[at];
+      this.weight += values.weight[at];
+      this.count += values.samples[at];
+    }
+    this.addCallees();
+    this.addMethods();
+  }
+
+  /** Parents stand before their children, so one pass from the end carries everything to the root. */
+  addCallees() {
+    const { parent } = this.model;
+    this.total = this.self.slice();
+    for (let node = parent.length - 1; node >= 0; node--) {
+      if (parent[node] < 0) continue;
+      this.total[parent[node]] += this.total[node];
+      this.samples[parent[node]] += this.samples[node];
+    }
+  }
+
+  addMethods() {
+    const { methods, methodOfNode, outermost } = this.model;
+    this.methodSelf = new Float64Array(methods.length);
+    this.methodTotal = new Float64Array(methods.length);
+    this.kindSelf = new Float64Array(this.model.kinds.length);
+    for (let node = 0; node < methodOfNode.length; node++) {
+      const method = methodOfNode[node];
+      this.methodSelf[method] += this.self[node];
+      if (outermost[node] === 1) this.methodTotal[method] += this.total[node];
+      this.kindSelf[methods[method].kind] += this.self[node];
+    }
+  }
+
+  /** Weight of the samples that have a matching method anywhere in their stack. */
+  matchedWeight(matches) {
+    const { parent, methodOfNode } = this.model;
+    const within = new Uint8Array(parent.length);
+    let weight = 0;
+    for (let node = 0; node < parent.length; node++) {
+      within[node] = matches[methodOfNode[node]] === 1 || (parent[node] >= 0 && within[parent[node]] === 1) ? 1 : 0;
+      if (within[node] === 1) weight += this.self[node];
+    }
+    return weight;
+  }
+
+  /** Weights of whole stacks, callees included; made when first asked for. */
+  get stackTotal() {
+    if (this.stackTotals === undefined) {
+      this.stackTotals = this.stackSelf.slice();
+      const { parentOfStack } = this.model;
+      for (let stack = parentOfStack.length - 1; stack >= 0; stack--) {
+        if (parentOfStack[stack] >= 0) this.stackTotals[parentOfStack[stack]] += this.stackTotals[stack];
+      }
+    }
+    return this.stackTotals;
+  }
+}

@@ -1,0 +1,48 @@
+// Names of methods, shortened where room is short: arguments go first, then the namespace, then the type.
+
+/** Splits at `separator` where no `<` or `(` is open. */
+const splitOutside = (text, separator) => {
+  const parts = [];
+  let depth = 0;
+  let from = 0;
+  for (let at = 0; at < text.length; at++) {
+    const letter = text[at];
+    if (letter === "<" || letter === "(") depth++;
+    else if (letter === ">" || letter === ")") depth = Math.max(0, depth - 1);
+    else if (letter === separator && depth === 0) {
+      parts.push(text.slice(from, at));
+      from = at + 1;
+    }
+  }
+  parts.push(text.slice(from));
+  return parts;
+};
+
+/** Where the argument list of a name begins, else its end. */
+const argumentsAt = (name) => {
+  let depth = 0;
+  for (let at = 0; at < name.length; at++) {
+    if (name[at] === "<") depth++;
+    else if (name[at] === ">") depth = Math.max(0, depth - 1);
+    else if (name[at] === "(" && depth === 0) return at;
+  }
+  return name.length;
+};
+
+/**
+ * `{ space, short, call, forms }` of a name: its namespace, `Type.Method(arguments)`, the same without arguments, and all forms from the longest to the shortest.
+ * Only managed names have dots that separate; `libc.so.6+0x10` stays whole.
+ */
+const partsOfName = (name, managed) => {
+  if (!managed) {
+    const bare = name.slice(0, argumentsAt(name)) || name;
+    return { space: "", short: name, call: bare, forms: bare === name ? [name] : [name, bare] };
+  }
+  const end = argumentsAt(name);
+  const segments = splitOutside(name.slice(0, end), ".");
+  if (segments.length > 2 && segments.at(-2) === "") segments.splice(-2, 2, `.${segments.at(-1)}`);
+  const type = segments.slice(-2).join(".");
+  const list = name.slice(end);
+  const forms = [name, name.slice(0, end), type, segments.at(-1)];
+  return { space: segments.slice(0, -2).join("."), short: type + list, call: type, forms: [...new Set(forms)] };
+};

@@ -1,0 +1,56 @@
+//! Folded stacks: `thread;outermost;...;leaf weight`, a line for each distinct stack, as `flamegraph.pl` reads them.
+//! Stacks that differ by source lines only give lines with the same names; readers add those up.
+//!
+//! Weights are whole microseconds: that script wants integers, and nanoseconds make them unreadable.
+//! What rounding takes from one line is carried to the next, so the sum of all lines is the total weight to the nearest microsecond,
+//! and a line that comes to nothing is left out.
+//!
+//! In names `;` becomes `:` and each control character a space, since both would change how a line is read.
+//! A blocked sample has a `[blocked]` on top of its leaf; there is no other place for it.
+//! Lost samples are lines of weight nothing, `[lost];40 samples, ring-full 0`: readable, and they distort no picture.
+//!
+//! Refuses comments: readers of this format have none.
+
+use crate::sums;
+use remora_profile::{FrameIx, Profile, State};
+use std::io::{self, Write};
+
+const NANOSECONDS_A_MICROSECOND: u64 = 1_000;
+
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let threads: Vec<String> = profile.threads().iter().map(|thread| cleaned(&thread.label())).collect();
+    let names: Vec<String> = profile.frames().iter().map(|frame| cleaned(profile.text(frame.name))).collect();
+    let mut stack: Vec<FrameIx> = Vec::new();
+    let mut carry = NANOSECONDS_A_MICROSECOND / 2;
+    for sum in sums::of(profile) {
+        carry += sum.weight;
+        let weight = carry / NANOSECONDS_A_MICROSECOND;
+        carry %= NANOSECONDS_A_MICROSECOND;
+        if weight == 0 {
+            continue;
+        }
+        out.write_all(threads[sum.thread.0 as usize].as_bytes())?;
+        stack.clear();
+        stack.extend(profile.walk(sum.stack));
+        for frame in stack.iter().rev() {
+            write!(out, ";{}", names[frame.0 as usize])?;
+        }
+        if sum.state == State::Blocked {
+            write!(out, ";{}", crate::BLOCKED)?;
+        }
+        writeln!(out, " {weight}")?;
+    }
+    for (cause, count) in &profile.loss.lost {
+        writeln!(out, "[lost];{count} samples, {} 0", cause.name())?;
+    }
+    Ok(())
+}
+
+fn cleaned(name: &str) -> String {
+    let clean = |letter: char| match letter {
+        ';' => ':',
+        letter if letter.is_control() => ' ',
+        letter => letter,
+    };
+    name.chars().map(clean).collect()
+}

@@ -1,0 +1,249 @@
+//! What the page's script gets: columns of numbers, so that 200,000 stack nodes are a few megabytes that parse at once.
+//!
+//! Only what a sample refers to is written. Times are nanoseconds, which a script's numbers hold exactly up to 104 days.
+
+use crate::account;
+use crate::kind::Kind;
+use crate::sums;
+use remora_profile::{Frame, Loss, Profile, StackIx, State, StringIx};
+use serde::Serialize;
+
+/// Stands for "none" in a column.
+const NONE: i64 = -1;
+
+#[derive(Serialize)]
+pub(super) struct Page<'a> {
+    about: About<'a>,
+    loss: Account,
+    /// Labels of the kinds that [`Frames::kind`] counts.
+    kinds: Vec<&'static str>,
+    strings: Vec<&'a str>,
+    frames: Frames,
+    nodes: Nodes,
+    threads: Vec<ThreadName<'a>>,
+    values: Values,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct About<'a> {
+    remora: &'static str,
+    application: &'a str,
+    process_id: u32,
+    runtime: &'a str,
+    command_line: &'a str,
+    event: &'static str,
+    event_meaning: &'static str,
+    engine: &'a str,
+    frequency: u32,
+    started_unix_milliseconds: u64,
+    duration: u64,
+    target_cpu: Option<u64>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Account {
+    taken: u64,
+    delivered: u64,
+    lost: Vec<Lost>,
+    unaccounted: i64,
+    truncated: u64,
+    broken: u64,
+    repaired: u64,
+    repeated: u64,
+    stray: u64,
+}
+
+#[derive(Serialize)]
+struct Lost {
+    cause: &'static str,
+    meaning: &'static str,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct ThreadName<'a> {
+    id: u32,
+    name: &'a str,
+}
+
+/// Columns of texts' indexes, but for `line` and `kind`.
+#[derive(Serialize, Default)]
+struct Frames {
+    name: Vec<i64>,
+    module: Vec<i64>,
+    file: Vec<i64>,
+    line: Vec<i64>,
+    kind: Vec<usize>,
+}
+
+#[derive(Serialize, Default)]
+struct Nodes {
+    /// How many nodes before this one its parent stands; 0 for outermost frames.
+    up: Vec<usize>,
+    frame: Vec<usize>,
+}
+
+/// One entry for each thread, stack and state.
+#[derive(Serialize, Default)]
+struct Values {
+    thread: Vec<u32>,
+    node: Vec<usize>,
+    blocked: Vec<u8>,
+    weight: Vec<u64>,
+    samples: Vec<u64>,
+}
+
+impl<'a> Page<'a> {
+    pub fn of(profile: &'a Profile) -> Page<'a> {
+        let sums = sums::of(profile);
+        let mut used = Used::new(profile);
+        for sum in &sums {
+            used.stack(profile, sum.stack);
+        }
+        let places = used.number();
+        let mut values = Values::default();
+        for sum in &sums {
+            values.thread.push(sum.thread.0);
+            values.node.push(places.stacks[sum.stack.0 as usize]);
+            values.blocked.push((sum.state == State::Blocked).into());
+            values.weight.push(sum.weight);
+            values.samples.push(sum.samples);
+        }
+        Page {
+            about: About::of(profile),
+            loss: Account::of(&profile.loss),
+            kinds: Kind::ALL.map(Kind::label).to_vec(),
+            strings: of_used(profile.strings(), &used.strings).map(String::as_str).collect(),
+            frames: Frames::of(profile, &used, &places),
+            nodes: Nodes::of(profile, &used, &places),
+            threads: profile.threads().iter().map(|thread| ThreadName { id: thread.id, name: &thread.name }).collect(),
+            values,
+        }
+    }
+}
+
+impl<'a> About<'a> {
+    fn of(profile: &'a Profile) -> About<'a> {
+        let meta = &profile.meta;
+        About {
+            remora: env!("CARGO_PKG_VERSION"),
+            application: &meta.application,
+            process_id: meta.process_id,
+            runtime: &meta.runtime,
+            command_line: &meta.command_line,
+            event: meta.event.name(),
+            event_meaning: account::meaning(meta.event),
+            engine: &meta.engine,
+            frequency: meta.frequency,
+            started_unix_milliseconds: meta.started_unix_nanoseconds / 1_000_000,
+            duration: meta.duration,
+            target_cpu: meta.target_cpu,
+            notes: &meta.notes,
+        }
+    }
+}
+
+impl Account {
+    fn of(loss: &Loss) -> Account {
+        let lost = loss.lost.iter();
+        Account {
+            taken: loss.taken,
+            delivered: loss.delivered,
+            lost: lost.map(|&(cause, count)| Lost { cause: cause.name(), meaning: cause.meaning(), count }).collect(),
+            unaccounted: i64::try_from(account::unaccounted(loss)).unwrap_or(i64::MAX),
+            truncated: loss.truncated_stacks,
+            broken: loss.broken_stacks,
+            repaired: loss.repaired_stacks,
+            repeated: loss.repeated_stacks,
+            stray: loss.stray_signals,
+        }
+    }
+}
+
+impl Frames {
+    fn of(profile: &Profile, used: &Used, places: &Places) -> Frames {
+        let text = |string: Option<StringIx>| string.map_or(NONE, |string| places.strings[string.0 as usize] as i64);
+        let mut frames = Frames::default();
+        for frame in of_used(profile.frames(), &used.frames) {
+            frames.name.push(text(Some(frame.name)));
+            frames.module.push(text(frame.module));
+            frames.file.push(text(frame.file));
+            frames.line.push(frame.line.map_or(NONE, i64::from));
+            frames.kind.push(Kind::of(profile, frame).index());
+        }
+        frames
+    }
+}
+
+impl Nodes {
+    fn of(profile: &Profile, used: &Used, places: &Places) -> Nodes {
+        let mut nodes = Nodes::default();
+        for node in of_used(profile.stacks(), &used.stacks) {
+            let place = nodes.up.len();
+            nodes.up.push(node.parent.map_or(0, |parent| place - places.stacks[parent.0 as usize]));
+            nodes.frame.push(places.frames[node.frame.0 as usize]);
+        }
+        nodes
+    }
+}
+
+/// Which entries of the profile's tables some sample refers to.
+struct Used {
+    strings: Vec<bool>,
+    frames: Vec<bool>,
+    stacks: Vec<bool>,
+}
+
+/// Where the used entries stand in the page's tables.
+struct Places {
+    strings: Vec<usize>,
+    frames: Vec<usize>,
+    stacks: Vec<usize>,
+}
+
+impl Used {
+    fn new(profile: &Profile) -> Used {
+        Used {
+            strings: vec![false; profile.strings().len()],
+            frames: vec![false; profile.frames().len()],
+            stacks: vec![false; profile.stacks().len()],
+        }
+    }
+
+    /// Marks a stack and its callers; those above a marked one are marked already.
+    fn stack(&mut self, profile: &Profile, stack: StackIx) {
+        let mut next = Some(stack);
+        while let Some(stack) = next.filter(|stack| !self.stacks[stack.0 as usize]) {
+            let node = profile.stack_at(stack);
+            self.stacks[stack.0 as usize] = true;
+            self.frames[node.frame.0 as usize] = true;
+            self.texts(profile.frame_at(node.frame));
+            next = node.parent;
+        }
+    }
+
+    fn texts(&mut self, frame: &Frame) {
+        for string in [Some(frame.name), frame.module, frame.file].into_iter().flatten() {
+            self.strings[string.0 as usize] = true;
+        }
+    }
+
+    fn number(&self) -> Places {
+        Places { strings: numbered(&self.strings), frames: numbered(&self.frames), stacks: numbered(&self.stacks) }
+    }
+}
+
+fn numbered(used: &[bool]) -> Vec<usize> {
+    let place = |next: &mut usize, used: &bool| {
+        let place = *next;
+        *next += usize::from(*used);
+        Some(place)
+    };
+    used.iter().scan(0, place).collect()
+}
+
+fn of_used<'a, T>(all: &'a [T], used: &[bool]) -> impl Iterator<Item = &'a T> {
+    all.iter().zip(used).filter_map(|(entry, used)| used.then_some(entry))
+}

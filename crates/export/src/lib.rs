@@ -1,0 +1,46 @@
+//! One file per output format: a [`Profile`] goes in, bytes come out.
+//!
+//! # Purpose
+//! Everything that a reader of profiles may want, made from the same model: [`write()`] with a [`Format`].
+//!
+//! # Design constraints
+//! Sees nothing but the profile: no paths, no clocks, no sockets, no environment.
+//! The same profile gives the same bytes, so that outputs can be compared.
+//! No weight is lost: the weights of an output add up to [`Profile::total_weight`]; each format's file says how it rounds.
+//! What is missing from the profile ([`remora_profile::Loss`], notes) is said in every format.
+//!
+//! # Supported
+//! HTML (one self-contained page), folded stacks, speedscope, pprof, Firefox Profiler.
+//!
+//! # Rejected
+//! Reading any of these back, and Remora's own recording, which is another crate's.
+#![forbid(unsafe_code)]
+
+mod account;
+mod firefox;
+mod folded;
+mod format;
+mod html;
+mod kind;
+mod pprof;
+mod speedscope;
+mod sums;
+
+pub use format::{ExportError, Format};
+
+use remora_profile::Profile;
+use std::io::{self, Write};
+
+/// What stands on top of a blocked sample's leaf in formats that have no other place for the state of a thread.
+const BLOCKED: &str = "[blocked]";
+
+/// Writes `profile` to `out` in `format`.
+pub fn write(profile: &Profile, format: Format, out: &mut dyn Write) -> io::Result<()> {
+    match format {
+        Format::Html => html::write(profile, out),
+        Format::Folded => folded::write(profile, out),
+        Format::Speedscope => speedscope::write(profile, out),
+        Format::Pprof => pprof::write(profile, out),
+        Format::Firefox => firefox::write(profile, out),
+    }
+}

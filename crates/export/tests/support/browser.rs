@@ -1,0 +1,161 @@
+//! A headless Chromium to click in, driven through chromedriver by plain WebDriver over HTTP: a handful of commands need no client library.
+
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const HOW_TO_INSTALL: &str = "this test needs Chromium: apt-get install -y chromium chromium-driver";
+
+/// Where chromedriver says on which port it listens.
+const READY: &str = "started successfully on port ";
+
+/// How long one command may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One window of one browser; both end with it.
+pub struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+}
+
+impl Browser {
+    /// Opens `page` in a window of 1400 by 900 pixels, without motion.
+    pub fn open(page: &std::path::Path) -> Browser {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("chromedriver does not start ({error}); {HOW_TO_INSTALL}"));
+        let said = BufReader::new(driver.stdout.take().expect("it is piped"));
+        let port = said.lines().map_while(Result::ok).find_map(|line| port_in(&line));
+        let port = port.unwrap_or_else(|| panic!("chromedriver ended before it listened; {HOW_TO_INSTALL}"));
+        let mut browser = Browser { driver, port, session: String::new() };
+        browser.begin();
+        browser.post("url", &json!({ "url": format!("file://{}", page.display()) }));
+        browser
+    }
+
+    fn begin(&mut self) {
+        let arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--force-prefers-reduced-motion",
+            "--window-size=1400,900",
+        ];
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "goog:chromeOptions": { "args": arguments },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        } } });
+        let answer = self.request("POST", "/session", Some(&wanted));
+        let session = answer["sessionId"].as_str();
+        self.session = session.unwrap_or_else(|| panic!("no session: {answer}; {HOW_TO_INSTALL}")).to_owned();
+    }
+
+    /// Runs `script` in the page and gives what it returns.
+    pub fn run(&self, script: &str) -> Value {
+        let answer = self.post("execute/sync", &json!({ "script": script, "args": [] }));
+        assert!(answer.get("error").is_none(), "{script}: {answer}");
+        answer
+    }
+
+    /// The text that `script` returns.
+    pub fn text(&self, script: &str) -> String {
+        self.run(script).as_str().unwrap_or_else(|| panic!("no text: {script}")).to_owned()
+    }
+
+    /// A click of the mouse at a place in the window.
+    pub fn click_at(&self, x: f64, y: f64) {
+        self.mouse(&json!([
+            { "type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64 },
+            { "type": "pointerDown", "button": 0 },
+            { "type": "pointerUp", "button": 0 },
+        ]));
+    }
+
+    /// Moves the mouse to a place in the window.
+    pub fn point_at(&self, x: f64, y: f64) {
+        self.mouse(&json!([{ "type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64 }]));
+    }
+
+    fn mouse(&self, actions: &Value) {
+        let mouse =
+            json!({ "type": "pointer", "id": "mouse", "parameters": { "pointerType": "mouse" }, "actions": actions });
+        self.post("actions", &json!({ "actions": [mouse] }));
+    }
+
+    /// A click in the middle of what `selector` finds first.
+    pub fn click(&self, selector: &str) {
+        let element = self.post("element", &json!({ "using": "css selector", "value": selector }));
+        let id = element.as_object().and_then(|element| element.values().next()).and_then(Value::as_str);
+        let id = id.unwrap_or_else(|| panic!("nothing is {selector}: {element}"));
+        let answer = self.post(&format!("element/{id}/click"), &json!({}));
+        assert!(answer.is_null(), "{selector}: {answer}");
+    }
+
+    /// Presses and releases keys where the focus is; `\u{E0..}` are WebDriver's names of special keys.
+    pub fn keys(&self, keys: &str) {
+        let both = |key: char| [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })];
+        let actions: Vec<Value> = keys.chars().flat_map(both).collect();
+        self.post("actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": actions }] }));
+    }
+
+    /// Everything that the browser complained about: errors, warnings, violations of the page's policy.
+    pub fn complaints(&self) -> Vec<Value> {
+        self.post("se/log", &json!({ "type": "browser" })).as_array().cloned().unwrap_or_default()
+    }
+
+    fn post(&self, command: &str, body: &Value) -> Value {
+        self.request("POST", &format!("/session/{}/{command}", self.session), Some(body))
+    }
+
+    fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        self.exchange(method, path, body).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Value> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let length = body.len();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}")?;
+        let mut json: Value = serde_json::from_slice(&body_of(BufReader::new(stream))?)?;
+        Ok(json["value"].take())
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // The test may be failing already because the driver does not answer; then ending it is all that can be done.
+        let ended = self.exchange("DELETE", &format!("/session/{}", self.session), None);
+        let gone = self.driver.kill().and_then(|()| self.driver.wait());
+        assert!(std::thread::panicking() || (ended.is_ok() && gone.is_ok()), "{ended:?}, {gone:?}");
+    }
+}
+
+fn port_in(line: &str) -> Option<u16> {
+    line.split_once(READY)?.1.trim_end_matches('.').parse().ok()
+}
+
+/// The body of an HTTP answer; chromedriver keeps the connection open, so its length decides.
+fn body_of(mut stream: impl BufRead) -> io::Result<Vec<u8>> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some((_, value)) = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
+            length = value.trim().parse().map_err(io::Error::other)?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    Ok(body)
+}

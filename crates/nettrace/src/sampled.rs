@@ -1,0 +1,325 @@
+//! The runtime's own samples as a profile: the fallback where nothing may be loaded into the target.
+
+use crate::event::{Event, Sink, StreamEnd, Trace};
+use crate::il_text::method_name;
+use crate::method_table::{MethodLookup, MethodTable};
+use crate::parser::Parser;
+use crate::payload::{Mode, Payload, payload};
+use crate::samples::{RawSample, Samples};
+use crate::{Error, Result};
+use remora_profile::{Frame, FrameIx, FrameKind, LossCause, Meta, Profile, Sample, StackIx, State, Thread, ThreadIx};
+use std::collections::{HashMap, HashSet};
+
+/// The runtime cuts stacks at this many frames (`EP_MAX_STACK_DEPTH`).
+const RUNTIME_DEPTH_LIMIT: usize = 100;
+
+/// Takes an EventPipe stream as it comes, and makes a profile of its samples at the end.
+#[derive(Debug)]
+pub struct SampledProfile {
+    parser: Parser,
+    collector: Collector,
+    failure: Option<Error>,
+}
+
+impl SampledProfile {
+    /// A profile of `event`: [`remora_profile::Event::Wall`] takes all samples, and shows threads in native code as blocked;
+    /// [`remora_profile::Event::Cpu`] takes only those of threads in managed code.
+    pub fn new(event: remora_profile::Event) -> SampledProfile {
+        SampledProfile { parser: Parser::new(), collector: Collector::new(event), failure: None }
+    }
+
+    /// Takes the next piece of the stream. After an error nothing more is taken; [`SampledProfile::finish`] makes a profile of what came before.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let outcome = match (self.parser.push(bytes, &mut self.collector), &self.collector.failure) {
+            (Ok(()), Some(failure)) => Err(failure.clone()),
+            (outcome, _) => outcome,
+        };
+        self.failure = outcome.clone().err();
+        outcome
+    }
+
+    /// Samples so far.
+    pub fn samples(&self) -> usize {
+        self.collector.samples.len()
+    }
+
+    /// Whether the stream's own end mark has come.
+    pub fn ended(&self) -> bool {
+        self.parser.ended()
+    }
+
+    /// The profile of everything that came.
+    /// Of `meta`, what is empty or zero is filled in from the stream; event and engine are set, and notes are added.
+    pub fn finish(self, meta: Meta) -> Profile {
+        let end = self.parser.finish();
+        self.collector.into_profile(meta, end, self.failure)
+    }
+}
+
+/// What has been seen.
+#[derive(Debug)]
+struct Collector {
+    event: remora_profile::Event,
+    trace: Trace,
+    samples: Samples,
+    methods: MethodTable,
+    command_line: String,
+    dropped_by: HashMap<u64, u64>,
+    samplers: HashSet<u64>,
+    misshapen: u64,
+    failure: Option<Error>,
+}
+
+impl Sink for Collector {
+    fn trace(&mut self, trace: &Trace) {
+        self.trace = trace.clone();
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        if self.failure.is_some() {
+            return;
+        }
+        let outcome = match payload(event) {
+            Ok(Some(payload)) => self.take(event, payload),
+            Ok(None) => Ok(()),
+            Err(()) => {
+                self.misshapen += 1;
+                Ok(())
+            }
+        };
+        self.failure = outcome.err();
+    }
+
+    fn dropped(&mut self, written_by: u64, count: u64) {
+        let total = self.dropped_by.entry(written_by).or_default();
+        *total = total.saturating_add(count);
+    }
+}
+
+impl Collector {
+    fn new(event: remora_profile::Event) -> Collector {
+        Collector {
+            event,
+            trace: Trace::default(),
+            samples: Samples::default(),
+            methods: MethodTable::default(),
+            command_line: String::new(),
+            dropped_by: HashMap::new(),
+            samplers: HashSet::new(),
+            misshapen: 0,
+            failure: None,
+        }
+    }
+
+    fn take(&mut self, event: &Event<'_>, payload: Payload) -> Result<()> {
+        match payload {
+            Payload::Sample(mode) => {
+                self.samplers.insert(event.written_by);
+                if self.event == remora_profile::Event::Cpu && mode == Mode::External {
+                    return Ok(());
+                }
+                self.samples.add(event.time, event.thread as u32, event.stack, mode)
+            }
+            Payload::Method { method, listed } => self.methods.add(method, event.time, listed),
+            Payload::MethodUnloaded { start } => {
+                self.methods.remove(start, event.time);
+                Ok(())
+            }
+            Payload::Module { id, file } => self.methods.add_module(id, file),
+            Payload::Process { command_line } => {
+                self.command_line = command_line;
+                Ok(())
+            }
+        }
+    }
+
+    fn into_profile(mut self, meta: Meta, end: StreamEnd, failure: Option<Error>) -> Profile {
+        let lost: u64 = self.samplers.iter().filter_map(|thread| self.dropped_by.get(thread)).sum();
+        let weighted = self.samples.weighted(self.trace.sampling_interval.into(), lost > 0);
+        let mut profile = Profile::new(self.complete(meta, &weighted));
+        profile.loss.delivered = weighted.len() as u64;
+        profile.loss.taken = profile.loss.delivered.saturating_add(lost);
+        profile.loss.lose(LossCause::RuntimeDropped, lost);
+        let mut resolver = Resolver::new(std::mem::take(&mut self.methods).into_lookup());
+        let mut threads: HashMap<u32, ThreadIx> = HashMap::new();
+        for (raw, weight) in weighted {
+            let addresses = self.samples.stack(raw.stack);
+            profile.loss.truncated_stacks += u64::from(addresses.len() >= RUNTIME_DEPTH_LIMIT);
+            let stack = resolver.stack(&mut profile, raw, addresses);
+            let thread = *threads
+                .entry(raw.thread)
+                .or_insert_with(|| profile.add_thread(Thread { id: raw.thread, name: String::new() }));
+            let state = if raw.mode == Mode::Managed { State::Running } else { State::Blocked };
+            profile.add_sample(Sample { time: raw.time, thread, stack, weight, state });
+        }
+        let notes = self.notes(end, lost, resolver.unresolved, failure, &profile);
+        profile.meta.notes.extend(notes);
+        profile
+    }
+
+    /// `meta` with what the stream knows filled in.
+    fn complete(&mut self, meta: Meta, weighted: &[(RawSample, u64)]) -> Meta {
+        let mut meta = Meta { event: self.event, engine: "EventPipe SampleProfiler".to_owned(), ..meta };
+        if meta.frequency == 0 {
+            meta.frequency = 1_000_000_000_u32.checked_div(self.trace.sampling_interval).unwrap_or(0);
+        }
+        if meta.started_unix_nanoseconds == 0 {
+            meta.started_unix_nanoseconds = self.trace.started_unix_nanoseconds;
+        }
+        if meta.duration == 0 {
+            meta.duration = weighted.last().map_or(0, |(sample, _)| sample.time);
+        }
+        if meta.process_id == 0 {
+            meta.process_id = self.trace.process_id;
+        }
+        if meta.command_line.is_empty() {
+            meta.command_line = std::mem::take(&mut self.command_line);
+        }
+        meta
+    }
+
+    /// What a reader should be told.
+    fn notes(
+        &self,
+        end: StreamEnd,
+        lost: u64,
+        unresolved: u64,
+        failure: Option<Error>,
+        profile: &Profile,
+    ) -> Vec<String> {
+        let mut notes = limits_of_the_sampler(self.event);
+        let mut note = |text: String| notes.push(text);
+        if let Some(failure) = failure {
+            note(format!("The recording ends early: {failure}."));
+        } else if end.truncated {
+            note("The stream was cut off before its end: the target ended, or the session was not stopped properly. Names that come with the end are missing.".to_owned());
+        }
+        if lost > 0 {
+            note(format!("The runtime dropped {lost} samples, since its buffer was full."));
+        }
+        let others = end.dropped.saturating_sub(lost);
+        if others > 0 {
+            note(format!("The runtime dropped {others} other events: some methods may have no name."));
+        }
+        if self.misshapen + end.incomplete > 0 {
+            note(format!("{} events were not understood.", self.misshapen + end.incomplete));
+        }
+        if unresolved > 0 {
+            note(format!(
+                "{unresolved} different addresses belong to no method that the runtime named: shown as [unknown]."
+            ));
+        }
+        let asked = profile.meta.frequency;
+        let seconds = profile.meta.duration as f64 / 1e9;
+        let most = busiest(profile);
+        if seconds > 0.0 && asked > 0 && (most as f64) < 0.9 * f64::from(asked) * seconds {
+            note(format!(
+                "Of {asked} samples a second and thread, {:.0} came: stopping the runtime takes its time.",
+                most as f64 / seconds
+            ));
+        }
+        notes
+    }
+}
+
+/// What this sampler cannot do, whatever happens.
+fn limits_of_the_sampler(event: remora_profile::Event) -> Vec<String> {
+    let native = match event {
+        remora_profile::Event::Wall => {
+            "Native frames are missing: a thread in native code stands in the managed method that called it, and is shown as blocked even if it runs there."
+        }
+        remora_profile::Event::Cpu => {
+            "This is not processor time: a thread counts while it is in managed code, even if it waits for a processor; time in native code and in the runtime is missing."
+        }
+    };
+    vec![
+        "Taken by the runtime's own sampler: it stops all threads for every sample, and they stop at safepoints only, so that time is charged to the nearest of those instead of where it was spent.".to_owned(),
+        native.to_owned(),
+        "Threads that never ran managed code are not seen.".to_owned(),
+    ]
+}
+
+/// Samples of the thread that has most.
+fn busiest(profile: &Profile) -> u64 {
+    let mut counts: HashMap<ThreadIx, u64> = HashMap::new();
+    for sample in profile.samples() {
+        *counts.entry(sample.thread).or_default() += 1;
+    }
+    counts.into_values().max().unwrap_or(0)
+}
+
+/// Addresses to frames.
+struct Resolver {
+    lookup: MethodLookup,
+    frames: HashMap<usize, FrameIx>,
+    /// Only where no address was ever used twice.
+    stacks: HashMap<u32, StackIx>,
+    cacheable: bool,
+    unknown: HashSet<u64>,
+    unresolved: u64,
+}
+
+impl Resolver {
+    fn new(lookup: MethodLookup) -> Resolver {
+        let cacheable = lookup.is_unambiguous();
+        Resolver {
+            lookup,
+            frames: HashMap::new(),
+            stacks: HashMap::new(),
+            cacheable,
+            unknown: HashSet::new(),
+            unresolved: 0,
+        }
+    }
+
+    fn stack(&mut self, profile: &mut Profile, raw: RawSample, addresses: &[u64]) -> StackIx {
+        if let Some(&known) = self.stacks.get(&raw.stack) {
+            return known;
+        }
+        let mut frames: Vec<FrameIx> = Vec::with_capacity(addresses.len() + 1);
+        if addresses.len() >= RUNTIME_DEPTH_LIMIT {
+            frames.push(synthetic(profile, "[truncated]"));
+        }
+        for (depth, &address) in addresses.iter().enumerate().rev() {
+            // A caller is found where the call is, not behind it: that may be another method already.
+            let within = if depth == 0 { address } else { address.saturating_sub(1) };
+            frames.push(self.frame(profile, within, raw.time));
+        }
+        let stack = match profile.stack_from_root(frames) {
+            Some(stack) => stack,
+            None => {
+                let nothing = synthetic(profile, "[no managed frames]");
+                profile.stack(None, nothing)
+            }
+        };
+        if self.cacheable {
+            self.stacks.insert(raw.stack, stack);
+        }
+        stack
+    }
+
+    fn frame(&mut self, profile: &mut Profile, address: u64, time: u64) -> FrameIx {
+        let Some(index) = self.lookup.find(address, time) else {
+            self.unresolved += u64::from(self.unknown.insert(address));
+            let name = profile.string("[unknown]");
+            return profile.frame(Frame::unknown(name));
+        };
+        if let Some(&known) = self.frames.get(&index) {
+            return known;
+        }
+        let method = self.lookup.method(index);
+        let name = profile.string(&method_name(&method.type_name, &method.name, &method.signature));
+        let module = self.lookup.module(index).map(|file| profile.string(file));
+        let frame = profile.frame(Frame { kind: FrameKind::Managed, name, module, file: None, line: None });
+        self.frames.insert(index, frame);
+        frame
+    }
+}
+
+fn synthetic(profile: &mut Profile, name: &str) -> FrameIx {
+    let name = profile.string(name);
+    profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
+}

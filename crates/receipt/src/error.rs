@@ -1,0 +1,28 @@
+//! Why no snapshot could be taken at all. What merely could not be read in one is part of the snapshot, not an error.
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why no snapshot could be taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such process, or it ended while it was read.
+    #[error(
+        "process {process_id} has ended: there is nothing left to look at; `remora ps` lists the processes that run"
+    )]
+    Gone {
+        /// The process.
+        process_id: u32,
+    },
+    /// Not even the process's `stat` can be read: `/proc` is mounted with `hidepid`, or is not mounted.
+    #[error(
+        "process {process_id} cannot be looked at: {source}; run remora as its user or as root, with /proc mounted"
+    )]
+    Unreadable {
+        /// The process.
+        process_id: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}

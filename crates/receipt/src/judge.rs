@@ -1,0 +1,288 @@
+//! One judgement per kind: what is attributable to Remora, and whether the contract allows it (DET-14).
+//!
+//! Allowed are two residues and no more: the runtime's own detach thread on .NET 6 and later, and a library that is mapped but inert under musl.
+
+use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours};
+use crate::parse::{PERF_EVENT, socket_inode};
+use crate::{Child, Facts, GcMode, Kind, Left, Presence, ProfilerSlot, Snapshot, Thread, Unread};
+
+/// The two snapshots and what is known between them; verdicts are collected here.
+pub(crate) struct Case<'a> {
+    pub(crate) before: &'a Snapshot,
+    pub(crate) after: &'a Snapshot,
+    pub(crate) facts: &'a Facts,
+    pub(crate) left: Vec<Left>,
+    pub(crate) allowed: Vec<Left>,
+}
+
+impl Case<'_> {
+    /// Judges every kind.
+    pub(crate) fn judge(&mut self) {
+        self.unread();
+        self.mappings();
+        self.threads();
+        self.descriptors();
+        self.children();
+        self.timers();
+        self.dispositions();
+        self.pending();
+        self.masks();
+        self.files();
+        self.profiler_slot();
+        self.gc_mode();
+    }
+
+    /// Judges what outlives the process: files.
+    pub(crate) fn judge_ended(&mut self) {
+        self.files();
+    }
+
+    fn leave(&mut self, kind: Kind, what: impl Into<String>, why: impl Into<String>) {
+        self.left.push(Left::new(kind, what, why));
+    }
+
+    fn allow(&mut self, kind: Kind, what: impl Into<String>, why: impl Into<String>) {
+        self.allowed.push(Left::new(kind, what, why));
+    }
+
+    fn unread(&mut self) {
+        let both = [("before", &self.before.unread), ("after", &self.after.unread)];
+        let all: Vec<Left> =
+            both.iter().flat_map(|(when, unread)| unread.iter().map(|one| could_not_be_read(one, when))).collect();
+        for one in all {
+            // A thousand descriptors that may not be read are one answer.
+            if !self.left.iter().any(|known| known.kind == one.kind && known.why == one.why) {
+                self.left.push(one);
+            }
+        }
+    }
+
+    fn mappings(&mut self) {
+        for (path, bytes) in paths_of_ours(self.after) {
+            let what = format!("{path}, {} KiB", bytes >> 10);
+            let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
+            let library = is_library(&path);
+            if library && self.facts.musl && self.facts.detach_confirmed {
+                self.allow(Kind::Mapping, what, "musl never unmaps a library: it stays mapped, and is inert");
+            } else if earlier {
+                self.leave(Kind::Mapping, what, "it was there before this recording: an earlier one left it");
+            } else if !library {
+                self.leave(Kind::Mapping, what, "shared memory of the recording was not unmapped");
+            } else if let Some(reason) = self.facts.inert.clone() {
+                self.leave(Kind::Mapping, what, format!("it stays, inert, until the process ends: {reason}"));
+            } else if !self.facts.detach_confirmed {
+                self.leave(Kind::Mapping, what, "the runtime did not confirm the detach: `remora detach` tries again");
+            } else {
+                self.leave(Kind::Mapping, what, "the runtime let go of it, but something still holds a reference");
+            }
+        }
+        let (before, after) = (self.before.mappings.perf_events, self.after.mappings.perf_events);
+        if self.facts.perf_events && after > before {
+            let what = format!("{} perf event buffers", after - before);
+            self.leave(Kind::Mapping, what, "perf events of the recording were not unmapped");
+        }
+    }
+
+    fn threads(&mut self) {
+        let (before, after) = (self.before, self.after);
+        let mut runtimes_own = None;
+        for thread in &after.threads {
+            if let Some(why) = self.why_ours(thread) {
+                self.leave(Kind::Thread, named(thread), why);
+            } else if !before.has_thread(thread) && self.is_like_the_detach_thread(thread) {
+                // The runtime makes it first of all, so the oldest is meant if a diagnostics session of others added one.
+                let oldest = runtimes_own.get_or_insert(thread);
+                if thread.start_time < oldest.start_time {
+                    *oldest = thread;
+                }
+            }
+        }
+        if let Some(thread) = runtimes_own {
+            let why =
+                "the runtime's own detach thread: made once at the first attach, it waits idle until the process ends";
+            self.allow(Kind::Thread, named(thread), why);
+        }
+    }
+
+    fn why_ours(&self, thread: &Thread) -> Option<String> {
+        let told = self.facts.agent_threads.iter().any(|agent| {
+            agent.id == thread.namespace_id && agent.start_time.is_none_or(|start| start == thread.start_time)
+        });
+        if told {
+            return Some("the agent's thread did not end".into());
+        }
+        let name = &self.facts.agent_thread_name;
+        let named_so = thread.name.starts_with(THREAD_PREFIX) || (!name.is_empty() && thread.name == clipped(name));
+        if !named_so || thread.name == self.after.name {
+            return None;
+        }
+        // An application may itself be called so, and its threads inherit the name.
+        let known = self.before.threads.iter().any(|known| known.name == thread.name);
+        match (self.before.has_thread(thread), known) {
+            (true, _) => Some("it was there before this recording: an earlier one left it".into()),
+            (false, false) => Some("it carries the name of an agent's thread".into()),
+            (false, true) => None,
+        }
+    }
+
+    /// On .NET 6+ the first attach starts a thread for good.
+    /// It has no name of its own and inherits that of the thread that serves diagnostics: `.NET EventPipe` on 8, 9 and 10.
+    fn is_like_the_detach_thread(&self, thread: &Thread) -> bool {
+        if self.facts.slot == ProfilerSlot::None || self.facts.runtime_major().is_none_or(|major| major < 6) {
+            return false;
+        }
+        let server = self.before.threads.iter().find(|known| known.name == DIAGNOSTICS_SERVER);
+        match server {
+            Some(server) => thread.name == server.name,
+            None => thread.name == self.before.name,
+        }
+    }
+
+    fn descriptors(&mut self) {
+        let (before, after) = (self.before, self.after);
+        let memory = self.facts.memory_name.as_ref().map(|name| format!("/memfd:{name} (deleted)"));
+        for descriptor in &after.descriptors {
+            let what = format!("descriptor {}: {}", descriptor.number, descriptor.target);
+            if is_ours(&descriptor.target) || memory.as_ref() == Some(&descriptor.target) {
+                let why = if before.descriptors.contains(descriptor) {
+                    "it was there before this recording: an earlier one left it"
+                } else {
+                    "the agent did not close it"
+                };
+                self.leave(Kind::Descriptor, what, why);
+            } else if socket_inode(&descriptor.target).is_some_and(|inode| self.facts.socket_inodes.contains(&inode)) {
+                self.leave(Kind::Socket, what, "the agent's end of the transport is still open");
+            }
+        }
+        let count = |snapshot: &Snapshot| snapshot.descriptors.iter().filter(|one| one.target == PERF_EVENT).count();
+        if self.facts.perf_events && count(after) > count(before) {
+            let what = format!("{} perf events", count(after) - count(before));
+            self.leave(Kind::Descriptor, what, "perf events of the recording were not closed");
+        }
+    }
+
+    fn children(&mut self) {
+        let after = self.after;
+        for child in &after.children {
+            if let Some(why) = self.why_our_child(child) {
+                self.leave(Kind::Child, format!("process {} \"{}\"", child.id, child.name), why);
+            }
+        }
+    }
+
+    fn why_our_child(&self, child: &Child) -> Option<String> {
+        if let Some(library) = &child.library {
+            return Some(format!("a forked copy of the target, with {library} in it, did not end"));
+        }
+        let earlier =
+            self.before.children.iter().any(|known| known.id == child.id && known.start_time == child.start_time);
+        if earlier {
+            return None;
+        }
+        let state = if child.zombie { "it ended, but nobody asked for its exit status" } else { "it did not end" };
+        if self.facts.children.contains(&child.namespace_id) {
+            return Some(format!("a child of the agent: {state}"));
+        }
+        let agent = clipped(&self.facts.agent_thread_name);
+        (child.zombie && !agent.is_empty() && child.name == agent)
+            .then(|| format!("it carries the agent's name: {state}"))
+    }
+
+    fn files(&mut self) {
+        for path in &self.facts.placed {
+            let what = path.display().to_string();
+            let looked = self.after.files.iter().find(|placed| placed.path == *path).map(|placed| placed.presence);
+            let why = match looked {
+                Some(Presence::Absent) => continue,
+                Some(Presence::Present) => "it was placed for the target and not taken away: `remora detach` does it",
+                Some(Presence::Unknown) => "whether it is still there could not be read",
+                None => "nobody looked whether it is still there",
+            };
+            self.left.push(Left::new(Kind::File, what, why));
+        }
+    }
+
+    fn profiler_slot(&mut self) {
+        let what = match self.facts.slot {
+            ProfilerSlot::None => return,
+            ProfilerSlot::NotificationOnly => "notification-only profiler",
+            ProfilerSlot::Main => "main profiler",
+        };
+        if let Some(reason) = self.facts.inert.clone() {
+            return self.leave(
+                Kind::ProfilerSlot,
+                what,
+                format!("it keeps its place until the process ends: {reason}"),
+            );
+        }
+        if !self.detached() {
+            let why = if self.facts.attach_completed {
+                "the runtime did not confirm the detach"
+            } else {
+                "the attach was never completed, and so was no detach"
+            };
+            return self.leave(Kind::ProfilerSlot, what, why);
+        }
+        if self.facts.slot == ProfilerSlot::Main && self.facts.runtime_major().is_none_or(|major| major >= 6) {
+            let why = "a main profiler that leaves makes .NET 6+ count one notification-only profiler too few: the next one gets no callbacks (a main one works)";
+            self.leave(Kind::ProfilerSlot, "the runtime's profiler count", why);
+        }
+    }
+
+    fn gc_mode(&mut self) {
+        if self.facts.gc_mode == GcMode::OffUntilDetach && !self.detached() {
+            self.leave(
+                Kind::GcMode,
+                "concurrent collection is off",
+                "only a detach turns it on again, and there was none",
+            );
+        }
+    }
+
+    /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
+    fn detached(&self) -> bool {
+        let mapped = self.after.mappings.ours.iter().any(|mapping| is_library(&mapping.path));
+        let unknown = self.after.unread.iter().any(|unread| unread.kind == Kind::Mapping);
+        self.facts.inert.is_none() && (self.facts.detach_confirmed || !(mapped || unknown))
+    }
+}
+
+/// Name of the thread that serves diagnostics on .NET 8, 9 and 10, and so of the detach thread that it starts.
+const DIAGNOSTICS_SERVER: &str = ".NET EventPipe";
+
+/// What a residue of unreadable things looks like.
+pub(crate) fn could_not_be_read(unread: &Unread, when: &str) -> Left {
+    let why = format!("could not be read {when}: {} (the target's user or root may)", unread.error);
+    Left::new(unread.kind, unread.path.clone(), why)
+}
+
+/// Mapped paths of ours with their sizes, each path once.
+pub(crate) fn paths_of_ours(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let mut paths: Vec<(String, u64)> = Vec::new();
+    for mapping in &snapshot.mappings.ours {
+        let bytes = mapping.end.saturating_sub(mapping.start);
+        match paths.iter_mut().find(|(path, _)| *path == mapping.path) {
+            Some((_, total)) => *total += bytes,
+            None => paths.push((mapping.path.clone(), bytes)),
+        }
+    }
+    paths
+}
+
+/// How a thread is shown.
+pub(crate) fn named(thread: &Thread) -> String {
+    format!("thread {} \"{}\"", thread.id, thread.name)
+}
+
+fn is_library(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with(LIBRARY_PREFIX))
+}
+
+/// The kernel keeps 15 bytes of a name.
+fn clipped(name: &str) -> &str {
+    let mut end = name.len().min(15);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}

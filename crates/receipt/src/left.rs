@@ -1,0 +1,123 @@
+//! One thing that is left in a process, and the names by which we know our own.
+
+use std::fmt;
+
+/// What kind of thing is left. The names are part of the receipt's JSON and permanent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A library or shared memory in the address space.
+    Mapping,
+    /// A thread.
+    Thread,
+    /// An open file descriptor that is not a socket.
+    Descriptor,
+    /// A child process.
+    Child,
+    /// A POSIX timer.
+    Timer,
+    /// A signal that is handled or ignored otherwise than before, or pending.
+    SignalDisposition,
+    /// A signal that a thread blocks and did not block before, or the other way round.
+    SignalMask,
+    /// A file that was placed for the target.
+    File,
+    /// A socket.
+    Socket,
+    /// The runtime's record of its profilers.
+    ProfilerSlot,
+    /// Whether the runtime may collect concurrently.
+    GcMode,
+}
+
+impl Kind {
+    /// Every kind, in the order in which they are shown.
+    pub const ALL: [Kind; 11] = [
+        Kind::Mapping,
+        Kind::Thread,
+        Kind::Descriptor,
+        Kind::Child,
+        Kind::Timer,
+        Kind::SignalDisposition,
+        Kind::SignalMask,
+        Kind::File,
+        Kind::Socket,
+        Kind::ProfilerSlot,
+        Kind::GcMode,
+    ];
+
+    /// The permanent name: `signal-mask`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Mapping => "mapping",
+            Kind::Thread => "thread",
+            Kind::Descriptor => "descriptor",
+            Kind::Child => "child",
+            Kind::Timer => "timer",
+            Kind::SignalDisposition => "signal-disposition",
+            Kind::SignalMask => "signal-mask",
+            Kind::File => "file",
+            Kind::Socket => "socket",
+            Kind::ProfilerSlot => "profiler-slot",
+            Kind::GcMode => "gc-mode",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One thing that is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// What kind of thing.
+    pub kind: Kind,
+    /// Which one: `/tmp/libremora_agent-1.so (deleted)`, `thread 4711 "remora"`.
+    pub what: String,
+    /// Why it is there, as far as that is known, and what to do about it.
+    pub why: String,
+}
+
+impl Left {
+    pub(crate) fn new(kind: Kind, what: impl Into<String>, why: impl Into<String>) -> Left {
+        Left { kind, what: what.into(), why: why.into() }
+    }
+}
+
+/// Beginning of the file name of every library that Remora has a target load.
+pub(crate) const LIBRARY_PREFIX: &str = "libremora_agent";
+/// Beginning of the name of all shared memory.
+pub(crate) const MEMORY_PREFIX: &str = "remora-";
+/// Beginning of the name of all threads and children.
+pub(crate) const THREAD_PREFIX: &str = "remora";
+
+/// Whether the path of a mapping or the target of a descriptor is one of Remora's.
+/// Only the last part of the path counts: an application may well live in a directory called `remora`.
+pub(crate) fn is_ours(path: &str) -> bool {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    if let Some(memory) = path.strip_prefix("/memfd:") {
+        return memory.starts_with(THREAD_PREFIX);
+    }
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with(LIBRARY_PREFIX) || (path.starts_with("/dev/shm/") && name.starts_with(MEMORY_PREFIX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn ours_is_told_by_the_last_part_of_the_path() {
+        for path in ["/tmp/.x/libremora_agent-7.so (deleted)", "/memfd:remora-ring (deleted)", "/dev/shm/remora-1"] {
+            assert!(is_ours(path), "{path}");
+        }
+        for path in
+            ["/srv/remora-app/App.dll", "/srv/libremora_agent/App.dll", "/memfd:doublemapper (deleted)", "[heap]", ""]
+        {
+            assert!(!is_ours(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The driver: reads one process's part of a `/proc` tree. The only file of this crate that touches the file system.
+
+use crate::parse::{self, Stat};
+use crate::snapshot::{Child, Descriptor, Memory, Presence, Signals, Snapshot, Thread, Unread};
+use crate::{Error, Kind, Result};
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// No file of `/proc` is read further: the 65,530 mappings that a process may have take a tenth of it.
+const READ_LIMIT: u64 = 64 << 20;
+/// How often a thread is looked at again that blocks every signal just now, one millisecond apart.
+const SETTLING_ROUNDS: u32 = 100;
+/// How often if it sleeps: then it most likely means to block them.
+const SLEEPING_ROUNDS: u32 = 3;
+/// The real-time signals that libc leaves to programs, 34 to 64.
+const REAL_TIME: u64 = !0 << 33;
+/// Above this many resident KiB the proportional size is not asked for: the kernel walks every page for it.
+const CHEAP_RESIDENT_KIB: u64 = 256 << 10;
+
+pub(crate) fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
+    let directory = proc_root.join(process_id.to_string());
+    let stat = identity(&directory, process_id)?;
+    let mut reader = Reader { directory, unread: Vec::new() };
+    let threads = reader.threads();
+    let Some(place) = living(&reader.directory, &stat) else { return Err(Error::Gone { process_id }) };
+    let mut snapshot = Snapshot { process_id, start_time: stat.start_time, threads, ..Snapshot::default() };
+    reader.address_space(&place, &mut snapshot);
+    reader.process_status(&place, &mut snapshot);
+    snapshot.descriptors = reader.descriptors(&place);
+    snapshot.children = reader.children(proc_root, process_id);
+    snapshot.timers = reader.text(Kind::Timer, "timers").map(|text| parse::timers(&text)).unwrap_or_default();
+    snapshot.unread = reader.unread;
+    // Whatever was missing on the way: if the process has ended, or is another one by now, none of it means anything.
+    let directory = proc_root.join(process_id.to_string());
+    let again = identity(&directory, process_id)?;
+    let same = again.start_time == stat.start_time && living(&directory, &again).is_some();
+    if same { Ok(snapshot) } else { Err(Error::Gone { process_id }) }
+}
+
+/// Whether something is at `path`, a dangling link included.
+pub(crate) fn presence(path: &Path) -> Presence {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Presence::Present,
+        // A directory above it that is gone has taken it along.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Presence::Absent
+        }
+        Err(_) => Presence::Unknown,
+    }
+}
+
+fn identity(directory: &Path, process_id: u32) -> Result<Stat> {
+    match read(&directory.join("stat")) {
+        Ok(text) => parse::stat(&text).ok_or_else(|| Error::Unreadable {
+            process_id,
+            source: io::Error::new(io::ErrorKind::InvalidData, "its stat file is not one"),
+        }),
+        Err(error) if vanished(&error) => Err(Error::Gone { process_id }),
+        Err(source) => Err(Error::Unreadable { process_id, source }),
+    }
+}
+
+/// The directory to read the process's own things from: a main thread that ended has none, though others live on.
+fn living(directory: &Path, stat: &Stat) -> Option<PathBuf> {
+    if !ended(stat) {
+        return Some(directory.to_owned());
+    }
+    let tasks = directory.join("task");
+    numbers(&tasks).ok()?.into_iter().map(|id| tasks.join(id.to_string())).find(|task| {
+        let stat = read(&task.join("stat")).ok().and_then(|text| parse::stat(&text));
+        stat.is_some_and(|stat| !ended(&stat))
+    })
+}
+
+fn ended(stat: &Stat) -> bool {
+    matches!(stat.state, 'Z' | 'X' | 'x')
+}
+
+/// What the system says of something that has ended: no such file, or no such process (ESRCH).
+fn vanished(error: &io::Error) -> bool {
+    const ESRCH: i32 = 3;
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == READ_LIMIT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 64 MiB"));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The entries of a directory that are numbers, in order.
+fn numbers(directory: &Path) -> io::Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        if let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Reads one process and notes what it could not.
+struct Reader {
+    directory: PathBuf,
+    unread: Vec<Unread>,
+}
+
+impl Reader {
+    fn note(&mut self, kind: Kind, path: &Path, error: impl ToString) {
+        self.unread.push(Unread { kind, path: path.display().to_string(), error: error.to_string() });
+    }
+
+    fn text(&mut self, kind: Kind, name: &str) -> Option<String> {
+        let path = self.directory.join(name);
+        read(&path).map_err(|error| self.note(kind, &path, error)).ok()
+    }
+
+    fn threads(&mut self) -> Vec<Thread> {
+        let tasks = self.directory.join("task");
+        let ids = match numbers(&tasks) {
+            Ok(ids) => ids,
+            Err(error) => {
+                self.note(Kind::Thread, &tasks, error);
+                return Vec::new();
+            }
+        };
+        ids.into_iter().filter_map(|id| self.settled_thread(&tasks.join(id.to_string()), id)).collect()
+    }
+
+    /// A thread, looked at again while it seems to be inside libc, which blocks every signal while it makes a thread or a process.
+    fn settled_thread(&mut self, directory: &Path, id: u32) -> Option<Thread> {
+        let (mut thread, mut state) = self.thread(directory, id)?;
+        for round in 0..SETTLING_ROUNDS {
+            if thread.blocked & REAL_TIME != REAL_TIME || (state == 'S' && round >= SLEEPING_ROUNDS) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            (thread, state) = self.thread(directory, id)?;
+        }
+        Some(thread)
+    }
+
+    fn thread(&mut self, directory: &Path, id: u32) -> Option<(Thread, char)> {
+        match (read(&directory.join("stat")), read(&directory.join("status"))) {
+            (Ok(stat), Ok(status)) => {
+                let (Some(stat), Some(status)) = (parse::stat(&stat), parse::status(&status)) else {
+                    self.note(Kind::Thread, directory, "its stat or status file is not one");
+                    return None;
+                };
+                let thread = Thread {
+                    id,
+                    namespace_id: status.namespace_id.unwrap_or(id),
+                    start_time: stat.start_time,
+                    name: status.name,
+                    blocked: status.blocked,
+                    pending: status.pending,
+                };
+                Some((thread, stat.state))
+            }
+            // It ended between the listing and now.
+            (Err(error), _) | (_, Err(error)) if vanished(&error) => None,
+            (Err(error), _) | (_, Err(error)) => {
+                self.note(Kind::Thread, directory, error);
+                None
+            }
+        }
+    }
+
+    fn address_space(&mut self, living: &Path, snapshot: &mut Snapshot) {
+        let path = living.join("maps");
+        match read(&path) {
+            Ok(text) => snapshot.mappings = parse::maps(&text),
+            Err(error) => return self.note(Kind::Mapping, &path, error),
+        }
+        if snapshot.mappings.count == 0 {
+            self.note(Kind::Mapping, &path, "it is empty: the process is just ending");
+        }
+    }
+
+    fn process_status(&mut self, living: &Path, snapshot: &mut Snapshot) {
+        let path = living.join("status");
+        let status = match read(&path).map(|text| parse::status(&text)) {
+            Ok(Some(status)) => status,
+            Ok(None) => return self.note(Kind::SignalDisposition, &path, "the signal masks are not in it"),
+            Err(error) => return self.note(Kind::SignalDisposition, &path, error),
+        };
+        snapshot.signals = Signals { ignored: status.ignored, caught: status.caught, pending: status.shared_pending };
+        let cheap = status.resident_kib <= CHEAP_RESIDENT_KIB;
+        let rollup = if cheap { read(&living.join("smaps_rollup")).ok() } else { None };
+        snapshot.memory = Memory {
+            resident: status.resident_kib << 10,
+            virtual_size: status.virtual_kib << 10,
+            proportional: rollup.and_then(|text| parse::proportional_kib(&text)).map(|kib| kib << 10),
+        };
+        snapshot.name = status.name;
+    }
+
+    fn descriptors(&mut self, living: &Path) -> Vec<Descriptor> {
+        let directory = living.join("fd");
+        let open = match numbers(&directory) {
+            Ok(open) => open,
+            Err(error) => {
+                self.note(Kind::Descriptor, &directory, error);
+                return Vec::new();
+            }
+        };
+        let mut descriptors = Vec::with_capacity(open.len());
+        for number in open {
+            let path = directory.join(number.to_string());
+            match fs::read_link(&path) {
+                Ok(target) => {
+                    descriptors.push(Descriptor { number, target: target.to_string_lossy().into_owned() });
+                }
+                Err(error) if vanished(&error) => {}
+                Err(error) => self.note(Kind::Descriptor, &path, error),
+            }
+        }
+        descriptors
+    }
+
+    fn children(&mut self, proc_root: &Path, process_id: u32) -> Vec<Child> {
+        let ids = match self.listed_children() {
+            Some(ids) => ids,
+            None => self.searched_children(proc_root, process_id),
+        };
+        ids.into_iter().filter_map(|id| self.child(&proc_root.join(id.to_string()), id)).collect()
+    }
+
+    /// The kernel's own lists, one per thread; `None` if this kernel keeps none.
+    fn listed_children(&self) -> Option<Vec<u32>> {
+        let tasks = self.directory.join("task");
+        let mut ids = Vec::new();
+        let mut kept = false;
+        for task in numbers(&tasks).ok()? {
+            if let Ok(text) = read(&tasks.join(task.to_string()).join("children")) {
+                kept = true;
+                ids.extend(text.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+            }
+        }
+        ids.sort_unstable();
+        kept.then_some(ids)
+    }
+
+    fn searched_children(&mut self, proc_root: &Path, process_id: u32) -> Vec<u32> {
+        let all = match numbers(proc_root) {
+            Ok(all) => all,
+            Err(error) => {
+                self.note(Kind::Child, proc_root, error);
+                return Vec::new();
+            }
+        };
+        let parent = |id: &u32| {
+            let text = read(&proc_root.join(id.to_string()).join("stat")).ok()?;
+            parse::stat(&text).map(|stat| stat.parent)
+        };
+        all.into_iter().filter(|id| parent(id) == Some(process_id)).collect()
+    }
+
+    fn child(&mut self, directory: &Path, id: u32) -> Option<Child> {
+        let (stat, status) = match (read(&directory.join("stat")), read(&directory.join("status"))) {
+            (Ok(stat), Ok(status)) => (parse::stat(&stat)?, parse::status(&status)?),
+            (Err(error), _) | (_, Err(error)) if vanished(&error) => return None,
+            (Err(error), _) | (_, Err(error)) => {
+                self.note(Kind::Child, directory, error);
+                return None;
+            }
+        };
+        let zombie = ended(&stat);
+        let library = if zombie { None } else { self.library_of_child(directory) };
+        Some(Child {
+            id,
+            namespace_id: status.namespace_id.unwrap_or(id),
+            start_time: stat.start_time,
+            name: status.name,
+            zombie,
+            library,
+        })
+    }
+
+    fn library_of_child(&mut self, directory: &Path) -> Option<String> {
+        let path = directory.join("maps");
+        match read(&path) {
+            Ok(text) => parse::maps(&text).ours.into_iter().next().map(|mapping| mapping.path),
+            // A child that may not be read while its parent may has changed its user, which a child of ours never does.
+            Err(error) if vanished(&error) || error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(error) => {
+                self.note(Kind::Child, &path, error);
+                None
+            }
+        }
+    }
+}

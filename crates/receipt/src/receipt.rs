@@ -1,0 +1,88 @@
+//! The receipt: two snapshots compared, with what is known between them.
+
+use crate::judge::Case;
+use crate::{Facts, Kind, Left, Snapshot, Totals};
+
+/// What became of the process meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It runs on.
+    Running,
+    /// It ended, and took everything with it that was not a file.
+    Ended,
+}
+
+/// What is left of Remora in a process, and how long everything took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The process as this side numbers it.
+    pub process_id: u32,
+    /// The runtime as it is shown: `.NET 8.0.4`.
+    pub runtime: String,
+    /// What became of the process.
+    pub outcome: Outcome,
+    /// What is left, and what could not be read.
+    pub left: Vec<Left>,
+    /// What is left and named in the contract: it does not make the receipt unclean.
+    pub allowed: Vec<Left>,
+    /// Numbers before the attach; shown, not judged.
+    pub before: Totals,
+    /// Numbers after the detach, or before if the process ended; shown, not judged.
+    pub after: Totals,
+    /// How long the attach took, nanoseconds.
+    pub attach: u64,
+    /// How long the recording took, nanoseconds.
+    pub recording: u64,
+    /// How long the detach took, nanoseconds.
+    pub detach: u64,
+}
+
+impl Receipt {
+    /// Compares the process before the attach with the same process after the detach.
+    /// If `after` turns out to be another process with the same id, the first one has ended.
+    pub fn between(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Receipt {
+        if before.process_id == after.process_id && before.start_time == after.start_time {
+            Receipt::judged(before, after, facts, Outcome::Running)
+        } else {
+            Receipt::judged(before, after, facts, Outcome::Ended)
+        }
+    }
+
+    /// The receipt for a process that ended during the recording: only what was placed for it can be left.
+    pub fn of_ended(before: &Snapshot, facts: &Facts) -> Receipt {
+        let mut after = Snapshot::default();
+        after.look_for(&facts.placed);
+        Receipt::judged(before, &after, facts, Outcome::Ended)
+    }
+
+    /// Whether nothing is left that the contract does not allow, and everything could be read.
+    pub fn clean(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// What is left of one kind.
+    pub fn left_of(&self, kind: Kind) -> impl Iterator<Item = &Left> {
+        self.left.iter().filter(move |left| left.kind == kind)
+    }
+
+    fn judged(before: &Snapshot, after: &Snapshot, facts: &Facts, outcome: Outcome) -> Receipt {
+        let mut case = Case { before, after, facts, left: Vec::new(), allowed: Vec::new() };
+        match outcome {
+            Outcome::Running => case.judge(),
+            Outcome::Ended => case.judge_ended(),
+        }
+        let (left, allowed) = (case.left, case.allowed);
+        Receipt {
+            process_id: before.process_id,
+            runtime: facts.runtime.clone(),
+            outcome,
+            left,
+            allowed,
+            before: before.totals(),
+            after: if outcome == Outcome::Running { after.totals() } else { before.totals() },
+            attach: facts.attach,
+            recording: facts.recording,
+            detach: facts.detach,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The receipt as JSON: the boundary types. Field names are permanent; new ones may be added.
+
+use crate::{Kind, Left, Outcome, Receipt, Totals};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of the layout, for readers.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct ReceiptJson<'a> {
+    clean: bool,
+    left: Vec<LeftJson<'a>>,
+    allowed: Vec<LeftJson<'a>>,
+    timings: TimingsJson,
+    before: TotalsJson,
+    after: TotalsJson,
+    /// Verdict for each kind: `clean`, `left` or `allowed`.
+    kinds: BTreeMap<&'static str, &'static str>,
+    process_id: u32,
+    runtime: &'a str,
+    process: &'static str,
+    version: u32,
+}
+
+#[derive(Serialize)]
+struct LeftJson<'a> {
+    kind: &'static str,
+    what: &'a str,
+    why: &'a str,
+}
+
+#[derive(Serialize)]
+struct TimingsJson {
+    attach_ms: f64,
+    recording_ms: f64,
+    detach_ms: f64,
+}
+
+#[derive(Serialize)]
+struct TotalsJson {
+    mappings: usize,
+    threads: usize,
+    descriptors: usize,
+    children: usize,
+    timers: usize,
+    resident_bytes: u64,
+    virtual_bytes: u64,
+    /// Null where reading it was not cheap.
+    proportional_bytes: Option<u64>,
+    signals_ignored: String,
+    signals_caught: String,
+}
+
+impl Receipt {
+    /// The receipt as JSON, indented, with a final newline.
+    pub fn to_json(&self) -> String {
+        let json = ReceiptJson {
+            clean: self.clean(),
+            left: self.left.iter().map(LeftJson::from).collect(),
+            allowed: self.allowed.iter().map(LeftJson::from).collect(),
+            timings: TimingsJson {
+                attach_ms: milliseconds(self.attach),
+                recording_ms: milliseconds(self.recording),
+                detach_ms: milliseconds(self.detach),
+            },
+            before: TotalsJson::from(&self.before),
+            after: TotalsJson::from(&self.after),
+            kinds: Kind::ALL.into_iter().map(|kind| (kind.name(), self.verdict(kind))).collect(),
+            process_id: self.process_id,
+            runtime: &self.runtime,
+            process: match self.outcome {
+                Outcome::Running => "running",
+                Outcome::Ended => "ended",
+            },
+            version: VERSION,
+        };
+        let mut text = serde_json::to_string_pretty(&json).expect("texts and numbers always serialise");
+        text.push('\n');
+        text
+    }
+
+    /// `left`, `allowed` or `clean`.
+    pub(crate) fn verdict(&self, kind: Kind) -> &'static str {
+        if self.left_of(kind).next().is_some() {
+            "left"
+        } else if self.allowed.iter().any(|allowed| allowed.kind == kind) {
+            "allowed"
+        } else {
+            "clean"
+        }
+    }
+}
+
+impl<'a> From<&'a Left> for LeftJson<'a> {
+    fn from(left: &'a Left) -> Self {
+        LeftJson { kind: left.kind.name(), what: &left.what, why: &left.why }
+    }
+}
+
+impl From<&Totals> for TotalsJson {
+    fn from(totals: &Totals) -> Self {
+        TotalsJson {
+            mappings: totals.mappings,
+            threads: totals.threads,
+            descriptors: totals.descriptors,
+            children: totals.children,
+            timers: totals.timers,
+            resident_bytes: totals.memory.resident,
+            virtual_bytes: totals.memory.virtual_size,
+            proportional_bytes: totals.memory.proportional,
+            signals_ignored: format!("{:016x}", totals.signals.ignored),
+            signals_caught: format!("{:016x}", totals.signals.caught),
+        }
+    }
+}
+
+/// Milliseconds with three places.
+fn milliseconds(nanoseconds: u64) -> f64 {
+    (nanoseconds / 1000) as f64 / 1000.0
+}

@@ -1,0 +1,96 @@
+//! The receipt for the terminal: a dozen lines at most, one mark per kind, no colour (the command may add it).
+
+use crate::{Kind, Left, Outcome, Receipt};
+use std::fmt;
+
+/// More residues than this are counted, not listed; the JSON has them all.
+const LISTED: usize = 3;
+/// Kinds in one line.
+const COLUMNS: usize = 4;
+
+impl fmt::Display for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.headline())?;
+        if self.outcome == Outcome::Running {
+            self.write_kinds(f)?;
+        }
+        write_list(f, '✗', &self.left)?;
+        write_list(f, '~', &self.allowed)?;
+        writeln!(
+            f,
+            "  attach {} · recording {} · detach {}",
+            duration(self.attach),
+            duration(self.recording),
+            duration(self.detach)
+        )?;
+        if self.outcome == Outcome::Running {
+            self.write_totals(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Receipt {
+    fn headline(&self) -> String {
+        let runtime = if self.runtime.is_empty() { String::new() } else { format!(" ({})", self.runtime) };
+        let process = format!("process {}{runtime}", self.process_id);
+        match (self.outcome, self.clean()) {
+            (Outcome::Running, true) => format!("Receipt: clean. Nothing of Remora is left in {process}."),
+            (Outcome::Running, false) => format!("Receipt: NOT clean. In {process} is left, or could not be read:"),
+            (Outcome::Ended, true) => format!("Receipt: clean. {process} ended during the recording; no file is left."),
+            (Outcome::Ended, false) => {
+                format!("Receipt: NOT clean. {process} ended during the recording; of it is left:")
+            }
+        }
+    }
+
+    fn write_kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in Kind::ALL.chunks(COLUMNS) {
+            let cells: Vec<String> = line.iter().map(|kind| format!("{} {:<18}", self.mark(*kind), kind)).collect();
+            writeln!(f, "  {}", cells.join(" ").trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn mark(&self, kind: Kind) -> char {
+        match self.verdict(kind) {
+            "clean" => '✓',
+            "allowed" => '~',
+            _ => '✗',
+        }
+    }
+
+    fn write_totals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (before, after) = (&self.before, &self.after);
+        writeln!(
+            f,
+            "  before → after: {} → {} MiB resident, {} → {} threads, {} → {} descriptors (shown, not judged)",
+            before.memory.resident >> 20,
+            after.memory.resident >> 20,
+            before.threads,
+            after.threads,
+            before.descriptors,
+            after.descriptors
+        )
+    }
+}
+
+fn write_list(f: &mut fmt::Formatter<'_>, mark: char, list: &[Left]) -> fmt::Result {
+    // One line more than is listed would only say that one is missing: then it is listed instead.
+    let listed = if list.len() == LISTED + 1 { list.len() } else { list.len().min(LISTED) };
+    for left in &list[..listed] {
+        writeln!(f, "  {mark} {}: {}", left.what, left.why)?;
+    }
+    if list.len() > listed {
+        writeln!(f, "  {mark} and {} more (--receipt FILE lists them all)", list.len() - listed)?;
+    }
+    Ok(())
+}
+
+fn duration(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..10_000_000 => format!("{:.1} ms", nanoseconds as f64 / 1e6),
+        10_000_000..1_000_000_000 => format!("{:.0} ms", nanoseconds as f64 / 1e6),
+        _ => format!("{:.1} s", nanoseconds as f64 / 1e9),
+    }
+}

@@ -1,0 +1,82 @@
+//! What can be wrong with a recording, with the likely cause and what to do.
+
+use std::io;
+
+/// Why a recording could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file does not begin as a recording does: another format, or an empty file.
+    #[error(
+        "not a Remora recording: it does not begin with REMORA; give a file that `remora record -o FILE.remora` wrote"
+    )]
+    NotARecording,
+    /// The file was written by a newer Remora.
+    #[error("a recording of format version {version}; this Remora reads versions up to {reads}: use {needs}")]
+    Newer {
+        /// Its format version.
+        version: u16,
+        /// Which Remora reads it: `Remora 1.4.0, which wrote it, or newer`.
+        needs: String,
+        /// The newest version that this Remora reads.
+        reads: u16,
+    },
+    /// The file ends before its first whole append, so that nothing is readable. (A file that ends later is a recording, marked incomplete.)
+    #[error(
+        "truncated: it ends after {length} bytes, before the first sample was complete, and nothing is readable; copy it again if it was copied, else record again"
+    )]
+    Truncated {
+        /// Bytes there are.
+        length: u64,
+    },
+    /// The file was changed after it was written: a bad disk, a text-mode transfer, an editor.
+    #[error(
+        "damaged at byte {offset}: {what}; {samples} samples before it were readable; copy it again from where it was written"
+    )]
+    Damaged {
+        /// Where the damaged chunk begins.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+        /// Samples in the chunks before it.
+        samples: u64,
+    },
+    /// More than a recording can hold.
+    #[error("more {what} than a recording can hold ({limit}); record for a shorter time, or at a lower frequency")]
+    TooLarge {
+        /// Of what there is too much.
+        what: &'static str,
+        /// How much fits.
+        limit: u64,
+    },
+    /// The file could not be read.
+    #[error("cannot read the recording: {0}")]
+    Read(#[source] io::Error),
+    /// The file could not be written: disk full, most likely. What was appended before is readable.
+    #[error("cannot write the recording: {0}")]
+    Write(#[source] io::Error),
+}
+
+/// What is wrong with a chunk; where it stands, and what came before, is known to the caller.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Damaged(&'static str),
+    TooLarge { what: &'static str, limit: u64 },
+    Read(io::Error),
+}
+
+impl Fault {
+    pub(crate) fn at(self, offset: u64, samples: u64) -> Error {
+        match self {
+            Fault::Damaged(what) => Error::Damaged { offset, what, samples },
+            Fault::TooLarge { what, limit } => Error::TooLarge { what, limit },
+            Fault::Read(error) => Error::Read(error),
+        }
+    }
+}
+
+impl From<&'static str> for Fault {
+    fn from(what: &'static str) -> Fault {
+        Fault::Damaged(what)
+    }
+}

@@ -1,0 +1,142 @@
+//! Remora's own recording file: versioned, appended while recording, readable when truncated.
+//!
+//! # Purpose
+//! A `.remora` file holds all of a [`Profile`]: every other format can be made from it later.
+//! It is written while the recording grows ([`Writer`]), and after every append the file is a valid recording up to there,
+//! so that neither a kill nor a full disk takes away what was recorded so far.
+//!
+//! # Layout
+//! ```text
+//! header   28 bytes, the same in every version: b"REMORA", version u16, writer [u8; 16], crc32 u32
+//! chunk    16 bytes: kind u32, stored length u32, plain length u32, crc32 u32; then `stored length` bytes of raw deflate
+//! ...
+//! chunk    the end chunk; a file without it is a recording that ended early
+//! ```
+//! All numbers are little-endian. The checksum of a chunk covers its first twelve bytes and the stored bytes.
+//! A chunk of a kind that this version does not know is skipped and counted.
+//!
+//! # Design constraints
+//! Compression is deflate, in its pure Rust form: the exporters need it anyway for `.gz`, so that it adds nothing;
+//! lz4 would be faster but a second codec, and zstd needs a C compiler to build.
+//! The boundary types of a version live in that version's file; the domain's types are never serialized.
+//! What is read is not trusted: every count, length and depth has a limit ([`limits`]), and each index is checked.
+//!
+//! # Rejected
+//! An index at the end of the file: a recording that ended early would not have one.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod chunk;
+mod error;
+mod header;
+pub mod limits;
+mod v1;
+
+pub use error::Error;
+
+use chunk::Next;
+use header::Header;
+use remora_profile::{Profile, Watermark};
+use std::io::{Read, Write};
+
+/// The format version that [`Writer`] writes, and the newest that [`read`] reads.
+pub const VERSION: u16 = 1;
+
+/// What [`read`] found.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// Everything that was recorded.
+    pub profile: Profile,
+    /// Whether the file was finished. If not, the recording ended early, and `profile` is what had been written by then.
+    pub complete: bool,
+    /// Chunks of kinds that this version does not know, and that were skipped.
+    pub unknown_chunks: u64,
+    /// Bytes after the last whole chunk: what an interrupted write left behind. They are not part of the recording.
+    pub torn_bytes: u64,
+}
+
+/// Reads a recording of any version up to [`VERSION`].
+///
+/// A file that ends early is no error, as long as its first append arrived: see [`Recording::complete`].
+pub fn read(mut input: impl Read) -> Result<Recording, Error> {
+    let header = Header::read(&mut input)?;
+    if header.version != VERSION {
+        return Err(header.refusal());
+    }
+    let mut decoder = v1::Decoder::default();
+    let mut offset = header::LENGTH as u64;
+    loop {
+        let next = chunk::read(&mut input).map_err(|fault| fault.at(offset, decoder.samples()))?;
+        match next {
+            Next::Chunk(chunk) => {
+                let before = decoder.samples();
+                decoder.chunk(chunk.kind, &chunk.plain).map_err(|fault| fault.at(offset, before))?;
+                offset += chunk.length;
+            }
+            Next::End => return decoder.finish(0).ok_or(Error::Truncated { length: offset }),
+            Next::Torn(bytes) => return decoder.finish(bytes).ok_or(Error::Truncated { length: offset + bytes }),
+        }
+    }
+}
+
+/// Whether `start`, the first bytes of a file, is the beginning of a recording of any version.
+pub fn is_recording(start: &[u8]) -> bool {
+    start.starts_with(header::MAGIC)
+}
+
+/// Writes a profile while it grows.
+///
+/// What is written is flushed at the end of each call. After an error the writer refuses further calls:
+/// what the file holds up to the failed append stays readable.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: W,
+    encoder: v1::Encoder,
+    failed: bool,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    pub fn create(mut out: W) -> Result<Self, Error> {
+        out.write_all(&Header::of_this_program().bytes()).and_then(|()| out.flush()).map_err(Error::Write)?;
+        Ok(Writer { out, encoder: v1::Encoder::default(), failed: false })
+    }
+
+    /// Writes what `profile` has got since the last call, and its state (meta and loss) as of now.
+    ///
+    /// It must be the same profile each time.
+    pub fn append(&mut self, profile: &Profile) -> Result<(), Error> {
+        self.write(|encoder, buffer| encoder.append(profile, buffer))
+    }
+
+    /// Writes what is missing and the end chunk, and gives the output back.
+    pub fn finish(mut self, profile: &Profile) -> Result<W, Error> {
+        self.write(|encoder, buffer| {
+            encoder.append(profile, buffer)?;
+            encoder.end(buffer);
+            Ok(())
+        })?;
+        Ok(self.out)
+    }
+
+    /// How much of the profile has been written.
+    pub fn watermark(&self) -> Watermark {
+        self.encoder.watermark()
+    }
+
+    /// The output.
+    pub fn output(&self) -> &W {
+        &self.out
+    }
+
+    fn write(&mut self, encode: impl FnOnce(&mut v1::Encoder, &mut Vec<u8>) -> Result<(), Error>) -> Result<(), Error> {
+        if self.failed {
+            return Err(Error::Write(std::io::Error::other("an earlier write to this recording failed")));
+        }
+        let mut buffer = Vec::new();
+        let encoded = encode(&mut self.encoder, &mut buffer);
+        let written = self.out.write_all(&buffer).and_then(|()| self.out.flush()).map_err(Error::Write);
+        self.failed = encoded.is_err() || written.is_err();
+        encoded.and(written)
+    }
+}

@@ -1,0 +1,42 @@
+//! Version 1: what is in its chunks. Frozen: a change to what stands here is a version 2, in a file of its own.
+//!
+//! ```text
+//! kind 1  rows   of the tables: texts, frames, stack nodes, threads, threads renamed since, samples; each with its count
+//! kind 2  state  meta and loss as of now, JSON; the last one holds
+//! kind 3  end    how many rows of each table there were
+//! ```
+//! Rows refer to earlier rows only, by index. Samples are written by column, times as steps, since that packs best.
+
+mod decode;
+mod encode;
+mod state;
+
+pub(crate) use decode::Decoder;
+pub(crate) use encode::Encoder;
+
+use remora_profile::FrameKind;
+
+const ROWS: u32 = 1;
+const STATE: u32 = 2;
+const END: u32 = 3;
+
+/// The number of a frame kind in a file.
+fn frame_kind_id(kind: FrameKind) -> u64 {
+    match kind {
+        FrameKind::Managed => 0,
+        FrameKind::Native => 1,
+        FrameKind::Unknown => 2,
+        FrameKind::Synthetic => 3,
+    }
+}
+
+/// The frame kind with this number.
+fn frame_kind(id: u64) -> Result<FrameKind, &'static str> {
+    Ok(match id {
+        0 => FrameKind::Managed,
+        1 => FrameKind::Native,
+        2 => FrameKind::Unknown,
+        3 => FrameKind::Synthetic,
+        _ => return Err("a frame is of no known kind"),
+    })
+}

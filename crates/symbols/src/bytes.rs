@@ -1,0 +1,129 @@
+//! Bounded little-endian reading: every read answers `None` at the end of the bytes, none panics.
+
+/// Reads forward through a slice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes }
+    }
+
+    /// A reader that starts `offset` bytes into `bytes`.
+    pub(crate) fn at(bytes: &'a [u8], offset: usize) -> Option<Self> {
+        bytes.get(offset..).map(Reader::new)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.rest.split_at_checked(length)?;
+        self.rest = tail;
+        Some(head)
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// An unsigned integer of one, two or four bytes (ECMA-335 II.23.2).
+    pub(crate) fn compressed(&mut self) -> Option<u32> {
+        self.compressed_with_width().map(|(value, _)| value)
+    }
+
+    /// A signed integer: the sign is the lowest bit, and the width decides what is added for a negative one.
+    pub(crate) fn compressed_signed(&mut self) -> Option<i32> {
+        let (value, bits) = self.compressed_with_width()?;
+        let magnitude = (value >> 1) as i32;
+        Some(if value & 1 == 0 { magnitude } else { magnitude - (1 << (bits - 1)) })
+    }
+
+    /// The bytes of a blob: its length, then as many bytes.
+    pub(crate) fn blob(&mut self) -> Option<&'a [u8]> {
+        let length = self.compressed()? as usize;
+        self.take(length)
+    }
+
+    fn compressed_with_width(&mut self) -> Option<(u32, u32)> {
+        let first = u32::from(self.byte()?);
+        if first & 0x80 == 0 {
+            return Some((first, 7));
+        }
+        if first & 0xc0 == 0x80 {
+            return Some(((first & 0x3f) << 8 | u32::from(self.byte()?), 14));
+        }
+        if first & 0xe0 == 0xc0 {
+            let rest = self.take(3)?;
+            return Some((
+                (first & 0x1f) << 24 | u32::from(rest[0]) << 16 | u32::from(rest[1]) << 8 | u32::from(rest[2]),
+                29,
+            ));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressed_integers_have_the_values_of_the_standard() {
+        for (bytes, value) in [
+            (&[0x03u8][..], 3),
+            (&[0x7f], 0x7f),
+            (&[0x80, 0x80], 0x80),
+            (&[0xae, 0x57], 0x2e57),
+            (&[0xbf, 0xff], 0x3fff),
+            (&[0xc0, 0x00, 0x40, 0x00], 0x4000),
+            (&[0xdf, 0xff, 0xff, 0xff], 0x1fff_ffff),
+        ] {
+            assert_eq!(Reader::new(bytes).compressed(), Some(value), "{bytes:x?}");
+        }
+        for (bytes, value) in [
+            (&[0x06u8][..], 3),
+            (&[0x7b], -3),
+            (&[0x80, 0x80], 64),
+            (&[0x01], -64),
+            (&[0xc0, 0x00, 0x40, 0x00], 8192),
+            (&[0x80, 0x01], -8192),
+            (&[0xdf, 0xff, 0xff, 0xfe], 268_435_455),
+            (&[0xc0, 0x00, 0x00, 0x01], -268_435_456),
+        ] {
+            assert_eq!(Reader::new(bytes).compressed_signed(), Some(value), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn reading_past_the_end_is_none() {
+        for bytes in [&[][..], &[0x80], &[0xc0, 0, 0], &[0xff]] {
+            assert_eq!(Reader::new(bytes).compressed(), None, "{bytes:x?}");
+        }
+        assert_eq!(Reader::new(&[5, 1]).blob(), None);
+        assert!(Reader::at(&[1], 2).is_none());
+    }
+}

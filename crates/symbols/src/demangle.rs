@@ -1,0 +1,185 @@
+//! Readable names: of C++ and Rust symbols, and of managed methods whose names were read in the target.
+
+use crate::argument::{ARGUMENT_DEPTH, array_of};
+use crate::generated::{Generated, generated, split_arity};
+use crate::name::{MethodKind, MethodName, NamePart};
+use crate::types::{RawType, method_identifier, type_identifier};
+
+/// Symbols longer than this are shown as they are: demangling may grow a name exponentially.
+const MANGLED_LIMIT: usize = 4096;
+/// Demangled names longer than this are cut, with `…` at the end.
+const NAME_LIMIT: usize = 2048;
+
+/// The readable name of a native symbol; what is neither C++ nor Rust is answered as it is, without a symbol version.
+pub fn native(symbol: &str) -> String {
+    if let Some(target) = symbol.strip_suffix("@plt") {
+        return native(target) + "@plt";
+    }
+    let plain = symbol.split("@@").next().unwrap_or(symbol);
+    let readable = if plain.len() > MANGLED_LIMIT { None } else { rust(plain).or_else(|| c_plus_plus(plain)) };
+    cut(readable.unwrap_or_else(|| plain.to_owned()))
+}
+
+/// The name of a method known by its reflection names alone: `Namespace.Outer+<>c` and `<Main>b__0_1`.
+///
+/// Parameters are unknown and not shown. `+` and `/` separate nested types; arguments in brackets after the type are shown.
+pub fn demangle_raw(type_name: &str, method_name: &str) -> MethodName {
+    let (qualified, arguments) = split_arguments(type_name, ARGUMENT_DEPTH);
+    let mut segments = split_nested(qualified);
+    let (namespace, first) = match segments.first() {
+        Some(outer) => split_namespace(outer),
+        None => ("", ""),
+    };
+    if let Some(outer) = segments.first_mut() {
+        *outer = first;
+    }
+    let kinds: Vec<Option<Generated<'_>>> = segments.iter().map(|segment| generated(split_arity(segment).0)).collect();
+    let mut name = MethodName { namespace: namespace.to_owned(), ..MethodName::default() };
+    describe(&mut name, method_name, kinds.last().copied().flatten());
+    // Closures and state machines are no types that anybody wrote, if the method says where it was written.
+    let machine = matches!(kinds.last(), Some(Some(Generated::StateMachine { .. })));
+    let invented = machine || matches!(name.kind, MethodKind::Lambda | MethodKind::LocalFunction);
+    let hidden = |kind: &&Option<Generated<'_>>| {
+        matches!(kind, Some(Generated::Closure { .. } | Generated::StateMachine { .. }))
+    };
+    let shown = if invented { kinds.len() - kinds.iter().rev().take_while(hidden).count() } else { kinds.len() };
+    let mut rest = &arguments[..];
+    for (index, segment) in segments[..shown].iter().enumerate() {
+        let count = if index + 1 == shown { rest.len() } else { split_arity(segment).1.min(rest.len()) };
+        let (own, tail) = rest.split_at(count);
+        rest = tail;
+        name.types.push(NamePart { name: type_identifier(segment), arguments: own.to_vec() });
+    }
+    name.types.retain(|part| !part.name.is_empty());
+    name
+}
+
+/// A type known by its reflection name alone, as it is shown in an argument list: `App.Outer+Inner[System.Int32]` is `Outer.Inner<int>`.
+pub fn short_type_name(type_name: &str) -> String {
+    argument(type_name, ARGUMENT_DEPTH)
+}
+
+/// Fills in the method's part of a name.
+fn describe(name: &mut MethodName, method_name: &str, declaring: Option<Generated<'_>>) {
+    let written =
+        |identifier: &str| NamePart { name: method_identifier(&identifier.replace('-', ".")), arguments: Vec::new() };
+    match (declaring, generated(method_name)) {
+        (Some(Generated::StateMachine { method }), _) if method_name == "MoveNext" => {
+            name.method = written(method);
+            name.kind = MethodKind::Async;
+        }
+        (Some(Generated::StateMachine { method }), _) => {
+            name.within.push(written(method));
+            name.method.name = method_identifier(method_name);
+        }
+        (_, Some(Generated::Lambda { method, number, .. })) => {
+            name.within.push(NamePart { name: method_identifier(method), arguments: Vec::new() });
+            name.method.name = format!("lambda#{number}");
+            name.kind = MethodKind::Lambda;
+        }
+        (_, Some(Generated::LocalFunction { method, name: local })) => {
+            name.within.push(NamePart { name: method_identifier(method), arguments: Vec::new() });
+            name.method.name = local.to_owned();
+            name.kind = MethodKind::LocalFunction;
+        }
+        _ => name.method.name = method_identifier(method_name),
+    }
+}
+
+/// Splits `List`1[System.__Canon,[System.Int32, CoreLib]]` into the type and its arguments, as they are shown.
+fn split_arguments(type_name: &str, depth: u32) -> (&str, Vec<String>) {
+    let Some(open) = type_name.find('[').filter(|_| type_name.ends_with(']')) else { return (type_name, Vec::new()) };
+    let arguments = split_list(&type_name[open + 1..type_name.len() - 1]);
+    let count = arguments.len();
+    let shown = arguments.into_iter().enumerate().map(|(index, text)| match (text.trim(), count) {
+        ("System.__Canon", 1) => "T".to_owned(),
+        ("System.__Canon", _) => format!("T{}", index + 1),
+        (text, _) => argument(text, depth),
+    });
+    (&type_name[..open], shown.collect())
+}
+
+/// Splits at the commas that are in no bracket.
+fn split_list(list: &str) -> Vec<&str> {
+    let mut depth = 0usize;
+    let outside = |character| {
+        match character {
+            '[' | '<' => depth += 1,
+            ']' | '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && character == ','
+    };
+    list.split(outside).collect()
+}
+
+/// How an argument is shown: without namespace, its own arguments included.
+fn argument(text: &str, depth: u32) -> String {
+    let Some(depth) = depth.checked_sub(1) else { return "…".to_owned() };
+    // `[Type, Assembly]` is how reflection writes an argument of another assembly.
+    let text = match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        Some(qualified) => split_list(qualified)[0],
+        None => text,
+    };
+    let element =
+        text.rfind('[').filter(|_| text.ends_with(']')).map(|open| (&text[..open], &text[open + 1..text.len() - 1]));
+    if let Some((element, commas)) = element.filter(|(_, inside)| inside.bytes().all(|byte| byte == b',')) {
+        return array_of(&argument(element, depth), commas.len() as u32 + 1);
+    }
+    let (qualified, arguments) = split_arguments(text, depth);
+    let mut segments = split_nested(qualified);
+    let (namespace, outer) = split_namespace(segments[0]);
+    segments[0] = outer;
+    let parts = segments.into_iter().map(|segment| (segment.to_owned(), split_arity(segment).1)).collect();
+    RawType { namespace: namespace.to_owned(), parts }.short(&arguments)
+}
+
+/// Splits at `+` and `/` that are not inside `<>`.
+fn split_nested(qualified: &str) -> Vec<&str> {
+    let mut depth = 0i32;
+    qualified
+        .split(|character| {
+            match character {
+                '<' => depth += 1,
+                '>' => depth -= 1,
+                _ => {}
+            }
+            depth == 0 && matches!(character, '+' | '/')
+        })
+        .collect()
+}
+
+/// Splits before the last part: at the last dot that is not inside `<>`.
+fn split_namespace(outer: &str) -> (&str, &str) {
+    let mut depth = 0i32;
+    for (index, byte) in outer.bytes().enumerate().rev() {
+        match byte {
+            b'>' => depth += 1,
+            b'<' => depth -= 1,
+            b'.' if depth == 0 => return (&outer[..index], &outer[index + 1..]),
+            _ => {}
+        }
+    }
+    ("", outer)
+}
+
+fn rust(symbol: &str) -> Option<String> {
+    rustc_demangle::try_demangle(symbol).ok().map(|name| format!("{name:#}"))
+}
+
+fn c_plus_plus(symbol: &str) -> Option<String> {
+    if !symbol.starts_with("_Z") {
+        return None;
+    }
+    let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
+    let options = cpp_demangle::DemangleOptions::new().no_return_type().recursion_limit(128);
+    parsed.demangle_with_options(&options).ok()
+}
+
+fn cut(name: String) -> String {
+    if name.len() <= NAME_LIMIT {
+        return name;
+    }
+    let end = (0..=NAME_LIMIT).rev().find(|&index| name.is_char_boundary(index)).unwrap_or(0);
+    format!("{}…", &name[..end])
+}

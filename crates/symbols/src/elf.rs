@@ -1,0 +1,248 @@
+//! Native modules: which function an address of an ELF file belongs to.
+//!
+//! A function has the addresses from its symbol's value up to its size, no more: the nearest symbol before an address is not
+//! its name. A symbol of size 0 therefore names nothing; the bounds of functions without symbol are in `unwind.rs`. Where several symbols hold an address, the innermost wins, and of
+//! aliases the most public one with the plainest name.
+
+use crate::error::SymbolError;
+use crate::plt::plt_symbols;
+use crate::unwind::UnwindBounds;
+use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
+use object::read::elf::{ElfFile64, ProgramHeader, SectionHeader};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
+
+/// A native module: its symbols and segments, decoded from the bytes of its file.
+#[derive(Debug, Clone)]
+pub struct ElfImage {
+    /// In the order of their addresses.
+    symbols: Vec<Symbol>,
+    /// With each symbol the greatest end of it and those before it, so that a look-up knows when to stop.
+    greatest_ends: Vec<u64>,
+    bounds: UnwindBounds,
+    segments: Vec<Segment>,
+    build_id: Option<Vec<u8>>,
+    debug_link: Option<String>,
+}
+
+/// A symbol that holds at least one address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Symbol {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    /// Lower is preferred: global, weak, local, made up.
+    pub(crate) rank: u8,
+    pub(crate) name: String,
+}
+
+/// A loaded part of the file.
+#[derive(Debug, Clone)]
+struct Segment {
+    address: u64,
+    offset: u64,
+    file_size: u64,
+    executable: bool,
+}
+
+pub(crate) type Elf<'a> = ElfFile64<'a, Endianness>;
+
+impl ElfImage {
+    /// Opens the module whose file holds `bytes` (64-bit ELF).
+    pub fn parse(bytes: impl AsRef<[u8]>) -> Result<ElfImage, SymbolError> {
+        let file = open(bytes.as_ref())?;
+        let endian = file.endian();
+        let segments = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
+        let segments: Vec<Segment> = segments
+            .map(|header| Segment {
+                address: header.p_vaddr(endian),
+                offset: header.p_offset(endian),
+                file_size: header.p_filesz(endian),
+                executable: header.p_flags(endian) & PF_X != 0,
+            })
+            .collect();
+        let mut image = ElfImage {
+            symbols: Vec::new(),
+            greatest_ends: Vec::new(),
+            bounds: UnwindBounds::read(&file, |start, length| is_code(&segments, start, length)),
+            segments,
+            build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
+            debug_link: file.gnu_debuglink().ok().flatten().map(|(name, _)| String::from_utf8_lossy(name).into_owned()),
+        };
+        image.add(symbols(&file).chain(plt_symbols(&file)));
+        Ok(image)
+    }
+
+    /// Adds the symbols of a separate debug file (`bytes`), if it carries this module's build id; says whether it does.
+    pub fn add_debug_file(&mut self, bytes: impl AsRef<[u8]>) -> Result<bool, SymbolError> {
+        let file = open(bytes.as_ref())?;
+        let id = file.build_id().ok().flatten();
+        if id.is_none() || id != self.build_id.as_deref() {
+            return Ok(false);
+        }
+        self.add(symbols(&file));
+        Ok(true)
+    }
+
+    /// Where a separate debug file of this module may lie, best first; `path` is the module's own.
+    pub fn debug_file_paths(&self, path: &str) -> Vec<String> {
+        let mut paths = Vec::new();
+        if let Some([first, rest @ ..]) = self.build_id.as_deref().filter(|id| id.len() >= 2) {
+            let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+            paths.push(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug"));
+        }
+        // A name with a folder in it is no debug link that a linker writes.
+        if let Some(link) = self.debug_link.as_deref().filter(|link| !link.is_empty() && !link.contains('/')) {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            paths.push(format!("{folder}/{link}"));
+            paths.push(format!("{folder}/.debug/{link}"));
+            paths.push(format!("/usr/lib/debug{folder}/{link}"));
+        }
+        paths.retain(|candidate| candidate != path);
+        paths
+    }
+
+    /// The build id, if the linker wrote one.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.build_id.as_deref()
+    }
+
+    /// The symbol that holds an address of the file's own address space, as it is written there; `None` outside every symbol.
+    pub fn symbol(&self, address: u64) -> Option<&str> {
+        self.symbol_at(address).map(|symbol| symbol.name.as_str())
+    }
+
+    /// The readable name of the function that holds an address, and the function's first address.
+    pub fn function(&self, address: u64) -> Option<(String, u64)> {
+        self.symbol_at(address).map(|symbol| (crate::demangle::native(&symbol.name), symbol.address))
+    }
+
+    /// Where the function that holds an address starts, and how long it is, as the file's unwind table has it (`.eh_frame`).
+    ///
+    /// Stripped files have that table, too. `None` in no entry of it; a part that the compiler moved away has an entry of its own.
+    pub fn function_bounds(&self, address: u64) -> Option<(u64, u64)> {
+        self.bounds.at(address)
+    }
+
+    /// The address of the file's own address space at which a file offset is loaded.
+    pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
+        let held = |segment: &&Segment| offset >= segment.offset && offset - segment.offset < segment.file_size;
+        self.segments.iter().find(held).map(|segment| segment.address.wrapping_add(offset - segment.offset))
+    }
+
+    /// The file offset that is loaded at an address of the file's own address space.
+    pub fn offset_of_address(&self, address: u64) -> Option<u64> {
+        let held = |segment: &&Segment| address >= segment.address && address - segment.address < segment.file_size;
+        self.segments.iter().find(held).map(|segment| segment.offset.wrapping_add(address - segment.address))
+    }
+
+    fn symbol_at(&self, address: u64) -> Option<&Symbol> {
+        let after = self.symbols.partition_point(|symbol| symbol.address <= address);
+        (0..after)
+            .rev()
+            .take_while(|&index| self.greatest_ends[index] > address)
+            .map(|index| &self.symbols[index])
+            .find(|symbol| address - symbol.address < symbol.size)
+    }
+
+    fn add(&mut self, symbols: impl Iterator<Item = Symbol>) {
+        self.symbols.extend(symbols);
+        // Of symbols with one address the last is found first: the innermost, then the preferred.
+        self.symbols.sort_by(|a, b| {
+            a.address.cmp(&b.address).then(b.size.cmp(&a.size)).then_with(|| preference(b).cmp(&preference(a)))
+        });
+        self.symbols.dedup();
+        self.greatest_ends.clear();
+        let mut greatest = 0;
+        for symbol in &self.symbols {
+            greatest = greatest.max(symbol.address.saturating_add(symbol.size));
+            self.greatest_ends.push(greatest);
+        }
+    }
+}
+
+fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
+    let underscores = symbol.name.len() - symbol.name.trim_start_matches('_').len();
+    (symbol.rank, underscores, symbol.name.len(), &symbol.name)
+}
+
+/// Whether all of a range is loaded from the file as code.
+fn is_code(segments: &[Segment], start: u64, length: u64) -> bool {
+    segments.iter().filter(|segment| segment.executable && start >= segment.address).any(|segment| {
+        let before = start - segment.address;
+        segment.file_size.checked_sub(before).is_some_and(|left| length <= left)
+    })
+}
+
+fn open(bytes: &[u8]) -> Result<Elf<'_>, SymbolError> {
+    ElfFile64::parse(bytes).map_err(|error| SymbolError::NotElf { reason: error.to_string() })
+}
+
+/// The functions of both symbol tables.
+fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
+    let tables = [file.symbol_table(), file.dynamic_symbol_table()];
+    tables.into_iter().flatten().flat_map(|table| table.symbols()).filter_map(|symbol| {
+        let raw = symbol.elf_symbol();
+        let size = symbol.size();
+        let named = matches!(raw.st_type(), STT_FUNC | STT_GNU_IFUNC | STT_NOTYPE) && size > 0;
+        if !named || symbol.is_undefined() || symbol.section_index().is_none() {
+            return None;
+        }
+        let rank = match raw.st_bind() {
+            // The C library's public names are weak aliases of global ones with underscores.
+            object::elf::STB_GLOBAL | object::elf::STB_WEAK => 0,
+            _ => 1,
+        };
+        let name = String::from_utf8_lossy(symbol.name_bytes().ok()?).into_owned();
+        (!name.is_empty()).then(|| Symbol { address: symbol.address(), size, rank, name })
+    })
+}
+
+/// The executable sections of a file with this name.
+pub(crate) fn section<'a>(file: &'a Elf<'a>, name: &str) -> Option<(u64, &'a [u8], u64)> {
+    let section = file.section_by_name(name)?;
+    let entry_size = section.elf_section_header().sh_entsize(file.endian());
+    Some((section.address(), section.data().ok()?, entry_size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An image with these symbols (address, size, rank, name).
+    fn image(symbols: &[(u64, u64, u8, &str)]) -> ElfImage {
+        let mut image = ElfImage {
+            symbols: Vec::new(),
+            greatest_ends: Vec::new(),
+            bounds: UnwindBounds::default(),
+            segments: Vec::new(),
+            build_id: None,
+            debug_link: None,
+        };
+        let symbol =
+            |&(address, size, rank, name): &(u64, u64, u8, &str)| Symbol { address, size, rank, name: name.into() };
+        image.add(symbols.iter().map(symbol));
+        image
+    }
+
+    #[test]
+    fn the_innermost_symbol_and_the_plainest_alias_win() {
+        let all = [(10, 100, 0, "outer"), (10, 5, 2, "start"), (20, 10, 0, "inner"), (200, u64::MAX, 0, "endless")];
+        let aliases = [(120, 4, 1, "weak"), (120, 4, 0, "__global"), (120, 4, 0, "global"), (120, 4, 2, "a")];
+        let image = image(&[&all[..], &aliases].concat());
+        for (address, name) in [
+            (9, None),
+            (10, Some("start")),
+            (14, Some("start")),
+            (15, Some("outer")),
+            (20, Some("inner")),
+            (29, Some("inner")),
+            (30, Some("outer")),
+            (109, Some("outer")),
+            (110, None),
+            (120, Some("global")),
+            (124, None),
+            (u64::MAX - 1, Some("endless")),
+        ] {
+            assert_eq!(image.symbol(address), name, "{address}");
+        }
+    }
+}

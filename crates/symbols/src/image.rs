@@ -1,0 +1,116 @@
+//! A managed module, opened from the bytes of its file.
+
+use crate::error::SymbolError;
+use crate::metadata::{Guid, Metadata, Table};
+use crate::pdb::PortablePdb;
+use crate::pe::{CodeView, EMBEDDED_PDB_LIMIT, PortableExecutable};
+use crate::types::row_of;
+use std::fmt;
+use std::io::Read;
+
+/// A managed module: its metadata, and which PDB belongs to it.
+///
+/// Opening copies the metadata (not the code) and reads its header; everything else is read when it is asked for.
+pub struct ManagedImage {
+    pub(crate) metadata: Metadata,
+    code_view: Option<CodeView>,
+    embedded_pdb: Option<(usize, Box<[u8]>)>,
+    pdb: Option<PortablePdb>,
+}
+
+impl ManagedImage {
+    /// Opens the module whose file holds `bytes`.
+    pub fn parse(bytes: impl AsRef<[u8]>) -> Result<ManagedImage, SymbolError> {
+        let file = PortableExecutable::parse(bytes.as_ref())?;
+        let metadata = Metadata::parse(file.metadata()?.into()).ok_or(SymbolError::Damaged { what: "metadata" })?;
+        let embedded_pdb = file.embedded_pdb().map(|(size, packed)| (size, packed.into()));
+        Ok(ManagedImage { metadata, code_view: file.code_view(), embedded_pdb, pdb: None })
+    }
+
+    /// The module's id: every compilation has its own, so it tells whether a file is the one that was loaded.
+    pub fn mvid(&self) -> Option<Guid> {
+        self.metadata.guid(Table::Module, 1, 2)
+    }
+
+    /// The module's own name: `System.Private.CoreLib.dll`.
+    pub fn module_name(&self) -> Option<String> {
+        Some(self.metadata.text(Table::Module, 1, 1)?.into_owned())
+    }
+
+    /// The assembly's simple name; `None` for a module that is no assembly.
+    pub fn assembly_name(&self) -> Option<String> {
+        Some(self.metadata.text(Table::Assembly, 1, 7)?.into_owned())
+    }
+
+    /// The tokens of all methods.
+    pub fn method_tokens(&self) -> impl Iterator<Item = u32> + use<> {
+        (1..=self.metadata.rows(Table::MethodDef)).map(|row| (Table::MethodDef as u32) << 24 | row)
+    }
+
+    /// Which PDB belongs to the module, if it was built with one.
+    pub fn code_view(&self) -> Option<&CodeView> {
+        self.code_view.as_ref()
+    }
+
+    /// Takes the PDB that the module carries into use; `false` if it carries none.
+    pub fn use_embedded_pdb(&mut self) -> Result<bool, SymbolError> {
+        let Some(unpacked) = self.embedded_pdb() else { return Ok(false) };
+        self.use_pdb(unpacked?)?;
+        Ok(true)
+    }
+
+    /// Takes a PDB into use; one that belongs to another build is refused.
+    pub fn use_pdb(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), SymbolError> {
+        let expected = self.code_view.as_ref().ok_or(SymbolError::PdbMismatch)?;
+        self.pdb = Some(PortablePdb::parse(bytes, expected)?);
+        Ok(())
+    }
+
+    /// The PDB in use.
+    pub fn pdb(&self) -> Option<&PortablePdb> {
+        self.pdb.as_ref()
+    }
+
+    /// The unpacked PDB that the module carries; `None` if it carries none.
+    fn embedded_pdb(&self) -> Option<Result<Vec<u8>, SymbolError>> {
+        let (size, packed) = self.embedded_pdb.as_ref()?;
+        if *size > EMBEDDED_PDB_LIMIT {
+            return Some(Err(SymbolError::PdbTooLarge));
+        }
+        let mut unpacked = Vec::new();
+        let read = flate2::read::DeflateDecoder::new(&packed[..]).take(*size as u64 + 1).read_to_end(&mut unpacked);
+        Some(match read {
+            Ok(length) if length == *size => Ok(unpacked),
+            _ => Err(SymbolError::Damaged { what: "embedded PDB" }),
+        })
+    }
+
+    /// Where the PDB may lie, best first: beside the module, under its own name and under the one the compiler wrote.
+    pub fn pdb_paths(&self, module_path: &str) -> Vec<String> {
+        let (folder, file) = module_path.rsplit_once('/').map_or(("", module_path), |(folder, file)| (folder, file));
+        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+        let mut paths = vec![join(folder, &format!("{stem}.pdb"))];
+        if let Some(name) = self.code_view.as_ref().and_then(|view| view.path.rsplit(['/', '\\']).next()) {
+            let written = join(folder, name);
+            if !name.is_empty() && !paths.contains(&written) {
+                paths.push(written);
+            }
+        }
+        paths
+    }
+
+    /// The row of a method that exists, behind its token.
+    pub(crate) fn method_row(&self, token: u32) -> Option<u32> {
+        row_of(token, Table::MethodDef).filter(|&row| row <= self.metadata.rows(Table::MethodDef))
+    }
+}
+
+impl fmt::Debug for ManagedImage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ManagedImage({:?}, {:?})", self.module_name(), self.mvid())
+    }
+}
+
+fn join(folder: &str, file: &str) -> String {
+    if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") }
+}

@@ -1,0 +1,96 @@
+//! Ids and addresses to names, files and lines: metadata, portable PDB, ELF.
+//!
+//! # Purpose
+//! - [`ManagedImage`]: from a method token to the method's name as C# writes it, and with its PDB to file and line.
+//! - [`ElfImage`], [`parse_maps`], [`mapped_name`]: from a native address to a function, else module and the offset of the function, else `[unknown]`.
+//! - [`demangle_raw`], [`short_type_name`], [`demangle_native`]: readable names where only a name is known.
+//!
+//! # Design constraints
+//! Everything works on bytes that the caller has read (the crate opens no file), never trusts them, and panics at none of them.
+//! A runtime library of ten megabytes opens in a millisecond or two: tables are located, not decoded; names are made when asked for.
+//! Only the tables of a native module are sorted when it is opened: its symbols, and the bounds in its unwind table.
+//! A wrong name is worse than none: a PDB of another build is refused, and an address outside every symbol has no name.
+//!
+//! # What a managed name looks like
+//! Types of parameters and generic arguments are written without namespace, the declaring type with it.
+//! Generic arguments are shown where they are known, the names of the generic parameters otherwise.
+//!
+//! | in the metadata | shown as |
+//! |---|---|
+//! | ``List`1.Add(!0)`` with `T` = `string` | `System.Collections.Generic.List<string>.Add(string)` |
+//! | the same, shared code (`__Canon`) | `System.Collections.Generic.List<T>.Add(T)` |
+//! | nested types `A+B` | `A.B` |
+//! | ``Nullable`1``, ``ValueTuple`2``, `Int32&` | `int?`, `(int, string)`, `ref int` (`in`, `out`, `ref readonly`) |
+//! | `.ctor`, `.cctor`, `Finalize` | as they are (`Type..ctor(int)`), which is what .NET stack traces show |
+//! | `get_Count`, `set_Count`, `add_Changed` | `Type.Count.get`, `Type.Count.set` (or `init`), `Type.Changed.add` |
+//! | `get_Item(int)` | `Type.this[int].get` |
+//! | `op_Addition`, `op_Implicit` | `Type.operator +(A, B)`, `Type.implicit operator string(A)` |
+//! | `System.IDisposable.Dispose` (explicit implementation) | `Type.IDisposable.Dispose()` |
+//! | `<Foo>d__5.MoveNext` (async, iterator) | `Type.Foo(int)`, the method that was written; [`MethodKind`] tells them apart |
+//! | other methods of `<Foo>d__5` | `Type.Foo.SetStateMachine(…)` |
+//! | `<>c.<Main>b__0_1`, `<>c__DisplayClass0_0.<Main>b__1` | `Type.Main.lambda#1(int)` |
+//! | the same, where `Main` is overloaded | `Type.Main.lambda#0.1(int)`: the compiler's number of the method, too |
+//! | `<Main>g__Local\|0_1` | `Type.Main.Local(int)`, without what the compiler appended for captured variables |
+//! | `<Main>$`, `<Program>$`, `<Main>` | `Program.Main(string[])` |
+//! | ``<>f__AnonymousType0`2`` | `AnonymousType#0<Name, Size>` |
+//! | `<File>F0123…__Hidden` (file-local type) | `Hidden` |
+//! | a state machine as a type | `Type.Foo.StateMachine` |
+//! | `<Clone>$`, `<>c` constructors, F# closures | as they are |
+//!
+//! # What a native name looks like
+//!
+//! | where the address is | shown as |
+//! |---|---|
+//! | in a symbol | its readable name: `memcpy`, `shapes::Circle::area(double) const` |
+//! | in a jump stub | `memcpy@plt` |
+//! | in no symbol, but in an entry of `.eh_frame` | `libcoreclr.so+0x4b0200`: where that function starts, one name for all of it |
+//! | elsewhere in a module | `libcoreclr.so+0x4b021c`: the address itself |
+//! | in no module | `[unknown]` |
+//!
+//! Either offset is an address of the file, so `addr2line` takes it.
+//! A part of a function that the compiler moved away (`.cold`) has an entry, and so an offset, of its own.
+//!
+//! # Supported
+//! PE files with ECMA-335 metadata, also precompiled (ReadyToRun) and edited ones; portable PDBs, embedded or not; 64-bit ELF.
+//!
+//! # Rejected
+//! Existing readers, for what they cost: `dotscope` (a deobfuscation framework), `clrmeta` (decodes everything), `dotnetdll` (GPL),
+//! `windows-metadata` (made for WinRT), `symbolic-ppdb` (converts before it answers; an alpha at the time of writing).
+//! Windows PDBs. `.gnu_debugdata`. Naming an address by the nearest symbol.
+#![forbid(unsafe_code)]
+
+mod argument;
+mod bytes;
+mod demangle;
+mod elf;
+mod error;
+mod generated;
+mod image;
+mod keyword;
+mod mapped;
+mod maps;
+mod member;
+mod metadata;
+mod name;
+mod naming;
+mod parameter;
+mod pdb;
+mod pe;
+mod plt;
+mod signature;
+mod state_machine;
+mod types;
+mod unwind;
+
+pub use argument::TypeArgument;
+pub use demangle::{demangle_raw, native as demangle_native, short_type_name};
+pub use elf::ElfImage;
+pub use error::SymbolError;
+pub use image::ManagedImage;
+pub use keyword::Primitive;
+pub use mapped::{NativeName, UNKNOWN, mapped_name};
+pub use maps::{MapEntry, Permissions, find_mapping, parse_maps};
+pub use metadata::Guid;
+pub use name::{MethodKind, MethodName, NamePart};
+pub use pdb::PortablePdb;
+pub use pe::{CodeView, EMBEDDED_PDB_LIMIT};

@@ -1,0 +1,167 @@
+//! From a method's metadata name to what C# calls it: accessors, operators, explicit interface implementations.
+
+use crate::keyword::shorten;
+
+/// What a member's metadata name says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// The interface that is implemented explicitly, shortened: `IEnumerable<int>`.
+    pub(crate) interface: Option<String>,
+    pub(crate) shape: Shape,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// An ordinary method, also `.ctor`.
+    Method(String),
+    /// `Count` and `get`, `set`, `add` or `remove`.
+    Accessor { property: String, accessor: &'static str },
+    /// `operator +`.
+    Operator(String),
+    /// `implicit operator`: its result type belongs to the name.
+    Conversion(&'static str),
+}
+
+impl Member {
+    /// `special` says that the metadata marks the method as an accessor or operator (compilers do not mark explicitly implemented operators).
+    pub(crate) fn parse(name: &str, special: bool) -> Member {
+        let (interface, simple) = split_interface(name);
+        let shape = if special || interface.is_some() { special_shape(simple) } else { None };
+        Member { interface: interface.map(shorten), shape: shape.unwrap_or_else(|| Shape::Method(simple.to_owned())) }
+    }
+
+    /// The name alone, without what only a signature can add.
+    pub(crate) fn text(&self) -> String {
+        let text = match &self.shape {
+            Shape::Method(name) | Shape::Operator(name) => name.clone(),
+            Shape::Accessor { property, accessor } => format!("{property}.{accessor}"),
+            Shape::Conversion(words) => (*words).to_owned(),
+        };
+        self.prefixed(&text)
+    }
+
+    /// `text` after the interface that is implemented explicitly.
+    pub(crate) fn prefixed(&self, text: &str) -> String {
+        match &self.interface {
+            Some(interface) => format!("{interface}.{text}"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// Splits `System.Collections.Generic.IEnumerable<System.Int32>.GetEnumerator` before its last part.
+fn split_interface(name: &str) -> (Option<&str>, &str) {
+    if name.starts_with(['.', '<']) {
+        return (None, name);
+    }
+    let mut depth = 0i32;
+    for (index, byte) in name.bytes().enumerate().rev() {
+        match byte {
+            b'>' => depth += 1,
+            b'<' => depth -= 1,
+            b'.' if depth == 0 && index > 0 && index + 1 < name.len() => {
+                return (Some(&name[..index]), &name[index + 1..]);
+            }
+            _ => {}
+        }
+    }
+    (None, name)
+}
+
+fn special_shape(name: &str) -> Option<Shape> {
+    for (prefix, accessor) in [("get_", "get"), ("set_", "set"), ("add_", "add"), ("remove_", "remove")] {
+        if let Some(property) = name.strip_prefix(prefix).filter(|property| !property.is_empty()) {
+            return Some(Shape::Accessor { property: property.to_owned(), accessor });
+        }
+    }
+    let operator = name.strip_prefix("op_")?;
+    match operator {
+        "Implicit" => return Some(Shape::Conversion("implicit operator")),
+        "Explicit" => return Some(Shape::Conversion("explicit operator")),
+        "CheckedExplicit" => return Some(Shape::Conversion("explicit operator checked")),
+        _ => {}
+    }
+    let (checked, plain) = match operator.strip_prefix("Checked") {
+        Some(plain) => ("checked ", plain),
+        None => ("", operator),
+    };
+    let (_, symbol) = OPERATORS.iter().find(|(name, _)| *name == plain)?;
+    Some(Shape::Operator(format!("operator {checked}{symbol}")))
+}
+
+/// Operators by the names that the common language specification gives them.
+const OPERATORS: [(&str, &str); 42] = [
+    ("Addition", "+"),
+    ("Subtraction", "-"),
+    ("Multiply", "*"),
+    ("Division", "/"),
+    ("Modulus", "%"),
+    ("ExclusiveOr", "^"),
+    ("BitwiseAnd", "&"),
+    ("BitwiseOr", "|"),
+    ("LogicalNot", "!"),
+    ("OnesComplement", "~"),
+    ("LeftShift", "<<"),
+    ("RightShift", ">>"),
+    ("UnsignedRightShift", ">>>"),
+    ("Equality", "=="),
+    ("Inequality", "!="),
+    ("LessThan", "<"),
+    ("GreaterThan", ">"),
+    ("LessThanOrEqual", "<="),
+    ("GreaterThanOrEqual", ">="),
+    ("Increment", "++"),
+    ("Decrement", "--"),
+    ("UnaryPlus", "+"),
+    ("UnaryNegation", "-"),
+    ("True", "true"),
+    ("False", "false"),
+    ("LogicalAnd", "&&"),
+    ("LogicalOr", "||"),
+    ("AdditionAssignment", "+="),
+    ("SubtractionAssignment", "-="),
+    ("MultiplicationAssignment", "*="),
+    ("DivisionAssignment", "/="),
+    ("ModulusAssignment", "%="),
+    ("ExclusiveOrAssignment", "^="),
+    ("BitwiseAndAssignment", "&="),
+    ("BitwiseOrAssignment", "|="),
+    ("LeftShiftAssignment", "<<="),
+    ("RightShiftAssignment", ">>="),
+    ("UnsignedRightShiftAssignment", ">>>="),
+    ("IncrementAssignment", "++"),
+    ("DecrementAssignment", "--"),
+    ("Concatenate", "&"),
+    ("Exponent", "**"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_names_become_what_csharp_calls_them() {
+        for (name, expected) in [
+            ("get_Count", "Count.get"),
+            ("set_Count", "Count.set"),
+            ("add_Changed", "Changed.add"),
+            ("remove_Changed", "Changed.remove"),
+            ("get_", "get_"),
+            ("op_Addition", "operator +"),
+            ("op_CheckedSubtraction", "operator checked -"),
+            ("op_Implicit", "implicit operator"),
+            ("op_Unheard", "op_Unheard"),
+            (".ctor", ".ctor"),
+            (".cctor", ".cctor"),
+            ("System.IDisposable.Dispose", "IDisposable.Dispose"),
+            ("System.Collections.Generic.IEnumerator<System.Int32>.get_Current", "IEnumerator<int>.Current.get"),
+            ("System.IFoo<System.Collections.Generic.List<T>>.op_Addition", "IFoo<List<T>>.operator +"),
+            ("x.", "x."),
+            ("", ""),
+        ] {
+            assert_eq!(Member::parse(name, true).text(), expected, "{name}");
+        }
+        assert_eq!(Member::parse("get_Count", false).text(), "get_Count");
+        assert_eq!(Member::parse("System.IFoo.op_Addition", false).text(), "IFoo.operator +");
+    }
+}

@@ -1,0 +1,86 @@
+//! The name of a method in parts, and as it is shown: like C#.
+
+use std::fmt;
+
+/// One name with its generic arguments (or, where those are unknown, the names of its generic parameters).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct NamePart {
+    /// The identifier: `List`, `Add`, `lambda#1`, `operator +`.
+    pub name: String,
+    /// `int`, `T`.
+    pub arguments: Vec<String>,
+}
+
+/// What kind of code a method is, beyond its name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MethodKind {
+    /// Written as a method, accessor, operator or constructor.
+    #[default]
+    Ordinary,
+    /// The resumable half of an `async` method, shown under the method's own name.
+    Async,
+    /// The resumable half of an iterator, shown under the method's own name.
+    Iterator,
+    /// A lambda or anonymous method.
+    Lambda,
+    /// A local function.
+    LocalFunction,
+}
+
+/// The name of a method. [`fmt::Display`] shows it like C#: `Namespace.Outer.Inner<T>.Method<U>(int, string[])`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct MethodName {
+    /// `System.Collections.Generic`; empty for none.
+    pub namespace: String,
+    /// The declaring type, outermost first.
+    pub types: Vec<NamePart>,
+    /// The methods that this one is written in, outermost first: a lambda's, a local function's.
+    pub within: Vec<NamePart>,
+    /// The method itself.
+    pub method: NamePart,
+    /// What is shown in parentheses; `None` where it is unknown or where C# shows none (`Count.get`).
+    pub parameters: Option<Vec<String>>,
+    /// What kind of code it is.
+    pub kind: MethodKind,
+}
+
+impl MethodName {
+    /// The declaring type alone: `Namespace.Outer.Inner<T>`.
+    pub fn type_name(&self) -> String {
+        let mut text = self.namespace.clone();
+        for part in &self.types {
+            if !text.is_empty() {
+                text.push('.');
+            }
+            text.push_str(&part.to_string());
+        }
+        text
+    }
+}
+
+impl fmt::Display for NamePart {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)?;
+        if !self.arguments.is_empty() {
+            write!(formatter, "<{}>", self.arguments.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for MethodName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let type_name = self.type_name();
+        formatter.write_str(&type_name)?;
+        let mut dot = if type_name.is_empty() { "" } else { "." };
+        for part in self.within.iter().chain([&self.method]) {
+            write!(formatter, "{dot}{part}")?;
+            dot = ".";
+        }
+        if let Some(parameters) = &self.parameters {
+            write!(formatter, "({})", parameters.join(", "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Names for the jump stubs of the procedure linkage table: `memcpy@plt`.
+//!
+//! A stub has no symbol. It is named by what it does: an indirect jump through a slot that the dynamic linker fills with one
+//! symbol's address. Only x86-64 stubs are read; anything that does not look like one stays without a name.
+
+use crate::elf::{Elf, Symbol, section};
+use object::{Architecture, Object, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+use std::collections::HashMap;
+
+/// More stubs than this in one section are not read.
+const STUB_LIMIT: usize = 1 << 16;
+const RANK: u8 = 3;
+
+/// The stubs of `file`, each as a symbol.
+pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> {
+    let mut symbols = Vec::new();
+    if file.architecture() == Architecture::X86_64 {
+        let slots = slot_names(file);
+        for name in [".plt", ".plt.sec", ".plt.got"] {
+            let Some((address, code, entry_size)) = section(file, name) else { continue };
+            let step = if entry_size == 8 { 8 } else { 16 };
+            for (index, stub) in code.chunks_exact(step).take(STUB_LIMIT).enumerate() {
+                let start = address.wrapping_add((index * step) as u64);
+                if let Some(target) = jump_slot(stub, start).and_then(|slot| slots.get(&slot)) {
+                    symbols.push(Symbol {
+                        address: start,
+                        size: step as u64,
+                        rank: RANK,
+                        name: format!("{target}@plt"),
+                    });
+                }
+            }
+        }
+    }
+    symbols.into_iter()
+}
+
+/// The symbol behind every slot that the dynamic linker fills.
+fn slot_names(file: &Elf<'_>) -> HashMap<u64, String> {
+    let (Some(relocations), Some(table)) = (file.dynamic_relocations(), file.dynamic_symbol_table()) else {
+        return HashMap::new();
+    };
+    let name = |target| match target {
+        RelocationTarget::Symbol(index) => {
+            let name = table.symbol_by_index(index).ok()?.name_bytes().ok()?.to_vec();
+            Some(String::from_utf8_lossy(&name).into_owned()).filter(|name| !name.is_empty())
+        }
+        _ => None,
+    };
+    relocations.filter_map(|(slot, relocation)| Some((slot, name(relocation.target())?))).collect()
+}
+
+/// The slot that a stub at `address` jumps through: `[endbr64] [bnd] jmp *offset(%rip)`.
+fn jump_slot(stub: &[u8], address: u64) -> Option<u64> {
+    let mut code = stub;
+    code = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
+    code = code.strip_prefix(&[0xf2]).unwrap_or(code);
+    let (offset, rest) = code.strip_prefix(&[0xff, 0x25])?.split_first_chunk::<4>()?;
+    let next = address.wrapping_add((stub.len() - rest.len()) as u64);
+    Some(next.wrapping_add_signed(i64::from(i32::from_le_bytes(*offset))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stubs_of_every_shape_are_read() {
+        for (stub, slot) in [
+            (&[0xff, 0x25, 0x10, 0, 0, 0, 0x68, 0, 0, 0, 0][..], Some(0x1016)),
+            (&[0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x10, 0, 0, 0], Some(0x101a)),
+            (&[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0xff, 0xff, 0xff, 0xff], Some(0x100a)),
+            (&[0xff, 0x35, 0x10, 0, 0, 0], None),
+            (&[0xff, 0x25, 0x10], None),
+            (&[], None),
+        ] {
+            assert_eq!(jump_slot(stub, 0x1000), slot, "{stub:x?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! From the type of a state machine back to the method that was written: its attribute names the type.
+
+use crate::bytes::Reader;
+use crate::metadata::{Metadata, Table};
+
+/// The attributes that a compiler puts on a method that starts a state machine; their argument is the machine's type.
+const ATTRIBUTES: [&[u8]; 3] =
+    [b"AsyncStateMachineAttribute", b"IteratorStateMachineAttribute", b"AsyncIteratorStateMachineAttribute"];
+
+impl Metadata {
+    /// The method of `enclosing` called `name` (dots as dashes) that starts the state machine `machine` (TypeDef rows).
+    ///
+    /// Where several methods share the name, the attribute decides; without it there is no answer rather than a guess.
+    pub(crate) fn kickoff_method(&self, enclosing: u32, name: &str, machine: u32) -> Option<u32> {
+        let methods = self.methods_called(enclosing, name);
+        if let [only] = methods[..] {
+            return Some(only);
+        }
+        let wanted = self.reflection_name(machine)?;
+        methods.into_iter().find(|&method| self.starts_machine(method, &wanted))
+    }
+
+    /// The methods of a type that are called `name`, where a dash stands for a dash or a dot.
+    pub(crate) fn methods_called(&self, type_row: u32, name: &str) -> Vec<u32> {
+        let same = |(a, b): (&u8, &u8)| a == b || (*a == b'.' && *b == b'-');
+        self.methods_of(type_row)
+            .filter(|&method| {
+                self.raw_text(Table::MethodDef, method, 3)
+                    .is_some_and(|text| text.len() == name.len() && text.iter().zip(name.as_bytes()).all(same))
+            })
+            .collect()
+    }
+
+    /// Whether a row carries an attribute of this class; `parent` is the row as a HasCustomAttribute index.
+    pub(crate) fn has_attribute(&self, parent: u32, class: &[u8]) -> bool {
+        self.equal_rows(Table::CustomAttribute, 0, parent).any(|row| self.attribute_class(row) == Some(class))
+    }
+
+    fn starts_machine(&self, method: u32, wanted: &str) -> bool {
+        self.equal_rows(Table::CustomAttribute, 0, method << 5).any(|row| {
+            self.attribute_class(row).is_some_and(|class| ATTRIBUTES.contains(&class))
+                && self.attribute_text(row).is_some_and(|text| same_type(&text, wanted))
+        })
+    }
+
+    fn attribute_class(&self, row: u32) -> Option<&[u8]> {
+        let constructor = self.cell(Table::CustomAttribute, row, 1)?;
+        match constructor & 7 {
+            2 => self.raw_text(Table::TypeDef, self.declaring_type(constructor >> 3)?, 1),
+            3 => {
+                let parent = self.cell(Table::MemberRef, constructor >> 3, 0)?;
+                match parent & 7 {
+                    0 => self.raw_text(Table::TypeDef, parent >> 3, 1),
+                    1 => self.raw_text(Table::TypeRef, parent >> 3, 1),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The first argument of an attribute whose constructor takes a type.
+    fn attribute_text(&self, row: u32) -> Option<String> {
+        let mut reader = Reader::new(self.blob(Table::CustomAttribute, row, 2)?);
+        if reader.u16()? != 1 {
+            return None;
+        }
+        Some(String::from_utf8_lossy(reader.blob()?).into_owned())
+    }
+
+    /// `Namespace.Outer+Inner`, as an attribute's argument spells a type.
+    fn reflection_name(&self, row: u32) -> Option<String> {
+        let raw = self.type_def(row)?;
+        let names: Vec<&str> = raw.parts.iter().map(|(name, _)| name.as_str()).collect();
+        let name = names.join("+");
+        Some(if raw.namespace.is_empty() { name } else { format!("{}.{name}", raw.namespace) })
+    }
+}
+
+/// Compares without the assembly that may follow and without escapes.
+fn same_type(spelled: &str, wanted: &str) -> bool {
+    let plain = spelled.replace('\\', "");
+    plain == wanted || plain.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(", "))
+}

@@ -1,0 +1,257 @@
+//! Types as text: the parts of their names, nesting, and the shapes that C# has a syntax for (`int?`, tuples, keywords).
+
+use crate::argument::TypeArgument;
+use crate::generated::{Generated, generated, split_arity};
+use crate::image::ManagedImage;
+use crate::keyword::system_keyword;
+use crate::member::Member;
+use crate::metadata::{Metadata, Table};
+use crate::name::NamePart;
+
+/// Types nested deeper than this are damage.
+const NESTING_LIMIT: usize = 64;
+/// More generic parameters of one type or method than this are not shown.
+const PARAMETER_LIMIT: usize = 256;
+/// How many generated names may wrap each other (a lambda's state machine in a local function ...).
+const GENERATED_DEPTH_LIMIT: u32 = 8;
+
+/// A type as the metadata names it: every part still carries its mangled identifier.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RawType {
+    pub(crate) namespace: String,
+    /// Outermost first; with each the number of generic parameters that it adds.
+    pub(crate) parts: Vec<(String, usize)>,
+}
+
+impl RawType {
+    /// The type in a place where C# would write it without its namespace.
+    pub(crate) fn short(&self, arguments: &[String]) -> String {
+        if let (true, [(name, _)]) = (self.namespace == "System", &self.parts[..]) {
+            match (split_arity(name).0, arguments) {
+                (plain, []) => {
+                    if let Some(keyword) = system_keyword(plain) {
+                        return keyword.to_owned();
+                    }
+                }
+                ("Nullable", [argument]) => return format!("{argument}?"),
+                ("ValueTuple", [_, _, ..]) => return tuple(arguments),
+                _ => {}
+            }
+        }
+        let parts: Vec<String> = self.name_parts(arguments).iter().map(NamePart::to_string).collect();
+        parts.join(".")
+    }
+
+    /// The readable parts, with `arguments` dealt out from the outermost to the innermost.
+    pub(crate) fn name_parts(&self, arguments: &[String]) -> Vec<NamePart> {
+        let mut rest = arguments;
+        let last = self.parts.len().saturating_sub(1);
+        let deal = |(index, (name, arity)): (usize, &(String, usize))| {
+            let count = if index == last { rest.len() } else { (*arity).min(rest.len()) };
+            let (own, tail) = rest.split_at(count);
+            rest = tail;
+            NamePart { name: type_identifier(name), arguments: own.to_vec() }
+        };
+        self.parts.iter().enumerate().map(deal).collect()
+    }
+
+    pub(crate) fn is(&self, namespace: &str, name: &str) -> bool {
+        self.namespace == namespace && matches!(&self.parts[..], [(only, _)] if only == name)
+    }
+
+    /// Whether it only holds what a local function or lambda captured.
+    pub(crate) fn is_closure(&self) -> bool {
+        let last = self.parts.last().map(|(name, _)| split_arity(name).0);
+        matches!(last.and_then(generated), Some(Generated::Closure { .. }))
+    }
+}
+
+/// What a type's identifier is shown as.
+pub(crate) fn type_identifier(identifier: &str) -> String {
+    let (plain, _) = split_arity(identifier);
+    match generated(plain) {
+        Some(Generated::StateMachine { method }) => {
+            format!("{}.StateMachine", method_identifier(&method.replace('-', ".")))
+        }
+        Some(Generated::TopLevel { name } | Generated::FileLocal { name }) => name.to_owned(),
+        Some(Generated::AnonymousType { number }) => format!("AnonymousType#{number}"),
+        _ => plain.to_owned(),
+    }
+}
+
+/// What a method's identifier is shown as where only the identifier is known.
+pub(crate) fn method_identifier(identifier: &str) -> String {
+    method_identifier_within(identifier, GENERATED_DEPTH_LIMIT)
+}
+
+fn method_identifier_within(identifier: &str, depth: u32) -> String {
+    let Some(depth) = depth.checked_sub(1) else { return identifier.to_owned() };
+    match generated(identifier) {
+        Some(Generated::Lambda { method, number, .. }) => {
+            format!("{}.lambda#{number}", method_identifier_within(method, depth))
+        }
+        Some(Generated::LocalFunction { method, name }) => {
+            format!("{}.{name}", method_identifier_within(method, depth))
+        }
+        Some(Generated::TopLevel { name }) => name.to_owned(),
+        Some(Generated::StateMachine { method }) => method_identifier_within(&method.replace('-', "."), depth),
+        Some(Generated::Finally { number }) => format!("finally#{number}"),
+        _ => Member::parse(identifier, true).text(),
+    }
+}
+
+/// `(int, string)`. The eighth and later elements are nested one tuple deeper in the metadata.
+fn tuple(arguments: &[String]) -> String {
+    let mut elements = arguments.to_vec();
+    if elements.len() == 8 {
+        let rest = elements[7].clone();
+        let inner = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        let single = rest.strip_prefix("ValueTuple<").and_then(|rest| rest.strip_suffix('>'));
+        if let Some(flat) = inner.or(single) {
+            elements[7] = flat.to_owned();
+        }
+    }
+    format!("({})", elements.join(", "))
+}
+
+impl Metadata {
+    /// The TypeDef rows from the outermost enclosing type to `row` itself.
+    pub(crate) fn type_def_chain(&self, row: u32) -> Vec<u32> {
+        let mut chain = vec![row];
+        while let Some(enclosing) = chain.last().and_then(|&inner| self.enclosing_type(inner)) {
+            if chain.len() == NESTING_LIMIT || chain.contains(&enclosing) {
+                break;
+            }
+            chain.push(enclosing);
+        }
+        chain.reverse();
+        chain
+    }
+
+    pub(crate) fn enclosing_type(&self, row: u32) -> Option<u32> {
+        let rows = self.equal_rows(Table::NestedClass, 0, row);
+        if rows.is_empty() { None } else { self.cell(Table::NestedClass, rows.start, 1) }
+    }
+
+    pub(crate) fn type_def(&self, row: u32) -> Option<RawType> {
+        let chain = self.type_def_chain(row);
+        let namespace = self.text(Table::TypeDef, *chain.first()?, 2)?.into_owned();
+        let mut parts = Vec::with_capacity(chain.len());
+        let mut known = 0;
+        for &row in &chain {
+            let count = self.type_parameters(row).len();
+            parts.push((self.text(Table::TypeDef, row, 1)?.into_owned(), count.saturating_sub(known)));
+            known = count;
+        }
+        Some(RawType { namespace, parts })
+    }
+
+    pub(crate) fn type_ref(&self, row: u32) -> Option<RawType> {
+        let mut parts = Vec::new();
+        let mut row = row;
+        loop {
+            let name = self.text(Table::TypeRef, row, 1)?;
+            parts.push((name.to_string(), split_arity(&name).1));
+            let scope = self.cell(Table::TypeRef, row, 0)?;
+            if scope & 3 != 3 || parts.len() == NESTING_LIMIT {
+                break;
+            }
+            row = scope >> 2;
+        }
+        parts.reverse();
+        Some(RawType { namespace: self.text(Table::TypeRef, row, 2)?.into_owned(), parts })
+    }
+
+    /// The GenericParam rows of a TypeDef: those of enclosing types come first, as the compiler repeats them.
+    pub(crate) fn type_parameters(&self, row: u32) -> std::ops::Range<u32> {
+        self.equal_rows(Table::GenericParam, 2, row << 1)
+    }
+
+    /// The GenericParam rows of a MethodDef.
+    pub(crate) fn method_parameters(&self, row: u32) -> std::ops::Range<u32> {
+        self.equal_rows(Table::GenericParam, 2, row << 1 | 1)
+    }
+
+    /// The texts for the generic parameters in `rows`: each argument as it is shown, or the parameter's own name.
+    pub(crate) fn argument_texts(
+        &self,
+        rows: std::ops::Range<u32>,
+        arguments: &[TypeArgument],
+        depth: u32,
+    ) -> Vec<String> {
+        rows.take(PARAMETER_LIMIT)
+            .enumerate()
+            .map(|(index, row)| {
+                let name = self.text(Table::GenericParam, row, 3).unwrap_or_default();
+                let name = match generated(&name) {
+                    Some(Generated::AnonymousParameter { name }) => name,
+                    _ => &name,
+                };
+                arguments.get(index).map_or_else(|| name.to_owned(), |argument| argument.text(name, depth))
+            })
+            .collect()
+    }
+}
+
+impl ManagedImage {
+    /// The type behind a TypeDef token as it is shown in an argument list; `None` for what has no name of its own.
+    pub(crate) fn argument_text(&self, token: u32, arguments: &[TypeArgument], depth: u32) -> Option<String> {
+        let row = row_of(token, Table::TypeDef)?;
+        let raw = self.metadata.type_def(row)?;
+        if raw.is("System", "__Canon") {
+            return None;
+        }
+        Some(raw.short(&self.metadata.argument_texts(self.metadata.type_parameters(row), arguments, depth)))
+    }
+}
+
+/// The row of a token, if the token is of `table`.
+pub(crate) fn row_of(token: u32, table: Table) -> Option<u32> {
+    (token >> 24 == table as u32 && token & 0x00ff_ffff != 0).then_some(token & 0x00ff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_of_csharp() {
+        let text = |name: &str, arguments: &[&str]| {
+            let raw = RawType { namespace: "System".into(), parts: vec![(name.into(), arguments.len())] };
+            raw.short(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
+        };
+        for (name, arguments, expected) in [
+            ("Int32", &[][..], "int"),
+            ("DateTime", &[], "DateTime"),
+            ("Nullable`1", &["int"], "int?"),
+            ("ValueTuple`1", &["int"], "ValueTuple<int>"),
+            ("ValueTuple`2", &["int", "string"], "(int, string)"),
+            ("ValueTuple`8", &["a", "b", "c", "d", "e", "f", "g", "(h, i)"], "(a, b, c, d, e, f, g, h, i)"),
+            ("ValueTuple`8", &["a", "b", "c", "d", "e", "f", "g", "ValueTuple<h>"], "(a, b, c, d, e, f, g, h)"),
+            ("Func`2", &["int", "T"], "Func<int, T>"),
+        ] {
+            assert_eq!(text(name, arguments), expected);
+        }
+    }
+
+    #[test]
+    fn identifiers_without_a_signature() {
+        for (identifier, expected) in [
+            ("<Main>b__0_1", "Main.lambda#1"),
+            ("<<Main>$>b__0_1", "Main.lambda#1"),
+            ("<get_Lazy>b__3_0", "Lazy.get.lambda#0"),
+            ("<Main>g__Local|0_1", "Main.Local"),
+            ("<Clone>$", "<Clone>$"),
+        ] {
+            assert_eq!(method_identifier(identifier), expected);
+        }
+        for (identifier, expected) in [
+            ("<<Main>b__0_1>d", "Main.lambda#1.StateMachine"),
+            ("<System-IFoo-Bar>d__3`1", "IFoo.Bar.StateMachine"),
+            ("<>f__AnonymousType0`2", "AnonymousType#0"),
+            ("List`1", "List"),
+        ] {
+            assert_eq!(type_identifier(identifier), expected);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Where functions start and end by the unwind table of their file (`.eh_frame`), which stripped files keep.
+//!
+//! The table is for unwinding, but each entry of it is about one function's code, or one part of it that the compiler moved.
+//! It has no names. An entry that is empty, or of something that is no code, is left out; where entries overlap, the one that
+//! starts last counts, as it does for the unwinder, and what only an earlier one holds belongs to none.
+
+use crate::elf::{Elf, section};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, Error, RunTimeEndian, UnwindSection};
+use object::Object;
+use std::collections::HashMap;
+
+/// More entries than this are not read; those after it are missing then.
+const ENTRY_LIMIT: usize = 1 << 22;
+/// Bytes of an address: the files are 64-bit ones.
+const ADDRESS_SIZE: u8 = 8;
+
+/// Start and length of every function of a file that has an entry.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UnwindBounds {
+    /// In the order of their starts, each start once.
+    ranges: Vec<(u64, u64)>,
+}
+
+impl UnwindBounds {
+    /// Those of `file`; `is_code` says of a start and a length whether all of it is code. Of a damaged table, what comes before
+    /// the damage.
+    pub(crate) fn read(file: &Elf<'_>, is_code: impl Fn(u64, u64) -> bool) -> UnwindBounds {
+        let Some((address, table, _)) = section(file, ".eh_frame") else { return UnwindBounds::default() };
+        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let mut ranges = entries(&mut EhFrame::new(table, endian), address);
+        ranges.retain(|&(start, length)| is_code(start, length));
+        UnwindBounds::sorted(ranges)
+    }
+
+    /// The start and length of the range that holds `address`.
+    pub(crate) fn at(&self, address: u64) -> Option<(u64, u64)> {
+        let after = self.ranges.partition_point(|&(start, _)| start <= address);
+        let (start, length) = *self.ranges.get(after.checked_sub(1)?)?;
+        (address - start < length).then_some((start, length))
+    }
+
+    fn sorted(mut ranges: Vec<(u64, u64)>) -> UnwindBounds {
+        // An empty one would hide what starts where it does.
+        ranges.retain(|&(_, length)| length > 0);
+        // Merged functions have entries that are the same; of others with one start the shortest says least that may be wrong.
+        ranges.sort_unstable();
+        ranges.dedup_by_key(|&mut (start, _)| start);
+        ranges.shrink_to_fit();
+        UnwindBounds { ranges }
+    }
+}
+
+/// The start and length of every entry of `table`, which is loaded at `address`.
+fn entries(table: &mut EhFrame<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Vec<(u64, u64)> {
+    table.set_address_size(ADDRESS_SIZE);
+    // Pointers relative to anything else than the table are refused: what they count from differs between unwinders.
+    let bases = BaseAddresses::default().set_eh_frame(address);
+    // What entries share comes before them. It is decoded once, however many refer to it.
+    let mut shared = HashMap::new();
+    let mut ranges = Vec::new();
+    let mut all = table.entries(&bases);
+    for _ in 0..ENTRY_LIMIT {
+        match all.next() {
+            // Entries that point to where their address lies in memory say nothing here.
+            Ok(Some(CieOrFde::Cie(cie))) if cie.fde_address_encoding().is_some_and(|form| form.is_indirect()) => {}
+            Ok(Some(CieOrFde::Cie(cie))) => drop(shared.insert(cie.offset(), cie)),
+            Ok(Some(CieOrFde::Fde(partial))) => {
+                let entry = partial
+                    .parse(|_, _, offset| shared.get(&offset.0).cloned().ok_or(Error::NotCieId(offset.0 as u64)));
+                ranges.extend(entry.ok().map(|entry| (entry.initial_address(), entry.len())));
+            }
+            // The end, or damage that hides where the next entry starts.
+            Ok(None) | Err(_) => break,
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the tables of these tests are loaded.
+    const TABLE: u64 = 0x4000;
+
+    /// One entry with its length before it, filled up to whole words.
+    fn entry(table: &mut Vec<u8>, mut body: Vec<u8>) {
+        body.resize(body.len().next_multiple_of(4), 0);
+        table.extend((body.len() as u32).to_le_bytes());
+        table.extend(body);
+    }
+
+    /// What entries share: version 1, augmentation `zR`, pointers of this encoding.
+    fn shared(table: &mut Vec<u8>, encoding: u8) {
+        entry(table, [&[0, 0, 0, 0, 1][..], b"zR\0", &[1, 0x78, 16, 1, encoding]].concat());
+    }
+
+    /// A function's entry: relative to its own place and four bytes wide, of the shared part at `at`.
+    fn function(table: &mut Vec<u8>, at: usize, start: u64, length: u32) {
+        let here = table.len() + 4;
+        let relative = start.wrapping_sub(TABLE + here as u64 + 4) as u32;
+        let parts = [((here - at) as u32).to_le_bytes(), relative.to_le_bytes(), length.to_le_bytes(), [0; 4]];
+        entry(table, parts.concat());
+    }
+
+    /// A table of these functions.
+    fn table(functions: &[(u64, u32)]) -> Vec<u8> {
+        let mut table = Vec::new();
+        shared(&mut table, 0x1b);
+        functions.iter().for_each(|&(start, length)| function(&mut table, 0, start, length));
+        table
+    }
+
+    fn read(table: &[u8]) -> Vec<(u64, u64)> {
+        entries(&mut EhFrame::new(table, RunTimeEndian::Little), TABLE)
+    }
+
+    #[test]
+    fn every_entry_is_read_up_to_the_terminator() {
+        let mut bytes = table(&[(0x1010, 0x10), (0x1000, 8), (0x9000, 1)]);
+        assert_eq!(read(&bytes), [(0x1010, 0x10), (0x1000, 8), (0x9000, 1)]);
+        let before = bytes.clone();
+        bytes.extend([0; 4]);
+        function(&mut bytes, 0, 0x2000, 8);
+        assert_eq!(read(&bytes), read(&before));
+        assert_eq!(read(&[]), []);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_left_out() {
+        // Pointers through memory, and those relative to code.
+        for encoding in [0x9b, 0x2b] {
+            let mut bytes = table(&[(0x1000, 8)]);
+            let at = bytes.len();
+            shared(&mut bytes, encoding);
+            function(&mut bytes, at, 0x2000, 8);
+            function(&mut bytes, 0, 0x3000, 8);
+            assert_eq!(read(&bytes), [(0x1000, 8), (0x3000, 8)], "{encoding:x}");
+        }
+        // A reference to what is no shared part.
+        let mut bytes = table(&[(0x1000, 8)]);
+        function(&mut bytes, 4, 0x2000, 8);
+        function(&mut bytes, 0, 0x3000, 8);
+        assert_eq!(read(&bytes), [(0x1000, 8), (0x3000, 8)]);
+    }
+
+    #[test]
+    fn of_a_cut_table_what_was_whole_is_read() {
+        let whole = table(&[(0x1000, 8), (0x2000, 8), (0x3000, 8)]);
+        let each = (whole.len() - table(&[]).len()) / 3;
+        for length in 0..whole.len() {
+            let expected = length.saturating_sub(table(&[]).len()) / each;
+            assert_eq!(read(&whole[..length]).len(), expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn of_overlapping_and_empty_ranges_the_last_start_counts() {
+        let ranges = [(20, 10), (10, 100), (10, 100), (200, 8), (200, 4), (25, 0), (300, 0), (u64::MAX - 3, 9)];
+        let bounds = UnwindBounds::sorted(ranges.to_vec());
+        for (address, expected) in [
+            (9, None),
+            (10, Some((10, 100))),
+            (19, Some((10, 100))),
+            (20, Some((20, 10))),
+            (29, Some((20, 10))),
+            (30, None),
+            (109, None),
+            (203, Some((200, 4))),
+            (204, None),
+            (300, None),
+            (u64::MAX - 4, None),
+            (u64::MAX, Some((u64::MAX - 3, 9))),
+        ] {
+            assert_eq!(bounds.at(address), expected, "{address}");
+        }
+        assert_eq!(UnwindBounds::default().at(0), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Asking a runtime over its socket, with time-outs of our own.
+//!
+//! One command per connection, as the runtime wants it. A time-out covers the whole exchange, so that a server that
+//! dribbles bytes cannot hold us; what was asked may nevertheless still be done, and the error says so.
+
+use crate::codec::{CodecError, HEADER_SIZE, Header, Reply, Request};
+use crate::error::Error;
+use crate::socket::DiagnosticsSocket;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long a runtime may take to answer if nothing else is said.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A point in time until which all steps of an exchange must be done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    allowed: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(allowed: Duration) -> Deadline {
+        Deadline { at: Instant::now() + allowed, allowed }
+    }
+
+    /// What is left, at least a little, because zero would mean for ever.
+    fn left(self, step: &'static str) -> Result<Duration, Error> {
+        let left = self.at.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(self.passed(step)) } else { Ok(left.max(Duration::from_millis(1))) }
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        Instant::now() >= self.at
+    }
+
+    fn passed(self, step: &'static str) -> Error {
+        Error::TimedOut { step, after: self.allowed }
+    }
+
+    fn explain(self, step: &'static str, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.passed(step),
+            _ => Error::Broken { step, source },
+        }
+    }
+}
+
+/// Connects to a runtime's socket.
+pub(crate) fn connect(socket: &DiagnosticsSocket, deadline: Deadline) -> Result<UnixStream, Error> {
+    const STEP: &str = "accept a connection";
+    let failed = |errno: Errno| Error::Connect { path: socket.host_path.clone(), source: errno.into() };
+    let (directory, name) = socket.open().map_err(failed)?;
+    let address = SocketAddrUnix::new(directory.short_path(name)).map_err(failed)?;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(failed)?;
+    // A full backlog makes connect wait for as long as sending may take.
+    set_socket_timeout(&fd, Timeout::Send, Some(deadline.left(STEP)?)).map_err(failed)?;
+    loop {
+        match rustix::net::connect(&fd, &address) {
+            Ok(()) => return Ok(UnixStream::from(fd)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Err(deadline.passed(STEP)),
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+}
+
+/// Sends a request and reads its answer.
+pub(crate) fn exchange(stream: &mut UnixStream, request: &Request<'_>, deadline: Deadline) -> Result<Vec<u8>, Error> {
+    send(stream, request, deadline)?;
+    receive(stream, deadline)
+}
+
+/// Sends a request.
+pub(crate) fn send(stream: &mut UnixStream, request: &Request<'_>, deadline: Deadline) -> Result<(), Error> {
+    const STEP: &str = "take the request";
+    let message = request.encode()?;
+    let mut left = message.as_slice();
+    while !left.is_empty() {
+        let limit = deadline.left(STEP)?;
+        stream.set_write_timeout(Some(limit)).map_err(|source| deadline.explain(STEP, source))?;
+        match stream.write(left) {
+            Ok(0) => return Err(Error::Broken { step: STEP, source: io::ErrorKind::WriteZero.into() }),
+            Ok(written) => left = &left[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(deadline.explain(STEP, error)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads an answer and gives the payload of a success.
+pub(crate) fn receive(stream: &mut UnixStream, deadline: Deadline) -> Result<Vec<u8>, Error> {
+    Ok(receive_reply(stream, deadline)?.into_payload()?)
+}
+
+/// Reads an answer.
+pub(crate) fn receive_reply(stream: &mut UnixStream, deadline: Deadline) -> Result<Reply, Error> {
+    let mut message = vec![0; HEADER_SIZE];
+    read_exact(stream, &mut message, deadline)?;
+    let size = HEADER_SIZE + Header::decode(&message)?.payload_size();
+    message.resize(size, 0);
+    read_exact(stream, &mut message[HEADER_SIZE..], deadline)?;
+    Ok(Reply::decode(&message)?)
+}
+
+/// Fills `buffer` before the deadline.
+pub(crate) fn read_exact(stream: &mut UnixStream, buffer: &mut [u8], deadline: Deadline) -> Result<(), Error> {
+    const STEP: &str = "answer";
+    let wanted = buffer.len();
+    let mut filled = 0;
+    while filled < wanted {
+        let limit = deadline.left(STEP)?;
+        stream.set_read_timeout(Some(limit)).map_err(|source| deadline.explain(STEP, source))?;
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) if filled == 0 => {
+                return Err(Error::Broken { step: STEP, source: io::ErrorKind::UnexpectedEof.into() });
+            }
+            Ok(0) => return Err(CodecError::Truncated { need: wanted, have: filled }.into()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(deadline.explain(STEP, error)),
+        }
+    }
+    Ok(())
+}

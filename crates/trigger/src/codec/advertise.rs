@@ -1,0 +1,33 @@
+//! What a runtime sends first on each connection to a reverse port.
+//!
+//! Refuses everything that does not start with the advertisement's magic.
+
+use super::text::Cursor;
+use super::{CodecError, Guid};
+
+const MAGIC: &[u8; 8] = b"ADVR_V1\0";
+
+/// A runtime that has connected to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advertisement {
+    /// Differs for each start of a runtime.
+    pub cookie: Guid,
+    /// The process id as the target knows it.
+    pub pid: u64,
+}
+
+impl Advertisement {
+    /// Bytes of an advertisement.
+    pub const SIZE: usize = 34;
+
+    /// Reads the first [`Advertisement::SIZE`] bytes of a connection.
+    pub fn decode(bytes: &[u8]) -> Result<Advertisement, CodecError> {
+        let mut cursor = Cursor::new(bytes);
+        if cursor.take(MAGIC.len())? != MAGIC {
+            return Err(CodecError::BadMagic);
+        }
+        let advertisement = Advertisement { cookie: Guid(cursor.array()?), pid: cursor.u64()? };
+        cursor.u16()?;
+        Ok(advertisement)
+    }
+}

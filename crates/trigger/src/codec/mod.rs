@@ -1,0 +1,106 @@
+//! The diagnostics protocol of the .NET runtime as bytes: requests, answers, advertisements.
+//!
+//! Every message is a 20-byte header (magic, total size, command set, command, reserved) and a payload, little endian.
+//! Nothing here does input or output; [`crate::client`] drives it over a socket.
+//! It refuses to build a message over [`MAX_MESSAGE`] bytes, because the size field has 16 bits,
+//! and to read past what an answer holds, whatever its length fields say.
+//! Layout: <https://github.com/dotnet/diagnostics/blob/main/documentation/design-docs/ipc-protocol.md>.
+
+mod advertise;
+mod attach;
+mod event_pipe;
+mod message;
+mod process_info;
+mod text;
+
+pub use advertise::Advertisement;
+pub use attach::{AttachProfiler, largest_client_data};
+pub use event_pipe::{EventPipeConfig, Provider, Rundown, SessionId, Stacks, StopTracing};
+pub use message::{Command, HEADER_SIZE, Header, MAX_MESSAGE, Reply, Request};
+pub use process_info::{ProcessInfo, ProcessInfoVersion};
+
+use crate::hresult::HResult;
+
+/// A 16-byte identifier (CLSID, runtime cookie) in the order in which it lies in memory and on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Guid(pub [u8; 16]);
+
+impl Guid {
+    /// From the four parts in which it is usually written: `{a-b-c-rest}`.
+    pub const fn from_parts(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
+        let (a, b, c) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
+        Guid([
+            a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], rest[0], rest[1], rest[2], rest[3], rest[4], rest[5],
+            rest[6], rest[7],
+        ])
+    }
+}
+
+impl std::fmt::Display for Guid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let b = &self.0;
+        let first = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+        let (second, third) = (u16::from_le_bytes([b[4], b[5]]), u16::from_le_bytes([b[6], b[7]]));
+        write!(f, "{{{first:08X}-{second:04X}-{third:04X}-{:02X}{:02X}-", b[8], b[9])?;
+        b[10..].iter().try_for_each(|byte| write!(f, "{byte:02X}"))?;
+        f.write_str("}")
+    }
+}
+
+/// Why bytes are not a message of the protocol, or why a message cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The request does not fit the 16-bit size field. Likely cause: client data that is too large.
+    #[error("the message would have {size} bytes and the protocol allows {MAX_MESSAGE}; make the client data smaller")]
+    TooLarge {
+        /// Bytes it would have.
+        size: usize,
+    },
+    /// The first bytes are not the protocol's magic. Likely cause: another program listens on that socket.
+    #[error("the answer does not start with DOTNET_IPC_V1; another program may be listening on this socket")]
+    BadMagic,
+    /// A length field points past the end.
+    #[error("the answer ends after {have} bytes where {need} are needed")]
+    Truncated {
+        /// Bytes needed.
+        need: usize,
+        /// Bytes present.
+        have: usize,
+    },
+    /// An answer that is neither success nor error.
+    #[error("the answer has command set 0x{set:02X}, command 0x{command:02X}, which this version does not know")]
+    UnexpectedReply {
+        /// Command set of the answer.
+        set: u8,
+        /// Command of the answer.
+        command: u8,
+    },
+    /// An error answer, which a caller handles as a refusal, not as damage.
+    #[error("the runtime answered {0}")]
+    Refused(HResult),
+    /// A field holds something that no runtime sends.
+    #[error("the answer's {field} cannot be right: {why}")]
+    BadField {
+        /// Which field.
+        field: &'static str,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// Feeds `bytes` to every decoder; it must return whatever they are. Entry point for fuzzing.
+pub fn decode_anything(bytes: &[u8]) {
+    let _ = Header::decode(bytes);
+    let _ = Advertisement::decode(bytes);
+    for version in [ProcessInfoVersion::One, ProcessInfoVersion::Two, ProcessInfoVersion::Three] {
+        let _ = ProcessInfo::decode(version, bytes);
+    }
+    let _ = SessionId::decode(bytes);
+    if let Ok(reply) = Reply::decode(bytes) {
+        let _ = reply.into_payload();
+    }
+}
+
+#[cfg(test)]
+mod tests;

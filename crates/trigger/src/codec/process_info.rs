@@ -1,0 +1,90 @@
+//! The three answers to "who are you": .NET 5, 6 and 8 and later.
+//!
+//! Refuses text that runs past the answer; fields that a later version appends are ignored.
+
+use super::text::Cursor;
+use super::{CodecError, Guid};
+
+/// Which form of the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProcessInfoVersion {
+    /// 0x0400: .NET 5 and later.
+    One,
+    /// 0x0404: adds the entry assembly and the runtime's version, .NET 6 and later.
+    Two,
+    /// 0x0408: adds the runtime identifier, .NET 8 and later.
+    Three,
+}
+
+impl ProcessInfoVersion {
+    pub(super) fn command(self) -> u8 {
+        match self {
+            ProcessInfoVersion::One => 0x00,
+            ProcessInfoVersion::Two => 0x04,
+            ProcessInfoVersion::Three => 0x08,
+        }
+    }
+
+    /// The next older form, to ask when this one is not known to the runtime.
+    pub fn older(self) -> Option<ProcessInfoVersion> {
+        match self {
+            ProcessInfoVersion::One => None,
+            ProcessInfoVersion::Two => Some(ProcessInfoVersion::One),
+            ProcessInfoVersion::Three => Some(ProcessInfoVersion::Two),
+        }
+    }
+}
+
+/// What a runtime says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessInfo {
+    /// The process id as the target knows it.
+    pub pid: u64,
+    /// Differs for each start of a runtime.
+    pub cookie: Guid,
+    /// The command line as one text.
+    pub command_line: String,
+    /// Operating system, as the runtime names it.
+    pub operating_system: String,
+    /// Architecture, as the runtime names it.
+    pub architecture: String,
+    /// Name of the entry assembly, without extension.
+    pub entry_assembly: Option<String>,
+    /// Version of the runtime with its commit.
+    pub runtime_version: Option<String>,
+    /// Runtime identifier, `linux-x64` for example.
+    pub runtime_identifier: Option<String>,
+}
+
+impl ProcessInfo {
+    /// Reads the payload of the answer to a question in form `version`.
+    pub fn decode(version: ProcessInfoVersion, payload: &[u8]) -> Result<ProcessInfo, CodecError> {
+        let mut cursor = Cursor::new(payload);
+        if version == ProcessInfoVersion::Three {
+            cursor.u32()?;
+        }
+        let mut info = ProcessInfo {
+            pid: cursor.u64()?,
+            cookie: Guid(cursor.array()?),
+            command_line: cursor.string()?,
+            operating_system: cursor.string()?,
+            architecture: cursor.string()?,
+            entry_assembly: None,
+            runtime_version: None,
+            runtime_identifier: None,
+        };
+        if version >= ProcessInfoVersion::Two {
+            info.entry_assembly = present(cursor.string()?);
+            info.runtime_version = present(cursor.string()?);
+        }
+        if version == ProcessInfoVersion::Three {
+            info.runtime_identifier = present(cursor.string()?);
+        }
+        Ok(info)
+    }
+}
+
+fn present(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}

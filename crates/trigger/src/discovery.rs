@@ -1,0 +1,66 @@
+//! Finding the processes that run .NET.
+//!
+//! A process that ends while it is looked at is left out; one that may not be looked into is listed as far as its
+//! socket betrays it.
+
+use crate::error::{Error, Reason};
+use crate::proc::{Proc, is_gone};
+use crate::process::{Process, inspect};
+use crate::survey::Survey;
+
+/// Finds one process by its id, or by the id of one of its threads.
+pub fn find(pid: u32) -> Result<Process, Error> {
+    find_in(&Proc::default(), pid)
+}
+
+/// All processes that run .NET, by id.
+pub fn processes() -> Result<Vec<Process>, Error> {
+    processes_in(&Proc::default())
+}
+
+/// Like [`find`], in another `/proc`.
+pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
+    let gone = |_| Error::NoSuchProcess { pid };
+    let pid =
+        proc.status(pid).map(|status| if status.process_id == 0 { pid } else { status.process_id }).map_err(gone)?;
+    match inspect(proc, pid, &Survey::begin()) {
+        Ok(Some(process)) => Ok(process),
+        Ok(None) => Err(unrecognised(proc, pid)),
+        Err(error) if is_gone(&error) => Err(gone(error)),
+        Err(error) => Err(Error::io("read", proc.path(pid, ""), error)),
+    }
+}
+
+/// Like [`processes`], in another `/proc`.
+pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
+    let survey = Survey::begin();
+    let ourselves = std::process::id();
+    let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
+    Ok(pids
+        .into_iter()
+        .filter(|pid| *pid != ourselves)
+        .filter_map(|pid| inspect(proc, pid, &survey).ok().flatten())
+        .collect())
+}
+
+/// No sign of .NET: because there is none, or because we may not look?
+fn unrecognised(proc: &Proc, pid: u32) -> Error {
+    let viewer = proc.viewer();
+    match (proc.maps(pid), proc.status(pid)) {
+        (Err(error), _) if is_gone(&error) => Error::NoSuchProcess { pid },
+        (Err(_), Ok(status)) if !viewer.may_act_for(status.effective_uid) => {
+            let owner = format!("user {}", status.effective_uid);
+            Error::NotAttachable { pid, reason: Reason::NotOwner { owner, viewer: viewer.uid } }
+        }
+        _ => {
+            let name = proc.stat(pid).map(|stat| stat.name).unwrap_or_default();
+            if proc.stat(pid).is_ok_and(|stat| matches!(stat.state, 'Z' | 'X')) {
+                return Error::NotAttachable { pid, reason: Reason::Ended };
+            }
+            Error::NotDotNet { pid, name }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

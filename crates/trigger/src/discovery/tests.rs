@@ -1,0 +1,181 @@
+//! Every kind of process that may or may not be .NET, made up.
+
+use super::*;
+use crate::proc::Viewer;
+use crate::runtime::{Deployment, RuntimeKind};
+use crate::test_elf::{library_exporting, library_with};
+use crate::test_process::{INNER_PID, MadeUp, PID};
+
+const VERSION_8: &str = "@(#)Version 8.0.424.16909 @Commit: 2d7e";
+
+/// A process whose executable is `program` and which maps nothing of .NET.
+fn with_program(program: &[u8]) -> MadeUp {
+    let made = MadeUp::plain();
+    made.write("opt/app", "service", program);
+    made.link("exe", &made.in_root("opt/app/service"));
+    made
+}
+
+/// Says that this library, and nothing else of .NET, is mapped.
+fn map(made: &MadeUp, library: &str) {
+    made.set("maps", format!("7f00-7f10 r-xp 00000000 08:01 42 {library}\n").as_bytes());
+}
+
+fn kind_and_version(made: &MadeUp) -> (RuntimeKind, Option<String>, Deployment) {
+    let process = made.find();
+    let runtime = process.runtime().expect("a runtime");
+    (runtime.kind, runtime.version.map(|version| version.to_string()), runtime.deployment)
+}
+
+#[test]
+fn att_03_single_file_programs_are_known_by_what_they_export() {
+    for export in ["DotNetRuntimeInfo", "g_dacTable"] {
+        let made = with_program(&library_with(export, VERSION_8));
+        made.socket_in("tmp");
+        made.listening(&["/tmp"]);
+        assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::SingleFile));
+        assert_eq!(made.find().entry_assembly.as_deref(), Some("service"));
+        assert_eq!(made.find().attachable, Ok(()));
+    }
+}
+
+#[test]
+fn att_03_native_aot_is_recognised_and_refused() {
+    let made = with_program(&library_exporting("DotNetRuntimeDebugHeader"));
+    assert_eq!(kind_and_version(&made).0, RuntimeKind::NativeAot);
+    assert_eq!(made.find().attachable, Err(Reason::NativeAot));
+    made.socket_in("tmp");
+    made.listening(&["/tmp"]);
+    assert_eq!(made.find().attachable, Err(Reason::NativeAot), "even if it has a diagnostics port");
+}
+
+#[test]
+fn att_03_mono_is_recognised_under_its_own_name_and_under_core_clrs() {
+    let own = MadeUp::core_clr();
+    map(&own, "/usr/lib/libmonosgen-2.0.so.1");
+    let disguised = MadeUp::core_clr();
+    disguised.write("opt/app", "libcoreclr.so", &library_exporting("mono_jit_init"));
+    map(&disguised, "/opt/app/libcoreclr.so");
+    for made in [own, disguised] {
+        assert_eq!(kind_and_version(&made).0, RuntimeKind::Mono);
+        assert_eq!(made.find().attachable, Err(Reason::Mono));
+    }
+}
+
+#[test]
+fn att_03_self_contained_programs_are_known_by_the_version_inside() {
+    let made = MadeUp::core_clr();
+    made.write("opt/app", "libcoreclr.so", &library_with("coreclr_initialize", VERSION_8));
+    map(&made, "/opt/app/libcoreclr.so");
+    assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::Private));
+    assert_eq!(made.find().entry_assembly.as_deref(), Some("program"));
+}
+
+#[test]
+fn att_03_of_several_runtimes_the_one_that_can_be_profiled_is_chosen() {
+    let made = MadeUp::core_clr();
+    made.set(
+        "maps",
+        b"7f00-7f10 r-xp 00000000 08:01 41 /usr/lib/libmonosgen-2.0.so\n\
+          7f20-7f30 r--p 00000000 08:01 42 /opt/shared/Microsoft.NETCore.App/9.0.7/libcoreclr.so\n\
+          7f30-7f40 r-xp 00000000 08:01 42 /opt/shared/Microsoft.NETCore.App/9.0.7/libcoreclr.so\n",
+    );
+    let process = made.find();
+    assert_eq!(process.runtimes.len(), 2);
+    assert_eq!(process.runtime().and_then(|runtime| runtime.version).map(|version| version.major), Some(9));
+    assert_eq!(process.attachable, Ok(()));
+}
+
+#[test]
+fn att_03_an_old_runtime_is_refused_with_its_version() {
+    let made = MadeUp::core_clr();
+    map(&made, "/opt/shared/Microsoft.NETCore.App/2.1.30/libcoreclr.so");
+    assert!(matches!(made.find().attachable, Err(Reason::TooOld { version }) if version.minor == 1));
+}
+
+#[test]
+fn the_socket_is_found_in_the_targets_own_directory_for_temporary_files() {
+    let made = MadeUp::core_clr();
+    std::fs::remove_file(made.in_root("tmp").join(crate::test_process::socket_name())).expect("removed");
+    made.set("environ", b"TMPDIR=/own/place/\0");
+    made.socket_in("own/place");
+    made.listening(&["/own/place/"]);
+    let process = made.find();
+    assert_eq!(process.attachable, Ok(()));
+    assert_eq!(process.namespaced_pid, INNER_PID);
+    let socket = process.diagnostics.expect("found");
+    assert!(socket.target_path.starts_with("/own/place"), "{socket:?}");
+}
+
+#[test]
+fn a_socket_of_an_earlier_process_with_the_same_id_is_not_taken() {
+    let made = MadeUp::core_clr();
+    let name = crate::test_process::socket_name();
+    let earlier = made.in_root("tmp").join(name.replace("123456", "99"));
+    std::fs::rename(made.in_root("tmp").join(&name), earlier).expect("renamed");
+    made.listening(&[]);
+    assert!(matches!(made.find().attachable, Err(Reason::NoSocket { .. })));
+}
+
+#[test]
+fn a_listener_of_another_container_with_the_same_inner_id_is_not_taken() {
+    let made = MadeUp::core_clr();
+    let name = crate::test_process::socket_name();
+    std::fs::remove_file(made.in_root("tmp").join(&name)).expect("removed");
+    let other = name.replace("123456", "99");
+    made.set("net/unix", format!("0: 00000002 00000000 00010000 0001 01 4711 /tmp/{other}\n").as_bytes());
+    assert!(matches!(made.find().attachable, Err(Reason::NoSocket { .. })), "{:?}", made.find().attachable);
+}
+
+#[test]
+fn att_04_a_host_without_a_runtime_is_told_apart() {
+    let made = MadeUp::plain();
+    made.link("exe", std::path::Path::new("/usr/bin/dotnet"));
+    assert_eq!(made.find().attachable, Err(Reason::RuntimeNotLoaded));
+    let error = MadeUp::plain().try_find().expect_err("no .NET");
+    assert!(matches!(error, Error::NotDotNet { pid: PID, .. }), "{error:?}");
+    assert!(error.to_string().contains("remora record -- CMD"));
+}
+
+#[test]
+fn att_05_what_may_not_be_looked_into_is_listed_by_its_socket_alone() {
+    let made = MadeUp::core_clr();
+    made.hide("maps");
+    made.identity('S', 0, 1_000);
+    let stranger = Viewer { uid: 4_000_000, overrides_permissions: false };
+    let found = processes_in(&made.proc().seen_by(stranger)).expect("listed");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].runtimes.is_empty());
+    let attachable = &found[0].attachable;
+    assert!(matches!(attachable, Err(Reason::NotOwner { viewer: 4_000_000, .. })), "{attachable:?}");
+}
+
+#[test]
+fn a_process_that_vanishes_while_it_is_read_is_left_out() {
+    for file in ["stat", "status", "cmdline", "maps"] {
+        let made = MadeUp::core_clr();
+        made.remove(file);
+        assert_eq!(processes_in(&made.proc()).expect("listed").len(), 0, "{file}");
+    }
+    let made = MadeUp::core_clr();
+    made.remove("environ");
+    assert_eq!(processes_in(&made.proc()).expect("listed").len(), 1, "what is not needed is not missed");
+}
+
+#[test]
+fn att_03_a_dead_process_that_nobody_has_collected_is_refused() {
+    let made = MadeUp::core_clr();
+    made.state('Z', 0);
+    assert_eq!(made.find().attachable, Err(Reason::Ended));
+}
+
+#[test]
+fn a_pipe_in_place_of_the_runtimes_file_does_not_hold_us() {
+    let made = MadeUp::core_clr();
+    made.write("opt/app", "other", b"");
+    let pipe = made.in_root("opt/app/libcoreclr.so");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0).expect("made");
+    map(&made, "/opt/app/libcoreclr.so");
+    assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, None, Deployment::Private));
+}

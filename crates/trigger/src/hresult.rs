@@ -1,0 +1,208 @@
+//! The codes with which a runtime refuses, what they mean, and what to do about each.
+//!
+//! A code that is not in the table is carried as its number; nothing is guessed about it,
+//! except that a code of the WIN32 facility is an operating system error translated by the runtime.
+
+/// A result code of the runtime; negative as a signed number means failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HResult(pub u32);
+
+/// A code's name, meaning and remedy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meaning {
+    /// The code.
+    pub code: HResult,
+    /// Its name in the runtime's headers.
+    pub name: &'static str,
+    /// What happened.
+    pub meaning: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+impl HResult {
+    /// The diagnostics server could not read the request.
+    pub const BAD_ENCODING: HResult = HResult(0x8013_1384);
+    /// The diagnostics server does not know the command.
+    pub const UNKNOWN_COMMAND: HResult = HResult(0x8013_1385);
+    /// The diagnostics server does not know the protocol.
+    pub const UNKNOWN_MAGIC: HResult = HResult(0x8013_1386);
+    /// The runtime was built without this feature.
+    pub const NOT_SUPPORTED: HResult = HResult(0x8013_1515);
+    /// The runtime has not started yet.
+    pub const NOT_YET_AVAILABLE: HResult = HResult(0x8013_135B);
+    /// The profiling interface is not initialised, or the process is shutting down.
+    pub const RUNTIME_UNINITIALIZED: HResult = HResult(0x8013_1371);
+    /// The library could not be loaded.
+    pub const MODULE_NOT_FOUND: HResult = HResult(0x8007_007E);
+    /// The one place for a main profiler is taken.
+    pub const PROFILER_ALREADY_ACTIVE: HResult = HResult(0x8013_136A);
+
+    /// Whether it stands for a failure.
+    pub fn is_failure(self) -> bool {
+        self.0 & 0x8000_0000 != 0
+    }
+
+    /// What the table says about it.
+    pub fn meaning(self) -> Option<&'static Meaning> {
+        TABLE.iter().find(|row| row.code == self)
+    }
+}
+
+impl std::fmt::Display for HResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.meaning() {
+            Some(row) => write!(f, "0x{:08X} {}: {}; {}", self.0, row.name, row.meaning, row.remedy),
+            None if self.0 >> 16 == 0x8007 => {
+                write!(f, "0x{:08X}: the runtime met operating system error {}", self.0, self.0 & 0xFFFF)
+            }
+            None => write!(f, "0x{:08X}: a code that this version does not know", self.0),
+        }
+    }
+}
+
+/// All codes with a known meaning.
+pub fn table() -> &'static [Meaning] {
+    TABLE
+}
+
+const fn row(code: u32, name: &'static str, meaning: &'static str, remedy: &'static str) -> Meaning {
+    Meaning { code: HResult(code), name, meaning, remedy }
+}
+
+const REPORT: &str = "this is a defect of Remora: please report it with the runtime's version";
+const CHECK: &str = "run `remora check -p PID`, which tells these causes apart";
+
+static TABLE: &[Meaning] = &[
+    row(0x8013_1384, "DS_IPC_E_BAD_ENCODING", "the runtime could not read the request", REPORT),
+    row(
+        0x8013_1385,
+        "DS_IPC_E_UNKNOWN_COMMAND",
+        "this runtime is too old for the request",
+        "use what this version of .NET offers, or a newer .NET",
+    ),
+    row(0x8013_1386, "DS_IPC_E_UNKNOWN_MAGIC", "the runtime does not know this version of the protocol", REPORT),
+    row(
+        0x8013_1515,
+        "CORDIAGIPC_E_NOTSUPPORTED",
+        "the runtime has no profiling interface, as Mono and NativeAOT have none",
+        "use `--engine eventpipe`, or run the program on CoreCLR",
+    ),
+    row(
+        0x8013_135B,
+        "CORPROF_E_NOT_YET_AVAILABLE",
+        "the runtime has not started yet, or waits to be resumed",
+        "try again when the program runs, or start it with `remora record -- CMD`",
+    ),
+    row(
+        0x8013_1371,
+        "CORPROF_E_RUNTIME_UNINITIALIZED",
+        "the runtime is starting up or shutting down",
+        "try again when the program runs, or start it with `remora record -- CMD`",
+    ),
+    row(
+        0x8013_136A,
+        "CORPROF_E_PROFILER_ALREADY_ACTIVE",
+        "another profiler holds the runtime's place for a main profiler",
+        "on .NET 6 and later attach notification-only (the default), else use `--engine eventpipe`",
+    ),
+    row(
+        0x8013_1368,
+        "CORPROF_E_PROFILER_NOT_ATTACHABLE",
+        "the profiler does not support attaching, or refused it",
+        "use a profiler with ICorProfilerCallback3 and InitializeForAttach",
+    ),
+    row(
+        0x8013_1367,
+        "CORPROF_E_PROFILER_DETACHING",
+        "a profiler is leaving this process",
+        "try again in a few seconds",
+    ),
+    row(
+        0x8013_1375,
+        "CORPROF_E_PROFILER_CANCEL_ACTIVATION",
+        "the profiler declined to start",
+        "see the profiler's own messages",
+    ),
+    row(
+        0x8013_1376,
+        "CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE",
+        "concurrent collection is on and the profiler asked to watch the heap",
+        "record without `--roots`",
+    ),
+    row(
+        0x8013_1379,
+        "CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC",
+        "a background collection did not end in time",
+        "try again, or allow more time",
+    ),
+    row(
+        0x8013_136F,
+        "CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER",
+        "the profiler asked for something that only one loaded at startup may have",
+        "load it at startup, or ask for less",
+    ),
+    row(
+        0x8013_136E,
+        "CORPROF_E_CALLBACK3_REQUIRED",
+        "the profiler lacks ICorProfilerCallback3",
+        "use a profiler that can attach",
+    ),
+    row(0x8013_1363, "CORPROF_E_UNSUPPORTED_CALL_SEQUENCE", "the call came at a moment when it is not allowed", REPORT),
+    row(
+        0x8007_007E,
+        "ERROR_MOD_NOT_FOUND",
+        "the target could not load the library: the file is missing or unreadable for it, lies on a noexec mount, or needs another libc",
+        CHECK,
+    ),
+    row(0x8007_007F, "ERROR_PROC_NOT_FOUND", "the library has no DllGetClassObject", "give the path of a profiler"),
+    row(0x8007_0002, "ERROR_FILE_NOT_FOUND", "the target does not see the library's file", CHECK),
+    row(0x8007_0003, "ERROR_PATH_NOT_FOUND", "the target does not see the library's directory", CHECK),
+    row(0x8007_0005, "E_ACCESSDENIED", "the target may not read the library", CHECK),
+    row(
+        0x8007_000B,
+        "ERROR_BAD_FORMAT",
+        "the library is for another architecture",
+        "use the library built for the target's architecture",
+    ),
+    row(
+        0x8007_00C1,
+        "ERROR_BAD_EXE_FORMAT",
+        "the library is for another architecture or damaged",
+        "use the library built for the target's architecture",
+    ),
+    row(
+        0x8007_000E,
+        "E_OUTOFMEMORY",
+        "the target has no memory left for it",
+        "free memory or raise the container's limit",
+    ),
+    row(0x8007_0057, "E_INVALIDARG", "the runtime did not accept the request's values", REPORT),
+    row(0x8007_05B4, "ERROR_TIMEOUT", "the runtime gave up waiting", "try again, or allow more time"),
+    row(
+        0x8000_4001,
+        "E_NOTIMPL",
+        "the runtime or the profiler does not implement this",
+        "use what this version of .NET offers",
+    ),
+    row(
+        0x8000_4002,
+        "E_NOINTERFACE",
+        "the profiler lacks an interface that the runtime needs",
+        "use a profiler made for this runtime",
+    ),
+    row(0x8000_4003, "E_POINTER", "a pointer was null", REPORT),
+    row(
+        0x8000_4005,
+        "E_FAIL",
+        "the runtime or the profiler failed without saying why",
+        "see the target's own messages, then run `remora check -p PID`",
+    ),
+    row(
+        0x8004_0111,
+        "CLASS_E_CLASSNOTAVAILABLE",
+        "the library does not know the class that was asked for",
+        "give the library's own CLSID",
+    ),
+    row(0x8004_0154, "REGDB_E_CLASSNOTREG", "the class is not known", "give the library's own CLSID"),
+];

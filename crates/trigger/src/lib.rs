@@ -1,0 +1,66 @@
+//! Finds .NET processes, speaks the diagnostics protocol, places the library, attaches.
+//!
+//! # Purpose
+//! Everything that happens outside the target before the first sample: which processes run .NET and can be attached to,
+//! where the library and our socket can be put so that the target reaches them, and the request to load the library.
+//!
+//! # Design constraints
+//! - Finding and checking read `/proc` and files only. Nothing is sent to a target before [`ask`] or [`attach`].
+//! - The protocol ([`codec`]) does no input or output; [`client`] drives it with time-outs that cover whole exchanges.
+//! - Paths of the target are walked in the target's view and used through descriptors, because we may be root
+//!   and the target may be hostile.
+//!
+//! # Supported
+//! CoreCLR 3.0 and later on Linux: shared, self-contained, single-file, extracted, hosted; in other mount and pid
+//! namespaces, in a chroot, of other users (as root).
+//!
+//! # Rejected
+//! NativeAOT, Mono, .NET Core before 3.0: recognised, and refused with the reason.
+
+#![forbid(unsafe_code)]
+
+mod attach;
+mod check;
+pub mod client;
+pub mod codec;
+mod container;
+mod discovery;
+mod elf;
+mod error;
+pub mod hresult;
+mod libc_kind;
+pub mod placement;
+pub mod proc;
+mod process;
+mod requirements;
+mod reverse;
+mod runtime;
+#[cfg(test)]
+mod server_tests;
+mod session;
+mod socket;
+mod survey;
+mod target;
+#[cfg(test)]
+mod test_elf;
+#[cfg(test)]
+mod test_process;
+mod view;
+
+pub use attach::{Attach, ask, attach, attach_when_ready};
+pub use check::{Check, check, check_answer, check_pid};
+pub use codec::{EventPipeConfig, Guid, ProcessInfo, Provider, Rundown, Stacks};
+pub use container::Container;
+pub use discovery::{find, find_in, processes, processes_in};
+pub use elf::{Architecture, GlibcVersion};
+pub use error::{Error, Reason};
+pub use hresult::HResult;
+pub use libc_kind::Libc;
+pub use placement::{Placed, Swept, place_library, place_socket, sweep};
+pub use process::Process;
+pub use requirements::{Requirements, Slot};
+pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};
+pub use runtime::{Deployment, Runtime, RuntimeKind, Version};
+pub use session::EventPipeSession;
+pub use socket::DiagnosticsSocket;
+pub use target::{Fate, Target};

@@ -1,0 +1,80 @@
+//! Directories worth trying, in order, and what rules one out.
+
+use crate::process::Process;
+use crate::view::FileSystem;
+use std::path::{Path, PathBuf};
+
+/// Directories that a process names in its environment, before and after the usual ones.
+const FIRST: [&str; 1] = ["TMPDIR"];
+const USUAL: [&str; 3] = ["/tmp", "/dev/shm", "/var/tmp"];
+const LATER: [&str; 2] = ["XDG_RUNTIME_DIR", "HOME"];
+/// File systems of mounts that are tried when nothing else does.
+const WRITABLE_KINDS: [&str; 8] = ["tmpfs", "overlay", "ext4", "ext3", "xfs", "btrfs", "zfs", "f2fs"];
+/// Below these the system keeps its own affairs, even where a mount could hold a file.
+const SYSTEM: [&str; 5] = ["/sys", "/proc", "/dev", "/boot", "/etc"];
+/// Mounts tried at most.
+const MOST_MOUNTS: usize = 16;
+/// Left free for others, so that a small /tmp is not filled to the last byte.
+const SPARE_BYTES: u64 = 64 << 10;
+
+/// What is to be put there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A library that is mapped executable.
+    Library {
+        /// Its size.
+        bytes: u64,
+    },
+    /// A socket.
+    Socket,
+}
+
+/// Whether a directory serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It does.
+    Usable,
+    /// It does not, and why.
+    Unusable(String),
+}
+
+/// Judges a directory by facts alone.
+pub(super) fn verdict(reachable: bool, file_system: FileSystem, purpose: Purpose) -> Verdict {
+    let unusable = |why: &str| Verdict::Unusable(why.to_owned());
+    match purpose {
+        _ if !reachable => unusable("the target's user may not enter it"),
+        _ if file_system.read_only => unusable("read-only"),
+        Purpose::Library { .. } if file_system.no_execute => unusable("mounted noexec"),
+        Purpose::Library { bytes } if file_system.free_bytes < bytes.saturating_add(SPARE_BYTES) => {
+            unusable(&format!("full ({} bytes left)", file_system.free_bytes))
+        }
+        _ => Verdict::Usable,
+    }
+}
+
+/// All candidates in the target's view, best first, each once.
+pub(super) fn directories(process: &Process) -> Vec<PathBuf> {
+    let environment = process.proc.environment(process.pid).unwrap_or_default();
+    let named = |names: &[&str]| -> Vec<PathBuf> {
+        let values = names.iter().filter_map(|name| environment.iter().find(|(key, _)| key == name));
+        values.map(|(_, value)| PathBuf::from(value)).filter(|path| path.is_absolute()).collect()
+    };
+    let own = process.executable.iter().chain(process.runtime().map(|runtime| &runtime.file));
+    let own = own.filter_map(|path| path.parent().map(Path::to_path_buf));
+    let working = process.proc.link(process.pid, "cwd").ok();
+    let mounts = process.proc.mounts(process.pid).unwrap_or_default().into_iter();
+    let mounts = mounts
+        .filter(|mount| !mount.no_execute && !mount.read_only && WRITABLE_KINDS.contains(&mount.kind.as_str()))
+        .filter(|mount| !SYSTEM.iter().any(|system| mount.point.starts_with(system)))
+        .map(|mount| mount.point)
+        .take(MOST_MOUNTS);
+    let mut found: Vec<PathBuf> = Vec::new();
+    let usual = USUAL.iter().map(PathBuf::from);
+    let all = named(&FIRST).into_iter().chain(usual).chain(named(&LATER)).chain(own).chain(working).chain(mounts);
+    for path in all {
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -1,0 +1,252 @@
+//! Putting files where the target can reach them, and taking them away again.
+//!
+//! The library goes into a directory that the target can search and execute from, the socket into one that it can
+//! search. Each is a new inode with an unpredictable name, made exclusively and without following links, and is
+//! deleted when dropped. A lock on the library's file, and the listening socket itself, tell [`sweep`] what is in use.
+//! Refused: directories that the target cannot enter, noexec or read-only mounts, full file systems.
+
+mod candidates;
+mod sweep;
+
+pub use sweep::{Swept, sweep};
+
+use crate::error::Error;
+use crate::proc::Status;
+use crate::process::Process;
+use crate::view::Directory;
+use candidates::{Purpose, Verdict, verdict};
+use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Gid, Uid};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// How the library's file is called in the target, before the random part.
+pub const LIBRARY_PREFIX: &str = "libremora_agent-";
+/// How the socket is called, before the random part.
+pub const SOCKET_PREFIX: &str = "remora-";
+const LIBRARY_SUFFIX: &str = ".so";
+const SOCKET_SUFFIX: &str = ".sock";
+
+/// Readable and executable by all, writable by none.
+const LIBRARY_MODE: u32 = 0o555;
+const BACKLOG: i32 = 8;
+
+/// A file that was put where the target can reach it. Dropped, it is gone.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Placed {
+    /// Path in our view. It lives as long as the target does.
+    pub host_path: PathBuf,
+    /// Path in the target's view.
+    pub target_path: PathBuf,
+    /// The file itself: its lock says that it is in use, and a library in memory lives by it.
+    file: Option<OwnedFd>,
+    place: Option<(Directory, OsString)>,
+}
+
+impl Placed {
+    /// Deletes the file now, and says so if that fails. What is mapped or connected lives on.
+    pub fn remove(mut self) -> Result<(), Error> {
+        self.unlink().map_err(|errno| Error::io("delete", &self.host_path, errno))
+    }
+
+    fn unlink(&mut self) -> Result<(), Errno> {
+        self.file = None;
+        match self.place.take().map(|(directory, name)| directory.unlink(&name)) {
+            Some(Err(errno)) if errno != Errno::NOENT => Err(errno),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        // Nobody can be told here; `remove` tells, and `sweep` finds what stays.
+        let _ = self.unlink();
+    }
+}
+
+/// Puts the library where the target can load it from.
+pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error> {
+    process.require_same()?;
+    let who = target_status(process)?;
+    let purpose = Purpose::Library { bytes: library.len() as u64 };
+    let mut tried = Tried::default();
+    for path in candidates::directories(process) {
+        match open(process, &path, &who, purpose) {
+            Err(why) => tried.push(&path, why),
+            Ok(directory) => match write_library(directory, library) {
+                Ok(placed) => return Ok(placed),
+                Err(errno) => tried.push(&path, errno.to_string()),
+            },
+        }
+    }
+    match in_memory(process, &who, library) {
+        Ok(placed) => Ok(placed),
+        Err(why) => {
+            tried.push(Path::new("our own memory"), why);
+            Err(Error::NoLibraryPlace { tried: tried.0 })
+        }
+    }
+}
+
+/// Listens on a socket that the target can connect to.
+pub fn place_socket(process: &Process) -> Result<(UnixListener, Placed), Error> {
+    process.require_same()?;
+    let who = target_status(process)?;
+    let mut tried = Tried::default();
+    for path in candidates::directories(process) {
+        match open(process, &path, &who, Purpose::Socket) {
+            Err(why) => tried.push(&path, why),
+            Ok(directory) => match bind(directory, &who) {
+                Ok(placed) => return Ok(placed),
+                Err(errno) => tried.push(&path, errno.to_string()),
+            },
+        }
+    }
+    Err(Error::NoSocketPlace { tried: tried.0 })
+}
+
+/// Finds a directory for the library without making anything: its path, or what is wrong with each candidate.
+pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<PathBuf, String> {
+    let who = target_status(process).map_err(|error| error.to_string())?;
+    let mut tried = Tried::default();
+    for path in candidates::directories(process) {
+        match open(process, &path, &who, Purpose::Library { bytes }) {
+            Ok(directory) if directory.writable_by_us() => return Ok(directory.path().to_path_buf()),
+            Ok(_) => tried.push(&path, "not writable for you".to_owned()),
+            Err(why) => tried.push(&path, why),
+        }
+    }
+    match memory_is_reachable(process, &who) {
+        Ok(()) => Ok(PathBuf::from("memory")),
+        Err(_) => Err(tried.0),
+    }
+}
+
+/// Candidates that did not do, as one line.
+#[derive(Default)]
+struct Tried(String);
+
+impl Tried {
+    fn push(&mut self, path: &Path, why: String) {
+        let separator = if self.0.is_empty() { "" } else { "; " };
+        self.0.push_str(&format!("{separator}{}: {why}", path.display()));
+    }
+}
+
+fn target_status(process: &Process) -> Result<Status, Error> {
+    process.proc.status(process.pid).map_err(|_| Error::Changed { pid: process.pid, what: "has ended" })
+}
+
+fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Result<Directory, String> {
+    let root = process.proc.path(process.pid, "root");
+    let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
+    let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
+    match verdict(directory.reachable_by(who), file_system, purpose) {
+        Verdict::Usable => Ok(directory),
+        Verdict::Unusable(why) => Err(why),
+    }
+}
+
+fn random_name(prefix: &str, suffix: &str) -> Result<OsString, Errno> {
+    let mut bytes = [0; 8];
+    if rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())? < 8 {
+        return Err(Errno::IO);
+    }
+    Ok(OsString::from(format!("{prefix}{:016x}{suffix}", u64::from_ne_bytes(bytes))))
+}
+
+fn write_library(directory: Directory, library: &[u8]) -> Result<Placed, Errno> {
+    let name = random_name(LIBRARY_PREFIX, LIBRARY_SUFFIX)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory.fd(), &name, flags, Mode::from_raw_mode(0o700))?;
+    let mut placed = placed(directory, name);
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let mut file = File::from(file);
+    // From here on dropping `placed` deletes the half-written file.
+    file.write_all(library).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(LIBRARY_MODE))?;
+    placed.file = Some(file.into());
+    Ok(placed)
+}
+
+fn bind(directory: Directory, who: &Status) -> Result<(UnixListener, Placed), Errno> {
+    let name = random_name(SOCKET_PREFIX, SOCKET_SUFFIX)?;
+    let address = SocketAddrUnix::new(directory.short_path(&name))?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The file takes its mode from the socket: it is never open to others, not even for a moment.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    rustix::net::bind(&socket, &address)?;
+    let placed = placed(directory, name);
+    if let Some((directory, name)) = &placed.place
+        && who.file_uid != rustix::process::geteuid().as_raw()
+    {
+        let (uid, gid) = (Uid::from_raw(who.file_uid), Gid::from_raw(who.file_gid));
+        rustix::fs::chownat(directory.fd(), name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok((UnixListener::from(socket), placed))
+}
+
+fn placed(directory: Directory, name: OsString) -> Placed {
+    Placed {
+        host_path: directory.host_path().join(&name),
+        target_path: directory.path().join(&name),
+        file: None,
+        place: Some((directory, name)),
+    }
+}
+
+/// The last resort: a file in our own memory, which the target opens through `/proc`.
+fn in_memory(process: &Process, who: &Status, library: &[u8]) -> Result<Placed, String> {
+    memory_is_reachable(process, who)?;
+    let make = |flags| rustix::fs::memfd_create("libremora_agent.so", flags);
+    // Kernels before 6.3 do not know the flag, and need none.
+    let file = make(MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
+        .or_else(|_| make(MemfdFlags::CLOEXEC))
+        .map_err(|errno| errno.to_string())?;
+    let mut file = File::from(file);
+    file.write_all(library).map_err(|error| error.to_string())?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(LIBRARY_MODE)).map_err(|errno| errno.to_string())?;
+    let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+    Ok(Placed { host_path: path.clone(), target_path: path, file: Some(file.into()), place: None })
+}
+
+/// Whether the target may look at our descriptors: same pid namespace, and our user or a privileged one.
+fn memory_is_reachable(process: &Process, who: &Status) -> Result<(), String> {
+    let theirs = process.proc.link(process.pid, "ns/pid");
+    let ours = std::fs::read_link("/proc/self/ns/pid");
+    if !matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs == ours) {
+        return Err("the target lives in another pid namespace".to_owned());
+    }
+    let ourselves = rustix::process::geteuid().as_raw();
+    if who.file_uid != ourselves && !who.is_capable(crate::proc::Capability::SysPtrace) {
+        return Err("the target may not look into our process".to_owned());
+    }
+    let root = process.proc.path(process.pid, "root");
+    let visible = Directory::open(&root, Path::new(&format!("/proc/{}", std::process::id())));
+    visible.map(|_| ()).map_err(|errno| format!("the target does not see our /proc: {errno}"))
+}
+
+/// Whether a name is one that this module gives.
+fn is_ours(name: &OsStr) -> Option<Purpose> {
+    let name = name.to_str()?;
+    let random = |prefix, suffix| {
+        let middle: Option<&str> = name.strip_prefix(prefix)?.strip_suffix(suffix);
+        middle.filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    if random(LIBRARY_PREFIX, LIBRARY_SUFFIX).is_some() {
+        return Some(Purpose::Library { bytes: 0 });
+    }
+    random(SOCKET_PREFIX, SOCKET_SUFFIX).map(|_| Purpose::Socket)
+}
+
+#[cfg(test)]
+mod tests;

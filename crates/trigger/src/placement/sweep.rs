@@ -1,0 +1,120 @@
+//! Removing what an interrupted run left for the target.
+//!
+//! Only files with a name of ours, owned by us, in the directories where they are placed; a locked library and a socket
+//! that somebody listens on belong to a run that is alive and stay. What looks dead is looked at twice: another run may just be
+//! placing it.
+
+use super::candidates::{Purpose, directories};
+use super::is_ours;
+use crate::error::Error;
+use crate::process::Process;
+use crate::view::Directory;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What was found, as paths in the target's view.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Deleted.
+    pub removed: Vec<PathBuf>,
+    /// Belongs to a run that is alive.
+    pub in_use: Vec<PathBuf>,
+    /// Could not be deleted, and why.
+    pub failed: Vec<(PathBuf, String)>,
+}
+
+/// A file that looks dead is looked at again after this long: between making it and locking it, or listening on it, a run that
+/// is alive needs an instant.
+const SECOND_LOOK: Duration = Duration::from_millis(50);
+
+/// Removes files that an interrupted run left where `process` could reach them.
+pub fn sweep(process: &Process) -> Result<Swept, Error> {
+    process.require_same()?;
+    let root = process.proc.path(process.pid, "root");
+    let mut swept = Swept::default();
+    let suspects = suspects(process, &root, &mut swept);
+    if suspects.is_empty() {
+        return Ok(swept);
+    }
+    std::thread::sleep(SECOND_LOOK);
+    let listening = listening_names(process);
+    for Suspect { directory, name } in &suspects {
+        match judge(directory, name, &listening) {
+            Some(true) => swept.in_use.push(directory.path().join(name)),
+            Some(false) => remove(directory, name, &mut swept),
+            None => {}
+        }
+    }
+    Ok(swept)
+}
+
+/// A file of ours that nobody seemed to use.
+struct Suspect {
+    directory: Rc<Directory>,
+    name: OsString,
+}
+
+/// The first look: what is in use is noted, what seems dead is returned.
+fn suspects(process: &Process, root: &Path, swept: &mut Swept) -> Vec<Suspect> {
+    let listening = listening_names(process);
+    let mut suspects = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for path in directories(process) {
+        let Ok(directory) = Directory::open(root, &path) else { continue };
+        if seen.iter().any(|known| known == directory.path()) {
+            continue;
+        }
+        seen.push(directory.path().to_path_buf());
+        let directory = Rc::new(directory);
+        for name in directory.names().unwrap_or_default() {
+            match judge(&directory, &name, &listening) {
+                Some(true) => swept.in_use.push(directory.path().join(name)),
+                Some(false) => suspects.push(Suspect { directory: Rc::clone(&directory), name }),
+                None => {}
+            }
+        }
+    }
+    suspects
+}
+
+/// Names of all sockets that somebody listens on, in the target's network namespace and in ours.
+fn listening_names(process: &Process) -> Vec<OsString> {
+    let theirs = process.proc.listening(process.pid).unwrap_or_default();
+    let ours = crate::proc::Proc::default().listening(std::process::id()).unwrap_or_default();
+    theirs.into_iter().chain(ours).filter_map(|socket| socket.path.file_name().map(OsStr::to_owned)).collect()
+}
+
+/// Whether a file is in use by a run that is alive; `None` if it is not ours.
+fn judge(directory: &Directory, name: &OsStr, listening: &[OsString]) -> Option<bool> {
+    let purpose = is_ours(name)?;
+    let stat = directory.stat(name).ok()?;
+    let ourselves = rustix::process::geteuid().as_raw();
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    match purpose {
+        // A socket was given to the target's user by root; its name, made by us, is all that tells.
+        Purpose::Socket if kind != FileType::Socket || (stat.st_uid != ourselves && ourselves != 0) => None,
+        Purpose::Library { .. } if kind != FileType::RegularFile || stat.st_uid != ourselves => None,
+        Purpose::Socket => Some(listening.iter().any(|known| known == name)),
+        Purpose::Library { .. } => Some(is_locked(directory, name)),
+    }
+}
+
+fn remove(directory: &Directory, name: &OsStr, swept: &mut Swept) {
+    let path = directory.path().join(name);
+    match directory.unlink(name) {
+        Ok(()) => swept.removed.push(path),
+        Err(Errno::NOENT) => {}
+        Err(errno) => swept.failed.push((path, errno.to_string())),
+    }
+}
+
+fn is_locked(directory: &Directory, name: &OsStr) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let Ok(file) = rustix::fs::openat(directory.fd(), name, flags, Mode::empty()) else { return false };
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+}

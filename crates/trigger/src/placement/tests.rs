@@ -1,0 +1,140 @@
+//! Placing, removing and sweeping, in made-up processes with a root directory of their own.
+
+use super::*;
+use crate::test_process::MadeUp;
+use crate::view::FileSystem;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+
+#[test]
+fn att_06_the_library_is_a_new_file_that_anybody_can_read_and_nobody_can_write() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    let first = place_library(&process, b"library").expect("placed");
+    let second = place_library(&process, b"library").expect("placed");
+    assert_ne!(first.target_path, second.target_path);
+    let name = first.target_path.file_name().and_then(OsStr::to_str).expect("named");
+    assert!(name.starts_with("libremora_agent"), "{name}");
+    assert_eq!(first.target_path.parent(), Some(Path::new("/scratch")), "TMPDIR of the target comes first");
+    let file = std::fs::metadata(&first.host_path).expect("there");
+    assert_eq!(file.permissions().mode() & 0o777, 0o555);
+    assert_ne!(file.ino(), std::fs::metadata(&second.host_path).expect("there").ino());
+    assert_eq!(std::fs::read(&first.host_path).expect("readable"), b"library");
+}
+
+#[test]
+fn att_18_nothing_stays_after_dropping_or_removing() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    let library = place_library(&process, b"library").expect("placed");
+    let (listener, socket) = place_socket(&process).expect("placed");
+    assert_eq!(made.names_in("scratch").len(), 2);
+    drop(library);
+    socket.remove().expect("removed");
+    drop(listener);
+    assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+}
+
+#[test]
+fn att_18_the_file_goes_even_if_the_target_went_first() {
+    let made = MadeUp::core_clr();
+    let library = place_library(&made.find(), b"library").expect("placed");
+    made.end();
+    library.remove().expect("removed");
+    assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+}
+
+#[test]
+fn the_socket_belongs_to_one_user_and_works_below_a_long_path() {
+    let made = MadeUp::core_clr_with_directory(&format!("/{}/{}", "d".repeat(90), "e".repeat(90)));
+    let (listener, socket) = place_socket(&made.find()).expect("placed");
+    assert!(socket.host_path.as_os_str().len() > 108);
+    assert_eq!(std::fs::metadata(&socket.host_path).expect("there").permissions().mode() & 0o777, 0o600);
+    let directory = Directory::open(socket.host_path.parent().expect("has one"), Path::new("/")).expect("opens");
+    let path = directory.short_path(socket.host_path.file_name().expect("has one"));
+    let mut theirs = UnixStream::connect(path).expect("connects");
+    let (mut ours, _) = listener.accept().expect("accepts");
+    ours.write_all(b"hello").expect("written");
+    drop(ours);
+    let mut text = String::new();
+    theirs.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "hello");
+}
+
+#[test]
+fn att_06_each_candidate_that_does_not_do_is_named_with_its_fault() {
+    let good = FileSystem { no_execute: false, read_only: false, free_bytes: 1 << 30 };
+    let library = Purpose::Library { bytes: 1 << 20 };
+    let full = FileSystem { free_bytes: 1 << 20, ..good };
+    let cases = [
+        (true, good, library, None),
+        (false, good, library, Some("may not enter")),
+        (true, FileSystem { no_execute: true, ..good }, library, Some("noexec")),
+        (true, FileSystem { read_only: true, ..good }, library, Some("read-only")),
+        (true, full, library, Some("full (1048576 bytes left)")),
+        (true, FileSystem { no_execute: true, ..full }, Purpose::Socket, None),
+        (true, FileSystem { read_only: true, ..good }, Purpose::Socket, Some("read-only")),
+    ];
+    for (reachable, file_system, purpose, fault) in cases {
+        match (verdict(reachable, file_system, purpose), fault) {
+            (Verdict::Usable, None) => {}
+            (Verdict::Unusable(why), Some(part)) => assert!(why.contains(part), "{why}"),
+            (found, expected) => panic!("{file_system:?} {purpose:?}: {found:?}, expected {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn other_mounts_are_tried_last_and_the_systems_own_never() {
+    let made = MadeUp::core_clr();
+    made.set(
+        "mountinfo",
+        b"1 1 0:1 / /data rw - ext4 /dev/sda rw\n\
+          2 1 0:2 / /locked ro - ext4 /dev/sdb rw\n\
+          3 1 0:3 / /plain rw,noexec - xfs /dev/sdc rw\n\
+          4 1 0:4 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+          5 1 0:5 / /net rw - nfs4 server:/ rw\n",
+    );
+    let expected = [
+        "/scratch",
+        "/tmp",
+        "/dev/shm",
+        "/var/tmp",
+        "/opt/app",
+        "/usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.4",
+        "/data",
+    ];
+    assert_eq!(candidates::directories(&made.find()), expected.map(PathBuf::from));
+}
+
+#[test]
+fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    let alive = place_library(&process, b"library").expect("placed");
+    let (_listener, listening) = place_socket(&process).expect("placed");
+    let dead_library = "libremora_agent-0123456789abcdef.so";
+    let dead_socket = "remora-0123456789abcdef.sock";
+    made.write("scratch", dead_library, b"left");
+    drop(UnixListener::bind(made.in_root("scratch").join(dead_socket)).expect("bound"));
+    for name in ["libremora_agent.so", "remora-0123.sock", "notes.txt", "remora-zzzzzzzzzzzzzzzz.sock"] {
+        made.write("scratch", name, b"not ours");
+    }
+    let mut swept = sweep(&process).expect("swept");
+    swept.removed.sort();
+    swept.in_use.sort();
+    let mut living = vec![alive.target_path.clone(), listening.target_path.clone()];
+    living.sort();
+    let dead = [dead_library, dead_socket].map(|name| Path::new("/scratch").join(name)).to_vec();
+    assert_eq!((swept.removed, swept.in_use, swept.failed), (dead, living, Vec::new()));
+    assert_eq!(made.names_in("scratch").len(), 6);
+}
+
+#[test]
+fn a_library_in_memory_needs_a_target_that_may_look_at_us() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    let who = target_status(&process).expect("read");
+    assert!(in_memory(&process, &who, b"x").is_err(), "its /proc is empty");
+}

@@ -1,0 +1,192 @@
+//! `/proc` as seen from outside a process: bounded reads, and parsers for the few files that are needed.
+//!
+//! The root may be another directory, so that tests can make up processes.
+//! A process that vanishes while it is read gives an error of kind `NotFound` (or ESRCH), never a panic.
+
+mod maps;
+mod mounts;
+mod sockets;
+mod stat;
+mod status;
+
+pub use maps::{Mapping, parse_maps};
+pub use mounts::{Mount, parse_mounts};
+pub use sockets::{ListeningSocket, parse_listening};
+pub use stat::{Stat, parse_stat};
+pub use status::{Capability, Status, parse_status};
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// The most that is read of any of these files; what lies beyond is not seen. A server's maps have about 1 MiB.
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// Where processes are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proc {
+    root: PathBuf,
+    viewer: Option<Viewer>,
+}
+
+/// Who looks: decides what may be attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Viewer {
+    /// Effective user id.
+    pub uid: u32,
+    /// Whether permissions of files do not bind it.
+    pub overrides_permissions: bool,
+}
+
+impl Viewer {
+    /// This process.
+    pub fn ourselves() -> Viewer {
+        let status = read_bounded(Path::new("/proc/self/status")).map(|bytes| parse_status(&bytes)).unwrap_or_default();
+        Viewer {
+            uid: rustix::process::geteuid().as_raw(),
+            overrides_permissions: status.is_capable(Capability::DacOverride),
+        }
+    }
+
+    /// Whether it may use what belongs to `owner` alone.
+    pub fn may_act_for(self, owner: u32) -> bool {
+        self.uid == owner || self.overrides_permissions
+    }
+}
+
+impl Default for Proc {
+    fn default() -> Proc {
+        Proc::at("/proc")
+    }
+}
+
+impl Proc {
+    /// A directory laid out like `/proc`.
+    pub fn at(root: impl Into<PathBuf>) -> Proc {
+        Proc { root: root.into(), viewer: None }
+    }
+
+    /// The same, looked at by somebody else; for tests.
+    pub fn seen_by(self, viewer: Viewer) -> Proc {
+        Proc { viewer: Some(viewer), ..self }
+    }
+
+    /// Who looks.
+    pub fn viewer(&self) -> Viewer {
+        self.viewer.unwrap_or_else(Viewer::ourselves)
+    }
+
+    /// All process ids, in order; those that vanish meanwhile are no error.
+    pub fn pids(&self) -> io::Result<Vec<u32>> {
+        let mut pids: Vec<u32> =
+            std::fs::read_dir(&self.root)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// Path of a file of a process.
+    pub fn path(&self, pid: u32, name: &str) -> PathBuf {
+        self.root.join(pid.to_string()).join(name)
+    }
+
+    /// Content of a file of a process.
+    pub fn read(&self, pid: u32, name: &str) -> io::Result<Vec<u8>> {
+        read_bounded(&self.path(pid, name))
+    }
+
+    /// Target of a link of a process, as it stands there.
+    pub fn link(&self, pid: u32, name: &str) -> io::Result<PathBuf> {
+        std::fs::read_link(self.path(pid, name))
+    }
+
+    /// The process's `stat`.
+    pub fn stat(&self, pid: u32) -> io::Result<Stat> {
+        let bytes = self.read(pid, "stat")?;
+        parse_stat(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat is not as proc(5) describes"))
+    }
+
+    /// The process's `status`.
+    pub fn status(&self, pid: u32) -> io::Result<Status> {
+        self.read(pid, "status").map(|bytes| parse_status(&bytes))
+    }
+
+    /// The process's mappings that have a name.
+    pub fn maps(&self, pid: u32) -> io::Result<Vec<Mapping>> {
+        self.read(pid, "maps").map(|bytes| parse_maps(&bytes))
+    }
+
+    /// The process's mounts.
+    pub fn mounts(&self, pid: u32) -> io::Result<Vec<Mount>> {
+        self.read(pid, "mountinfo").map(|bytes| parse_mounts(&bytes))
+    }
+
+    /// Unix sockets that somebody listens on, in the process's network namespace.
+    pub fn listening(&self, pid: u32) -> io::Result<Vec<ListeningSocket>> {
+        self.read(pid, "net/unix").map(|bytes| parse_listening(&bytes))
+    }
+
+    /// The arguments that the process was started with.
+    pub fn command_line(&self, pid: u32) -> io::Result<Vec<String>> {
+        let bytes = self.read(pid, "cmdline")?;
+        let mut arguments: Vec<String> =
+            bytes.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+        if arguments.last().is_some_and(String::is_empty) {
+            arguments.pop();
+        }
+        Ok(arguments)
+    }
+
+    /// The environment that the process was started with.
+    pub fn environment(&self, pid: u32) -> io::Result<Vec<(String, String)>> {
+        let bytes = self.read(pid, "environ")?;
+        Ok(bytes
+            .split(|byte| *byte == 0)
+            .filter_map(|part| {
+                let at = part.iter().position(|byte| *byte == b'=')?;
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                Some((text(&part[..at]), text(&part[at + 1..])))
+            })
+            .collect())
+    }
+
+    /// Where a path of the process's own view lies in ours, without following links in it.
+    pub fn in_root(&self, pid: u32, path: &Path) -> PathBuf {
+        self.path(pid, "root").join(path.strip_prefix("/").unwrap_or(path))
+    }
+}
+
+/// Reads a file up to a limit.
+pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST_FILE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether an error means that the process is gone.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// A path from a `/proc` file, in which space, tab, newline and backslash are written as octal.
+fn unescape(bytes: &[u8]) -> PathBuf {
+    let mut path = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = bytes.get(at + 1..at + 4).filter(|_| bytes[at] == b'\\');
+        match digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()) {
+            Some(byte) => {
+                path.push(byte);
+                at += 4;
+            }
+            None => {
+                path.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+#[cfg(test)]
+mod tests;

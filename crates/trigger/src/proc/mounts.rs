@@ -1,0 +1,34 @@
+//! `/proc/PID/mountinfo`: where a process may write and execute.
+
+use std::path::PathBuf;
+
+/// A mount in the process's view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is mounted, relative to the process's root.
+    pub point: PathBuf,
+    /// Type of file system.
+    pub kind: String,
+    /// Whether programs and libraries may not be executed from it.
+    pub no_execute: bool,
+    /// Whether it may not be written to.
+    pub read_only: bool,
+}
+
+/// Reads `mountinfo`; lines of an unknown form are left out.
+pub fn parse_mounts(bytes: &[u8]) -> Vec<Mount> {
+    bytes.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let dash = words.iter().position(|word| *word == b"-")?;
+    let has = |word: &[u8], option: &[u8]| word.split(|byte| *byte == b',').any(|one| one == option);
+    let (options, of_file_system) = (words.get(5)?, words.get(dash + 3)?);
+    Some(Mount {
+        point: super::unescape(words.get(4)?),
+        kind: String::from_utf8_lossy(words.get(dash + 1)?).into_owned(),
+        no_execute: has(options, b"noexec"),
+        read_only: has(options, b"ro") || has(of_file_system, b"ro"),
+    })
+}

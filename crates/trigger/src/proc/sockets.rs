@@ -1,0 +1,36 @@
+//! `/proc/PID/net/unix`: on which paths somebody listens, without connecting.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// Flag of a socket that accepts connections (`__SO_ACCEPTCON`).
+const ACCEPTS: u32 = 0x1_0000;
+
+/// A Unix socket that accepts connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListeningSocket {
+    /// The path as it was bound, in the view of the process that did so.
+    pub path: PathBuf,
+    /// Inode of the socket, as `/proc/PID/fd` shows it.
+    pub inode: u64,
+}
+
+/// Reads `net/unix`; sockets without a path or in the abstract name space are left out.
+pub fn parse_listening(bytes: &[u8]) -> Vec<ListeningSocket> {
+    bytes.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<ListeningSocket> {
+    let mut rest = line;
+    let mut words: [&[u8]; 7] = [&[]; 7];
+    for slot in &mut words {
+        rest = rest.trim_ascii_start();
+        let end = rest.iter().position(|byte| *byte == b' ')?;
+        (*slot, rest) = rest.split_at(end);
+    }
+    let path = rest.strip_prefix(b" ").filter(|path| path.starts_with(b"/"))?;
+    let flags = u32::from_str_radix(std::str::from_utf8(words[3]).ok()?, 16).ok()?;
+    let inode = std::str::from_utf8(words[6]).ok()?.parse().ok()?;
+    (flags & ACCEPTS != 0).then(|| ListeningSocket { path: PathBuf::from(OsString::from_vec(path.to_vec())), inode })
+}

@@ -1,0 +1,257 @@
+//! A process that runs .NET, as far as it can be told without asking it anything.
+//!
+//! Reads `/proc` and the files that the process has mapped; sends nothing. What cannot be read stays empty.
+
+use crate::container::Container;
+use crate::elf::Architecture;
+use crate::error::{Error, Reason};
+use crate::libc_kind::Libc;
+use crate::proc::{Mapping, Proc, Stat, Status, is_gone};
+use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
+use crate::socket::{self, DiagnosticsSocket};
+use crate::survey::Survey;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Options of the `dotnet` command that take a value.
+const HOST_OPTIONS: [&str; 6] =
+    ["--fx-version", "--depsfile", "--runtimeconfig", "--additionalprobingpath", "--additional-deps", "--roll-forward"];
+
+/// A process with a .NET runtime, or about to have one.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Process {
+    /// Its id as we see it.
+    pub pid: u32,
+    /// Its id as it sees itself; differs inside a pid namespace.
+    pub namespaced_pid: u32,
+    /// Its effective user id.
+    pub uid: u32,
+    /// That user's name here, if there is one.
+    pub user: Option<String>,
+    /// Clock ticks from boot to its start; with the id it names the process for good.
+    pub start_time: u64,
+    /// Its executable in its own view, if we may know.
+    pub executable: Option<PathBuf>,
+    /// Its arguments.
+    pub command_line: Vec<String>,
+    /// Name of the entry assembly without extension, as far as the command line tells.
+    pub entry_assembly: Option<String>,
+    /// Its runtimes; empty if none is loaded yet or we may not know.
+    pub runtimes: Vec<Runtime>,
+    /// Its architecture.
+    pub architecture: Option<Architecture>,
+    /// Its C library.
+    pub libc: Libc,
+    /// The container that it lives in, if it is not where we live.
+    pub container: Option<Container>,
+    /// Where its runtime listens, or why it does not.
+    pub diagnostics: Result<DiagnosticsSocket, Reason>,
+    /// Whether it can be attached to now.
+    pub attachable: Result<(), Reason>,
+    pub(crate) proc: Proc,
+}
+
+impl Process {
+    /// The runtime that can be profiled, else the first.
+    pub fn runtime(&self) -> Option<&Runtime> {
+        self.runtimes.iter().find(|runtime| runtime.kind == RuntimeKind::CoreClr).or(self.runtimes.first())
+    }
+
+    /// What to call it: entry assembly, else executable, else id.
+    pub fn name(&self) -> String {
+        let file = self.executable.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+        self.entry_assembly.clone().or(file.map(str::to_owned)).unwrap_or_else(|| self.pid.to_string())
+    }
+
+    /// Its socket, if it is still the same process and can answer now.
+    pub(crate) fn ready_socket(&self) -> Result<&DiagnosticsSocket, Error> {
+        let not_attachable = |reason| Error::NotAttachable { pid: self.pid, reason };
+        self.require_same()?;
+        match self.attachable.clone() {
+            // It may go on by now; its present state is read below.
+            Ok(()) | Err(Reason::Stopped { .. }) => {}
+            Err(reason) => return Err(not_attachable(reason)),
+        }
+        if let Some(reason) = self.stopped_now() {
+            return Err(not_attachable(reason));
+        }
+        self.diagnostics.as_ref().map_err(|reason| not_attachable(reason.clone()))
+    }
+
+    /// Fails if the process ended, or its id belongs to another one by now.
+    pub(crate) fn require_same(&self) -> Result<(), Error> {
+        match self.proc.stat(self.pid) {
+            Ok(stat) if stat.start_time == self.start_time && !has_ended(&stat) => Ok(()),
+            Ok(_) | Err(_) => Err(Error::Changed { pid: self.pid, what: "has ended" }),
+        }
+    }
+
+    /// What stops it at this moment.
+    pub(crate) fn stopped_now(&self) -> Option<Reason> {
+        let stat = self.proc.stat(self.pid).ok()?;
+        let status = self.proc.status(self.pid).ok()?;
+        stopped(&stat, &status)
+    }
+
+    /// A better account of a failed exchange, from what became of the process.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::TimedOut { .. } | Error::Broken { .. } | Error::Connect { .. } => {
+                if let Err(changed) = self.require_same() {
+                    return changed;
+                }
+                match self.stopped_now() {
+                    Some(reason) => Error::NotAttachable { pid: self.pid, reason },
+                    None => error,
+                }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Reads everything about a process. `None`: it shows no sign of .NET.
+pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result<Option<Process>> {
+    let status = proc.status(pid)?;
+    let stat = proc.stat(pid)?;
+    let command_line = proc.command_line(pid)?;
+    let (maps, hidden) = match proc.maps(pid) {
+        Ok(maps) => (maps, false),
+        Err(error) if is_gone(&error) => return Err(error),
+        Err(_) => (Vec::new(), true),
+    };
+    let executable = proc.link(pid, "exe").ok();
+    let environment = proc.environment(pid).unwrap_or_default();
+    let runtimes = runtime::runtimes(proc, pid, &maps, executable.as_deref());
+    let mut diagnostics = socket::find(proc, pid, (&stat, &status), (&environment, survey));
+    let has_host = runtime::has_host(&maps, executable.as_deref());
+    if runtimes.is_empty() && !has_host && !shows_a_port(&diagnostics) {
+        return Ok(None);
+    }
+    let viewer = proc.viewer();
+    let owner = survey.users.name(status.effective_uid);
+    if diagnostics.is_err() && hidden {
+        diagnostics = Err(Reason::NotOwner {
+            owner: owner.clone().unwrap_or_else(|| format!("user {}", status.effective_uid)),
+            viewer: viewer.uid,
+        });
+    }
+    let mut process = Process {
+        pid,
+        namespaced_pid: status.namespaced_pid.unwrap_or(pid),
+        uid: status.effective_uid,
+        user: owner,
+        start_time: stat.start_time,
+        entry_assembly: entry_assembly(&command_line, executable.as_deref(), &runtimes),
+        architecture: architecture(proc, pid),
+        libc: Libc::of(proc, pid, &maps),
+        container: Container::of(proc, pid),
+        attachable: Ok(()),
+        executable,
+        command_line,
+        runtimes,
+        diagnostics,
+        proc: proc.clone(),
+    };
+    process.attachable = attachable(&process, (&stat, &status), &maps);
+    Ok(Some(process))
+}
+
+/// A socket, or the mark of one, can only come from a runtime.
+fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
+    matches!(diagnostics, Ok(_) | Err(Reason::SocketDeleted { .. }))
+}
+
+fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[Mapping]) -> Result<(), Reason> {
+    if has_ended(stat) {
+        return Err(Reason::Ended);
+    }
+    match process.runtime() {
+        Some(Runtime { kind: RuntimeKind::NativeAot, .. }) => return Err(Reason::NativeAot),
+        Some(Runtime { kind: RuntimeKind::Mono, .. }) => return Err(Reason::Mono),
+        Some(Runtime { version: Some(version), .. }) if version.major < 3 => {
+            return Err(Reason::TooOld { version: *version });
+        }
+        None if !maps.is_empty() && process.diagnostics.is_err() => return Err(Reason::RuntimeNotLoaded),
+        _ => {}
+    }
+    let viewer = process.proc.viewer();
+    let owner = process.diagnostics.as_ref().map_or(process.uid, |socket| socket.owner);
+    if !viewer.may_act_for(owner) {
+        let owner = process.user.clone().unwrap_or_else(|| format!("user {owner}"));
+        return Err(Reason::NotOwner { owner, viewer: viewer.uid });
+    }
+    if let Err(reason) = &process.diagnostics {
+        return Err(reason.clone());
+    }
+    stopped(stat, status).map_or(Ok(()), Err)
+}
+
+fn stopped(stat: &Stat, status: &Status) -> Option<Reason> {
+    let by = match (stat.state, status.tracer_pid) {
+        ('T', 0) => "a stop signal (SIGSTOP, Ctrl-Z)".to_owned(),
+        ('T' | 't', tracer) if tracer != 0 => format!("process {tracer}, which traces it"),
+        ('t', _) => "a tracer".to_owned(),
+        _ => return None,
+    };
+    Some(Reason::Stopped { by })
+}
+
+fn has_ended(stat: &Stat) -> bool {
+    matches!(stat.state, 'Z' | 'X' | 'x')
+}
+
+fn architecture(proc: &Proc, pid: u32) -> Option<Architecture> {
+    let mut header = [0; 20];
+    std::fs::File::open(proc.path(pid, "exe")).ok()?.read_exact(&mut header).ok()?;
+    Architecture::of_header(&header)
+}
+
+fn entry_assembly(arguments: &[String], executable: Option<&Path>, runtimes: &[Runtime]) -> Option<String> {
+    let stem = |path: &str| Path::new(path).file_stem().and_then(OsStr::to_str).map(str::to_owned);
+    let program = executable.and_then(Path::file_name).and_then(OsStr::to_str);
+    let program = program.or_else(|| Path::new(arguments.first()?).file_name()?.to_str())?;
+    if program == "dotnet" {
+        let mut left = arguments.iter().skip(1);
+        while let Some(argument) = left.next() {
+            if HOST_OPTIONS.contains(&argument.as_str()) {
+                left.next();
+            } else if argument.ends_with(".dll") || argument.ends_with(".exe") {
+                return stem(argument);
+            } else if argument != "exec" && !argument.starts_with('-') {
+                return None;
+            }
+        }
+        return None;
+    }
+    // A program's own host carries its name; a program that hosts the runtime for others does not.
+    let own_host = runtimes.iter().any(|runtime| {
+        let beside = runtime.file.parent() == executable.and_then(Path::parent);
+        runtime.deployment == Deployment::SingleFile || (beside && runtime.deployment == Deployment::Private)
+    });
+    own_host.then(|| program.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_assembly_is_told_from_the_command_line() {
+        let cases: [(&[&str], &str, Option<&str>); 6] = [
+            (&["dotnet", "/opt/App.Web.dll", "--urls", "x.dll"], "/usr/bin/dotnet", Some("App.Web")),
+            (&["dotnet", "exec", "--runtimeconfig", "/a.dll", "b.dll"], "/usr/bin/dotnet", Some("b")),
+            (&["dotnet", "--roll-forward", "Major", "b.dll"], "/usr/bin/dotnet", Some("b")),
+            (&["dotnet", "run", "x.dll"], "/usr/bin/dotnet", None),
+            (&["dotnet"], "/usr/bin/dotnet", None),
+            (&["/usr/bin/nginx", "x.dll"], "/usr/bin/nginx", None),
+        ];
+        for (arguments, executable, expected) in cases {
+            let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+            let found = entry_assembly(&arguments, Some(Path::new(executable)), &[]);
+            assert_eq!(found.as_deref(), expected, "{arguments:?}");
+        }
+    }
+}

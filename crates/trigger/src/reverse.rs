@@ -1,0 +1,131 @@
+//! A port of ours to which runtimes connect when they start, so that a program can be recorded from its first second.
+//!
+//! The program is started with [`ReversePort::variable`] in its environment; its runtime connects, tells who it is,
+//! and waits to be resumed. Each connection serves one command; afterwards the runtime connects again.
+//! Children of the program inherit the variable and wait too: every runtime that connects must be resumed.
+//! .NET 5 and later; older ones ignore the variable and simply run.
+
+use crate::attach::Attach;
+use crate::client::{DEFAULT_TIMEOUT, Deadline, exchange, read_exact};
+use crate::codec::{Advertisement, EventPipeConfig, ProcessInfo, ProcessInfoVersion, Reply, Request};
+use crate::error::Error;
+use crate::process::Process;
+use crate::session::EventPipeSession;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Variable that names ports to connect to.
+pub const PORTS_VARIABLE: &str = "DOTNET_DiagnosticPorts";
+
+/// A socket on which runtimes report when they start.
+#[derive(Debug)]
+pub struct ReversePort {
+    listener: UnixListener,
+    directory: PathBuf,
+}
+
+impl ReversePort {
+    /// Listens in a new directory below `parent` that only we may enter. The whole path must fit a socket address.
+    pub fn open_in(parent: &Path) -> Result<ReversePort, Error> {
+        let failed = |errno: Errno| Error::io("listen in", parent, errno);
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
+        let directory = parent.join(format!("remora-{:016x}", u64::from_ne_bytes(random)));
+        rustix::fs::mkdir(&directory, Mode::from_raw_mode(0o700)).map_err(failed)?;
+        match UnixListener::bind(directory.join("port")) {
+            Ok(listener) => Ok(ReversePort { listener, directory }),
+            Err(error) => {
+                // Only the directory just made, and it is empty.
+                let _ = std::fs::remove_dir(&directory);
+                Err(Error::io("listen in", directory, error))
+            }
+        }
+    }
+
+    /// The same in the directory for temporary files, or in `/tmp` if that one's path is too long for a socket.
+    pub fn open() -> Result<ReversePort, Error> {
+        let usual = ReversePort::open_in(&std::env::temp_dir());
+        usual.or_else(|error| ReversePort::open_in(Path::new("/tmp")).map_err(|_| error))
+    }
+
+    /// Path of the socket.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join("port")
+    }
+
+    /// What to put into the program's environment: name and value.
+    pub fn variable(&self) -> (&'static str, String) {
+        (PORTS_VARIABLE, format!("{},suspend", self.path().display()))
+    }
+
+    /// Waits for the next runtime to connect and say who it is.
+    pub fn accept(&self, timeout: Duration) -> Result<WaitingRuntime, Error> {
+        const STEP: &str = "start a .NET runtime";
+        let deadline = Deadline::after(timeout);
+        let limit = Timespec::try_from(timeout)
+            .map_err(|_| Error::io("wait that long at", self.path(), std::io::ErrorKind::InvalidInput))?;
+        let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
+        let broken = |source: std::io::Error| Error::Broken { step: STEP, source };
+        match rustix::event::poll(&mut ready, Some(&limit)) {
+            Ok(0) => return Err(Error::TimedOut { step: STEP, after: timeout }),
+            Ok(_) => {}
+            Err(errno) => return Err(broken(errno.into())),
+        }
+        let (mut stream, _) = self.listener.accept().map_err(broken)?;
+        let mut bytes = [0; Advertisement::SIZE];
+        read_exact(&mut stream, &mut bytes, deadline)?;
+        Ok(WaitingRuntime { advertisement: Advertisement::decode(&bytes)?, stream })
+    }
+}
+
+impl Drop for ReversePort {
+    fn drop(&mut self) {
+        // Nobody can be told here; what stays is a directory with a socket in it.
+        let _ = std::fs::remove_file(self.path());
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
+
+/// A runtime that has connected and takes one command.
+#[derive(Debug)]
+pub struct WaitingRuntime {
+    advertisement: Advertisement,
+    stream: UnixStream,
+}
+
+impl WaitingRuntime {
+    /// Who it is.
+    pub fn advertisement(&self) -> Advertisement {
+        self.advertisement
+    }
+
+    /// Who it is, at length, but without its arguments as long as it waits. .NET 5 answers the first form only.
+    pub fn process_info(mut self, version: ProcessInfoVersion, timeout: Duration) -> Result<ProcessInfo, Error> {
+        let payload = exchange(&mut self.stream, &Request::ProcessInfo(version), Deadline::after(timeout))?;
+        Ok(ProcessInfo::decode(version, &payload)?)
+    }
+
+    /// Lets it go on.
+    pub fn resume(mut self, timeout: Duration) -> Result<(), Error> {
+        exchange(&mut self.stream, &Request::ResumeRuntime, Deadline::after(timeout)).map(|_| ())
+    }
+
+    /// Starts a session of events, from the program's very start; refused if the runtime cannot do all of `config`. `process` is the one that it runs in.
+    pub fn start_session(mut self, process: &Process, config: &EventPipeConfig) -> Result<EventPipeSession, Error> {
+        let deadline = Deadline::after(DEFAULT_TIMEOUT);
+        let payload = exchange(&mut self.stream, &Request::CollectTracing(config), deadline)?;
+        EventPipeSession::on(self.stream, &payload, (process, config))
+    }
+
+    /// Asks it to load a profiler; refused as too early until it has been resumed.
+    pub fn attach(mut self, attach: &Attach) -> Result<(), Error> {
+        attach.with_request(|request| {
+            let payload = exchange(&mut self.stream, request, Deadline::after(attach.timeout))?;
+            Ok(Reply::Done(payload).into_attached()?)
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! Which .NET runtimes a process holds, told from its mappings and its executable.
+//!
+//! CoreCLR as a library of its own (shared, self-contained, extracted, hosted by another program), CoreCLR linked into
+//! a single-file program, NativeAOT, Mono. A mapping that cannot be read leaves the version open; nothing is refused.
+
+use crate::elf::Elf;
+use crate::proc::{Mapping, Proc};
+use object::ReadCache;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+const CORECLR: &str = "libcoreclr.so";
+const HOST_LIBRARIES: [&str; 2] = ["libhostfxr.so", "libhostpolicy.so"];
+const MONO_LIBRARIES: [&str; 3] = ["libmonosgen-2.0.so", "libmonosgen-2.0.so.1", "libmono-2.0.so.1"];
+const MONO_PROGRAMS: [&str; 3] = ["mono", "mono-sgen", "mono-boehm"];
+
+/// Exported by a program that CoreCLR is linked into, so that debuggers know it.
+const SINGLE_FILE_EXPORTS: [&str; 2] = ["DotNetRuntimeInfo", "g_dacTable"];
+/// Exported by NativeAOT programs, so that debuggers know them.
+const NATIVE_AOT_EXPORT: &str = "DotNetRuntimeDebugHeader";
+
+/// Larger files are not read: a sparse one could claim tables that fill our memory. Single-file programs stay well below.
+const LARGEST_FILE: u64 = 1 << 30;
+
+/// A version of .NET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// 8 in 8.0.4.
+    pub major: u32,
+    /// 0 in 8.0.4.
+    pub minor: u32,
+    /// 4 in 8.0.4; `None` where only the release is known.
+    pub patch: Option<u32>,
+}
+
+impl Version {
+    /// From text that starts with a version: `8.0.4`, `3.1.23-servicing`, `9.0.0-rc.1+abc`.
+    pub fn parse(text: &str) -> Option<Version> {
+        let numbers = text.split(['-', '+', '@', ' ']).next()?;
+        let mut parts = numbers.split('.');
+        let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Version { major, minor, patch: parts.next().and_then(|part| part.parse().ok()) })
+    }
+
+    /// From the file version inside CoreCLR: `8.0.424.16909` is 8.0.4 of the year 24, `4.700` is 3.1, `4.6` is 2.x.
+    pub fn of_file_version(text: &str) -> Option<Version> {
+        let version = Version::parse(text)?;
+        Some(match (version.major, version.minor) {
+            (4, 700) => Version { major: 3, minor: 1, patch: None },
+            (4, _) => Version { major: 2, minor: 0, patch: None },
+            _ => Version { patch: version.patch.map(|patch| patch / 100), ..version },
+        })
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)?;
+        self.patch.map_or(Ok(()), |patch| write!(f, ".{patch}"))
+    }
+}
+
+/// Which implementation of .NET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RuntimeKind {
+    /// The one that can be profiled.
+    CoreClr,
+    /// Compiled ahead of time, without a runtime that could load anything.
+    NativeAot,
+    /// Mono.
+    Mono,
+}
+
+/// How the runtime came with the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Deployment {
+    /// From an installation that programs share.
+    Shared,
+    /// Beside the program, extracted from it, or in another program that hosts it.
+    Private,
+    /// Linked into the executable.
+    SingleFile,
+}
+
+/// A runtime inside a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Runtime {
+    /// Which implementation.
+    pub kind: RuntimeKind,
+    /// Which version, where it can be told.
+    pub version: Option<Version>,
+    /// The file that holds it, in the process's view.
+    pub file: PathBuf,
+    /// How it came.
+    pub deployment: Deployment,
+}
+
+/// All runtimes of a process.
+pub(crate) fn runtimes(proc: &Proc, pid: u32, maps: &[Mapping], executable: Option<&Path>) -> Vec<Runtime> {
+    let mut found: Vec<Runtime> = Vec::new();
+    for mapping in maps {
+        let kind = match mapping.file_name() {
+            CORECLR => RuntimeKind::CoreClr,
+            name if MONO_LIBRARIES.contains(&name) => RuntimeKind::Mono,
+            _ => continue,
+        };
+        if !found.iter().any(|runtime| runtime.file == mapping.path) {
+            found.push(of_library(proc, pid, mapping, kind));
+        }
+    }
+    if found.is_empty() {
+        found.extend(executable.and_then(|path| of_executable(proc, pid, path)));
+    }
+    found
+}
+
+/// Whether the .NET host is there, although the runtime may not be.
+pub(crate) fn has_host(maps: &[Mapping], executable: Option<&Path>) -> bool {
+    executable.is_some_and(|path| path.file_name().is_some_and(|name| name == "dotnet"))
+        || maps.iter().any(|mapping| HOST_LIBRARIES.contains(&mapping.file_name()))
+}
+
+fn of_library(proc: &Proc, pid: u32, mapping: &Mapping, kind: RuntimeKind) -> Runtime {
+    let shared = version_in_path(&mapping.path);
+    let mut runtime = Runtime {
+        kind,
+        version: shared,
+        file: mapping.path.clone(),
+        deployment: if shared.is_some() { Deployment::Shared } else { Deployment::Private },
+    };
+    if kind == RuntimeKind::CoreClr && shared.is_none() {
+        let facts = with_elf(&proc.in_root(pid, &mapping.path), |elf| {
+            (elf.exports(&["mono_jit_init"]), elf.embedded_version().as_deref().and_then(Version::of_file_version))
+        });
+        // A program may be published with Mono under CoreCLR's file name.
+        if let Some((is_mono, version)) = facts {
+            runtime.kind = if is_mono { RuntimeKind::Mono } else { RuntimeKind::CoreClr };
+            runtime.version = version;
+        }
+    }
+    runtime
+}
+
+fn of_executable(proc: &Proc, pid: u32, executable: &Path) -> Option<Runtime> {
+    let name = executable.file_name()?.to_str()?;
+    let runtime = |kind, version, deployment| Runtime { kind, version, file: executable.to_path_buf(), deployment };
+    if MONO_PROGRAMS.contains(&name) {
+        return Some(runtime(RuntimeKind::Mono, None, Deployment::Private));
+    }
+    with_elf(&proc.path(pid, "exe"), |elf| {
+        if elf.exports(&[NATIVE_AOT_EXPORT]) {
+            return Some(runtime(RuntimeKind::NativeAot, None, Deployment::SingleFile));
+        }
+        elf.exports(&SINGLE_FILE_EXPORTS).then(|| {
+            let version = elf.embedded_version().as_deref().and_then(Version::of_file_version);
+            runtime(RuntimeKind::CoreClr, version, Deployment::SingleFile)
+        })
+    })
+    .flatten()
+}
+
+/// Opens an ELF file and asks it something. The path may be under the control of a hostile process.
+pub(crate) fn with_elf<T>(path: &Path, ask: impl FnOnce(&Elf<'_, &ReadCache<File>>) -> T) -> Option<T> {
+    // Without blocking: the file may have been replaced by a pipe that nobody writes to.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
+        return None;
+    }
+    let cache = ReadCache::new(file);
+    Elf::parse(&cache).map(|elf| ask(&elf))
+}
+
+/// `.../Microsoft.NETCore.App/8.0.4/libcoreclr.so` names its version.
+fn version_in_path(path: &Path) -> Option<Version> {
+    let directory = path.parent()?;
+    let is_shared = directory.parent()?.file_name()? == "Microsoft.NETCore.App";
+    is_shared.then(|| Version::parse(directory.file_name()?.to_str()?)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_runtimes_write_them() {
+        let cases = [
+            ("8.0.4", Some((8, 0, Some(4)))),
+            ("3.1.23-servicing.1", Some((3, 1, Some(23)))),
+            ("10.0.12+95017c711e6a", Some((10, 0, Some(12)))),
+            ("6.0", Some((6, 0, None))),
+            ("latest", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            let found = Version::parse(text).map(|version| (version.major, version.minor, version.patch));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn file_versions_become_product_versions() {
+        let cases = [
+            ("8.0.424.16909", "8.0.4"),
+            ("10.0.1226.42308", "10.0.12"),
+            ("4.700.22.11601", "3.1"),
+            ("4.6.29719.3", "2.0"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Version::of_file_version(text).map(|version| version.to_string()).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn only_the_shared_layout_names_a_version() {
+        let version = |path: &str| version_in_path(Path::new(path)).map(|version| version.to_string());
+        assert_eq!(
+            version("/usr/share/dotnet/shared/Microsoft.NETCore.App/9.0.7/libcoreclr.so").as_deref(),
+            Some("9.0.7")
+        );
+        assert_eq!(version("/opt/app/libcoreclr.so"), None);
+        assert_eq!(version("/libcoreclr.so"), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! A stream of the runtime's own events over the diagnostics socket.
+//!
+//! The stream ends after [`EventPipeSession::stop`], or when the process does; what follows the request to stop
+//! (methods and modules, if asked for) must still be read, because the runtime writes it before it answers.
+//! Dropping the session closes the stream, and the runtime ends its side by itself.
+
+use crate::client::{DEFAULT_TIMEOUT, Deadline, connect, exchange, receive, send};
+use crate::codec::{EventPipeConfig, Request, SessionId, StopTracing};
+use crate::error::Error;
+use crate::hresult::HResult;
+use crate::process::Process;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A running session. Reading it gives the bytes of a nettrace file.
+#[derive(Debug)]
+pub struct EventPipeSession {
+    stream: UnixStream,
+    id: SessionId,
+    process: Process,
+    config: EventPipeConfig,
+    stopping: Option<UnixStream>,
+}
+
+impl EventPipeSession {
+    /// Starts a session in the process's runtime. An older runtime that cannot leave something out delivers it:
+    /// [`Self::config`] tells what was agreed.
+    pub fn start(process: &Process, config: &EventPipeConfig) -> Result<EventPipeSession, Error> {
+        match (start_as(process, config), config.for_older_runtimes()) {
+            (Err(Error::Refused(HResult::UNKNOWN_COMMAND)), Some(older)) => start_as(process, &older),
+            (started, _) => started,
+        }
+    }
+
+    pub(crate) fn on(stream: UnixStream, payload: &[u8], of: (&Process, &EventPipeConfig)) -> Result<Self, Error> {
+        let id = SessionId::decode(payload)?;
+        let session = EventPipeSession { stream, id, process: of.0.clone(), config: of.1.clone(), stopping: None };
+        session.wait_at_most(None)?;
+        Ok(session)
+    }
+
+    /// What the runtime delivers.
+    pub fn config(&self) -> &EventPipeConfig {
+        &self.config
+    }
+
+    /// The runtime's name for the session.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// How long a read may wait for events; without a limit, for ever. A read that waited in vain fails with `WouldBlock`.
+    pub fn wait_at_most(&self, limit: Option<Duration>) -> Result<(), Error> {
+        self.stream.set_read_timeout(limit).map_err(|source| Error::Broken { step: "set a time-out", source })
+    }
+
+    /// Asks the runtime to end the session, and returns at once: read on until the stream ends, then [`Self::finish`].
+    pub fn stop(&mut self) -> Result<(), Error> {
+        let deadline = Deadline::after(DEFAULT_TIMEOUT);
+        let mut stream =
+            connect(self.process.ready_socket()?, deadline).map_err(|error| self.process.explain(error))?;
+        send(&mut stream, &Request::StopTracing(StopTracing { session: self.id }), deadline)?;
+        self.stopping = Some(stream);
+        Ok(())
+    }
+
+    /// After [`Self::stop`] and the stream's end: whether the runtime has ended the session properly.
+    pub fn finish(mut self) -> Result<(), Error> {
+        let Some(mut stream) = self.stopping.take() else { return Ok(()) };
+        let ended = SessionId::decode(&receive(&mut stream, Deadline::after(DEFAULT_TIMEOUT))?)?;
+        if ended == self.id {
+            return Ok(());
+        }
+        let why = "it names another session";
+        Err(crate::codec::CodecError::BadField { field: "session", why }.into())
+    }
+}
+
+fn start_as(process: &Process, config: &EventPipeConfig) -> Result<EventPipeSession, Error> {
+    let deadline = Deadline::after(DEFAULT_TIMEOUT);
+    let request = Request::CollectTracing(config);
+    request.encode()?;
+    let socket = process.ready_socket()?;
+    let start = || {
+        let mut stream = connect(socket, deadline)?;
+        let payload = exchange(&mut stream, &request, deadline)?;
+        EventPipeSession::on(stream, &payload, (process, config))
+    };
+    start().map_err(|error| process.explain(error))
+}
+
+impl Read for EventPipeSession {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}

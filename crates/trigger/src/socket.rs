@@ -1,0 +1,127 @@
+//! Where a runtime listens for diagnostics, and why it may not.
+//!
+//! The socket's name holds the process id as the target knows it and its start time, so that a file left by an earlier
+//! process with the same id is not mistaken for it. Nothing connects here: `/proc/PID/net/unix` tells who listens.
+
+use crate::error::Reason;
+use crate::proc::{Proc, Stat, Status};
+use crate::survey::Survey;
+use crate::view::Directory;
+use rustix::fs::FileType;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Variables that switch the port off when they are 0 (or false).
+const SWITCHES: [&str; 4] = [
+    "DOTNET_EnableDiagnostics",
+    "COMPlus_EnableDiagnostics",
+    "DOTNET_EnableDiagnostics_IPC",
+    "COMPlus_EnableDiagnostics_IPC",
+];
+
+/// The socket of a runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiagnosticsSocket {
+    /// Path in the target's view, links resolved.
+    pub target_path: PathBuf,
+    /// Path in our view.
+    pub host_path: PathBuf,
+    /// User that owns it; nobody else but root may use it.
+    pub owner: u32,
+    root: PathBuf,
+}
+
+impl DiagnosticsSocket {
+    /// Its directory, opened, and its name.
+    pub(crate) fn open(&self) -> Result<(Directory, &OsStr), rustix::io::Errno> {
+        let (Some(directory), Some(name)) = (self.target_path.parent(), self.target_path.file_name()) else {
+            return Err(rustix::io::Errno::NOENT);
+        };
+        Ok((Directory::open(&self.root, directory)?, name))
+    }
+}
+
+/// Finds the socket of the process, or why there is none.
+pub(crate) fn find(
+    proc: &Proc,
+    pid: u32,
+    identity: (&Stat, &Status),
+    (environment, survey): (&[(String, String)], &Survey),
+) -> Result<DiagnosticsSocket, Reason> {
+    let name = Name::of(proc, pid, identity);
+    let listening: Option<Vec<PathBuf>> = survey.listening(proc, pid).ok().map(|sockets| {
+        let paths = sockets.iter().map(|socket| &socket.path);
+        paths.filter(|path| path.file_name().is_some_and(|own| name.fits(own))).cloned().collect()
+    });
+    let mut directories: Vec<PathBuf> = Vec::new();
+    let bound = listening.iter().flatten().filter_map(|path| path.parent().map(Path::to_path_buf));
+    let told = environment.iter().filter(|(key, value)| key == "TMPDIR" && value.starts_with('/'));
+    for directory in bound.chain(told.map(|(_, value)| PathBuf::from(value))).chain([PathBuf::from("/tmp")]) {
+        if !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    let root = proc.path(pid, "root");
+    let file = directories.iter().find_map(|directory| name.look_in(&root, directory));
+    match (file, listening) {
+        (Some(file), Some(listening)) if listening.is_empty() => Err(Reason::SocketStale { path: file.target_path }),
+        (Some(file), _) => Ok(file),
+        (None, Some(listening)) if !listening.is_empty() => Err(Reason::SocketDeleted { path: listening[0].clone() }),
+        (None, _) => Err(absent(&name, environment, &directories)),
+    }
+}
+
+fn absent(name: &Name, environment: &[(String, String)], directories: &[PathBuf]) -> Reason {
+    let off = |value: &str| value.trim() == "0" || value.trim().eq_ignore_ascii_case("false");
+    match environment.iter().find(|(key, value)| SWITCHES.contains(&key.as_str()) && off(value)) {
+        Some((key, value)) => Reason::DiagnosticsDisabled { variable: format!("{key}={value}") },
+        None => Reason::NoSocket {
+            name: format!("{}{}-socket", name.start, name.start_time.as_deref().unwrap_or("*")),
+            searched: directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+        },
+    }
+}
+
+/// What the socket's file is called.
+struct Name {
+    start: String,
+    /// `None` where the target's clock is not ours, so that it writes another start time than we read.
+    start_time: Option<String>,
+}
+
+impl Name {
+    fn of(proc: &Proc, pid: u32, (stat, status): (&Stat, &Status)) -> Name {
+        let own_pid = status.namespaced_pid.unwrap_or(pid);
+        let same_clock = match (proc.link(pid, "ns/time"), std::fs::read_link("/proc/self/ns/time")) {
+            (Ok(theirs), Ok(ours)) => theirs == ours,
+            _ => true,
+        };
+        Name {
+            start: format!("dotnet-diagnostic-{own_pid}-"),
+            start_time: same_clock.then(|| stat.start_time.to_string()),
+        }
+    }
+
+    fn fits(&self, name: &OsStr) -> bool {
+        let time = name.to_str().and_then(|name| name.strip_prefix(&self.start)?.strip_suffix("-socket"));
+        time.is_some_and(|time| match &self.start_time {
+            Some(expected) => time == expected,
+            None => !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit()),
+        })
+    }
+
+    fn look_in(&self, root: &Path, directory: &Path) -> Option<DiagnosticsSocket> {
+        let opened = Directory::open(root, directory).ok()?;
+        let name = match &self.start_time {
+            Some(time) => format!("{}{time}-socket", self.start).into(),
+            None => opened.names().ok()?.into_iter().find(|name| self.fits(name))?,
+        };
+        let stat = opened.stat(&name).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::Socket).then(|| DiagnosticsSocket {
+            target_path: opened.path().join(&name),
+            host_path: opened.host_path().join(&name),
+            owner: stat.st_uid,
+            root: root.to_path_buf(),
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! What many processes have in common and is read once for all of them: users, and who listens in each network.
+//!
+//! Lives for one listing; nothing is remembered beyond it.
+
+use crate::proc::{ListeningSocket, Proc};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
+
+/// Sockets by the device and inode of the file that lists them, which differ between network namespaces.
+type ByNamespace = HashMap<(u64, u64), Rc<[ListeningSocket]>>;
+
+/// Facts shared by the processes of one listing.
+pub(crate) struct Survey {
+    pub(crate) users: Users,
+    listening: RefCell<ByNamespace>,
+}
+
+impl Survey {
+    /// Begins one.
+    pub(crate) fn begin() -> Survey {
+        Survey { users: Users::local(), listening: RefCell::default() }
+    }
+
+    /// Who listens in the process's network namespace; the file's identity is that of the namespace.
+    pub(crate) fn listening(&self, proc: &Proc, pid: u32) -> io::Result<Rc<[ListeningSocket]>> {
+        let file = std::fs::metadata(proc.path(pid, "net/unix"))?;
+        let key = (file.dev(), file.ino());
+        if let Some(known) = self.listening.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let sockets: Rc<[ListeningSocket]> = proc.listening(pid)?.into();
+        self.listening.borrow_mut().insert(key, Rc::clone(&sockets));
+        Ok(sockets)
+    }
+}
+
+/// Names of users.
+pub(crate) struct Users(Vec<(u32, String)>);
+
+impl Users {
+    /// Reads the local ones.
+    fn local() -> Users {
+        Users::parse(&std::fs::read_to_string("/etc/passwd").unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Users {
+        Users(
+            text.lines()
+                .filter_map(|line| {
+                    let mut fields = line.split(':');
+                    let name = fields.next()?;
+                    Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
+                })
+                .collect(),
+        )
+    }
+
+    /// The name of a user.
+    pub(crate) fn name(&self, uid: u32) -> Option<String> {
+        self.0.iter().find(|(id, _)| *id == uid).map(|(_, name)| name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_named_by_the_local_list() {
+        let users = Users::parse("root:x:0:0:root:/root:/bin/sh\nbroken\napp:x:1654:1654::/home/app:/bin/sh\n");
+        assert_eq!((users.name(1654).as_deref(), users.name(7)), (Some("app"), None));
+    }
+}

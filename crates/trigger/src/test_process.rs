@@ -1,0 +1,169 @@
+//! A made-up process: a directory laid out like `/proc`, with a root directory of its own.
+
+use crate::discovery::find_in;
+use crate::error::Error;
+use crate::proc::{Proc, Viewer};
+use crate::process::Process;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+pub(crate) const PID: u32 = 777;
+pub(crate) const INNER_PID: u32 = 7;
+pub(crate) const START: u64 = 123_456;
+
+/// What the made-up process is like; the fields are what the files of `/proc` say.
+pub(crate) struct MadeUp {
+    directory: tempfile::TempDir,
+}
+
+impl MadeUp {
+    /// A process with nothing of .NET.
+    pub(crate) fn plain() -> MadeUp {
+        let made = MadeUp { directory: tempfile::tempdir().expect("a directory") };
+        std::fs::create_dir_all(made.file("net")).expect("made");
+        std::fs::create_dir_all(made.file("ns")).expect("made");
+        std::fs::create_dir_all(made.in_root("tmp")).expect("made");
+        made.state('S', 0);
+        made.set("cmdline", b"/opt/app/program\0--flag\0");
+        made.set("environ", b"HOME=/nowhere\0");
+        made.set("maps", b"7f00-7f10 r-xp 00000000 08:01 42 /usr/lib/libother.so\n");
+        made.set("mountinfo", b"");
+        made.set("cgroup", b"0::/\n");
+        made.listening(&[]);
+        symlink("/opt/app/program", made.file("exe")).expect("linked");
+        made
+    }
+
+    /// A process with CoreCLR 8.0.4 and a socket that somebody listens on, whose TMPDIR is `/scratch`.
+    pub(crate) fn core_clr() -> MadeUp {
+        MadeUp::core_clr_with_directory("/scratch")
+    }
+
+    /// The same with another TMPDIR.
+    pub(crate) fn core_clr_with_directory(directory: &str) -> MadeUp {
+        let made = MadeUp::plain();
+        std::fs::create_dir_all(made.in_root(directory)).expect("made");
+        made.set("environ", format!("TMPDIR={directory}\0").as_bytes());
+        made.set(
+            "maps",
+            b"7f00-7f10 r-xp 00000000 08:01 42 /usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.4/libcoreclr.so\n",
+        );
+        made.socket_in("tmp");
+        made.listening(&["/tmp"]);
+        made
+    }
+
+    /// Makes a socket with the right name, on which nobody listens any more.
+    pub(crate) fn socket_in(&self, directory: &str) {
+        let directory = self.in_root(directory);
+        std::fs::create_dir_all(&directory).expect("made");
+        drop(UnixListener::bind(directory.join(socket_name())).expect("bound"));
+    }
+
+    /// Says in which directories somebody listens on a socket with the right name.
+    pub(crate) fn listening(&self, directories: &[&str]) {
+        let mut text = "Num       RefCount Protocol Flags    Type St Inode Path\n".to_owned();
+        for directory in directories {
+            text += &format!("0: 00000002 00000000 00010000 0001 01 4711 {directory}/{}\n", socket_name());
+        }
+        self.set("net/unix", text.as_bytes());
+    }
+
+    /// Sets state letter and tracer.
+    pub(crate) fn state(&self, state: char, tracer: u32) {
+        self.identity(state, tracer, 0);
+    }
+
+    /// Sets state letter, tracer and user.
+    pub(crate) fn identity(&self, state: char, tracer: u32, uid: u32) {
+        self.write_identity(state, tracer, uid, (0, 1000));
+    }
+
+    /// Sets how many signals are queued, of how many.
+    pub(crate) fn identity_with_signals(&self, used: u64, limit: u64) {
+        self.write_identity('S', 0, 0, (used, limit));
+    }
+
+    fn write_identity(&self, state: char, tracer: u32, uid: u32, (used, limit): (u64, u64)) {
+        let zeros = "0 ".repeat(18);
+        self.set("stat", format!("{PID} (program) {state} {zeros}{START} 0 0\n").as_bytes());
+        let ids = format!("{uid}\t{uid}\t{uid}\t{uid}");
+        let status = format!(
+            "Name:\tprogram\nTgid:\t{PID}\nTracerPid:\t{tracer}\nUid:\t{ids}\nGid:\t{ids}\nNSpid:\t{PID}\t{INNER_PID}\nThreads:\t5\nSigQ:\t{used}/{limit}\nCapEff:\t000001ffffffffff\n"
+        );
+        self.set("status", status.as_bytes());
+    }
+
+    /// Writes a file of the process.
+    pub(crate) fn set(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.file(name), content).expect("written");
+    }
+
+    /// Makes a link of the process.
+    pub(crate) fn link(&self, name: &str, target: &Path) {
+        let _ = std::fs::remove_file(self.file(name));
+        symlink(target, self.file(name)).expect("linked");
+    }
+
+    /// Removes a file of the process.
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.file(name)).expect("removed");
+    }
+
+    /// Makes a file of the process unreadable, for root too: reading a directory fails.
+    pub(crate) fn hide(&self, name: &str) {
+        self.remove(name);
+        std::fs::create_dir(self.file(name)).expect("made");
+    }
+
+    /// Writes a file below its root directory.
+    pub(crate) fn write(&self, directory: &str, name: &str, content: &[u8]) {
+        std::fs::create_dir_all(self.in_root(directory)).expect("made");
+        std::fs::write(self.in_root(directory).join(name), content).expect("written");
+    }
+
+    /// Names in a directory below its root.
+    pub(crate) fn names_in(&self, directory: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.in_root(directory)).expect("readable");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Takes the process away; its root directory stays.
+    pub(crate) fn end(&self) {
+        self.remove("stat");
+        self.remove("status");
+    }
+
+    /// A path below its root directory.
+    pub(crate) fn in_root(&self, path: &str) -> PathBuf {
+        self.file("root").join(path.trim_start_matches('/'))
+    }
+
+    /// The made-up `/proc`.
+    pub(crate) fn proc(&self) -> Proc {
+        Proc::at(self.directory.path()).seen_by(Viewer { uid: 0, overrides_permissions: true })
+    }
+
+    /// The process as it is found.
+    pub(crate) fn find(&self) -> Process {
+        self.try_find().expect("found")
+    }
+
+    /// The process, or why it is not found.
+    pub(crate) fn try_find(&self) -> Result<Process, Error> {
+        find_in(&self.proc(), PID)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(PID.to_string()).join(name)
+    }
+}
+
+/// Name of its socket.
+pub(crate) fn socket_name() -> String {
+    format!("dotnet-diagnostic-{INNER_PID}-{START}-socket")
+}

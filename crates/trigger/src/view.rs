@@ -1,0 +1,273 @@
+//! Directories as the target sees them, opened from outside.
+//!
+//! A path is walked one component at a time below `/proc/PID/root`, links included, as the target's own kernel view
+//! would resolve it: an absolute link stays inside the target's root, and `..` cannot leave it.
+//! Whatever is done then goes through the directory's descriptor, so that nobody can swap a component afterwards.
+
+use crate::proc::{Capability, Status};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Links followed before giving up, as in the kernel.
+const MOST_LINKS: usize = 40;
+/// Components walked before giving up.
+const MOST_COMPONENTS: usize = 512;
+
+/// A directory of the target.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    fd: OwnedFd,
+    path: PathBuf,
+    host_path: PathBuf,
+    on_the_way: Vec<Permissions>,
+}
+
+/// Who may do what with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Permissions {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) mode: u32,
+}
+
+/// A right, as the bit of the last three of a mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Right {
+    Write = 2,
+    Search = 1,
+}
+
+impl Permissions {
+    fn of(stat: &Stat) -> Permissions {
+        Permissions { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode }
+    }
+
+    /// Whether a process may use `right` on a directory with these permissions. Access control lists are not read.
+    pub(crate) fn allow(self, who: &Status, right: Right) -> bool {
+        let shift = match () {
+            () if who.file_uid == self.uid => 6,
+            () if who.file_gid == self.gid || who.groups.contains(&self.gid) => 3,
+            () => 0,
+        };
+        let reads = right != Right::Write && who.is_capable(Capability::DacReadSearch);
+        self.mode >> shift & right as u32 != 0 || who.is_capable(Capability::DacOverride) || reads
+    }
+}
+
+impl Directory {
+    /// Opens `path` of the view whose root directory is `root`.
+    pub(crate) fn open(root: &Path, path: &Path) -> Result<Directory, Errno> {
+        let mut walk = Walk::new(root)?;
+        let mut left: VecDeque<OsString> = components(path).collect();
+        let (mut links, mut steps) = (0, 0);
+        while let Some(name) = left.pop_front() {
+            steps += 1;
+            if steps > MOST_COMPONENTS {
+                return Err(Errno::NAMETOOLONG);
+            }
+            if let Some(link) = walk.step(&name)? {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Err(Errno::LOOP);
+                }
+                if link.is_absolute() {
+                    walk.opened.truncate(1);
+                }
+                components(&link).rev().for_each(|part| left.push_front(part));
+            }
+        }
+        walk.finish(root)
+    }
+
+    /// The path in the target's view, links resolved.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path in our view; it lives as long as the target does.
+    pub(crate) fn host_path(&self) -> &Path {
+        &self.host_path
+    }
+
+    /// Its descriptor.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// A short path for `name` in it, valid in this process while the directory is open.
+    pub(crate) fn short_path(&self, name: &OsStr) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string()).join(name)
+    }
+
+    /// Whether the process may reach it from the root.
+    pub(crate) fn reachable_by(&self, who: &Status) -> bool {
+        self.on_the_way.iter().all(|directory| directory.allow(who, Right::Search))
+    }
+
+    /// Mount flags and bytes free for us.
+    pub(crate) fn file_system(&self) -> Result<FileSystem, Errno> {
+        let found = rustix::fs::fstatvfs(&self.fd)?;
+        Ok(FileSystem {
+            no_execute: found.f_flag.contains(StatVfsMountFlags::NOEXEC),
+            read_only: found.f_flag.contains(StatVfsMountFlags::RDONLY),
+            free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        })
+    }
+
+    /// Whether we may make files in it, as far as the kernel tells beforehand.
+    pub(crate) fn writable_by_us(&self) -> bool {
+        use rustix::fs::Access;
+        rustix::fs::accessat(&self.fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+    }
+
+    /// What `name` in it is, without following a link.
+    pub(crate) fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Removes the file `name` in it.
+    pub(crate) fn unlink(&self, name: &OsStr) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())
+    }
+
+    /// Names of its entries.
+    pub(crate) fn names(&self) -> Result<Vec<OsString>, Errno> {
+        let readable =
+            rustix::fs::openat(&self.fd, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let entries = rustix::fs::Dir::read_from(readable)?;
+        Ok(entries.filter_map(|entry| Some(OsStr::from_bytes(entry.ok()?.file_name().to_bytes()).to_owned())).collect())
+    }
+}
+
+/// What a file system allows and has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileSystem {
+    pub(crate) no_execute: bool,
+    pub(crate) read_only: bool,
+    pub(crate) free_bytes: u64,
+}
+
+/// The way walked so far: the root and each directory entered.
+struct Walk {
+    opened: Vec<(OwnedFd, OsString, Permissions)>,
+}
+
+impl Walk {
+    fn new(root: &Path) -> Result<Walk, Errno> {
+        let fd = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let permissions = Permissions::of(&rustix::fs::fstat(&fd)?);
+        Ok(Walk { opened: vec![(fd, OsString::new(), permissions)] })
+    }
+
+    /// Enters `name`, or tells where it links to.
+    fn step(&mut self, name: &OsStr) -> Result<Option<PathBuf>, Errno> {
+        if name == ".." {
+            self.opened.truncate((self.opened.len() - 1).max(1));
+            return Ok(None);
+        }
+        let Some((here, _, _)) = self.opened.last() else { return Err(Errno::NOENT) };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(here, name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(&fd, "", Vec::new())?;
+                Ok(Some(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
+            }
+            FileType::Directory => {
+                self.opened.push((fd, name.to_owned(), Permissions::of(&stat)));
+                Ok(None)
+            }
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    fn finish(mut self, root: &Path) -> Result<Directory, Errno> {
+        let mut path = PathBuf::from("/");
+        path.extend(self.opened.iter().skip(1).map(|(_, name, _)| name));
+        let on_the_way = self.opened.iter().map(|(_, _, permissions)| *permissions).collect();
+        let (fd, _, _) = self.opened.pop().ok_or(Errno::NOENT)?;
+        let host_path = root.join(path.strip_prefix("/").unwrap_or(&path));
+        Ok(Directory { fd, path, host_path, on_the_way })
+    }
+}
+
+fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    path.components()
+        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
+        .map(|part| part.as_os_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn links_stay_inside_the_root_and_dots_do_not_leave_it() {
+        let root = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(root.path().join("var/tmp/deep")).expect("made");
+        symlink("/var/tmp", root.path().join("tmp")).expect("linked");
+        symlink("../tmp/deep/../..", root.path().join("var/up")).expect("linked");
+        symlink("/var/tmp", root.path().join("var/absolute")).expect("linked");
+        symlink("loop", root.path().join("loop")).expect("linked");
+        std::fs::write(root.path().join("file"), "x").expect("written");
+        let cases = [
+            ("/tmp", Ok("/var/tmp")),
+            ("/tmp/deep", Ok("/var/tmp/deep")),
+            ("/../../var", Ok("/var")),
+            ("/var/up", Ok("/var")),
+            ("/var/absolute/deep", Ok("/var/tmp/deep")),
+            ("/", Ok("/")),
+            ("/loop", Err(Errno::LOOP)),
+            ("/file", Err(Errno::NOTDIR)),
+            ("/none", Err(Errno::NOENT)),
+        ];
+        for (path, expected) in cases {
+            let found = Directory::open(root.path(), Path::new(path));
+            let found = found.as_ref().map(|found| found.path().to_str().expect("text")).map_err(|errno| *errno);
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn att_06_permissions_are_judged_for_the_target_not_for_us() {
+        let directory = Permissions { uid: 10, gid: 20, mode: 0o710 };
+        let who = |file_uid, file_gid, groups: &[u32], capabilities| Status {
+            file_uid,
+            file_gid,
+            groups: groups.to_vec(),
+            capabilities,
+            ..Status::default()
+        };
+        let cases = [
+            (who(10, 1, &[], 0), true, true),
+            (who(1, 20, &[], 0), true, false),
+            (who(1, 1, &[20], 0), true, false),
+            (who(1, 1, &[], 0), false, false),
+            (who(1, 1, &[], 1 << 1), true, true),
+            (who(1, 1, &[], 1 << 2), true, false),
+        ];
+        for (who, search, write) in cases {
+            let allowed = (directory.allow(&who, Right::Search), directory.allow(&who, Right::Write));
+            assert_eq!(allowed, (search, write), "{who:?}");
+        }
+    }
+
+    #[test]
+    fn att_06_a_closed_directory_on_the_way_makes_it_unreachable() {
+        let root = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(root.path().join("closed/open")).expect("made");
+        std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
+        std::fs::set_permissions(root.path().join("closed"), std::fs::Permissions::from_mode(0o700)).expect("set");
+        let directory = Directory::open(root.path(), Path::new("/closed/open")).expect("opens");
+        let stranger = Status { file_uid: 4_000_000, file_gid: 4_000_000, ..Status::default() };
+        assert!(!directory.reachable_by(&stranger));
+        assert!(Directory::open(root.path(), Path::new("/")).expect("opens").reachable_by(&stranger));
+    }
+}

@@ -1,0 +1,93 @@
+//! The client data of the attach request: all that the agent knows when it wakes up in the target.
+
+use crate::VERSION;
+use crate::bytes::{Malformed, Reader, Writer};
+
+const MAGIC: &[u8; 8] = b"REMORACF";
+
+/// What is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// Time on a processor, user and kernel.
+    Cpu,
+    /// Time on the clock, running or blocked.
+    Wall,
+}
+
+/// What the trigger tells the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Proves to both ends that they belong to the same attach.
+    pub nonce: [u8; 16],
+    /// The socket to connect to, as the target sees it.
+    pub socket_path: String,
+    /// What to sample.
+    pub event: EventKind,
+    /// Samples a second and thread.
+    pub frequency: u32,
+    /// Signals a second that the whole process may be sent.
+    pub signal_budget: u32,
+    /// Signals a second that one thread may be sent.
+    pub thread_budget: u32,
+}
+
+impl Config {
+    /// As it travels.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.bytes.extend_from_slice(MAGIC);
+        writer.u32(VERSION);
+        writer.bytes.extend_from_slice(&self.nonce);
+        writer.u8(match self.event {
+            EventKind::Cpu => 0,
+            EventKind::Wall => 1,
+        });
+        writer.u32(self.frequency).u32(self.signal_budget).u32(self.thread_budget).text(&self.socket_path);
+        writer.bytes
+    }
+
+    /// Reads what [`Config::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is something else, or of another version.
+    pub fn decode(bytes: &[u8]) -> Result<Config, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.take(MAGIC.len())? != MAGIC || reader.u32()? != VERSION {
+            return Err(Malformed);
+        }
+        Ok(Config {
+            nonce: reader.array()?,
+            event: match reader.u8()? {
+                0 => EventKind::Cpu,
+                1 => EventKind::Wall,
+                _ => return Err(Malformed),
+            },
+            frequency: reader.u32()?.clamp(1, 10_000),
+            signal_budget: reader.u32()?.clamp(1, 1_000_000),
+            thread_budget: reader.u32()?.clamp(1, 10_000),
+            socket_path: reader.text()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_data_comes_back_as_it_was_and_a_cut_one_is_refused() {
+        let config = Config {
+            nonce: [7; 16],
+            socket_path: "/tmp/remora-1/agent.sock".into(),
+            event: EventKind::Wall,
+            frequency: 99,
+            signal_budget: 2000,
+            thread_budget: 250,
+        };
+        let bytes = config.encode();
+        assert_eq!(Config::decode(&bytes), Ok(config));
+        for length in 0..bytes.len() {
+            assert_eq!(Config::decode(&bytes[..length]), Err(Malformed));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The control messages on the socket: few, small, framed by their length.
+//!
+//! The order of a session: the agent says [`FromAgent::Hello`], is answered [`ToAgent::Welcome`] (with the descriptor of the
+//! shared memory beside it) and, once the runtime has confirmed the attach, [`ToAgent::Begin`]; it then says
+//! [`FromAgent::Started`] or [`FromAgent::Inert`]. [`ToAgent::Detach`], or the socket's hang-up, ends it.
+
+use crate::bytes::{Malformed, Reader, Writer};
+
+/// The longest frame, bytes.
+const MAXIMUM_FRAME: usize = 64 * 1024;
+
+/// From the collector to the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToAgent {
+    /// The hello was right; the shared memory's descriptor travels with this message.
+    Welcome,
+    /// The runtime has answered the attach request with success.
+    Begin,
+    /// Sample at this many hertz from now on.
+    SetFrequency(u32),
+    /// Stop, close every way in, detach.
+    Detach,
+}
+
+/// From the agent to the collector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromAgent {
+    /// The first message.
+    Hello {
+        /// [`crate::VERSION`].
+        version: u32,
+        /// The nonce of the client data.
+        nonce: [u8; 16],
+        /// The agent's thread, as the target's namespace numbers it.
+        thread: u32,
+    },
+    /// Sampling has begun.
+    Started {
+        /// The signal in use.
+        signal: u32,
+        /// Threads followed at the start.
+        threads: u32,
+        /// Monotonic time of the start, nanoseconds.
+        time: u64,
+        /// What takes the samples, in words.
+        engine: String,
+    },
+    /// The agent will not sample and may not detach; it has closed every way in and stays mapped.
+    Inert {
+        /// Why, in words.
+        reason: String,
+    },
+    /// Sampling is over, every way in is closed; detach is asked for next.
+    Leaving {
+        /// The longest callback, nanoseconds.
+        longest_callback: u64,
+        /// Callbacks received.
+        callbacks: u64,
+        /// Callbacks of unloads that were let go before their look-up was done.
+        impatient_unloads: u64,
+    },
+    /// The runtime refused the detach; the agent stays, inert.
+    DetachRefused {
+        /// The HRESULT.
+        code: u32,
+    },
+    /// ProfilerDetachSucceeded was called.
+    Detached,
+    /// Something went wrong inside; the agent ends by itself.
+    Failed {
+        /// What, in words.
+        what: String,
+    },
+}
+
+/// A growing buffer out of which whole frames are taken.
+#[derive(Debug, Default)]
+pub struct Frame {
+    buffer: Vec<u8>,
+}
+
+impl Frame {
+    /// Adds bytes as they were read.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Takes the next whole frame's body, if it is there.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the announced length is absurd: the connection is of no use any more.
+    pub fn take(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
+        let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > MAXIMUM_FRAME {
+            return Err(Malformed);
+        }
+        if self.buffer.len() < 4 + length {
+            return Ok(None);
+        }
+        let body = self.buffer[4..4 + length].to_vec();
+        self.buffer.drain(..4 + length);
+        Ok(Some(body))
+    }
+}
+
+fn framed(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.u32(0);
+    write(&mut writer);
+    let length = (writer.bytes.len() - 4) as u32;
+    writer.bytes[..4].copy_from_slice(&length.to_le_bytes());
+    writer.bytes
+}
+
+impl ToAgent {
+    /// The frame, length included.
+    pub fn encode(&self) -> Vec<u8> {
+        framed(|writer| {
+            match self {
+                ToAgent::Welcome => writer.u8(1),
+                ToAgent::Begin => writer.u8(2),
+                ToAgent::SetFrequency(hertz) => writer.u8(3).u32(*hertz),
+                ToAgent::Detach => writer.u8(4),
+            };
+        })
+    }
+
+    /// Reads a frame's body.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode(body: &[u8]) -> Result<ToAgent, Malformed> {
+        let mut reader = Reader::new(body);
+        Ok(match reader.u8()? {
+            1 => ToAgent::Welcome,
+            2 => ToAgent::Begin,
+            3 => ToAgent::SetFrequency(reader.u32()?),
+            4 => ToAgent::Detach,
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+impl FromAgent {
+    /// The frame, length included.
+    pub fn encode(&self) -> Vec<u8> {
+        framed(|writer| match self {
+            FromAgent::Hello { version, nonce, thread } => {
+                writer.u8(1).u32(*version).u32(*thread);
+                writer.bytes.extend_from_slice(nonce);
+            }
+            FromAgent::Started { signal, threads, time, engine } => {
+                writer.u8(2).u32(*signal).u32(*threads).u64(*time).text(engine);
+            }
+            FromAgent::Inert { reason } => {
+                writer.u8(3).text(reason);
+            }
+            FromAgent::Leaving { longest_callback, callbacks, impatient_unloads } => {
+                writer.u8(4).u64(*longest_callback).u64(*callbacks).u64(*impatient_unloads);
+            }
+            FromAgent::DetachRefused { code } => {
+                writer.u8(5).u32(*code);
+            }
+            FromAgent::Detached => {
+                writer.u8(6);
+            }
+            FromAgent::Failed { what } => {
+                writer.u8(7).text(what);
+            }
+        })
+    }
+
+    /// Reads a frame's body.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode(body: &[u8]) -> Result<FromAgent, Malformed> {
+        let mut reader = Reader::new(body);
+        Ok(match reader.u8()? {
+            1 => FromAgent::Hello { version: reader.u32()?, thread: reader.u32()?, nonce: reader.array()? },
+            2 => FromAgent::Started {
+                signal: reader.u32()?,
+                threads: reader.u32()?,
+                time: reader.u64()?,
+                engine: reader.text()?,
+            },
+            3 => FromAgent::Inert { reason: reader.text()? },
+            4 => FromAgent::Leaving {
+                longest_callback: reader.u64()?,
+                callbacks: reader.u64()?,
+                impatient_unloads: reader.u64()?,
+            },
+            5 => FromAgent::DetachRefused { code: reader.u32()? },
+            6 => FromAgent::Detached,
+            7 => FromAgent::Failed { what: reader.text()? },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_whole_however_they_were_cut() {
+        let messages = [
+            FromAgent::Hello { version: 1, nonce: [3; 16], thread: 42 },
+            FromAgent::Started { signal: 40, threads: 9, time: 1, engine: "timers".into() },
+            FromAgent::Inert { reason: "no callbacks".into() },
+            FromAgent::Leaving { longest_callback: 1, callbacks: 2, impatient_unloads: 3 },
+            FromAgent::DetachRefused { code: 0x8013_1372 },
+            FromAgent::Detached,
+            FromAgent::Failed { what: "a panic".into() },
+        ];
+        let stream: Vec<u8> = messages.iter().flat_map(FromAgent::encode).collect();
+        for step in [1, 3, 7, 1000] {
+            let mut frame = Frame::default();
+            let mut read = Vec::new();
+            for piece in stream.chunks(step) {
+                frame.push(piece);
+                while let Some(body) = frame.take().expect("sane lengths") {
+                    read.push(FromAgent::decode(&body).expect("own message"));
+                }
+            }
+            assert_eq!(read, messages);
+        }
+    }
+
+    #[test]
+    fn commands_come_back_and_absurd_lengths_are_refused() {
+        for message in [ToAgent::Welcome, ToAgent::Begin, ToAgent::SetFrequency(999), ToAgent::Detach] {
+            assert_eq!(ToAgent::decode(&message.encode()[4..]), Ok(message));
+        }
+        let mut frame = Frame::default();
+        frame.push(&[0xff; 8]);
+        assert_eq!(frame.take(), Err(Malformed));
+        assert_eq!(ToAgent::decode(&[]), Err(Malformed));
+        assert_eq!(ToAgent::decode(&[99]), Err(Malformed));
+    }
+}

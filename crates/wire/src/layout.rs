@@ -1,0 +1,42 @@
+//! The shared memory: a page of words for identity and counters, then the ring of [`crate::Message`]s.
+//!
+//! The collector makes it, fills it to its full size and seals it, so that no later fault can hit the target.
+//! Counters are written by the target only, with relaxed additions; the collector reads them at any time, even after the target's death.
+
+/// Words before the ring.
+pub const HEADER_WORDS: usize = 512;
+
+/// Words of the ring's data (8 MiB).
+pub const RING_WORDS: usize = 1 << 20;
+
+/// The first word: `REMORA`, then the version.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"REMORA\0\x01");
+
+/// Word index of [`MAGIC`].
+pub const WORD_MAGIC: usize = 0;
+
+/// Samples that were begun.
+pub const TAKEN: usize = 8;
+/// Samples that were handed to the transport.
+pub const SENT: usize = 9;
+/// Samples that did not fit into the ring between handlers and the agent's thread.
+pub const LOST_RING_FULL: usize = 10;
+/// Samples that did not fit into the transport.
+pub const LOST_TRANSPORT_FULL: usize = 11;
+/// Samples for which a signal was sent that the thread never answered.
+pub const LOST_THREAD_SILENT: usize = 12;
+/// Signals that were not for a sample.
+pub const STRAY_SIGNALS: usize = 13;
+/// Threads that could not be followed (no timer, no slot, or they block the signal).
+pub const THREADS_NOT_FOLLOWED: usize = 14;
+/// Messages other than samples that did not fit into the transport: names may be missing.
+pub const LOST_DESCRIPTIONS: usize = 15;
+/// Samples by signal, as opposed to repeated without one.
+pub const SIGNALLED: usize = 16;
+/// Look-ups of addresses that the runtime answered with an error other than "not managed".
+pub const FAILED_LOOKUPS: usize = 17;
+
+/// Bytes of the whole shared memory.
+pub const fn size_in_bytes(ring_header_words: usize) -> usize {
+    (HEADER_WORDS + ring_header_words + RING_WORDS) * 8
+}

@@ -1,0 +1,46 @@
+//! What the agent in the target and the collector outside say to each other.
+//!
+//! # Purpose
+//! Four things cross the wall between the two processes, and all of them are written down here once:
+//! the client data of the attach request ([`Config`]), the control messages on the socket ([`ToAgent`], [`FromAgent`]),
+//! the bulk messages in the shared ring ([`Message`]), and the counters beside it ([`layout`]).
+//!
+//! # Design constraints
+//! Depends on nothing. Every decoder takes hostile bytes: it answers [`Malformed`], it never panics, and it bounds what it allocates.
+//! Both ends carry [`VERSION`]; they come from one build, so another version is refused, not translated.
+//!
+//! # Rejected
+//! serde: the inside links core, std and libc only.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod config;
+mod control;
+mod message;
+
+pub mod layout;
+
+pub use bytes::Malformed;
+pub use config::{Config, EventKind};
+pub use control::{Frame, FromAgent, ToAgent};
+pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
+
+/// Version of everything in this crate.
+pub const VERSION: u32 = 1;
+
+/// CLSID under which the library loads as the main profiler, in the memory order of a GUID's four parts.
+pub const CLSID_MAIN: (u32, u16, u16, [u8; 8]) =
+    (0x7d0c_3f5e, 0x52a1, 0x4c8b, [0x9e, 0x11, 0x52, 0x45, 0x4d, 0x4f, 0x52, 0x41]);
+
+/// CLSID under which it loads as a notification-only profiler (.NET 6 and later).
+pub const CLSID_NOTIFICATION: (u32, u16, u16, [u8; 8]) =
+    (0x7d0c_3f5e, 0x52a1, 0x4c8b, [0x9e, 0x12, 0x52, 0x45, 0x4d, 0x4f, 0x52, 0x41]);
+
+/// How the library's file is called in the target: this, then what makes it unique, then `.so`.
+pub const LIBRARY_PREFIX: &str = "libremora_agent";
+
+/// Name of the agent's threads as the system shows them.
+pub const THREAD_NAME: &str = "remora-agent";
+
+/// Name of the shared memory, as `/proc/PID/maps` shows it after `/memfd:`.
+pub const MEMORY_NAME: &str = "remora-ring";

@@ -1,0 +1,376 @@
+//! The bulk messages in the shared ring: what was met, described once, and the samples that refer to it.
+//!
+//! A description always stands before the first sample that needs it.
+//! An address that is described again means something else from then on: its code was unloaded and the space used anew.
+
+use crate::bytes::{Malformed, Reader, Writer};
+
+/// Flags of a [`Message::Sample`].
+pub mod sample_flags {
+    /// The thread waited in a system call.
+    pub const BLOCKED: u8 = 1;
+    /// The stack was cut at the depth limit.
+    pub const TRUNCATED: u8 = 2;
+    /// The walk ended before the thread's outermost frame.
+    pub const BROKEN: u8 = 4;
+    /// The caller of a frameless leaf was put back.
+    pub const REPAIRED: u8 = 8;
+}
+
+/// A type in a method's generic arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TypeKind {
+    /// A class or value type of a module, with its generic arguments (indexes of types).
+    Class {
+        /// Index of the module.
+        module: u32,
+        /// mdTypeDef token.
+        token: u32,
+        /// Indexes of types.
+        arguments: Vec<u32>,
+    },
+    /// An array.
+    Array {
+        /// Index of the element's type, if the runtime tells it.
+        element: Option<u32>,
+        /// Number of dimensions.
+        rank: u32,
+        /// CorElementType of the element.
+        element_kind: u32,
+    },
+    /// The runtime does not say: shared code over reference types, among others.
+    Unknown,
+}
+
+/// How a method is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MethodKind {
+    /// By its token in a module.
+    Token {
+        /// Index of the module.
+        module: u32,
+        /// mdMethodDef token.
+        token: u32,
+        /// Generic arguments of its class, indexes of types.
+        class_arguments: Vec<u32>,
+        /// Its own generic arguments, indexes of types.
+        arguments: Vec<u32>,
+    },
+    /// By names read in the target, since there is no file to read them from.
+    Named {
+        /// Index of the module, if it has one.
+        module: Option<u32>,
+        /// The type's name as in metadata; empty for dynamic methods.
+        type_name: String,
+        /// The method's name as in metadata.
+        method_name: String,
+    },
+}
+
+/// What is at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Code of a managed method.
+    Managed {
+        /// Index of the method.
+        method: u32,
+        /// Offset in its IL, where the runtime tells it.
+        il_offset: Option<u32>,
+    },
+    /// Not managed code.
+    Native,
+}
+
+/// One message from the agent to the collector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// A module.
+    Module {
+        /// Its index from now on.
+        index: u32,
+        /// The file's path in the target, or whatever the runtime calls it; empty for in-memory modules.
+        path: String,
+        /// Whether there is a file.
+        on_disk: bool,
+    },
+    /// A type.
+    Type {
+        /// Its index from now on.
+        index: u32,
+        /// What it is.
+        kind: TypeKind,
+    },
+    /// A method.
+    Method {
+        /// Its index from now on.
+        index: u32,
+        /// How it is known.
+        kind: MethodKind,
+    },
+    /// What is at an address from now on.
+    Address {
+        /// The address: an instruction of a leaf, or one byte before a return address.
+        address: u64,
+        /// What is there.
+        place: Place,
+    },
+    /// A thread that is followed from now on. An id that was known already is now another thread's.
+    Thread {
+        /// Thread id in the target's namespace.
+        thread: u32,
+        /// Its name.
+        name: String,
+    },
+    /// The name that a followed thread has now.
+    ThreadName {
+        /// Thread id in the target's namespace.
+        thread: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A sample.
+    Sample {
+        /// Thread id in the target's namespace.
+        thread: u32,
+        /// Monotonic time, nanoseconds.
+        time: u64,
+        /// Nanoseconds that it stands for.
+        weight: u64,
+        /// [`sample_flags`].
+        flags: u8,
+        /// The leaf's instruction, then one byte before each return address, outermost last.
+        addresses: Vec<u64>,
+    },
+    /// The thread has not run since its last sample, which therefore counts again.
+    Repeat {
+        /// Thread id in the target's namespace.
+        thread: u32,
+        /// Monotonic time, nanoseconds.
+        time: u64,
+        /// Nanoseconds that it stands for.
+        weight: u64,
+    },
+}
+
+const NONE: u32 = u32::MAX;
+
+fn optional(value: Option<u32>) -> u32 {
+    value.unwrap_or(NONE)
+}
+
+fn some(value: u32) -> Option<u32> {
+    (value != NONE).then_some(value)
+}
+
+impl Message {
+    /// The message as words for the ring.
+    pub fn encode(&self) -> Vec<u64> {
+        if let Message::Sample { thread, time, weight, flags, addresses } = self {
+            let mut words = Vec::with_capacity(3 + addresses.len());
+            words.extend_from_slice(&encode_sample(*thread, *time, *weight, *flags));
+            words.extend_from_slice(addresses);
+            return words;
+        }
+        let mut writer = Writer::default();
+        self.write(&mut writer);
+        let length = writer.bytes.len() as u64;
+        let mut words = vec![u64::from(self.kind()) | length << 8];
+        words.extend(writer.bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        }));
+        words
+    }
+
+    /// Reads a record of the ring.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode(words: &[u64]) -> Result<Message, Malformed> {
+        let (&first, rest) = words.split_first().ok_or(Malformed)?;
+        if first as u8 == KIND_SAMPLE {
+            return decode_sample(first, rest);
+        }
+        let length = usize::try_from(first >> 8).map_err(|_| Malformed)?;
+        let bytes: Vec<u8> = rest.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut reader = Reader::new(bytes.get(..length).ok_or(Malformed)?);
+        Message::read(first as u8, &mut reader)
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Message::Module { .. } => 1,
+            Message::Type { .. } => 2,
+            Message::Method { .. } => 3,
+            Message::Address { .. } => 4,
+            Message::Thread { .. } => 5,
+            Message::Sample { .. } => KIND_SAMPLE,
+            Message::Repeat { .. } => 7,
+            Message::ThreadName { .. } => 8,
+        }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Message::Module { index, path, on_disk } => {
+                writer.u32(*index).u8(u8::from(*on_disk)).text(path);
+            }
+            Message::Type { index, kind } => {
+                writer.u32(*index);
+                write_type(writer, kind);
+            }
+            Message::Method { index, kind } => {
+                writer.u32(*index);
+                write_method(writer, kind);
+            }
+            Message::Address { address, place } => {
+                writer.u64(*address);
+                match place {
+                    Place::Managed { method, il_offset } => writer.u8(1).u32(*method).u32(optional(*il_offset)),
+                    Place::Native => writer.u8(0),
+                };
+            }
+            Message::Thread { thread, name } | Message::ThreadName { thread, name } => {
+                writer.u32(*thread).text(name);
+            }
+            Message::Repeat { thread, time, weight } => {
+                writer.u32(*thread).u64(*time).u64(*weight);
+            }
+            Message::Sample { .. } => {}
+        }
+    }
+
+    fn read(kind: u8, reader: &mut Reader) -> Result<Message, Malformed> {
+        Ok(match kind {
+            1 => Message::Module { index: reader.u32()?, on_disk: reader.u8()? != 0, path: reader.text()? },
+            2 => Message::Type { index: reader.u32()?, kind: read_type(reader)? },
+            3 => Message::Method { index: reader.u32()?, kind: read_method(reader)? },
+            4 => Message::Address {
+                address: reader.u64()?,
+                place: match reader.u8()? {
+                    0 => Place::Native,
+                    1 => Place::Managed { method: reader.u32()?, il_offset: some(reader.u32()?) },
+                    _ => return Err(Malformed),
+                },
+            },
+            5 => Message::Thread { thread: reader.u32()?, name: reader.text()? },
+            8 => Message::ThreadName { thread: reader.u32()?, name: reader.text()? },
+            7 => Message::Repeat { thread: reader.u32()?, time: reader.u64()?, weight: reader.u64()? },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+const KIND_SAMPLE: u8 = 6;
+
+/// The words of a sample that stand before its addresses, for whoever has the addresses in a buffer already.
+pub fn encode_sample(thread: u32, time: u64, weight: u64, flags: u8) -> [u64; 3] {
+    [u64::from(KIND_SAMPLE) | u64::from(flags) << 8 | u64::from(thread) << 32, time, weight]
+}
+
+fn decode_sample(first: u64, rest: &[u64]) -> Result<Message, Malformed> {
+    let [time, weight, addresses @ ..] = rest else { return Err(Malformed) };
+    Ok(Message::Sample {
+        thread: (first >> 32) as u32,
+        time: *time,
+        weight: *weight,
+        flags: (first >> 8) as u8,
+        addresses: addresses.to_vec(),
+    })
+}
+
+fn write_type(writer: &mut Writer, kind: &TypeKind) {
+    match kind {
+        TypeKind::Class { module, token, arguments } => writer.u8(1).u32(*module).u32(*token).list(arguments),
+        TypeKind::Array { element, rank, element_kind } => {
+            writer.u8(2).u32(optional(*element)).u32(*rank).u32(*element_kind)
+        }
+        TypeKind::Unknown => writer.u8(0),
+    };
+}
+
+fn read_type(reader: &mut Reader) -> Result<TypeKind, Malformed> {
+    Ok(match reader.u8()? {
+        0 => TypeKind::Unknown,
+        1 => TypeKind::Class { module: reader.u32()?, token: reader.u32()?, arguments: reader.list()? },
+        2 => TypeKind::Array { element: some(reader.u32()?), rank: reader.u32()?, element_kind: reader.u32()? },
+        _ => return Err(Malformed),
+    })
+}
+
+fn write_method(writer: &mut Writer, kind: &MethodKind) {
+    match kind {
+        MethodKind::Token { module, token, class_arguments, arguments } => {
+            writer.u8(1).u32(*module).u32(*token).list(class_arguments).list(arguments)
+        }
+        MethodKind::Named { module, type_name, method_name } => {
+            writer.u8(2).u32(optional(*module)).text(type_name).text(method_name)
+        }
+    };
+}
+
+fn read_method(reader: &mut Reader) -> Result<MethodKind, Malformed> {
+    Ok(match reader.u8()? {
+        1 => MethodKind::Token {
+            module: reader.u32()?,
+            token: reader.u32()?,
+            class_arguments: reader.list()?,
+            arguments: reader.list()?,
+        },
+        2 => MethodKind::Named { module: some(reader.u32()?), type_name: reader.text()?, method_name: reader.text()? },
+        _ => return Err(Malformed),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_of_each() -> Vec<Message> {
+        vec![
+            Message::Module { index: 1, path: "/app/Ä.dll".into(), on_disk: true },
+            Message::Type { index: 2, kind: TypeKind::Class { module: 1, token: 0x0200_0002, arguments: vec![3, 4] } },
+            Message::Type { index: 3, kind: TypeKind::Array { element: None, rank: 2, element_kind: 8 } },
+            Message::Type { index: 4, kind: TypeKind::Unknown },
+            Message::Method {
+                index: 5,
+                kind: MethodKind::Token { module: 1, token: 0x0600_0001, class_arguments: vec![2], arguments: vec![] },
+            },
+            Message::Method {
+                index: 6,
+                kind: MethodKind::Named { module: None, type_name: String::new(), method_name: "lambda".into() },
+            },
+            Message::Address { address: 0x7f00, place: Place::Managed { method: 5, il_offset: Some(12) } },
+            Message::Address { address: 0x7f01, place: Place::Native },
+            Message::Thread { thread: 99, name: "worker".into() },
+            Message::ThreadName { thread: 99, name: "other".into() },
+            Message::Sample { thread: 99, time: 5, weight: 4_000_000, flags: 9, addresses: vec![1, 2, 3] },
+            Message::Repeat { thread: 99, time: 6, weight: 1 },
+        ]
+    }
+
+    #[test]
+    fn every_message_comes_back_as_it_was() {
+        for message in one_of_each() {
+            assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn damaged_messages_are_refused_or_read_as_something_else_but_never_panic() {
+        for message in one_of_each() {
+            let words = message.encode();
+            for cut in 0..words.len() {
+                let _ = Message::decode(&words[..cut]);
+            }
+            for word in 0..words.len() {
+                for bit in 0..64 {
+                    let mut damaged = words.clone();
+                    damaged[word] ^= 1 << bit;
+                    let _ = Message::decode(&damaged);
+                }
+            }
+        }
+    }
+}

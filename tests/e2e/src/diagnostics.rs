@@ -1,0 +1,60 @@
+//! The smallest client of the runtime's diagnostics port, for what a test asks of a target besides Remora.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+const MAGIC: &[u8; 14] = b"DOTNET_IPC_V1\0";
+const HEADER_LENGTH: usize = 20;
+/// The answer to a command that failed.
+const ERROR_ID: u8 = 0xFF;
+
+/// The diagnostics socket of a process that uses `/tmp`.
+pub fn socket_of(pid: u32) -> PathBuf {
+    let prefix = format!("dotnet-diagnostic-{pid}-");
+    let entries =
+        std::fs::read_dir(std::env::temp_dir()).unwrap_or_else(|error| panic!("cannot list sockets: {error}"));
+    let found = entries.flatten().map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with(&prefix) && name.ends_with("-socket") && UnixStream::connect(path).is_ok()
+    });
+    found.last().unwrap_or_else(|| panic!("process {pid} has no diagnostics socket"))
+}
+
+/// Sends one command; its payload, or the HRESULT of its failure.
+pub fn command(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
+    exchange(pid, set, id, payload).unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"))
+}
+
+fn exchange(pid: u32, set: u8, id: u8, payload: &[u8]) -> std::io::Result<Result<Vec<u8>, u32>> {
+    let mut stream = UnixStream::connect(socket_of(pid))?;
+    stream.set_read_timeout(Some(crate::PATIENCE))?;
+    let mut message = MAGIC.to_vec();
+    message.extend(((HEADER_LENGTH + payload.len()) as u16).to_le_bytes());
+    message.extend([set, id, 0, 0]);
+    message.extend(payload);
+    stream.write_all(&message)?;
+    let mut header = [0; HEADER_LENGTH];
+    stream.read_exact(&mut header)?;
+    let length = usize::from(u16::from_le_bytes([header[14], header[15]])).saturating_sub(HEADER_LENGTH);
+    let mut answer = vec![0; length];
+    stream.read_exact(&mut answer)?;
+    Ok(match (header[17], answer.get(..4)) {
+        (ERROR_ID, Some(code)) => Err(u32::from_le_bytes([code[0], code[1], code[2], code[3]])),
+        _ => Ok(answer),
+    })
+}
+
+/// Asks the runtime to attach a profiler: the class `clsid` of `library`, given `data`.
+pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Result<(), u32> {
+    const PROFILER_SET: u8 = 3;
+    const ATTACH: u8 = 1;
+    let path: Vec<u16> = library.encode_utf16().chain([0]).collect();
+    let mut payload = (crate::PATIENCE.as_millis() as u32).to_le_bytes().to_vec();
+    payload.extend(clsid);
+    payload.extend((path.len() as u32).to_le_bytes());
+    payload.extend(path.iter().flat_map(|unit| unit.to_le_bytes()));
+    payload.extend((data.len() as u32).to_le_bytes());
+    payload.extend(data);
+    command(pid, PROFILER_SET, ATTACH, &payload).map(drop)
+}

@@ -1,0 +1,409 @@
+//! A target with a profiler in it that obeys: `tests/probe`, which asks at each step what to do, on the thread of that step.
+//!
+//! A [`Stage`] is the target and the socket that the probe reports to; a [`Seat`] is a place inside the target from which to act:
+//! a callback that is held, or a thread of the probe's own. What is awaited comes in any order and is told apart by its name.
+
+use crate::{Facts, PATIENCE, Runtime, Start, Target, diagnostics, expected, folder, until};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The probe's class, in the order of bytes that the runtime passes on.
+pub const CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x01";
+/// The same as the environment has it.
+const CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000001}";
+/// COR_PRF_MONITOR_MODULE_LOADS.
+const MODULE_LOADS: u32 = 0x4;
+/// What the diagnostics protocol can say in one message.
+const LONGEST_MESSAGE: usize = 65_535;
+/// The parts of the attach message whose length does not vary: header, time-out, class, two lengths.
+const FIXED_PARTS: usize = 20 + 4 + 16 + 4 + 4;
+
+/// A target, and the socket that a probe in it reports to.
+pub struct Stage {
+    target: Target,
+    listener: UnixListener,
+    aside: RefCell<Vec<Seat>>,
+    _folder: tempfile::TempDir,
+}
+
+/// An attach that is under way.
+pub struct Attaching(JoinHandle<Result<(), u32>>);
+
+/// The runtime's own thread that waits until a profiler may go.
+pub struct DetachThread {
+    process: u32,
+    thread: u32,
+}
+
+/// A place inside the target. When it is dropped, the callback returns with success.
+pub struct Seat {
+    stream: BufReader<UnixStream>,
+    words: Vec<String>,
+}
+
+impl Stage {
+    /// The target `obedient` on this runtime, ready.
+    pub fn start(runtime: &Runtime) -> Stage {
+        Stage::set(runtime, Start::ready)
+    }
+
+    /// The same without the collector that runs beside the program.
+    pub fn start_without_concurrent_collector(runtime: &Runtime) -> Stage {
+        Stage::set(runtime, |start| start.env("COMPlus_gcConcurrent", "0").env("DOTNET_gcConcurrent", "0").ready())
+    }
+
+    /// The same with the environment that has the runtime load the probe; it waits in `Initialize` and is not ready yet.
+    pub fn start_profiled(runtime: &Runtime) -> Stage {
+        Stage::set(runtime, |start| {
+            let start = start.env("CORECLR_ENABLE_PROFILING", "1").env("CORECLR_PROFILER", CLASS_TEXT);
+            start.env("CORECLR_PROFILER_PATH", library()).spawn()
+        })
+    }
+
+    fn set(runtime: &Runtime, start: impl FnOnce(Start) -> Target) -> Stage {
+        let folder = folder();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).and_then(|made| made.set_nonblocking(true).map(|()| made));
+        let listener = listener.unwrap_or_else(|error| panic!("cannot listen on {}: {error}", path.display()));
+        // Recompiling in the background would call back at any time.
+        let quiet = Start::managed(runtime, "obedient").env("REMORA_PROBE_SOCKET", &path);
+        let quiet = quiet.env("COMPlus_TieredCompilation", "0").env("DOTNET_TieredCompilation", "0");
+        // Looks again after at most so long whether a profiler that leaves may go.
+        let quiet = quiet.env("COMPlus_ProfAPI_DetachMaxSleepMs", "12C").env("DOTNET_ProfAPI_DetachMaxSleepMs", "12C");
+        Stage { target: start(quiet), listener, aside: RefCell::default(), _folder: folder }
+    }
+
+    /// The target.
+    pub fn target(&mut self) -> &mut Target {
+        &mut self.target
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.target.pid()
+    }
+
+    /// Has the target do something, and waits until it has: `a load`.
+    pub fn act(&mut self, what: &str) -> String {
+        self.target.ask(what)
+    }
+
+    /// Asks the runtime to attach the probe, with this client data. The runtime answers when the probe lets it.
+    pub fn attach(&self, data: &[u8]) -> Attaching {
+        let (pid, data) = (self.target.pid(), data.to_vec());
+        Attaching(std::thread::spawn(move || {
+            diagnostics::attach_profiler(pid, &CLASS, &library().to_string_lossy(), &data)
+        }))
+    }
+
+    /// A target that was started with the probe, which was given these orders in `Initialize`; a thread of the probe's own.
+    pub fn started(runtime: &Runtime, orders: &[&str]) -> (Stage, Seat) {
+        let stage = Stage::start_profiled(runtime);
+        let mut init = stage.seat("Initialize");
+        for order in orders {
+            init.done(order);
+        }
+        init.done("thread");
+        init.leave(0);
+        assert_eq!(stage.target.read_line(), "ready");
+        let own = stage.seat("Thread");
+        (stage, own)
+    }
+
+    /// Attaches the probe, and has it hold a load of a module by the target's thread `a`; a thread of the probe's own, and that callback.
+    pub fn held_in_load(&mut self) -> (Seat, Seat) {
+        // The first time, what is needed to load is loaded itself.
+        self.act("a load");
+        let mut own = self.attached(MODULE_LOADS, 0);
+        own.done("hold ModuleLoadFinished");
+        self.act("start a load");
+        let held = self.seat("ModuleLoadFinished");
+        (own, held)
+    }
+
+    /// The probe, which monitors loads of modules, gets callbacks and answers.
+    #[track_caller]
+    pub fn is_alive(&mut self, own: &mut Seat) {
+        let before = own.count("ModuleLoadFinished");
+        assert_eq!(self.act("b load"), "obedient");
+        assert!(own.count("ModuleLoadFinished") > before, "no callback comes any more");
+        for question in ["modules", "functions", "threads", "getmask", "runtime"] {
+            own.done(question);
+        }
+        assert!(!self.has_come("ProfilerDetachSucceeded"), "a detach that was refused is under way");
+    }
+
+    /// Has the probe ask for its detach and waits until all of it is gone.
+    #[track_caller]
+    pub fn leave(&self, mut own: Seat) {
+        own.done("detach 300");
+        own.leave(0);
+        self.gone();
+    }
+
+    /// [`Stage::attached`], and the runtime's thread for detaches, which it makes before it loads the first profiler.
+    pub fn attached_with_detach_thread(&self, low: u32) -> (Seat, DetachThread) {
+        let before = self.threads();
+        let attaching = self.attach(&[]);
+        let mut init = self.seat("InitializeForAttach");
+        let detacher = self.detach_thread_since(&before);
+        init.done(&format!("mask {low:#x} 0"));
+        init.done("thread");
+        init.leave(0);
+        assert_eq!(attaching.answer(), Ok(()), "the probe cannot attach");
+        (self.seat("Thread"), detacher)
+    }
+
+    /// The runtime's thread for detaches, where there were these threads before the first attach; to be asked inside `InitializeForAttach`.
+    #[track_caller]
+    fn detach_thread_since(&self, before: &BTreeSet<u32>) -> DetachThread {
+        let made: Vec<u32> = self.threads().difference(before).copied().collect();
+        let [thread] = made[..] else { panic!("the attach made {} threads, not one: {made:?}", made.len()) };
+        DetachThread { process: self.pid(), thread }
+    }
+
+    /// Has the probe refuse to be attached; what the runtime answers.
+    pub fn refused_attach(&self) -> Result<(), u32> {
+        const FAIL: u32 = 0x8000_4005;
+        let attaching = self.attach(&[]);
+        until("the attach is answered, or asks", || !attaching.is_pending() || self.has_come("InitializeForAttach"));
+        if let Some(init) = self.take_aside("InitializeForAttach") {
+            init.leave(FAIL);
+        }
+        attaching.answer()
+    }
+
+    /// Asks the runtime to attach the probe, and does not mind that no answer comes, since the process is about to end.
+    pub fn attach_that_breaks_off(&self) {
+        let pid = self.pid();
+        std::thread::spawn(move || {
+            std::panic::catch_unwind(|| diagnostics::attach_profiler(pid, &CLASS, &library().to_string_lossy(), &[]))
+        });
+    }
+
+    /// Asks the target to end, whatever is held in it, and returns how it did.
+    pub fn quit(mut self) -> std::process::ExitStatus {
+        self.target.tell("quit");
+        self.target.wait()
+    }
+
+    /// Attaches the probe with these halves of the event mask, to the end; a thread of the probe's own.
+    pub fn attached(&self, low: u32, high: u32) -> Seat {
+        let attaching = self.attach(&[]);
+        let mut init = self.seat("InitializeForAttach");
+        init.done(&format!("mask {low:#x} {high:#x}"));
+        init.done("thread");
+        init.leave(0);
+        assert_eq!(attaching.answer(), Ok(()), "the probe cannot attach");
+        self.seat("Thread")
+    }
+
+    /// Waits until the probe is in this place.
+    #[track_caller]
+    pub fn seat(&self, place: &str) -> Seat {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(seat) = self.take_aside(place) {
+                return seat;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "the probe never came to `{place}`");
+            self.accept(left.as_secs() as i64);
+        }
+    }
+
+    /// Whether the probe has come to this place, by now.
+    pub fn has_come(&self, place: &str) -> bool {
+        self.accept(0);
+        self.aside.borrow().iter().any(|seat| seat.place() == place)
+    }
+
+    /// Whether the probe's library is mapped into the target.
+    pub fn is_mapped(&self) -> bool {
+        Facts::of(self.target.pid()).maps.iter().any(|mapping| mapping.name.contains("libremora_probe"))
+    }
+
+    /// The target's threads, as the kernel has them.
+    pub fn threads(&self) -> BTreeSet<u32> {
+        Facts::of(self.target.pid()).threads.into_keys().collect()
+    }
+
+    /// Waits for each step of a detach that was accepted: told so, released, unmapped. The thread that told so.
+    #[track_caller]
+    pub fn gone(&self) -> u32 {
+        let told = self.seat("ProfilerDetachSucceeded").thread();
+        self.gone_after_told();
+        told
+    }
+
+    /// [`Stage::gone`] from the second step on.
+    #[track_caller]
+    pub fn gone_after_told(&self) {
+        self.seat("Released");
+        until("the library is unmapped", || !self.is_mapped());
+    }
+
+    fn take_aside(&self, place: &str) -> Option<Seat> {
+        let mut aside = self.aside.borrow_mut();
+        let at = aside.iter().position(|seat| seat.place() == place)?;
+        Some(aside.remove(at))
+    }
+
+    /// Takes in everything that has come within that time.
+    fn accept(&self, seconds: i64) {
+        let mut watched = [rustix::event::PollFd::new(&self.listener, rustix::event::PollFlags::IN)];
+        let limit = rustix::event::Timespec { tv_sec: seconds, tv_nsec: 0 };
+        if let Err(error) = rustix::event::poll(&mut watched, Some(&limit)) {
+            panic!("cannot wait for the probe: {error}");
+        }
+        while let Ok((stream, _)) = self.listener.accept() {
+            self.aside.borrow_mut().push(Seat::greeted(stream));
+        }
+    }
+}
+
+impl DetachThread {
+    /// The kernel's id of the thread.
+    pub fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    /// How often it has gone to sleep, which it does each time after it has looked.
+    pub fn sleeps(&self) -> u64 {
+        let path = format!("/proc/{}/task/{}/status", self.process, self.thread);
+        let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count of switches in {path}"))
+    }
+}
+
+impl Attaching {
+    /// What the runtime answers.
+    pub fn answer(self) -> Result<(), u32> {
+        self.0.join().unwrap_or_else(|_| panic!("the attach broke off"))
+    }
+
+    /// Whether the runtime has not answered yet.
+    pub fn is_pending(&self) -> bool {
+        !self.0.is_finished()
+    }
+}
+
+impl Seat {
+    fn greeted(stream: UnixStream) -> Seat {
+        let bounded = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+        bounded.unwrap_or_else(|error| panic!("cannot bound the wait for the probe: {error}"));
+        let mut seat = Seat { stream: BufReader::new(stream), words: Vec::new() };
+        let line = seat.read_line("where it is");
+        seat.words = line.split_whitespace().map(str::to_owned).collect();
+        seat
+    }
+
+    /// The callback's name, or `Thread` or `Released`.
+    pub fn place(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    /// The kernel's id of the thread.
+    pub fn thread(&self) -> u32 {
+        self.word(2).parse().unwrap_or_else(|_| panic!("no thread in {:?}", self.words))
+    }
+
+    /// What the callback is about, where it is about something.
+    pub fn id(&self) -> &str {
+        self.word(3)
+    }
+
+    /// Length and digest of the client data.
+    pub fn data(&self) -> &str {
+        self.word(1)
+    }
+
+    fn word(&self, from_the_end: usize) -> &str {
+        let at = self.words.len().checked_sub(from_the_end);
+        at.and_then(|at| self.words.get(at)).unwrap_or_else(|| panic!("too few words in {:?}", self.words))
+    }
+
+    /// Gives an order; the words of the answer, or the code of the failure.
+    pub fn ask(&mut self, order: &str) -> Result<Vec<String>, u32> {
+        if let Err(error) = writeln!(self.stream.get_mut(), "{order}") {
+            panic!("the probe is gone before `{order}`: {error}");
+        }
+        let line = self.read_line(order);
+        let mut words = line.split_whitespace();
+        let code = words.next().and_then(|word| u32::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        match code.unwrap_or_else(|| panic!("the probe answered `{line}` to `{order}`")) {
+            0 => Ok(words.map(str::to_owned).collect()),
+            code => Err(code),
+        }
+    }
+
+    /// Gives an order that must succeed.
+    #[track_caller]
+    pub fn done(&mut self, order: &str) -> Vec<String> {
+        self.ask(order).unwrap_or_else(|code| panic!("`{order}` in {} was refused with {code:#010x}", self.place()))
+    }
+
+    /// Gives an order that must fail; with which code.
+    #[track_caller]
+    pub fn refused(&mut self, order: &str) -> u32 {
+        match self.ask(order) {
+            Err(code) => code,
+            Ok(words) => panic!("`{order}` in {} was not refused: {words:?}", self.place()),
+        }
+    }
+
+    /// How often this callback has come.
+    pub fn count(&mut self, callback: &str) -> u64 {
+        let prefix = format!("{callback}=");
+        let counts = self.done("counts");
+        counts.iter().find_map(|word| word.strip_prefix(&prefix)?.parse().ok()).unwrap_or(0)
+    }
+
+    /// The ids that this callback came with, in order.
+    pub fn ids(&mut self, callback: &str) -> Vec<String> {
+        let log = self.done("log");
+        let told = log.iter().filter_map(|entry| entry.split_once(':')).filter(|(name, _)| *name == callback);
+        told.map(|(_, id)| id.to_owned()).collect()
+    }
+
+    /// Has the callback return with this code, or the thread end.
+    pub fn leave(mut self, code: u32) {
+        if let Err(error) = writeln!(self.stream.get_mut(), "return {code:#x}") {
+            panic!("the probe has left {} already: {error}", self.place());
+        }
+    }
+
+    fn read_line(&mut self, about: &str) -> String {
+        let mut line = String::new();
+        match self.stream.read_line(&mut line) {
+            Ok(1..) => line,
+            Ok(0) => panic!("the probe is gone before it answered `{about}`"),
+            Err(error) => panic!("the probe does not answer `{about}`: {error}"),
+        }
+    }
+}
+
+/// The probe's file.
+pub fn library() -> PathBuf {
+    PathBuf::from(expected("REMORA_PROBE"))
+}
+
+/// The longest client data that one attach message can carry, with this library.
+pub fn longest_data() -> usize {
+    let path = library().to_string_lossy().encode_utf16().count() + 1;
+    LONGEST_MESSAGE - FIXED_PARTS - 2 * path
+}
+
+/// How the probe says what data it was given: FNV-1a and the length.
+pub fn digest(data: &[u8]) -> String {
+    let hash = data
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+    format!("{}:{hash:016x}", data.len())
+}

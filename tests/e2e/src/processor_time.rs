@@ -1,0 +1,51 @@
+//! Processor time of a process as the kernel accounts it: the truth that weights must add up to, and the clock by which a test waits for samples.
+
+use crate::until;
+use std::time::Duration;
+
+/// The kernel's ticks in `/proc`, on every Linux that .NET runs on.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What a process has used so far, all its threads together, those that have ended among them.
+pub fn processor_time(pid: u32) -> Duration {
+    let path = format!("/proc/{pid}/stat");
+    let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+    let ticks = ticks_in(&stat).unwrap_or_else(|| panic!("{path} is not what it should be: {stat}"));
+    TICK * ticks
+}
+
+/// Waits until a process has used so much more than it had.
+#[track_caller]
+pub fn until_used(pid: u32, more: Duration) {
+    let goal = processor_time(pid) + more;
+    until("the process has used its processor time", || processor_time(pid) >= goal);
+}
+
+fn ticks_in(stat: &str) -> Option<u32> {
+    // The name stands in brackets and may hold anything; what follows it begins with the third field.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u32>().ok();
+    Some(next()? + next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_system_time_are_read_whatever_the_name() {
+        assert_eq!(ticks_in("7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 150 50 9 9 20 0 1"), Some(200));
+        assert_eq!(ticks_in("7 (cut) S 1"), None);
+    }
+
+    #[test]
+    fn a_process_that_works_is_waited_for() {
+        let mut burner = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        until_used(burner.id(), TICK * 3);
+        let used = processor_time(burner.id());
+        burner.kill().unwrap();
+        burner.wait().unwrap();
+        assert!(used >= TICK * 3, "{used:?}");
+    }
+}

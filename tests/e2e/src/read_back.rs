@@ -1,0 +1,154 @@
+//! A recording as another program sees it: made into speedscope's format and read from there, so that weights and names are proved by a second road.
+
+use crate::{Recorded, remora};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What stands on top of the leaf of a thread that waits.
+pub const BLOCKED: &str = "[blocked]";
+
+/// A frame: what code, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The method or function.
+    pub name: String,
+    /// Its source file; its module if that is not known.
+    pub file: String,
+    /// The line, where there is a source file.
+    pub line: Option<u64>,
+}
+
+/// A stack of one thread, from the outermost frame to the leaf, and its weight in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// The thread's label: `name (id)`.
+    pub thread: String,
+    /// Indices into [`ReadBack::frames`].
+    pub frames: Vec<usize>,
+    /// Nanoseconds.
+    pub weight: u64,
+}
+
+/// All stacks of a recording.
+#[derive(Debug, Clone, Default)]
+pub struct ReadBack {
+    /// The frames, each once.
+    pub frames: Vec<Frame>,
+    /// The stacks, in the order of each thread's time.
+    pub stacks: Vec<Stack>,
+}
+
+impl ReadBack {
+    /// Reads a recording back.
+    #[track_caller]
+    pub fn of(recorded: &Recorded) -> ReadBack {
+        ReadBack::from_speedscope(&read_json(&converted(&recorded.output(), "read-back.speedscope.json")))
+    }
+
+    /// Reads a file for speedscope.
+    #[track_caller]
+    pub fn from_speedscope(file: &Value) -> ReadBack {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let frames = array(&file["shared"]["frames"]).iter().map(|frame| Frame {
+            name: text(&frame["name"]),
+            file: text(&frame["file"]),
+            line: frame["line"].as_u64(),
+        });
+        let mut read = ReadBack { frames: frames.collect(), stacks: Vec::new() };
+        for profile in array(&file["profiles"]) {
+            let (samples, weights) = (array(&profile["samples"]), array(&profile["weights"]));
+            assert_eq!(samples.len(), weights.len(), "of {}", profile["name"]);
+            for (sample, weight) in samples.iter().zip(weights) {
+                let frames: Vec<usize> = array(sample).iter().map(|index| number(index) as usize).collect();
+                assert!(frames.iter().all(|index| *index < read.frames.len()), "a frame is missing: {frames:?}");
+                read.stacks.push(Stack { thread: text(&profile["name"]), frames, weight: number(weight) });
+            }
+        }
+        read
+    }
+
+    /// The weight of all stacks.
+    pub fn weight(&self) -> u64 {
+        self.stacks.iter().map(|stack| stack.weight).sum()
+    }
+
+    /// The weight of the stacks whose leaf is called so; a mark of waiting is no leaf.
+    pub fn weight_in(&self, name: &str) -> u64 {
+        self.weight_where(|names| names.iter().rev().find(|frame| **frame != BLOCKED) == Some(&name))
+    }
+
+    /// The weight of the stacks that have a frame called so.
+    pub fn weight_under(&self, name: &str) -> u64 {
+        self.weight_where(|names| names.contains(&name))
+    }
+
+    /// The weight of the stacks of whose names, outermost first, `wanted` says so.
+    pub fn weight_where(&self, wanted: impl Fn(&[&str]) -> bool) -> u64 {
+        let chosen = self.stacks.iter().filter(|stack| wanted(&self.names(stack)));
+        chosen.map(|stack| stack.weight).sum()
+    }
+
+    /// The names of a stack's frames, outermost first.
+    pub fn names(&self, stack: &Stack) -> Vec<&str> {
+        stack.frames.iter().map(|index| self.frames[*index].name.as_str()).collect()
+    }
+
+    /// The frames called so: one for each line that was met.
+    pub fn frames_called(&self, name: &str) -> Vec<&Frame> {
+        self.frames.iter().filter(|frame| frame.name == name).collect()
+    }
+}
+
+/// Converts a recording into a file beside it, whose name says the format.
+#[track_caller]
+pub fn converted(recording: &Path, name: &str) -> PathBuf {
+    let output = recording.with_file_name(name);
+    let arguments = [Path::new("convert"), recording, Path::new("-o"), &output, Path::new("--force")];
+    remora(arguments).succeeded();
+    output
+}
+
+/// What `remora report` says of a recording, with all of its methods.
+#[track_caller]
+pub fn report(recording: &Path) -> Value {
+    let arguments = [Path::new("report"), recording, Path::new("--json"), Path::new("--top"), Path::new("1000000")];
+    remora(arguments).succeeded().json()
+}
+
+/// A JSON file.
+#[track_caller]
+pub fn read_json(path: &Path) -> Value {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{} is not JSON: {error}", path.display()))
+}
+
+/// What must be an array.
+#[track_caller]
+pub fn array(value: &Value) -> &Vec<Value> {
+    value.as_array().unwrap_or_else(|| panic!("not an array: {value}"))
+}
+
+/// What must be a whole number.
+#[track_caller]
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a whole number: {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_read_with_names_and_weights() {
+        let file = serde_json::json!({
+            "shared": {"frames": [{"name": "main"}, {"name": "work", "file": "a.cs", "line": 3}, {"name": BLOCKED}]},
+            "profiles": [{"name": "one (1)", "samples": [[0, 1], [0, 1, 2], [0]], "weights": [5, 7, 1]}],
+        });
+        let read = ReadBack::from_speedscope(&file);
+        assert_eq!(read.weight(), 13);
+        assert_eq!((read.weight_in("work"), read.weight_in("main"), read.weight_under("main")), (12, 1, 13));
+        assert_eq!(read.weight_where(|names| names.last() == Some(&BLOCKED)), 7);
+        assert_eq!(read.names(&read.stacks[1]), ["main", "work", BLOCKED]);
+        assert_eq!(read.frames_called("work")[0].line, Some(3));
+    }
+}

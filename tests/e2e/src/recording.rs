@@ -1,0 +1,183 @@
+//! One `remora record` of a target, from its start to its recording and its receipt.
+
+use crate::{Facts, Finished, Remora, Target, until, until_used};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Processor time that makes some samples, whatever the way of sampling.
+const SOME_SAMPLES: Duration = Duration::from_millis(60);
+
+/// A `remora record` that runs. Its files go away with it.
+pub struct Recording {
+    remora: Remora,
+    folder: tempfile::TempDir,
+    pid: u32,
+    before: Facts,
+}
+
+/// What a `remora record` gave.
+pub struct Recorded {
+    /// How the command ended.
+    pub finished: Finished,
+    /// The receipt; null if there is none.
+    pub receipt: Value,
+    folder: tempfile::TempDir,
+}
+
+impl Recording {
+    /// Starts it with these arguments besides process, output and receipt. Without an engine among them, it is the agent.
+    pub fn start(target: &Target, arguments: &[&str]) -> Recording {
+        Recording::by(Remora::command(), target, arguments)
+    }
+
+    /// Like [`Recording::start`], by a command that ends in `remora`: as another user, with fewer rights.
+    pub fn by(mut command: std::process::Command, target: &Target, arguments: &[&str]) -> Recording {
+        let folder = crate::folder();
+        let before = Facts::of(target.pid());
+        command.arg("record").arg("-p").arg(target.pid_argument()).arg("--json");
+        command.arg("-o").arg(folder.path().join("recording.remora"));
+        command.arg("--receipt").arg(folder.path().join("receipt.json")).args(arguments);
+        if !arguments.contains(&"--engine") {
+            command.args(["--engine", "agent"]);
+        }
+        Recording { remora: Remora::spawn(command), folder, pid: target.pid(), before }
+    }
+
+    /// Starts it and waits until the agent samples and a busy target has worked for some samples.
+    pub fn begun(target: &Target, arguments: &[&str]) -> Recording {
+        let mut recording = Recording::start(target, arguments);
+        recording.wait_until_it_samples();
+        until_used(target.pid(), SOME_SAMPLES);
+        recording
+    }
+
+    /// A whole recording of a busy target, ended when it has some samples; or the refusal.
+    pub fn of(target: &Target, arguments: &[&str]) -> Recorded {
+        if arguments.contains(&"--engine") && !arguments.contains(&"agent") {
+            // The runtime's own sampler leaves no sign in the target by which its beginning could be told.
+            let mut all = vec!["--duration", "2s"];
+            all.extend(arguments);
+            return Recording::start(target, &all).finish();
+        }
+        let mut recording = Recording::start(target, arguments);
+        until("remora samples or gives up", || recording.samples_now() || !recording.remora.is_alive());
+        if !recording.remora.is_alive() {
+            return recording.finish();
+        }
+        until_used(target.pid(), SOME_SAMPLES);
+        recording.stop()
+    }
+
+    /// Waits until the agent's handler stands in the target.
+    pub fn wait_until_it_samples(&mut self) {
+        until("the agent samples", || {
+            assert!(self.remora.is_alive(), "remora ended before it recorded: {}", self.remora.said_so_far());
+            self.samples_now()
+        });
+    }
+
+    fn samples_now(&self) -> bool {
+        Facts::of(self.pid).dispositions != self.before.dispositions
+    }
+
+    /// Waits until some of the recording is on the disk.
+    pub fn wait_until_it_is_spooled(&mut self) {
+        until("something is on the disk", || {
+            assert!(self.remora.is_alive(), "remora ended before it recorded: {}", self.remora.said_so_far());
+            self.spool().and_then(|spool| spool.metadata().ok()).is_some_and(|facts| facts.len() > 1024)
+        });
+    }
+
+    /// The file that holds what was recorded so far.
+    pub fn spool(&self) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(self.folder.path()).ok()?;
+        let mut paths = entries.flatten().map(|entry| entry.path());
+        paths.find(|path| path.to_string_lossy().ends_with(".unfinished.remora"))
+    }
+
+    /// What of the target was so before the recording.
+    pub fn before(&self) -> &Facts {
+        &self.before
+    }
+
+    /// The command itself.
+    pub fn remora(&mut self) -> &mut Remora {
+        &mut self.remora
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub fn stop(self) -> Recorded {
+        self.remora.signal(rustix::process::Signal::INT);
+        self.finish()
+    }
+
+    /// Waits for its end.
+    pub fn finish(self) -> Recorded {
+        let finished = self.remora.finish();
+        let receipt = std::fs::read(self.folder.path().join("receipt.json"));
+        let receipt = receipt.map_or(Value::Null, |bytes| {
+            serde_json::from_slice(&bytes)
+                .unwrap_or_else(|error| panic!("the receipt is not JSON ({error}): {finished}"))
+        });
+        Recorded { finished, receipt, folder: self.folder }
+    }
+
+    /// Kills the command with SIGKILL; its folder, with what it left there.
+    pub fn kill(self) -> tempfile::TempDir {
+        let Recording { remora, folder, .. } = self;
+        drop(remora);
+        folder
+    }
+}
+
+impl Recorded {
+    /// Panics with everything there is, unless the command ended with this code.
+    #[track_caller]
+    pub fn ended_with(&self, code: i32) -> &Recorded {
+        assert_eq!(self.finished.code(), code, "{}\nreceipt: {:#}", self.finished, self.receipt);
+        self
+    }
+
+    /// Panics unless all was well, samples were taken, and nothing was left.
+    #[track_caller]
+    pub fn is_clean(&self) -> &Recorded {
+        self.ended_with(0);
+        assert_eq!(self.receipt["clean"], true, "{:#}", self.receipt);
+        assert!(self.samples() > 0, "no samples: {}", self.finished);
+        self
+    }
+
+    /// Samples in the recording, as the command tells it.
+    pub fn samples(&self) -> u64 {
+        self.finished.json()["recording"]["samples"].as_u64().unwrap_or(0)
+    }
+
+    /// What the receipt says was left: `kind: what: why`, a line each.
+    pub fn left(&self) -> String {
+        let left = self.receipt["left"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let lines =
+            left.iter().map(|left| format!("{}: {}: {}", text(&left["kind"]), text(&left["what"]), text(&left["why"])));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The recording's file.
+    pub fn output(&self) -> PathBuf {
+        self.folder.path().join("recording.remora")
+    }
+
+    /// Panics unless the recording is a valid file; the samples in it.
+    #[track_caller]
+    pub fn readable(&self) -> u64 {
+        readable(&self.output(), 0)
+    }
+}
+
+/// Panics unless `remora report` reads the file and ends with `code`; the samples in it.
+#[track_caller]
+pub fn readable(file: &Path, code: i32) -> u64 {
+    let finished = crate::remora([std::ffi::OsStr::new("report"), file.as_os_str(), "--json".as_ref()]);
+    assert_eq!(finished.code(), code, "{finished}");
+    finished.json()["samples"].as_u64().unwrap_or_else(|| panic!("no samples are told: {finished}"))
+}

@@ -1,0 +1,144 @@
+//! The matrix of runtimes, and how a test runs on all of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// An installation of .NET to run a target on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    root: PathBuf,
+    version: [u32; 3],
+}
+
+impl Runtime {
+    /// Every runtime of the matrix, oldest first.
+    pub fn all() -> Vec<Runtime> {
+        let roots = crate::expected("REMORA_TEST_DOTNET_ROOTS");
+        let mut runtimes: Vec<Runtime> = std::env::split_paths(&roots).map(|root| Runtime::at(&root)).collect();
+        assert!(!runtimes.is_empty(), "REMORA_TEST_DOTNET_ROOTS is empty");
+        runtimes.sort_by_key(|runtime| runtime.version);
+        runtimes
+    }
+
+    /// The runtimes with this major version or a newer one.
+    pub fn from_major(major: u32) -> Vec<Runtime> {
+        let runtimes: Vec<Runtime> = Runtime::all().into_iter().filter(|runtime| runtime.major() >= major).collect();
+        assert!(!runtimes.is_empty(), "no runtime of the matrix is {major} or newer");
+        runtimes
+    }
+
+    /// The oldest runtime with exactly this major version.
+    pub fn major_is(major: u32) -> Runtime {
+        let found = Runtime::all().into_iter().find(|runtime| runtime.major() == major);
+        found.unwrap_or_else(|| panic!("no runtime of the matrix is .NET {major}"))
+    }
+
+    /// The newest runtime.
+    pub fn newest() -> Runtime {
+        Runtime::all().pop().unwrap_or_else(|| panic!("the matrix is empty"))
+    }
+
+    /// A runtime with ASP.NET Core.
+    pub fn with_aspnet() -> Runtime {
+        let found =
+            Runtime::all().into_iter().find(|runtime| runtime.root.join("shared/Microsoft.AspNetCore.App").is_dir());
+        found.unwrap_or_else(|| panic!("no runtime of the matrix has ASP.NET Core"))
+    }
+
+    /// The folder of the installation.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The launcher.
+    pub fn launcher(&self) -> PathBuf {
+        self.root.join("dotnet")
+    }
+
+    /// The folder with `libcoreclr.so` in it.
+    pub fn core_folder(&self) -> PathBuf {
+        self.root.join("shared/Microsoft.NETCore.App").join(self.version_text())
+    }
+
+    /// The first number of the version.
+    pub fn major(&self) -> u32 {
+        self.version[0]
+    }
+
+    /// The version, as in `8.0.4`.
+    pub fn version_text(&self) -> String {
+        let [major, minor, patch] = self.version;
+        format!("{major}.{minor}.{patch}")
+    }
+
+    /// The name that people use: `.NET Core 3.1.23`, `.NET 8.0.4`.
+    pub fn name(&self) -> String {
+        format!("{} {}", if self.major() < 5 { ".NET Core" } else { ".NET" }, self.version_text())
+    }
+
+    fn at(root: &Path) -> Runtime {
+        let shared = root.join("shared/Microsoft.NETCore.App");
+        let entries =
+            std::fs::read_dir(&shared).unwrap_or_else(|error| panic!("cannot list {}: {error}", shared.display()));
+        let versions = entries.flatten().filter_map(|entry| version(&entry.file_name().to_string_lossy()));
+        let version = versions.max().unwrap_or_else(|| panic!("no version in {}", shared.display()));
+        Runtime { root: root.to_path_buf(), version }
+    }
+}
+
+/// Runs `test` on every runtime of the matrix; if it fails on some, the others are tried all the same, and the panic names each that failed.
+pub fn on_every_runtime(test: impl Fn(&Runtime)) {
+    on_runtimes(&Runtime::all(), test);
+}
+
+/// Like [`on_every_runtime`], on these.
+pub fn on_runtimes(runtimes: &[Runtime], test: impl Fn(&Runtime)) {
+    let mut failed = Vec::new();
+    for runtime in runtimes {
+        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| test(runtime))) {
+            failed.push(format!("on {}: {}", runtime.name(), message_of(cause.as_ref())));
+        }
+    }
+    assert!(failed.is_empty(), "failed on {} of {} runtimes\n{}", failed.len(), runtimes.len(), failed.join("\n"));
+}
+
+fn message_of(cause: &(dyn std::any::Any + Send)) -> &str {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
+}
+
+fn version(name: &str) -> Option<[u32; 3]> {
+    let mut parts = name.split('-').next()?.split('.').map(str::parse::<u32>);
+    let mut next = || parts.next()?.ok();
+    Some([next()?, next()?, next()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_runtime_that_failed_is_named_and_the_others_are_tried() {
+        let made_up = |version| Runtime { root: PathBuf::new(), version };
+        let runtimes = [made_up([3, 1, 23]), made_up([8, 0, 4]), made_up([9, 0, 7])];
+        let tried = std::cell::RefCell::new(Vec::new());
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            on_runtimes(&runtimes, |runtime| {
+                tried.borrow_mut().push(runtime.major());
+                assert!(runtime.major() == 8, "not eight");
+            });
+        }));
+        let cause = outcome.unwrap_err();
+        let message = message_of(cause.as_ref());
+        assert!(message.contains("2 of 3"), "{message}");
+        assert!(message.contains("on .NET Core 3.1.23: not eight"), "{message}");
+        assert_eq!(*tried.borrow(), [3, 8, 9]);
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        assert_eq!(version("10.0.12"), Some([10, 0, 12]));
+        assert_eq!(version("9.0.0-rc.1"), Some([9, 0, 0]));
+        assert_eq!(version("9.0"), None);
+    }
+}

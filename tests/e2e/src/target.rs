@@ -1,0 +1,221 @@
+//! A running target: a program that says when it is ready, answers questions, and ends when the test does.
+
+use crate::{PATIENCE, Runtime};
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// A program about to be started.
+pub struct Start {
+    command: Command,
+    name: String,
+}
+
+impl Start {
+    /// One of `tests/targets`, on this runtime.
+    pub fn managed(runtime: &Runtime, name: &str) -> Start {
+        let mut command = Command::new(runtime.launcher());
+        command.arg(Target::assembly(name));
+        Start::of(command, &format!("{name} on {}", runtime.name()))
+    }
+
+    /// Any other command that keeps the same manners: `ready` first, then one line for each line.
+    pub fn of(mut command: Command, name: &str) -> Start {
+        // What this machine is set to must not change what is tested.
+        for variable in
+            ["DOTNET_EnableDiagnostics", "CORECLR_ENABLE_PROFILING", "CORECLR_PROFILER", "CORECLR_PROFILER_PATH"]
+        {
+            command.env_remove(variable);
+        }
+        Start { command, name: name.to_owned() }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Start {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Start {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets a variable of the target's environment.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Start {
+        self.command.env(name, value);
+        self
+    }
+
+    /// The command itself, for what is not foreseen here.
+    pub fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// Starts it and waits until it says `ready`.
+    pub fn ready(self) -> Target {
+        let target = self.spawn();
+        let line = target.read_line();
+        assert_eq!(line, "ready", "{} did not say that it is ready{}", target.name, target.said());
+        target
+    }
+
+    /// Starts it without waiting for anything.
+    pub fn spawn(mut self) -> Target {
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("cannot start {}: {error}", self.name));
+        let stdin = child.stdin.take();
+        let (sender, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let errors = Arc::new(Mutex::new(String::new()));
+        if let Some(stderr) = child.stderr.take() {
+            collect(stderr, Arc::clone(&errors));
+        }
+        Target { child, stdin, lines, errors, name: self.name }
+    }
+}
+
+/// A running program. It is killed, by its id, when the value is dropped.
+pub struct Target {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    errors: Arc<Mutex<String>>,
+    name: String,
+}
+
+impl Target {
+    /// Starts one of `tests/targets` on this runtime and waits until it is ready.
+    pub fn start(runtime: &Runtime, name: &str, arguments: &[&str]) -> Target {
+        Start::managed(runtime, name).args(arguments).ready()
+    }
+
+    /// The compiled assembly of one of `tests/targets`.
+    pub fn assembly(name: &str) -> PathBuf {
+        let targets = PathBuf::from(crate::expected("REMORA_TEST_TARGETS"));
+        let assembly = targets.join(name).join(format!("{name}.dll"));
+        assert!(assembly.is_file(), "there is no test program {}", assembly.display());
+        assembly
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The process id as an argument.
+    pub fn pid_argument(&self) -> OsString {
+        self.pid().to_string().into()
+    }
+
+    /// Sends a line and returns the line that answers it.
+    pub fn ask(&mut self, question: &str) -> String {
+        self.tell(question);
+        self.read_line()
+    }
+
+    /// [`Target::ask`] for an answer that is a number.
+    pub fn ask_number(&mut self, question: &str) -> u64 {
+        let answer = self.ask(question);
+        answer.parse().unwrap_or_else(|_| panic!("{} answered `{answer}` to `{question}`, not a number", self.name))
+    }
+
+    /// Sends a line.
+    pub fn tell(&mut self, line: &str) {
+        let Some(stdin) = &mut self.stdin else { panic!("{} has no standard input any more", self.name) };
+        if let Err(error) = writeln!(stdin, "{line}") {
+            panic!("cannot tell {} `{line}`: {error}{}", self.name, self.said());
+        }
+    }
+
+    /// The next line of its output.
+    pub fn read_line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{} said nothing more{}", self.name, self.said()))
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn errors(&self) -> String {
+        self.errors.lock().map(|text| text.clone()).unwrap_or_default()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        crate::remora::send(self.pid(), signal);
+    }
+
+    /// Asks it to end and returns how it did.
+    pub fn quit(mut self) -> ExitStatus {
+        self.tell("quit");
+        self.wait()
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.stdin = None;
+        wait_for(&mut self.child, &self.name)
+    }
+
+    fn said(&self) -> String {
+        match self.errors() {
+            errors if errors.is_empty() => String::new(),
+            errors => format!("; its standard error:\n{errors}"),
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a child as long as [`PATIENCE`] lasts.
+pub(crate) fn wait_for(child: &mut Child, name: &str) -> ExitStatus {
+    if let Ok(Some(status)) = child.try_wait() {
+        return status;
+    }
+    let end = Instant::now() + PATIENCE;
+    let process = rustix::process::Pid::from_child(child);
+    let handle = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
+        .unwrap_or_else(|error| panic!("cannot watch {name}: {error}"));
+    let mut watched = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
+    let left = end.saturating_duration_since(Instant::now());
+    let limit = rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: 0 };
+    match rustix::event::poll(&mut watched, Some(&limit)) {
+        Ok(0) => panic!("{name} did not end"),
+        Ok(_) => child.wait().unwrap_or_else(|error| panic!("cannot wait for {name}: {error}")),
+        Err(error) => panic!("cannot watch {name}: {error}"),
+    }
+}
+
+/// Gathers all that comes out of `stream`, on a thread of its own.
+pub(crate) fn collect(mut stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut bytes) {
+            if let Ok(mut text) = into.lock() {
+                text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        }
+    });
+}

@@ -1,0 +1,330 @@
+//! Beside other vendors' profilers: every order of coming and going, after which the target must live, and nobody be worse off.
+//!
+//! The runtime loses count of its notification-only profilers when a main one leaves, and ends the process if one it has lost asks to be let go.
+//! Remora's agent has to notice that, stay, inert, and say so.
+#![forbid(unsafe_code)]
+
+use remora_e2e::{
+    Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, until,
+};
+
+/// Each sequence is tried so often in one process: what a round leaves behind must not harm the next.
+const ROUNDS: usize = 3;
+
+/// Exit codes of `remora`, as docs/exit-codes.md has them.
+const SLOT_TAKEN: i32 = 17;
+const HELD: i32 = 18;
+const REFUSED: i32 = 19;
+const UNCLEAN: i32 = 40;
+
+/// How the agent's file is called in a target.
+const LIBRARY: &str = "libremora_agent";
+
+#[test]
+fn det_12_any_number_of_recordings_one_after_another() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        for _ in 0..ROUNDS {
+            Recording::of(&target, &[]).is_clean();
+            goes_on(&mut target);
+        }
+        assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn att_07_det_18_ours_comes_and_goes_beside_a_main_profiler() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+        for _ in 0..ROUNDS {
+            Recording::of(&target, &[]).is_clean();
+            still_hears(&mut other);
+            goes_on(&mut target);
+        }
+        assert_eq!(other.detach(), Ok(()));
+        goes_on(&mut target);
+    });
+}
+
+#[test]
+fn att_07_det_18_ours_comes_and_goes_beside_a_profiler_from_the_start() {
+    with_room_beside(|runtime| {
+        let (mut target, mut other) = ForeignProfiler::at_start(Start::managed(runtime, "busy").arg("1"), Kind::Main);
+        for _ in 0..ROUNDS {
+            Recording::of(&target, &["--event", "wall"]).is_clean();
+            still_hears(&mut other);
+        }
+        goes_on(&mut target);
+    });
+}
+
+#[test]
+fn sbs_03_both_kinds_of_another_library_and_ours_at_once() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        let mut main = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+        let mut notified = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
+        for _ in 0..ROUNDS {
+            Recording::of(&target, &[]).is_clean();
+            still_hears(&mut main);
+            still_hears(&mut notified);
+        }
+        assert_eq!(notified.detach(), Ok(()));
+        still_hears(&mut main);
+        assert_eq!(main.detach(), Ok(()));
+        goes_on(&mut target);
+    });
+}
+
+#[test]
+fn det_18_a_notification_only_profiler_leaves_before_ours() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        for _ in 0..ROUNDS {
+            let mut other = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
+            let recording = Recording::begun(&target, &[]);
+            still_hears(&mut other);
+            assert_eq!(other.detach(), Ok(()));
+            recording.stop().is_clean();
+            goes_on(&mut target);
+        }
+        assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn det_18_a_notification_only_profiler_comes_during_ours_and_stays() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        for _ in 0..ROUNDS {
+            let recording = Recording::begun(&target, &[]);
+            let mut other = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
+            recording.stop().is_clean();
+            still_hears(&mut other);
+            assert_eq!(other.detach(), Ok(()));
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn det_18_a_main_profiler_comes_during_ours_and_stays() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        let recording = Recording::begun(&target, &[]);
+        let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+        recording.stop().is_clean();
+        still_hears(&mut other);
+        Recording::of(&target, &[]).is_clean();
+        still_hears(&mut other);
+        assert_eq!(other.detach(), Ok(()));
+        goes_on(&mut target);
+    });
+}
+
+#[test]
+fn det_18_after_a_main_profiler_has_left_ours_stays_inert_and_the_next_works() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        for _ in 0..ROUNDS {
+            let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+            assert_eq!(other.detach(), Ok(()));
+            let refused = Recording::of(&target, &[]);
+            refused.ended_with(REFUSED);
+            let said = &refused.finished.stderr;
+            assert!(said.contains("must stay inert") && said.contains("a second `remora record` will work"), "{said}");
+            is_inert(&mut target);
+            works_beside_what_stayed(&target, &[]);
+            works_beside_what_stayed(&target, &["--event", "wall"]);
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn det_18_a_main_profiler_leaves_during_ours_which_then_stays_inert() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        for event in ["cpu", "wall", "cpu"] {
+            let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+            let recording = Recording::begun(&target, &["--event", event]);
+            assert_eq!(other.detach(), Ok(()));
+            goes_on(&mut target);
+            says_that_it_stays(recording);
+            is_inert(&mut target);
+            works_beside_what_stayed(&target, &[]);
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn det_18_a_main_profiler_comes_and_leaves_during_ours_which_then_stays_inert() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        for _ in 0..ROUNDS {
+            let recording = Recording::begun(&target, &[]);
+            let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+            assert_eq!(other.detach(), Ok(()));
+            says_that_it_stays(recording);
+            is_inert(&mut target);
+            works_beside_what_stayed(&target, &[]);
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn det_18_a_main_profiler_and_ours_leave_at_the_same_time() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        for _ in 0..ROUNDS {
+            let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+            let recording = Recording::begun(&target, &[]);
+            assert_eq!(other.begin_detach(), Ok(()));
+            let recorded = recording.stop();
+            other.wait_until_detached();
+            // Who is first is not ours to say: either ours left, or it stays and says so.
+            assert!([0, UNCLEAN].contains(&recorded.finished.code()), "{}\n{}", recorded.finished, recorded.left());
+            goes_on(&mut target);
+            // The one that lost the race may have cost the next one its callbacks, but not the one after.
+            if Recording::of(&target, &[]).finished.code() == REFUSED {
+                is_inert(&mut target);
+            }
+            works_beside_what_stayed(&target, &[]);
+        }
+    });
+}
+
+#[test]
+fn det_18_an_inert_agent_is_no_harm_to_the_next_profiler_of_somebody_else() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+        assert_eq!(other.detach(), Ok(()));
+        Recording::of(&target, &[]).ended_with(REFUSED);
+        for kind in [Kind::NotificationOnly, Kind::Main] {
+            let mut next = ForeignProfiler::attach(&target, kind).unwrap();
+            still_hears(&mut next);
+            assert_eq!(next.detach(), Ok(()));
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn det_11_det_12_an_attach_during_another_detach_waits_and_then_works() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        for _ in 0..ROUNDS {
+            let mut other = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
+            assert_eq!(other.begin_detach(), Ok(()));
+            Recording::of(&target, &[]).is_clean();
+            other.wait_until_detached();
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn att_07_a_taken_slot_is_refused_on_3_1_and_the_runtimes_own_sampler_used_instead() {
+    on_runtimes(&[Runtime::major_is(3)], |runtime| {
+        let mut target = busy(runtime);
+        let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+        for _ in 0..ROUNDS {
+            let refused = Recording::of(&target, &["--engine", "agent"]);
+            refused.ended_with(SLOT_TAKEN);
+            let said = &refused.finished.stderr;
+            assert!(said.contains("libforeign_profiler.so") && said.contains("--engine eventpipe"), "{said}");
+            let recorded = Recording::of(&target, &["--engine", "auto"]);
+            recorded.is_clean();
+            assert!(recorded.finished.stderr.contains("the runtime's own sampler"), "{}", recorded.finished);
+            still_hears(&mut other);
+            assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+        }
+        assert_eq!(other.detach(), Ok(()));
+        Recording::of(&target, &["--engine", "agent"]).is_clean();
+        goes_on(&mut target);
+    });
+}
+
+#[test]
+fn att_07_a_second_remora_is_told_who_records() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let mut first = Recording::begun(&target, &[]);
+        let holder = format!("process {}", first.remora().pid());
+        for _ in 0..ROUNDS {
+            let second = Recording::of(&target, &[]);
+            second.ended_with(HELD);
+            assert!(second.finished.stderr.contains(&holder), "{}", second.finished);
+        }
+        let pid = target.pid().to_string();
+        remora(["check", "-p", &pid]).failed_with(HELD, &[]);
+        remora(["detach", "-p", &pid]).failed_with(HELD, &[&holder]);
+        first.stop().is_clean();
+        Recording::of(&target, &[]).is_clean();
+        goes_on(&mut target);
+    });
+}
+
+fn with_room_beside(test: impl Fn(&Runtime)) {
+    on_runtimes(&Runtime::from_major(6), test);
+}
+
+fn busy(runtime: &Runtime) -> Target {
+    Target::start(runtime, "busy", &["1"])
+}
+
+fn goes_on(target: &mut Target) {
+    let first = target.ask_number("count");
+    while target.ask_number("count") == first {}
+}
+
+/// Its collections still work, and it is told of them.
+fn still_hears(other: &mut ForeignProfiler) {
+    let before = other.counts();
+    assert_eq!(other.collect(), Ok(()));
+    let after = other.counts();
+    assert!(after.attached && after.finished >= before.finished + 3, "{before:?}, after three collections {after:?}");
+}
+
+/// The recording is whole, and both the exit code and the receipt say that the library stays, and why.
+#[track_caller]
+fn says_that_it_stays(recording: Recording) {
+    let recorded = recording.stop();
+    recorded.ended_with(UNCLEAN);
+    assert!(recorded.samples() > 0, "{}", recorded.finished);
+    assert!(recorded.readable() > 0);
+    let left = recorded.left();
+    assert!(left.contains("mapping: ") && left.contains("libremora_agent"), "{left}");
+    assert!(left.contains("another profiler has come or gone"), "{left}");
+}
+
+/// The library is mapped and nothing else of ours is there: no memory, thread, timer or handler. `remora detach` says the same.
+#[track_caller]
+fn is_inert(target: &mut Target) {
+    goes_on(target);
+    let pid = target.pid().to_string();
+    let told = remora(["detach", "-p", &pid, "--json"]).failed_with(UNCLEAN, &[]);
+    let told = told.json()["left"].as_array().cloned().unwrap_or_default();
+    assert!(told.iter().all(|left| left["what"].as_str().is_some_and(|what| what.contains(LIBRARY))), "{told:?}");
+    until("nothing but the library is left", || {
+        Facts::of(target.pid()).remora().iter().all(|ours| ours.contains(LIBRARY))
+    });
+    let found = Facts::of(target.pid());
+    assert!(found.library_is_mapped());
+    assert!(!found.timers.iter().any(|line| line.starts_with("ID:")), "{:?}", found.timers);
+}
+
+/// A whole recording; its receipt names what an earlier one left, if one did, and nothing else.
+#[track_caller]
+fn works_beside_what_stayed(target: &Target, arguments: &[&str]) {
+    let earlier = Facts::of(target.pid()).library_is_mapped();
+    let recorded = Recording::of(target, arguments);
+    recorded.ended_with(if earlier { UNCLEAN } else { 0 });
+    assert!(recorded.samples() > 0, "{}", recorded.finished);
+    let left = recorded.left();
+    assert!(left.lines().all(|line| line.contains(LIBRARY) && line.contains("an earlier one left it")), "{left}");
+}

@@ -1,0 +1,351 @@
+//! When a process ends that others count on: `remora` killed at any instant, the target ended, crashed, replaced or halted at any instant.
+//!
+//! The agent must leave by itself, the target must not notice, and what was recorded must be there.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+#![allow(clippy::print_stdout, reason = "how long it took is shown, not judged")]
+
+use remora_e2e::{
+    Facts, Recording, Runtime, Start, Target, native, on_every_runtime, readable, remora, until, until_used,
+};
+use rustix::process::Signal;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Exit codes of `remora`, as docs/exit-codes.md has them.
+const NO_PROCESS: i32 = 10;
+const LAST_REFUSAL: i32 = 19;
+const NO_ANSWER: i32 = 15;
+const TRUNCATED: i32 = 31;
+const TARGET_ENDED: i32 = 41;
+
+/// Processor time that makes some samples of a busy target.
+const SOME: Duration = Duration::from_millis(60);
+
+#[test]
+fn det_16_remora_killed_as_soon_as_the_library_is_mapped() {
+    killed_when(|_, target| until("the library is mapped", || Facts::of(target.pid()).library_is_mapped()));
+}
+
+#[test]
+fn det_16_remora_killed_before_and_while_it_attaches() {
+    // Instants of its start that nothing marks from outside: some fall before the request, some after.
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let before = Facts::of(target.pid());
+        for looks in [0, 1, 2, 4, 8, 16, 32] {
+            let recording = Recording::start(&target, &[]);
+            (0..looks).for_each(|_| drop(Facts::of(target.pid())));
+            drop(recording.kill());
+            leaves_by_itself(runtime, &mut target, &before);
+        }
+        records_again(&target);
+    });
+}
+
+#[test]
+fn det_16_remora_killed_just_after_sampling_began() {
+    killed_when(|recording, _| recording.wait_until_it_samples());
+}
+
+#[test]
+fn det_16_remora_killed_in_mid_recording_and_what_it_recorded_is_readable() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let before = Facts::of(target.pid());
+        for event in ["cpu", "wall"] {
+            let mut recording = Recording::begun(&target, &["--event", event]);
+            recording.wait_until_it_is_spooled();
+            let spool = recording.spool().unwrap();
+            let folder = recording.kill();
+            assert!(readable(&spool, TRUNCATED) > 0, "{} holds no samples", spool.display());
+            drop(folder);
+            leaves_by_itself(runtime, &mut target, &before);
+            records_again(&target);
+        }
+    });
+}
+
+#[test]
+fn det_16_remora_killed_while_it_detaches() {
+    killed_when(|recording, target| {
+        recording.wait_until_it_samples();
+        until_used(target.pid(), SOME);
+        recording.remora().signal(Signal::INT);
+        // It has been asked for: the handler is gone again, the library not yet.
+        let before = recording.before().dispositions;
+        until("the agent leaves", || Facts::of(target.pid()).dispositions == before);
+    });
+}
+
+#[test]
+fn det_16_remora_killed_at_the_instant_of_its_wish_to_detach() {
+    killed_when(|recording, target| {
+        recording.wait_until_it_samples();
+        until_used(target.pid(), SOME);
+        recording.remora().signal(Signal::INT);
+    });
+}
+
+#[test]
+fn det_17_a_target_that_is_killed_leaves_a_whole_recording() {
+    ends_by("kill", &["the target ended during the recording"]);
+}
+
+#[test]
+fn det_17_a_target_that_exits_leaves_a_whole_recording() {
+    ends_by("exit", &["the target ended during the recording"]);
+}
+
+#[test]
+fn det_17_a_target_that_crashes_leaves_a_whole_recording() {
+    for order in ["segfault", "abort", "failfast", "throw"] {
+        ends_by(order, &["the target ended during the recording"]);
+    }
+}
+
+#[test]
+fn det_17_a_target_that_becomes_another_program_leaves_a_whole_recording() {
+    ends_by("exec", &["replaced itself by another program"]);
+}
+
+#[test]
+fn det_17_the_other_program_is_not_harmed_by_what_was_recorded_before() {
+    on_every_runtime(|runtime| {
+        for event in ["cpu", "wall"] {
+            let mut target = Target::start(runtime, "crash", &[]);
+            let recording = Recording::begun(&target, &["--event", event, "--frequency", "999"]);
+            target.tell("exec");
+            recording.finish().ended_with(TARGET_ENDED);
+            assert_eq!(target.ask("are you there?"), "are you there?", "cat repeats what it reads");
+            assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+            assert!(target.wait().success());
+        }
+    });
+}
+
+#[test]
+fn det_17_a_target_killed_while_it_is_attached_to() {
+    on_every_runtime(|runtime| {
+        for looks in [0, 2, 8] {
+            let mut target = busy(runtime);
+            let recording = Recording::start(&target, &[]);
+            (0..looks).for_each(|_| drop(Facts::of(target.pid())));
+            target.signal(Signal::KILL);
+            let status = target.wait();
+            let recorded = recording.finish();
+            // At which look it was found to have gone is not ours to say: each refuses in its own words, and none takes it for well.
+            assert!(!status.success());
+            let code = recorded.finished.code();
+            assert!((NO_PROCESS..=LAST_REFUSAL).contains(&code) || code == TARGET_ENDED, "{}", recorded.finished);
+        }
+    });
+}
+
+#[test]
+fn det_17_a_target_killed_while_the_agent_leaves() {
+    on_every_runtime(|runtime| {
+        for gone_first in [false, true] {
+            let mut target = busy(runtime);
+            let mut recording = Recording::begun(&target, &[]);
+            recording.remora().signal(Signal::INT);
+            if gone_first {
+                let before = recording.before().dispositions;
+                until("the agent leaves", || Facts::of(target.pid()).dispositions == before);
+            }
+            target.signal(Signal::KILL);
+            target.wait();
+            let recorded = recording.finish();
+            // A receipt of a process that is just ending cannot call it clean: it says that it could not look.
+            let code = recorded.finished.code();
+            assert!(
+                [0, TARGET_ENDED].contains(&code) || recorded.left().contains("just ending"),
+                "{}",
+                recorded.finished
+            );
+            assert!(recorded.readable() > 0);
+        }
+    });
+}
+
+#[test]
+fn att_16_a_stopped_target_is_refused_before_it_is_asked_and_fine_afterwards() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let before = Facts::of(target.pid());
+        target.signal(Signal::STOP);
+        until("it has stopped", || state(&target) == 'T');
+        for engine in ["agent", "auto", "eventpipe"] {
+            let refused = Recording::start(&target, &["--duration", "1s", "--engine", engine]).finish();
+            refused.ended_with(NO_ANSWER);
+            assert!(refused.finished.stderr.contains("stopped"), "{}", refused.finished);
+        }
+        let pid = target.pid().to_string();
+        remora(["check", "-p", &pid]).failed_with(NO_ANSWER, &[]);
+        target.signal(Signal::CONT);
+        // Nothing was asked, so nothing happens now.
+        goes_on(&mut target);
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        records_again(&target);
+    });
+}
+
+#[test]
+fn att_16_a_target_halted_by_a_debugger_is_refused_and_one_that_runs_under_it_is_not() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let mut debugger = Debugger::halt(&target);
+        let refused = Recording::start(&target, &["--duration", "1s"]).finish();
+        refused.ended_with(NO_ANSWER);
+        assert!(
+            refused.finished.stderr.contains("trac") || refused.finished.stderr.contains("debugger"),
+            "{}",
+            refused.finished
+        );
+        debugger.let_run();
+        goes_on(&mut target);
+        records_again(&target);
+        debugger.leave();
+        goes_on(&mut target);
+        records_again(&target);
+    });
+}
+
+#[test]
+fn att_16_a_debugger_comes_and_goes_during_a_recording() {
+    on_every_runtime(|runtime| {
+        for event in ["cpu", "wall"] {
+            let mut target = busy(runtime);
+            let recording = Recording::begun(&target, &["--event", event]);
+            let mut debugger = Debugger::halt(&target);
+            debugger.let_run();
+            goes_on(&mut target);
+            debugger.leave();
+            goes_on(&mut target);
+            recording.stop().is_clean();
+            records_again(&target);
+        }
+    });
+}
+
+#[test]
+fn att_16_a_recording_outlives_a_stop_of_its_target() {
+    on_every_runtime(|runtime| {
+        for event in ["cpu", "wall"] {
+            let mut target = busy(runtime);
+            let recording = Recording::begun(&target, &["--event", event]);
+            target.signal(Signal::STOP);
+            until("it has stopped", || state(&target) == 'T');
+            target.signal(Signal::CONT);
+            goes_on(&mut target);
+            until_used(target.pid(), SOME);
+            let recorded = recording.stop();
+            recorded.is_clean();
+            assert!(recorded.readable() > 0);
+        }
+    });
+}
+
+#[test]
+fn att_16_a_detach_waits_for_a_stopped_target() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let mut recording = Recording::begun(&target, &[]);
+        target.signal(Signal::STOP);
+        until("it has stopped", || state(&target) == 'T');
+        recording.remora().signal(Signal::INT);
+        target.signal(Signal::CONT);
+        recording.finish().is_clean();
+        goes_on(&mut target);
+    });
+}
+
+/// Kills `remora` at the instant that `reached` waits for, three times in one target.
+fn killed_when(reached: impl Fn(&mut Recording, &Target)) {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let before = Facts::of(target.pid());
+        for event in ["cpu", "wall", "cpu"] {
+            let mut recording = Recording::start(&target, &["--event", event]);
+            reached(&mut recording, &target);
+            drop(recording.kill());
+            leaves_by_itself(runtime, &mut target, &before);
+        }
+        records_again(&target);
+    });
+}
+
+/// The agent notices that nobody listens, and goes. How long that took is told, not judged.
+#[track_caller]
+fn leaves_by_itself(runtime: &Runtime, target: &mut Target, before: &Facts) {
+    let killed = Instant::now();
+    until("nothing of ours is in the target", || Facts::of(target.pid()).remora().is_empty());
+    println!("{}: gone {} ms after remora was killed", runtime.name(), killed.elapsed().as_millis());
+    assert_eq!(Facts::of(target.pid()).left_since(before), Vec::<String>::new());
+    goes_on(target);
+    let pid = target.pid().to_string();
+    let swept = remora(["detach", "-p", &pid]);
+    assert_eq!(swept.code(), 0, "{swept}");
+}
+
+fn records_again(target: &Target) {
+    Recording::of(target, &[]).is_clean();
+}
+
+/// The target ends in this way in mid-recording: a whole recording, a message that says what happened.
+fn ends_by(order: &str, words: &[&str]) {
+    on_every_runtime(|runtime| {
+        for event in ["cpu", "wall"] {
+            let mut target = Target::start(runtime, "crash", &[]);
+            let recording = Recording::begun(&target, &["--event", event]);
+            target.tell(order);
+            let recorded = recording.finish();
+            recorded.ended_with(TARGET_ENDED);
+            for word in words {
+                assert!(recorded.finished.stderr.contains(word), "{order}: {}", recorded.finished);
+            }
+            assert_eq!(recorded.finished.json()["ended"], "target-ended", "{order}");
+            assert_eq!(recorded.receipt["clean"], true, "{order}: {:#}", recorded.receipt);
+            assert!(recorded.readable() > 0, "{order}");
+            target.wait();
+        }
+    });
+}
+
+fn busy(runtime: &Runtime) -> Target {
+    Target::start(runtime, "busy", &["1"])
+}
+
+fn goes_on(target: &mut Target) {
+    let first = target.ask_number("count");
+    while target.ask_number("count") == first {}
+}
+
+/// The letter by which the kernel says what a process does.
+fn state(target: &Target) -> char {
+    let path = format!("/proc/{}/stat", target.pid());
+    let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.unwrap_or_else(|| panic!("{path} is not what it should be: {stat}"))
+}
+
+/// A native debugger: `tests/targets/native/tracer.c`, which obeys a line at a time.
+struct Debugger(Target);
+
+impl Debugger {
+    /// Halts every thread.
+    fn halt(target: &Target) -> Debugger {
+        let mut command = Command::new(native("tracer"));
+        command.arg(target.pid().to_string());
+        Debugger(Start::of(command, "the debugger").ready())
+    }
+
+    /// Lets all go on and stays.
+    fn let_run(&mut self) {
+        assert_eq!(self.0.ask("run"), "runs");
+    }
+
+    fn leave(self) {
+        assert!(self.0.quit().success());
+    }
+}

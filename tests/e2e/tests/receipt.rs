@@ -1,0 +1,265 @@
+//! What a recording leaves behind: what the receipt says, and what the kernel says when it is asked by somebody else.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::read_back::number;
+use remora_e2e::{Facts, Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Recordings one after another in one process.
+const ROUNDS: usize = 25;
+/// Rounds after which what the first attach makes for good is there, and the target's own start is over.
+const SETTLED: usize = 4;
+/// What the receipt judges.
+const KINDS: [&str; 11] = [
+    "child",
+    "descriptor",
+    "file",
+    "gc-mode",
+    "mapping",
+    "profiler-slot",
+    "signal-disposition",
+    "signal-mask",
+    "socket",
+    "thread",
+    "timer",
+];
+
+#[test]
+fn det_14_det_04_det_10_att_18_nothing_is_left_of_what_was_there() {
+    on_every_runtime(|runtime| {
+        for (program, arguments, event) in [
+            ("busy", &["2"][..], "cpu"),
+            ("threads", &["30", "1"], "wall"),
+            ("gc", &["1"], "wall"),
+            ("collectible", &[], "cpu"),
+        ] {
+            let mut target = Target::start(runtime, program, arguments);
+            let recording = Recording::begun(&target, &["--event", event, "--frequency", "500"]);
+            let before = recording.before().clone();
+            let during = Facts::of(target.pid());
+            // Else there would be nothing to take away.
+            assert!(during.library_is_mapped(), "{program}");
+            assert!(during.threads.values().any(|name| name.starts_with("remora-")), "{:?}", during.threads);
+            assert!(during.maps.iter().any(|map| map.name.starts_with("/memfd:remora-")), "{:?}", during.remora());
+            assert_eq!(sockets(&during).len(), sockets(&before).len() + 1, "{program}");
+            assert_ne!(during.dispositions, before.dispositions, "{program}");
+            let timers = during.timers.iter().filter(|line| line.starts_with("ID:")).count();
+            assert!(event == "wall" || timers > 0, "{program}: {:?}", during.timers);
+            let placed = placed_files(&during);
+            assert!(!placed.is_empty(), "{program}");
+            assert!(placed.iter().all(|path| !path.exists()), "unlinked while it is used: {placed:?}");
+
+            let recorded = recording.stop();
+            let after = Facts::of(target.pid());
+            is_clean(&recorded, runtime);
+            assert_eq!(left_for_good(&target, &before), Vec::<String>::new(), "{program}");
+            assert_eq!(after.children, before.children, "{program}");
+            assert_eq!(sockets(&after), sockets(&before), "{program}");
+            assert!(placed.iter().all(|path| !path.exists()), "{placed:?}");
+            new_threads_are_the_runtimes_own(&before, &after, runtime);
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn det_14_the_receipt_counts_what_the_kernel_counts() {
+    on_every_runtime(|runtime| {
+        // A thread that compiles ends by itself when there is nothing more to compile.
+        let target = Start::managed(runtime, "idle")
+            .env("DOTNET_TieredCompilation", "0")
+            .env("COMPlus_TieredCompilation", "0")
+            .ready();
+        // The first attach makes the runtime's detach thread: the second changes nothing at all.
+        Recording::of(&target, &["--event", "wall"]).is_clean();
+        let before = Facts::of(target.pid());
+        let recorded = Recording::of(&target, &["--event", "wall"]);
+        let after = Facts::of(target.pid());
+        is_clean(&recorded, runtime);
+        for (side, facts) in [("before", &before), ("after", &after)] {
+            let told = &recorded.receipt[side];
+            for (what, count) in [
+                ("threads", facts.threads.len()),
+                ("descriptors", facts.descriptors.len()),
+                ("children", facts.children.len()),
+                ("timers", 0),
+            ] {
+                assert_eq!(number(&told[what]), count as u64, "{what} {side}: {told}");
+            }
+            let mask = |what: &str| u64::from_str_radix(told[what].as_str().unwrap_or_default(), 16).unwrap();
+            assert_eq!((mask("signals_ignored"), mask("signals_caught")), facts.dispositions, "{side}");
+        }
+        assert_eq!(after.threads, before.threads);
+        assert_eq!(after.descriptors, before.descriptors);
+        assert_eq!(after.blocked, before.blocked);
+    });
+}
+
+#[test]
+fn det_12_det_14_after_many_rounds_under_load_nothing_has_grown() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "gc", &["2"]);
+        let mut settled = None;
+        for round in 0..ROUNDS {
+            let event = if round % 2 == 0 { "cpu" } else { "wall" };
+            let recorded =
+                Recording::start(&target, &["--duration", "100ms", "--frequency", "1000", "--event", event]).finish();
+            recorded.ended_with(0);
+            assert_eq!(recorded.receipt["clean"], true, "round {round}: {:#}", recorded.receipt);
+            if round + 1 == SETTLED {
+                settled = Some(Facts::of(target.pid()));
+            }
+        }
+        let (settled, after) = (settled.unwrap(), Facts::of(target.pid()));
+        assert_eq!(left_for_good(&target, &settled), Vec::<String>::new());
+        // The runtime's own pools may have one thread more or less; one a round would be 21.
+        assert!(after.threads.len() <= settled.threads.len() + 3, "{:?}\n{:?}", settled.threads, after.threads);
+        assert_eq!(lasting(&after), lasting(&settled));
+        // A collector at work maps and unmaps; a library, a stack or a ring a round would be 42 and more.
+        assert!(
+            after.maps.len() <= settled.maps.len() + 20,
+            "from {} to {} mappings",
+            settled.maps.len(),
+            after.maps.len()
+        );
+        let virtual_size = |facts: &Facts| facts.maps.iter().map(|map| map.end - map.start).sum::<u64>();
+        let grown = virtual_size(&after).saturating_sub(virtual_size(&settled));
+        // The ring alone is 8 MiB.
+        assert!(grown < 8 * (ROUNDS - SETTLED) as u64 * (1 << 20), "the address space has grown by {grown} bytes");
+        goes_on(&mut target);
+    });
+}
+
+#[test]
+fn det_14_concurrent_collection_is_never_switched_off() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "gc", &["1"]);
+        assert_eq!(target.ask("collect"), "collected");
+        let recorded = Recording::of(&target, &[]);
+        is_clean(&recorded, runtime);
+        assert_eq!(recorded.receipt["kinds"]["gc-mode"], "clean");
+        assert_eq!(target.ask("collect"), "collected");
+        goes_on(&mut target);
+    });
+}
+
+#[test]
+fn det_15_the_time_handed_to_the_runtime_is_a_measured_one() {
+    // Handed nothing, .NET waits two and a half seconds before it looks whether the library may go, however quick the machine is.
+    // One recording whose detach took less is proof enough; no slow machine can make a fast one of a wrong one.
+    const WITHOUT_A_TIME: f64 = 2500.0;
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "busy", &["1"]);
+        let detach = (0..3).map(|_| {
+            let recorded = Recording::of(&target, &[]);
+            is_clean(&recorded, runtime);
+            recorded.receipt["timings"]["detach_ms"].as_f64().unwrap()
+        });
+        let quickest = detach.fold(f64::INFINITY, f64::min);
+        assert!(quickest >= 300.0, "the runtime itself waits 300 ms: {quickest}");
+        assert!(quickest < WITHOUT_A_TIME, "{quickest} ms");
+    });
+}
+
+#[test]
+fn det_14_a_receipt_of_what_is_really_left_is_not_clean_and_neither_is_the_exit_status() {
+    const UNCLEAN: i32 = 40;
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        use remora_e2e::{ForeignProfiler, Kind};
+        let mut target = Target::start(runtime, "busy", &["1"]);
+        let recording = Recording::begun(&target, &[]);
+        // Who comes and goes as the main profiler makes the runtime miscount the others: ours may not ask to be let go.
+        assert_eq!(ForeignProfiler::attach(&target, Kind::Main).unwrap().detach(), Ok(()));
+        let recorded = recording.stop();
+        recorded.ended_with(UNCLEAN);
+        let facts = Facts::of(target.pid());
+        assert!(facts.library_is_mapped());
+        assert_eq!(recorded.receipt["clean"], false);
+        for kind in ["mapping", "profiler-slot"] {
+            assert_eq!(recorded.receipt["kinds"][kind], "left", "{:#}", recorded.receipt);
+        }
+        for left in recorded.receipt["left"].as_array().unwrap() {
+            for field in ["kind", "what", "why"] {
+                assert!(left[field].as_str().is_some_and(|text| !text.is_empty()), "{left}");
+            }
+        }
+        let text = &recorded.finished.json()["receipt"];
+        assert_eq!(text, &recorded.receipt, "the file and the answer are the same receipt");
+        goes_on(&mut target);
+    });
+}
+
+/// The receipt says so, and has everything that it should have.
+#[track_caller]
+fn is_clean(recorded: &Recorded, runtime: &Runtime) {
+    recorded.is_clean();
+    let receipt = &recorded.receipt;
+    assert_eq!(receipt["left"], Value::Array(Vec::new()));
+    for kind in KINDS {
+        let verdict = &receipt["kinds"][kind];
+        assert!(verdict == "clean" || (verdict == "allowed" && kind == "thread"), "{kind}: {verdict}");
+    }
+    assert_eq!(receipt["kinds"].as_object().map(serde_json::Map::len), Some(KINDS.len()));
+    let allowed = receipt["allowed"].as_array().unwrap();
+    assert!(allowed.len() <= usize::from(runtime.major() >= 6), "{allowed:?}");
+    assert!(
+        allowed.iter().all(|one| one["why"].as_str().is_some_and(|why| why.contains("detach thread"))),
+        "{allowed:?}"
+    );
+    for timing in ["attach_ms", "recording_ms", "detach_ms"] {
+        assert!(receipt["timings"][timing].as_f64().is_some_and(|time| time > 0.0), "{timing}: {receipt:#}");
+    }
+    assert_eq!(receipt["process"], "running");
+    assert_eq!(receipt["runtime"], runtime.name());
+}
+
+/// At most one, .NET 6 and later, and none of it is ours.
+#[track_caller]
+fn new_threads_are_the_runtimes_own(before: &Facts, after: &Facts, runtime: &Runtime) {
+    let new: Vec<&str> = after
+        .threads
+        .iter()
+        .filter(|(id, _)| !before.threads.contains_key(id))
+        .map(|(_, name)| name.as_str())
+        .collect();
+    // Those of the application and of its pools come and go by themselves.
+    let detach = new.iter().filter(|name| **name == ".NET EventPipe").count();
+    assert!(detach <= usize::from(runtime.major() >= 6), "{new:?}");
+    assert!(!new.iter().any(|name| name.contains("remora")), "{new:?}");
+}
+
+/// The files that were placed for the target, whether they still have their names or not.
+fn placed_files(facts: &Facts) -> Vec<PathBuf> {
+    let ours = facts.maps.iter().filter(|map| map.name.contains("libremora_agent") && !map.name.starts_with("/memfd:"));
+    ours.map(|map| PathBuf::from(map.name.trim_end_matches(" (deleted)"))).collect()
+}
+
+/// What of ours is there and stays: while the runtime's own handler of a signal runs, that signal is blocked in its thread.
+fn left_for_good(target: &Target, before: &Facts) -> Vec<String> {
+    let mut before = before.clone();
+    before.blocked.retain(|_, mask| *mask == 0);
+    let mut looks = (0..100).map(|_| Facts::of(target.pid()).left_since(&before));
+    let mut left = looks.next().unwrap();
+    while let (false, Some(again)) = (left.is_empty(), looks.next()) {
+        left = again;
+    }
+    left
+}
+
+/// Descriptors, without those that the runtime opens for a moment to ask how much memory there is.
+fn lasting(facts: &Facts) -> Vec<&str> {
+    let mut links: Vec<&str> = facts.descriptors.values().map(String::as_str).collect();
+    links.retain(|link| !link.starts_with("/sys/") && !link.starts_with("/proc/"));
+    links
+}
+
+fn sockets(facts: &Facts) -> Vec<&str> {
+    facts.descriptors.values().map(String::as_str).filter(|link| link.starts_with("socket:")).collect()
+}
+
+fn goes_on(target: &mut Target) {
+    let first = target.ask_number("count");
+    while target.ask_number("count") == first {}
+}

@@ -1,0 +1,453 @@
+//! What live runtimes do with a profiler that asks for its detach: the contract's column of the runtimes.
+//!
+//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
+//! That something does not happen is shown by what the runtime's own detach thread does meanwhile: it wakes, looks, and sleeps again.
+#![forbid(unsafe_code)]
+
+use remora_e2e::probe::{Seat, Stage};
+use remora_e2e::{Runtime, on_every_runtime, on_runtimes, until};
+
+const FAIL: u32 = 0x8000_4005;
+const UNSUPPORTED_SEQUENCE: u32 = 0x8013_1363;
+const DETACHING: u32 = 0x8013_1367;
+const ALREADY_ACTIVE: u32 = 0x8013_136A;
+const MODULE_LOADS: u32 = 0x4;
+const JIT: u32 = 0x20;
+const GC: u32 = 0x10;
+/// Of the runtime's own events, those about exceptions.
+const EXCEPTION_KEYWORD: u64 = 0x8000;
+
+/// Questions to the runtime that answer with success as long as they are answered at all.
+const QUESTIONS: [&str; 6] = ["modules", "functions", "threads", "getmask", "runtime", "mask 4 0"];
+/// Detaches of one target whose ends race.
+const RACES: usize = 10;
+/// So often must the detach thread have slept before it counts that it has found the profiler busy. Each look is two sleeps at most.
+const LOOKS: u64 = 6;
+
+#[test]
+fn det_05_det_08_the_asking_thread_ends_before_the_runtime_lets_the_library_go() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        let (mut own, held) = stage.held_in_load();
+        own.done("detach 300");
+        let asked = own.thread();
+        own.leave(0);
+        until("the asking thread has ended", || !stage.threads().contains(&asked));
+        assert!(stage.is_mapped());
+        held.leave(0);
+        stage.gone();
+        assert_eq!(stage.act("finish a"), "obedient");
+    });
+}
+
+#[test]
+fn det_05_det_08_the_asking_thread_ends_after_the_runtime_has_let_the_library_go() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        let mut own = stage.attached(MODULE_LOADS, 0);
+        own.done("detach 300");
+        stage.seat("ProfilerDetachSucceeded");
+        stage.seat("Released");
+        // Where the next attach gets as far as to be refused by the probe itself, the last detach is over, and its library freed.
+        until("the next attach is served", || match stage.refused_attach() {
+            Err(FAIL) => true,
+            Err(ALREADY_ACTIVE) => false,
+            other => panic!("the attach was answered {other:?}"),
+        });
+        assert!(stage.is_mapped(), "the thread's own reference does not hold the library");
+        assert!(own.count("ProfilerDetachSucceeded") == 1, "the thread can still run the library's code");
+        own.leave(0);
+        until("the library is unmapped", || !stage.is_mapped());
+        assert_eq!(stage.act("a load"), "obedient");
+    });
+}
+
+#[test]
+fn det_08_the_asking_thread_and_the_runtime_race_to_let_the_library_go() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        for round in 0..RACES {
+            let mut own = stage.attached(MODULE_LOADS | JIT, GC);
+            own.done("detach 300");
+            // Every other time the thread ends while the runtime, just as long, waits for the test to have seen the end.
+            if round % 2 == 0 {
+                own.leave(0);
+                stage.gone();
+            } else {
+                stage.seat("ProfilerDetachSucceeded");
+                own.leave(0);
+                stage.gone_after_told();
+            }
+            assert_eq!(stage.act("a load"), "obedient");
+        }
+    });
+}
+
+#[test]
+fn det_06_after_the_request_every_question_is_refused_and_no_callback_comes() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        stage.act("b jit");
+        let (mut own, held) = stage.held_in_load();
+        own.done(&format!("mask {:#x} {GC:#x}", MODULE_LOADS | JIT));
+        stage.act("b jit");
+        stage.act("b gc");
+        assert!(own.count("JITCompilationFinished") > 0 && own.count("GarbageCollectionFinished") > 0);
+        for question in QUESTIONS {
+            own.done(question);
+        }
+        own.done("detach 300");
+        let before = own.done("counts");
+        for question in QUESTIONS.iter().chain(&["gc", "mask 0 0"]) {
+            assert_eq!(own.refused(question), DETACHING, "{question}");
+        }
+        for verb in ["jit", "load", "gc", "dynamic", "throw"] {
+            stage.act(&format!("b {verb}"));
+        }
+        assert_eq!(own.done("counts"), before);
+        own.done("hold ProfilerDetachSucceeded");
+        held.leave(0);
+        let mut succeeded = stage.seat("ProfilerDetachSucceeded");
+        stage.act("b load");
+        let mut after = before;
+        after.push("ProfilerDetachSucceeded=1".to_owned());
+        assert_eq!(sorted(succeeded.done("counts")), sorted(after));
+        succeeded.leave(0);
+        own.leave(0);
+        stage.gone_after_told();
+    });
+}
+
+#[test]
+fn det_06_events_of_a_session_of_the_profilers_own_still_come_after_the_request() {
+    on_runtimes(&Runtime::from_major(8), |runtime| {
+        let mut stage = Stage::start(runtime);
+        let (mut own, held) = stage.held_in_load();
+        let session = own.done(&format!("listen {EXCEPTION_KEYWORD:#x}"));
+        stage.act("b throw");
+        let before = own.count("EventPipeEventDelivered");
+        assert!(before > 0);
+        own.done("detach 300");
+        assert_eq!(own.refused(&format!("unlisten {}", session[0])), DETACHING, "the session can be stopped too late");
+        stage.act("b throw");
+        assert!(own.count("EventPipeEventDelivered") > before, "the seal holds for events as well");
+        // They would come into a library that is gone: the target has to end before the detach does.
+        drop(stage);
+        drop((own, held));
+    });
+}
+
+#[test]
+fn det_06_a_session_that_is_stopped_before_the_request_brings_no_more_events() {
+    on_runtimes(&Runtime::from_major(8), |runtime| {
+        let mut stage = Stage::start(runtime);
+        let (mut own, held) = stage.held_in_load();
+        let session = own.done(&format!("listen {EXCEPTION_KEYWORD:#x}"));
+        stage.act("b throw");
+        own.done(&format!("unlisten {}", session[0]));
+        let before = own.count("EventPipeEventDelivered");
+        assert!(before > 0);
+        own.done("detach 300");
+        stage.act("b throw");
+        assert_eq!(own.count("EventPipeEventDelivered"), before);
+        own.leave(0);
+        held.leave(0);
+        stage.gone();
+        assert_eq!(stage.act("finish a"), "obedient");
+    });
+}
+
+#[test]
+fn det_07_a_running_callback_holds_the_unload_back_however_long_it_takes() {
+    on_every_runtime(|runtime| {
+        for (verb, callback) in [("load", "ModuleLoadFinished"), ("jit", "JITCompilationFinished")] {
+            let mut stage = Stage::start(runtime);
+            stage.act("a load");
+            stage.act("a jit");
+            let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS | JIT);
+            own.done(&format!("hold {callback}"));
+            stage.act(&format!("start a {verb}"));
+            let mut held = stage.seat(callback);
+            own.done("detach 300");
+            own.leave(0);
+            let from = detacher.sleeps();
+            until("the detach thread has looked again and again", || detacher.sleeps() >= from + LOOKS);
+            assert!(!stage.has_come("ProfilerDetachSucceeded"), "{callback} did not hold the unload back");
+            assert!(stage.is_mapped());
+            assert_eq!(held.count(callback), 1);
+            held.leave(0);
+            assert_eq!(stage.gone(), detacher.thread());
+            assert_ne!(stage.act("finish a"), "");
+        }
+    });
+}
+
+#[test]
+fn det_07_each_of_two_running_callbacks_holds_the_unload_back() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        stage.act("a load");
+        let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
+        let mut held = Vec::new();
+        for worker in ["a", "b"] {
+            own.done("hold ModuleLoadFinished");
+            stage.act(&format!("start {worker} load"));
+            held.push(stage.seat("ModuleLoadFinished"));
+        }
+        own.done("detach 300");
+        own.leave(0);
+        for seat in held {
+            let from = detacher.sleeps();
+            until("the detach thread has looked again and again", || detacher.sleeps() >= from + LOOKS);
+            assert!(!stage.has_come("ProfilerDetachSucceeded"));
+            seat.leave(0);
+        }
+        stage.gone();
+    });
+}
+
+#[test]
+fn det_07_attach_complete_is_not_waited_for_by_a_detach_that_another_thread_asks_for() {
+    on_every_runtime(|runtime| {
+        let stage = Stage::start(runtime);
+        stage.attach_that_breaks_off();
+        let mut init = stage.seat("InitializeForAttach");
+        init.done("hold ProfilerAttachComplete");
+        init.done("thread");
+        init.leave(0);
+        // It runs on the thread of the diagnostics server, which the runtime does not count.
+        let complete = stage.seat("ProfilerAttachComplete");
+        let mut own = stage.seat("Thread");
+        own.done("detach 300");
+        stage.seat("ProfilerDetachSucceeded");
+        stage.seat("Released");
+        // What that callback returns to is gone: the target has to end before it does.
+        drop(stage);
+        drop((complete, own));
+    });
+}
+
+#[test]
+fn det_10_det_12_told_once_then_released_then_unmapped_however_often() {
+    on_every_runtime(|runtime| {
+        let stage = Stage::start(runtime);
+        for _ in 0..3 {
+            let mut own = stage.attached(0, 0);
+            own.done("hold ProfilerDetachSucceeded");
+            own.done("detach 300");
+            own.leave(0);
+            let mut succeeded = stage.seat("ProfilerDetachSucceeded");
+            assert_eq!(succeeded.count("ProfilerDetachSucceeded"), 1);
+            assert!(!stage.has_come("Released"), "released before it was told of the detach");
+            assert!(stage.is_mapped());
+            succeeded.leave(0);
+            stage.gone_after_told();
+            assert!(!stage.has_come("ProfilerDetachSucceeded"), "told twice");
+            assert!(!stage.has_come("Released"), "released twice");
+        }
+    });
+}
+
+#[test]
+fn det_11_until_it_is_gone_it_counts_as_loaded() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        let (mut own, held) = stage.held_in_load();
+        own.done("detach 300");
+        own.leave(0);
+        let attaching = stage.attach(&[]);
+        if runtime.major() < 6 {
+            assert_eq!(attaching.answer(), Err(ALREADY_ACTIVE));
+            held.leave(0);
+            stage.gone();
+        } else {
+            // The request waits, and with it the diagnostics server.
+            assert!(!stage.has_come("InitializeForAttach") && attaching.is_pending());
+            held.leave(0);
+            stage.seat("ProfilerDetachSucceeded");
+            stage.seat("Released");
+            stage.seat("InitializeForAttach").leave(0);
+            assert_eq!(attaching.answer(), Ok(()));
+        }
+        assert_eq!(stage.act("finish a"), "obedient");
+    });
+}
+
+#[test]
+fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        stage.act("a load");
+        let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
+        own.done("hold ModuleLoadFinished");
+        own.leave(0);
+        stage.act("start a load");
+        let mut held = stage.seat("ModuleLoadFinished");
+        held.done("detach 300");
+        let from = detacher.sleeps();
+        until("the detach thread has looked again and again", || detacher.sleeps() >= from + LOOKS);
+        assert!(!stage.has_come("ProfilerDetachSucceeded"), "the asking callback is not waited for");
+        assert_eq!(held.refused("modules"), DETACHING);
+        held.leave(0);
+        stage.gone();
+        assert_eq!(stage.act("finish a"), "obedient");
+    });
+}
+
+#[test]
+fn det_19_on_dotnet_core_3_1_a_callback_that_may_not_trigger_a_collection_cannot_ask() {
+    on_runtimes(&[Runtime::major_is(3)], |runtime| {
+        let mut stage = Stage::start(runtime);
+        let (own, _) = stage.attached_with_detach_thread(0);
+        let (own, mut collecting) = held_in_collection(&mut stage, own);
+        assert_eq!(collecting.refused("modules"), UNSUPPORTED_SEQUENCE);
+        assert_eq!(collecting.refused("detach 300"), UNSUPPORTED_SEQUENCE);
+        end_collection(&mut stage, collecting);
+        stage.leave(own);
+    });
+}
+
+#[test]
+fn det_19_since_dotnet_8_a_callback_that_may_not_trigger_a_collection_can_ask_and_is_waited_for() {
+    on_runtimes(&Runtime::from_major(8), |runtime| {
+        let mut stage = Stage::start(runtime);
+        let (own, detacher) = stage.attached_with_detach_thread(0);
+        let (own, mut collecting) = held_in_collection(&mut stage, own);
+        assert_eq!(collecting.refused("modules"), UNSUPPORTED_SEQUENCE, "it is such a callback");
+        let from = detacher.sleeps();
+        collecting.done("detach 300");
+        own.leave(0);
+        // It sleeps the expected time, and then waits for the list of threads, which the collection has.
+        until("the detach thread has looked", || detacher.sleeps() >= from + 2);
+        assert!(!stage.has_come("ProfilerDetachSucceeded"));
+        end_collection(&mut stage, collecting);
+        stage.gone();
+    });
+}
+
+#[test]
+fn det_20_in_a_callback_that_still_runs_every_question_is_refused() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        let (mut own, mut held) = stage.held_in_load();
+        let module = format!("module {}", held.id());
+        for question in QUESTIONS.iter().chain(&[module.as_str()]) {
+            held.done(question);
+        }
+        own.done("detach 300");
+        for question in QUESTIONS.iter().chain(&[module.as_str()]) {
+            assert_eq!(held.refused(question), DETACHING, "{question}");
+        }
+        own.leave(0);
+        held.leave(0);
+        stage.gone();
+        assert_eq!(stage.act("finish a"), "obedient");
+    });
+}
+
+#[test]
+fn det_21_the_request_returns_before_evacuation_and_the_end_is_told_on_a_thread_of_the_runtimes_own() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        stage.act("a load");
+        let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
+        own.done("hold ModuleLoadFinished");
+        stage.act("start a load");
+        let held = stage.seat("ModuleLoadFinished");
+        own.done("detach 300");
+        assert!(!stage.has_come("ProfilerDetachSucceeded"), "the request has waited for the evacuation");
+        let (asked, called) = (own.thread(), held.thread());
+        held.leave(0);
+        let told = stage.seat("ProfilerDetachSucceeded").thread();
+        let released = stage.seat("Released").thread();
+        own.leave(0);
+        assert_eq!((told, released), (detacher.thread(), detacher.thread()));
+        assert!(told != asked && told != called && told != stage.pid());
+        until("the library is unmapped", || !stage.is_mapped());
+    });
+}
+
+#[test]
+fn det_17_the_process_ends_in_the_middle_of_an_attach() {
+    on_every_runtime(|runtime| {
+        for place in ["InitializeForAttach", "ProfilerAttachComplete"] {
+            let stage = Stage::start(runtime);
+            stage.attach_that_breaks_off();
+            let mut seat = stage.seat("InitializeForAttach");
+            if place == "ProfilerAttachComplete" {
+                seat.done(&format!("mask {:#x} {GC:#x}", MODULE_LOADS | JIT));
+                seat.done("hold ProfilerAttachComplete");
+                seat.leave(0);
+                seat = stage.seat(place);
+            }
+            let status = stage.quit();
+            assert!(status.success(), "in {place}: {status}");
+            drop(seat);
+        }
+    });
+}
+
+#[test]
+fn det_17_the_process_ends_while_it_is_profiled() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        stage.act("a jit");
+        let mut own = stage.attached(MODULE_LOADS | JIT, GC);
+        own.done("hold JITCompilationStarted");
+        stage.act("start a jit");
+        let held = stage.seat("JITCompilationStarted");
+        own.done("hold Shutdown");
+        stage.target().tell("quit");
+        let mut shutdown = stage.seat("Shutdown");
+        assert_eq!(shutdown.count("Shutdown"), 1);
+        shutdown.leave(0);
+        let status = stage.target().wait();
+        assert!(status.success(), "{status}");
+        drop((own, held));
+    });
+}
+
+#[test]
+fn det_17_the_process_ends_in_the_middle_of_a_detach() {
+    on_every_runtime(|runtime| {
+        for is_held in [true, false] {
+            let mut stage = Stage::start(runtime);
+            let (mut own, held) = stage.held_in_load();
+            own.done("detach 300");
+            let held = if is_held { Some(held) } else { None };
+            let status = stage.quit();
+            assert!(status.success(), "callback held: {is_held}: {status}");
+            drop((own, held));
+        }
+        let mut stage = Stage::start(runtime);
+        stage.act("a load");
+        let mut own = stage.attached(MODULE_LOADS, 0);
+        own.done("hold ProfilerDetachSucceeded");
+        own.done("detach 300");
+        let succeeded = stage.seat("ProfilerDetachSucceeded");
+        let status = stage.quit();
+        assert!(status.success(), "in ProfilerDetachSucceeded: {status}");
+        drop((own, succeeded));
+    });
+}
+
+/// A callback of a collection that is held, on the target's thread `a`. Everything managed stands still until it returns.
+fn held_in_collection(stage: &mut Stage, mut own: Seat) -> (Seat, Seat) {
+    own.done(&format!("mask 0 {GC:#x}"));
+    own.done("hold GarbageCollectionFinished");
+    stage.target().tell("start a gc");
+    let held = stage.seat("GarbageCollectionFinished");
+    (own, held)
+}
+
+/// Lets that collection end.
+fn end_collection(stage: &mut Stage, held: Seat) {
+    held.leave(0);
+    assert_eq!(stage.target().read_line(), "started");
+    assert_eq!(stage.act("finish a"), "collected");
+}
+
+fn sorted(mut words: Vec<String>) -> Vec<String> {
+    words.sort();
+    words
+}

@@ -1,0 +1,229 @@
+//! Beside an application that uses signals itself: its own stay as they are, Remora takes another one, and what a signal could disturb is not disturbed.
+#![forbid(unsafe_code)]
+
+use remora_e2e::{
+    Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, native, on_every_runtime, on_runtimes, until,
+};
+
+/// How a recording may sample; the second is what disturbs most.
+const WAYS: [&[&str]; 3] = [
+    &["--event", "cpu", "--frequency", "999"],
+    &["--event", "wall", "--frequency", "999"],
+    &["--event", "wall", "--frequency", "100"],
+];
+
+/// Exit code of `remora`: the agent refused.
+const REFUSED: i32 = 19;
+
+#[test]
+fn det_14_an_application_with_signals_of_its_own_finds_them_unchanged() {
+    // Few of the lowest, and just those that Remora would take first.
+    for theirs in ["4", "-20"] {
+        on_every_runtime(|runtime| {
+            let mut target = Start::managed(runtime, "signals").arg(native("libsignals")).arg(theirs).ready();
+            let before = Facts::of(target.pid());
+            for way in WAYS {
+                let recording = Recording::begun(&target, way);
+                let taken = Facts::of(target.pid()).dispositions.1 & !before.dispositions.1;
+                assert_eq!(taken.count_ones(), 1, "one signal more is handled: {taken:x}");
+                assert!(taken.trailing_zeros() + 1 > 34, "it is a real-time signal: {taken:x}");
+                both_are_delivered(&mut target);
+                let ours = format!("signal {} has another handler; ", taken.trailing_zeros() + 1);
+                assert_eq!(target.ask("check"), ours, "while it is recorded, {way:?}");
+                recording.stop().is_clean();
+                both_are_delivered(&mut target);
+                assert_eq!(target.ask("check"), "unchanged", "{way:?}");
+                assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+            }
+            assert!(target.quit().success());
+        });
+    }
+}
+
+#[test]
+fn det_14_when_every_real_time_signal_is_taken_the_recording_is_refused_and_the_target_untouched() {
+    on_every_runtime(|runtime| {
+        let mut target = Start::managed(runtime, "signals").arg(native("libsignals")).arg("31").ready();
+        let before = Facts::of(target.pid());
+        for event in ["cpu", "wall"] {
+            let refused = Recording::of(&target, &["--event", event]);
+            refused.ended_with(REFUSED);
+            let said = &refused.finished.stderr;
+            assert!(said.contains("every real-time signal is already used"), "{said}");
+            gone(&target);
+            assert_eq!(target.ask("check"), "unchanged");
+            both_are_delivered(&mut target);
+            assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        }
+        Recording::of(&target, &["--engine", "auto"]).ended_with(0);
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn det_18_another_profiler_that_samples_by_sigprof_lives_on() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let (mut target, mut other) = ForeignProfiler::at_start(Start::managed(runtime, "busy").arg("1"), Kind::Main);
+        other.sample(true);
+        for way in WAYS {
+            samples(&mut other);
+            let recording = Recording::begun(&target, way);
+            samples(&mut other);
+            recording.stop().is_clean();
+            samples(&mut other);
+        }
+        // It may also begin and end while we record.
+        other.sample(false);
+        let recording = Recording::begun(&target, WAYS[0]);
+        other.sample(true);
+        samples(&mut other);
+        other.sample(false);
+        recording.stop().is_clean();
+        goes_on(&mut target);
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn det_04_threads_that_block_every_signal_are_left_in_peace_and_counted() {
+    on_every_runtime(|runtime| {
+        for way in WAYS {
+            let mut target = masked(runtime);
+            assert_eq!(target.ask("block works"), "0");
+            assert_eq!(target.ask("block waits"), "0");
+            let before = Facts::of(target.pid());
+            let recording = Recording::begun(&target, way);
+            works(&mut target, "turns");
+            let recorded = recording.stop();
+            recorded.is_clean();
+            let notes = recorded.finished.json()["recording"]["notes"].to_string();
+            assert!(notes.contains("2 threads could not be followed"), "{notes}");
+            assert_eq!(target.ask_number("met"), 0, "the thread that waits for any signal met one of ours");
+            assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn det_04_threads_that_begin_to_block_every_signal_during_a_recording_hold_up_nothing() {
+    on_every_runtime(|runtime| {
+        for way in WAYS {
+            let mut target = masked(runtime);
+            let recording = Recording::begun(&target, way);
+            assert_eq!(target.ask("block works"), "0");
+            assert_eq!(target.ask("block waits"), "0");
+            works(&mut target, "turns");
+            recording.stop().is_clean();
+            assert_eq!(target.ask_number("met"), 0, "the thread that waits for any signal met one of ours");
+            Recording::of(&target, way).is_clean();
+            goes_on(&mut target);
+        }
+    });
+}
+
+/// Between two system calls of the leaving agent its signal is ignored, which discards what is pending: a child born in that
+/// instant inherits that, and nothing else.
+fn ignores_one_more(seen: &str, before: &str) -> bool {
+    let parted = |text: &str| {
+        let (ignored, rest) = text.split_once(' ')?;
+        Some((u64::from_str_radix(ignored, 16).ok()?, rest.to_owned()))
+    };
+    let (Some(seen), Some(before)) = (parted(seen), parted(before)) else { return false };
+    seen.1 == before.1 && seen.0 & before.0 == before.0 && (seen.0 ^ before.0).count_ones() == 1
+}
+
+#[test]
+fn det_14_children_of_the_target_inherit_nothing() {
+    on_every_runtime(|runtime| {
+        let mut target = masked(runtime);
+        let before = inherited(&mut target);
+        for way in WAYS {
+            let recording = Recording::begun(&target, way);
+            for _ in 0..5 {
+                assert_eq!(inherited(&mut target), before, "while a recording runs, {way:?}");
+            }
+            recording.stop().is_clean();
+            assert_eq!(inherited(&mut target), before, "afterwards, {way:?}");
+            // One after another while recordings come and go: whatever instant it is, there is nothing to inherit.
+            for _ in 0..3 {
+                let mut recording = Recording::start(&target, way);
+                recording.wait_until_it_samples();
+                recording.remora().signal(rustix::process::Signal::INT);
+                while recording.remora().is_alive() {
+                    let seen = inherited(&mut target);
+                    assert!(
+                        seen == before || ignores_one_more(&seen, &before),
+                        "while a recording ends, {way:?}: {seen}"
+                    );
+                }
+                // Some are too short for a sample.
+                let recorded = recording.finish();
+                assert_eq!(recorded.ended_with(0).receipt["clean"], true, "{:#}", recorded.receipt);
+            }
+        }
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn det_14_sleeping_polling_and_reading_go_on_as_they_should() {
+    on_every_runtime(|runtime| {
+        let mut target = masked(runtime);
+        assert_eq!(target.ask("wait"), "0");
+        for way in WAYS {
+            let recording = Recording::begun(&target, way);
+            for what in ["naps", "polls", "reads"] {
+                works(&mut target, what);
+            }
+            assert_eq!(target.ask("sleep 50"), "0", "sleeps of managed threads were too short, {way:?}");
+            recording.stop().is_clean();
+            assert_eq!(target.ask_number("wrong"), 0, "{way:?}");
+        }
+        println!("{}: {} naps were ended early and begun again", runtime.name(), target.ask_number("cut"));
+    });
+}
+
+fn masked(runtime: &Runtime) -> Target {
+    Start::managed(runtime, "masked").arg(native("libmasked")).ready()
+}
+
+/// What a child of the target has of its signals and timers, and to what its descriptors lead.
+fn inherited(target: &mut Target) -> String {
+    let answer = target.ask("child");
+    let (signals, listing) = answer.split_at(answer.match_indices(' ').nth(3).map_or(answer.len(), |(at, _)| at));
+    let mut kinds: Vec<&str> = listing
+        .split(';')
+        .filter_map(|line| line.split_once(" -> "))
+        .map(|(_, leads_to)| leads_to.split(['[', ' ']).next().unwrap_or_default())
+        // The runtime itself may be opening an assembly at that very instant.
+        .filter(|leads_to| !leads_to.starts_with("/proc/") && !leads_to.ends_with(".dll"))
+        .collect();
+    kinds.sort_unstable();
+    assert!(kinds.len() >= 3, "{answer}");
+    format!("{signals} {}", kinds.join(" "))
+}
+
+fn goes_on(target: &mut Target) {
+    works(target, "count");
+}
+
+/// A counter of the target rises.
+fn works(target: &mut Target, counter: &str) {
+    let first = target.ask_number(counter);
+    until("the target goes on", || target.ask_number(counter) > first + 2);
+}
+
+fn both_are_delivered(target: &mut Target) {
+    works(target, "profs");
+    works(target, "realtime");
+}
+
+fn samples(other: &mut ForeignProfiler) {
+    let first = other.samples();
+    until("the other profiler samples", || other.samples() > first + 3);
+}
+
+/// The library leaves by itself.
+fn gone(target: &Target) {
+    until("nothing of ours is in the target", || Facts::of(target.pid()).remora().is_empty());
+}

@@ -1,0 +1,272 @@
+//! How a recording is steered from outside: begun, ended, made faster or slower, aimed at one process of several.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::read_back::{ReadBack, array, converted, number, report};
+use remora_e2e::{
+    Facts, Recording, Remora, Runtime, Start, Target, on_every_runtime, processor_time, remora, until, until_used,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Exit codes of `remora`, as docs/exit-codes.md has them.
+const USAGE: i32 = 2;
+const NO_PROCESS: i32 = 10;
+
+/// What ends a recording.
+type End = fn(&mut Remora);
+
+#[test]
+fn ctl_01_det_01_each_way_to_end_it_detaches_and_completes_the_recording() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "busy", &["1"]);
+        let ways: [(&str, End); 4] = [
+            ("Enter", Remora::press_enter),
+            ("Ctrl-C", |remora| remora.signal(Signal::INT)),
+            ("SIGTERM", |remora| remora.signal(Signal::TERM)),
+            ("SIGHUP", |remora| remora.signal(Signal::HUP)),
+        ];
+        for (way, end) in ways {
+            let mut recording = Recording::begun(&target, &[]);
+            assert!(Facts::of(target.pid()).library_is_mapped(), "{way}");
+            end(recording.remora());
+            let recorded = recording.finish();
+            recorded.is_clean();
+            assert_eq!(recorded.finished.json()["ended"], "asked", "{way}");
+            assert_eq!(recorded.readable(), recorded.samples(), "{way}");
+            assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new(), "{way}");
+            goes_on(&mut target);
+        }
+    });
+}
+
+#[test]
+fn ctl_01_on_a_terminal_enter_and_ctrl_c_end_it_and_the_progress_is_shown() {
+    let mut target = Target::start(&Runtime::newest(), "busy", &["1"]);
+    for (key, how) in [("\n", "Enter"), ("\x03", "Ctrl-C")] {
+        let folder = remora_e2e::folder();
+        let (output, receipt) = (folder.path().join("a.remora"), folder.path().join("r.json"));
+        let before = Facts::of(target.pid());
+        let binary = Remora::command();
+        let line = format!(
+            "exec '{}' record -p {} -o '{}' --receipt '{}'",
+            Path::new(binary.get_program()).display(),
+            target.pid(),
+            output.display(),
+            receipt.display()
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
+        let mut terminal = Remora::spawn(command);
+        until("the agent samples", || Facts::of(target.pid()).dispositions != before.dispositions);
+        // The line is drawn four times a second: what the target has used since is more than that.
+        until_used(target.pid(), Duration::from_secs(1));
+        terminal.type_in(key);
+        let finished = terminal.finish();
+        let text = finished.text();
+        assert_eq!(finished.code(), 0, "{how}: {finished}");
+        for word in ["samples", "/s", "lost", "target uses", "% CPU", "Receipt: clean"] {
+            assert!(text.contains(word), "{how}: `{word}` is not shown: {text}");
+        }
+        let receipt: Value = serde_json::from_slice(&std::fs::read(&receipt).unwrap()).unwrap();
+        assert_eq!(receipt["clean"], true, "{how}");
+        assert!(remora_e2e::readable(&output, 0) > 0, "{how}");
+        goes_on(&mut target);
+    }
+}
+
+#[test]
+fn ctl_01_a_number_and_enter_change_the_sampling_rate_while_it_records() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "busy", &["1"]);
+        let mut recording = Recording::begun(&target, &["--frequency", "10"]);
+        until_used(target.pid(), Duration::from_secs(2));
+        recording.remora().type_in("200\n");
+        until_used(target.pid(), Duration::from_secs(1));
+        recording.remora().press_enter();
+        let recorded = recording.finish();
+        recorded.is_clean();
+        let summed = &recorded.finished.json()["recording"];
+        assert!(array(&summed["notes"]).iter().any(|note| note.to_string().contains("changed to 200 Hz")), "{summed}");
+        let weights = weights_in_order(&recorded.output());
+        assert!(weights.len() > 30, "{weights:?}");
+        let median = |weights: &[f64]| {
+            let mut sorted = weights.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            sorted[sorted.len() / 2]
+        };
+        let (slow, fast) = (median(&weights[..10]), median(&weights[weights.len() - 20..]));
+        assert!(slow > fast * 4.0, "a sample stood for {slow} ms, then for {fast} ms");
+        // Whatever the rate, weights are processor time.
+        let (all, used) = (weights.iter().sum::<f64>() / 1e3, processor_time(target.pid()).as_secs_f64());
+        assert!(all < used * 1.05 && all > 2.5, "{all} s of {used} s");
+    });
+}
+
+#[test]
+fn a_command_is_recorded_until_its_end() {
+    on_every_runtime(|runtime| {
+        let folder = remora_e2e::folder();
+        let (output, receipt) = (folder.path().join("a.remora"), folder.path().join("r.json"));
+        let mut running = Remora::spawn(started_by_remora(runtime, "busy", &["1"], &output, &receipt));
+        // It works, and has been recorded for a while: its own standard input is ours, so it can be told to end.
+        until("something is on the disk", || {
+            assert!(running.is_alive(), "{}", running.said_so_far());
+            spooled(folder.path()) > 2048
+        });
+        running.type_in("quit\n");
+        let finished = running.finish();
+        assert_eq!(finished.code(), 0, "{finished}");
+        assert!(finished.text().starts_with("ready\n"), "its output is passed on: {finished}");
+        let receipt: Value = serde_json::from_slice(&std::fs::read(&receipt).unwrap()).unwrap();
+        assert_eq!((&receipt["clean"], &receipt["process"]), (&Value::Bool(true), &Value::from("ended")));
+        let read =
+            ReadBack::from_speedscope(&remora_e2e::read_back::read_json(&converted(&output, "a.speedscope.json")));
+        assert!(read.weight_under("Busy.Inner(uint)") > 0);
+    });
+}
+
+#[test]
+fn a_command_that_fails_is_a_recording_all_the_same_and_its_code_is_told() {
+    on_every_runtime(|runtime| {
+        let folder = remora_e2e::folder();
+        let (output, receipt) = (folder.path().join("a.remora"), folder.path().join("r.json"));
+        let mut running = Remora::spawn(started_by_remora(runtime, "crash", &[], &output, &receipt));
+        until("something is on the disk", || {
+            assert!(running.is_alive(), "{}", running.said_so_far());
+            spooled(folder.path()) > 1024
+        });
+        running.type_in("exit\n");
+        let finished = running.finish();
+        assert_eq!(finished.code(), 0, "{finished}");
+        assert!(remora_e2e::readable(&output, 0) > 0);
+        assert!(finished.stderr.contains("exit status: 7") || finished.text().contains("exit status: 7"), "{finished}");
+    });
+}
+
+#[test]
+fn a_command_runs_on_when_its_recording_ends_first() {
+    on_every_runtime(|runtime| {
+        let folder = remora_e2e::folder();
+        let (output, receipt) = (folder.path().join("a.remora"), folder.path().join("r.json"));
+        let mut command = Remora::command();
+        command
+            .args(["record", "--duration", "1s", "-o"])
+            .arg(&output)
+            .arg("--receipt")
+            .arg(&receipt)
+            .args(["--", "sh", "-c"]);
+        // Its input never ends and never says anything; its output is not ours, which would stay open.
+        command.arg("mkfifo \"$0\" && exec \"$@\" 0<>\"$0\" >/dev/null 2>&1").arg(folder.path().join("input"));
+        command.arg(runtime.launcher()).arg(Target::assembly("busy")).arg("1");
+        let finished = Remora::spawn(command).finish();
+        assert_eq!(finished.code(), 0, "{finished}");
+        let line =
+            finished.stderr.lines().find(|line| line.contains("runs on")).unwrap_or_else(|| panic!("{finished}"));
+        let pid: u32 = line.split_once("(process ").unwrap().1.split_once(')').unwrap().0.parse().unwrap();
+        let end = rustix::process::Pid::from_raw(pid as i32).unwrap();
+        assert_eq!(Facts::of(pid).remora(), Vec::<String>::new());
+        let used = processor_time(pid);
+        until("it works on", || processor_time(pid) > used);
+        rustix::process::kill_process(end, Signal::KILL).unwrap();
+    });
+}
+
+#[test]
+fn a_process_is_found_by_its_name_exactly_or_the_several_are_listed() {
+    let folder = remora_e2e::folder();
+    // A name that no other test's target has.
+    let name = format!("only{}", std::process::id());
+    let from = Target::assembly("busy");
+    for ending in ["dll", "runtimeconfig.json"] {
+        std::fs::copy(from.with_extension(ending), folder.path().join(format!("{name}.{ending}"))).unwrap();
+    }
+    let start = || {
+        let mut command = Command::new(Runtime::newest().launcher());
+        command.arg(folder.path().join(format!("{name}.dll"))).arg("1");
+        Start::of(command, &name).ready()
+    };
+    let record = |who: &str| {
+        let output = folder.path().join(format!("{who}.folded"));
+        remora(["record", "-n", who, "-d", "300ms", "--json", "--force", "-o", &output.to_string_lossy()])
+    };
+    let first = start();
+    for who in [name.clone(), format!("{name}.dll")] {
+        let finished = record(&who).succeeded();
+        assert_eq!(number(&finished.json()["recording"]["process_id"]), u64::from(first.pid()));
+    }
+    record(&name[..name.len() - 1]).failed_with(NO_PROCESS, &["no .NET process is called", "remora ps"]);
+
+    let second = start();
+    let both = [first.pid().to_string(), second.pid().to_string()];
+    record(&name).failed_with(NO_PROCESS, &["which one? 2 .NET processes fit", &both[0], &both[1], "-p PID"]);
+    // Without a name it is any .NET process, and there are at least these two.
+    remora(["record", "-d", "300ms"]).failed_with(NO_PROCESS, &["which one?", "-p PID"]);
+    let listed = remora(["ps", "--json"]).succeeded().json();
+    for pid in &both {
+        assert!(array(&listed).iter().any(|process| number(&process["process_id"]).to_string() == **pid), "{listed}");
+    }
+    for pid in [first.pid(), second.pid()] {
+        assert_eq!(Facts::of(pid).remora(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn durations_are_understood_in_each_form_and_absurd_ones_refused_before_anything_is_asked() {
+    let target = Target::start(&Runtime::newest(), "busy", &["1"]);
+    let before = Facts::of(target.pid()).threads.len();
+    for wrong in ["30", "0s", "-5s", "5 s", "1.5s", "32d", "24:00:00", "1::2", "soon", ""] {
+        let output = Recording::start(&target, &[&format!("--duration={wrong}")]).finish();
+        output.ended_with(USAGE);
+        assert_eq!(output.finished.stderr.trim_end().lines().count(), 1, "{}", output.finished);
+    }
+    assert_eq!(
+        Facts::of(target.pid()).threads.len(),
+        before,
+        "an attach leaves the runtime's detach thread: there was none"
+    );
+    for (form, milliseconds) in
+        [("1s", 1000), ("700ms", 700), ("00:00:01", 1000), ("00:00:00:01", 1000), ("0m1s100ms", 1100)]
+    {
+        let recorded = Recording::start(&target, &["--duration", form]).finish();
+        recorded.is_clean();
+        let told = recorded.finished.json();
+        assert_eq!(told["ended"], "time-is-over");
+        let lasted = number(&told["recording"]["duration_nanoseconds"]);
+        assert!(lasted >= milliseconds * 1_000_000, "{form}: {lasted}");
+    }
+}
+
+fn goes_on(target: &mut Target) {
+    let first = target.ask_number("count");
+    while target.ask_number("count") == first {}
+}
+
+/// Each sample's milliseconds in the order of time, of the thread that has most of them.
+fn weights_in_order(recording: &Path) -> Vec<f64> {
+    let packed = converted(recording, "a.firefox.json.gz");
+    let unpacked = Command::new("gzip").arg("-dc").arg(packed).output().unwrap();
+    let file: Value = serde_json::from_slice(&unpacked.stdout).unwrap();
+    let threads = array(&file["threads"]).iter().map(|thread| array(&thread["samples"]["weight"]));
+    let longest = threads.max_by_key(|weights| weights.len()).unwrap();
+    assert_eq!(longest.len() as u64, number(&report(recording)["parts"][0]["threads"][0]["samples"]));
+    longest.iter().filter_map(Value::as_f64).collect()
+}
+
+/// `remora record ... -- dotnet TARGET ARGUMENTS`.
+fn started_by_remora(runtime: &Runtime, name: &str, arguments: &[&str], output: &Path, receipt: &Path) -> Command {
+    let mut command = Remora::command();
+    command.args(["record", "--frequency", "500", "-o"]).arg(output).arg("--receipt").arg(receipt).arg("--");
+    command.arg(runtime.launcher()).arg(Target::assembly(name)).args(arguments);
+    command
+}
+
+/// Bytes of the recording that is being written into a folder.
+fn spooled(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let spools = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".unfinished.remora"));
+    spools.filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
+}

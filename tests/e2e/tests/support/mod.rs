@@ -1,0 +1,207 @@
+//! What the tests of bad input and of unusual places share: made-up programs, and the proof that a target is as it was.
+//!
+//! They need root: namespaces, other users and mounts are what they are about.
+
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
+use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, until};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The words that make what follows run as a user without rights, who can read what root can read.
+pub const AS_NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps -all,+dac_read_search --ambient-caps +dac_read_search";
+
+/// More signals than any thread that has begun to work blocks.
+const ALMOST_ALL_SIGNALS: u32 = 56;
+
+/// A folder that every user may enter, and that goes away with the value.
+pub fn open_folder() -> tempfile::TempDir {
+    let folder = remora_e2e::folder();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    folder
+}
+
+/// Compiles `support/native/SOURCE.c` into `output`.
+pub fn compile(source: &str, flags: &[&str], output: &Path) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/native");
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(output);
+    command.arg(folder.join(format!("{source}.c"))).args(flags).arg("-ldl");
+    let ran = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    output.to_owned()
+}
+
+/// A target with a folder of its own for its temporary files, and everything about it that must be so afterwards, too.
+pub struct Watched {
+    /// The target, or what was put before it.
+    pub target: Target,
+    /// The process that is meant.
+    pub pid: u32,
+    /// Where its temporary files are.
+    pub temporary: tempfile::TempDir,
+    before: Option<(Facts, BTreeSet<OsString>)>,
+}
+
+impl Watched {
+    /// Starts `busy` on this runtime; `change` may put variables and arguments to it.
+    pub fn busy(runtime: &Runtime, change: impl FnOnce(Start) -> Start) -> Watched {
+        Watched::start(Start::managed(runtime, "busy").arg("1"), change)
+    }
+
+    /// Starts `busy` behind the words of a shell script, which ends in `exec "$@"`.
+    pub fn behind(script: &str, runtime: &Runtime, change: impl FnOnce(Start) -> Start) -> Watched {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-ec", script, "sh"]).arg(runtime.launcher()).arg(Target::assembly("busy")).arg("1");
+        Watched::start(Start::of(command, &format!("busy on {} behind `{script}`", runtime.name())), change)
+    }
+
+    /// Starts a program with a folder of its own for its temporary files.
+    pub fn start(start: Start, change: impl FnOnce(Start) -> Start) -> Watched {
+        let temporary = open_folder();
+        let target = change(start.env("TMPDIR", temporary.path())).ready();
+        let pid = innermost(target.pid());
+        let mut watched = Watched { target, pid, temporary, before: None };
+        watched.look();
+        watched
+    }
+
+    /// What is so now must be so later.
+    pub fn look(&mut self) {
+        // A thread that is just being born blocks every signal for a moment.
+        let mut facts = Facts::of(self.pid);
+        until("no thread is being born", || {
+            facts = Facts::of(self.pid);
+            facts.blocked.values().all(|mask| mask.count_ones() < ALMOST_ALL_SIGNALS)
+        });
+        self.before = Some((facts, self.files()));
+    }
+
+    /// Panics unless the target is as it was when it was looked at.
+    #[track_caller]
+    pub fn is_untouched(&mut self) {
+        assert!(self.target.is_alive(), "the target has ended: {}", self.target.errors());
+        let Some((facts, files)) = &self.before else { panic!("it was not looked at") };
+        assert_eq!(Facts::of(self.pid).left_since(facts), Vec::<String>::new());
+        assert_eq!(&self.files(), files);
+    }
+
+    /// Panics unless `remora record` of it fails with this code and these words, on one line, and leaves it untouched.
+    #[track_caller]
+    pub fn is_refused(&mut self, flags: &[&str], code: i32, words: &[&str]) {
+        refused(&record(self.pid, flags).1, code, words);
+        self.is_untouched();
+    }
+
+    /// Panics unless `remora check` says with this code that the check `name` failed.
+    #[track_caller]
+    pub fn fails_the_check(&mut self, name: &str, code: i32) {
+        let checked = remora_e2e::remora(["check", "-p", &self.pid.to_string()]);
+        assert_eq!(checked.code(), code, "{checked}");
+        let line =
+            checked.text().lines().find(|line| line.starts_with("FAILED") && line.contains(name)).map(str::to_owned);
+        assert!(line.is_some_and(|line| line.contains("; ")), "no remedy for `{name}`: {checked}");
+        self.is_untouched();
+    }
+
+    /// Panics unless it can be recorded, with nothing left of it.
+    #[track_caller]
+    pub fn is_recorded(&mut self, flags: &[&str]) {
+        let (folder, finished) = record(self.pid, flags);
+        assert_eq!(finished.code(), 0, "{finished}");
+        let receipt = std::fs::read(folder.path().join("receipt.json")).unwrap();
+        let receipt: serde_json::Value = serde_json::from_slice(&receipt).unwrap();
+        assert_eq!(receipt["clean"], true, "{receipt:#}");
+        assert!(samples_in(&folder.path().join("recording.remora")) > 0);
+        self.is_untouched();
+    }
+
+    /// The program counts on.
+    pub fn goes_on(&mut self) {
+        let first = self.target.ask_number("count");
+        while self.target.ask_number("count") == first {}
+    }
+
+    /// Names in the folders where Remora could have put something, of its own kind where others use the folder, too.
+    fn files(&self) -> BTreeSet<OsString> {
+        let root = PathBuf::from(format!("/proc/{}/root", self.pid));
+        let apart = std::fs::read_link(format!("/proc/{}/ns/mnt", self.pid)).ok()
+            != std::fs::read_link("/proc/self/ns/mnt").ok();
+        let mut found = names(self.temporary.path());
+        found.extend(names(&root.join(self.temporary.path().strip_prefix("/").unwrap())));
+        if apart {
+            let ours = |name: &OsString| {
+                ["remora-", "libremora"].iter().any(|start| name.to_string_lossy().starts_with(start))
+            };
+            for folder in ["tmp", "var/tmp", "dev/shm", ""] {
+                let all = names(&root.join(folder));
+                let own = all
+                    .difference(&names(&Path::new("/").join(folder)))
+                    .filter(|name| ours(name))
+                    .cloned()
+                    .collect::<Vec<_>>();
+                found.extend(own);
+            }
+        }
+        found
+    }
+}
+
+/// Runs `remora record` on a process for half a second; the folder with `recording.remora` and `receipt.json`, and how it ended.
+pub fn record(pid: u32, flags: &[&str]) -> (tempfile::TempDir, Finished) {
+    let folder = remora_e2e::folder();
+    let mut command = Remora::command();
+    command.args(["record", "--duration", "500ms", "-p", &pid.to_string()]);
+    command.arg("-o").arg(folder.path().join("recording.remora"));
+    command.arg("--receipt").arg(folder.path().join("receipt.json")).args(flags);
+    let finished = Remora::spawn(command).finish();
+    (folder, finished)
+}
+
+/// Panics unless `remora report` reads the recording to its end; the samples in it.
+#[track_caller]
+pub fn samples_in(file: &Path) -> u64 {
+    let finished = remora_e2e::remora([OsStr::new("report"), file.as_os_str(), "--json".as_ref()]).succeeded();
+    finished.json()["samples"].as_u64().unwrap_or_else(|| panic!("no samples are told: {finished}"))
+}
+
+/// Panics unless it failed with this code and one line that says why and what to do.
+#[track_caller]
+pub fn refused(finished: &Finished, code: i32, words: &[&str]) {
+    assert_eq!(finished.code(), code, "{finished}");
+    let lines: Vec<&str> = finished.stderr.lines().collect();
+    assert!(matches!(lines[..], [line] if line.starts_with("remora: ") && line.contains("; ")), "{finished}");
+    for word in words {
+        assert!(lines[0].contains(word), "`{word}` is not in the message: {finished}");
+    }
+}
+
+/// Runs `remora` behind a shell script, which ends in `"$@"`.
+pub fn remora_behind<A: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = A>) -> Finished {
+    Remora::spawn(behind(script, arguments)).finish()
+}
+
+/// The command for [`remora_behind`].
+pub fn behind<A: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-ec", script, "sh"]).arg(Remora::command().get_program()).args(arguments);
+    command
+}
+
+/// The names in a folder; none if it cannot be read.
+pub fn names(folder: &Path) -> BTreeSet<OsString> {
+    std::fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.file_name()).collect())
+        .unwrap_or_default()
+}
+
+/// The process at the end of a chain of only children: what `unshare --fork` was put before.
+fn innermost(pid: u32) -> u32 {
+    match Facts::of(pid).children.first() {
+        Some(child) => innermost(*child),
+        None => pid,
+    }
+}

@@ -1,0 +1,36 @@
+// Preloaded into a runtime: its diagnostics server answers as many connections as DEAF_AFTER says, and then takes no more.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int answered;
+
+// Waits for ever from one connection on.
+static void answer_or_wait(void)
+{
+    const char *after = getenv("DEAF_AFTER");
+    int most = after == NULL ? 0 : atoi(after);
+    if (__atomic_fetch_add(&answered, 1, __ATOMIC_RELAXED) >= most)
+        for (;;)
+            pause();
+}
+
+// What .NET Core 3.1 calls.
+int accept(int listener, struct sockaddr *address, socklen_t *length)
+{
+    answer_or_wait();
+    int (*real)(int, struct sockaddr *, socklen_t *) =
+        (int (*)(int, struct sockaddr *, socklen_t *))dlsym(RTLD_NEXT, "accept");
+    return real(listener, address, length);
+}
+
+// What .NET 6 and later call.
+int accept4(int listener, struct sockaddr *address, socklen_t *length, int flags)
+{
+    answer_or_wait();
+    int (*real)(int, struct sockaddr *, socklen_t *, int) =
+        (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
+    return real(listener, address, length, flags);
+}

@@ -1,0 +1,22 @@
+//! What the tests of recordings and of names share.
+
+use remora_e2e::{Recorded, Recording, Target, until_used};
+use std::time::Duration;
+
+/// It answers and ends as it should.
+#[track_caller]
+pub fn target_is_well(target: &mut Target) {
+    let first = target.ask_number("count");
+    while target.ask_number("count") == first {}
+    assert!(target.is_alive());
+}
+
+/// Records until the target has used so many milliseconds of processor time.
+#[track_caller]
+pub fn recorded_while_it_uses(target: &Target, milliseconds: u64, arguments: &[&str]) -> Recorded {
+    let recording = Recording::begun(target, arguments);
+    until_used(target.pid(), Duration::from_millis(milliseconds));
+    let recorded = recording.stop();
+    recorded.is_clean();
+    recorded
+}

@@ -1,0 +1,85 @@
+//! What the agent and the collector read of each other, and what the agent reads of code.
+
+use remora_agent_core::{Caller, caller};
+use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
+use remora_wire::{Config, Frame, FromAgent, Message, ToAgent};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words of payload in the ring that is scribbled over.
+const RING_WORDS: usize = 64;
+
+pub(crate) fn wire_message(bytes: &[u8]) -> bool {
+    let words = words(bytes);
+    let Ok(message) = Message::decode(&words) else { return false };
+    assert_eq!(Message::decode(&message.encode()), Ok(message));
+    true
+}
+
+pub(crate) fn wire_config(bytes: &[u8]) -> bool {
+    let Ok(config) = Config::decode(bytes) else { return false };
+    assert_eq!(Config::decode(&config.encode()), Ok(config));
+    true
+}
+
+pub(crate) fn wire_control(bytes: &[u8]) -> bool {
+    let mut frames = Frame::default();
+    let mut understood = control_body(bytes);
+    // Bytes come in pieces, as a socket gives them.
+    for piece in bytes.chunks(7) {
+        frames.push(piece);
+        loop {
+            match frames.take() {
+                Ok(Some(body)) => understood |= control_body(&body),
+                Ok(None) => break,
+                Err(_) => return understood,
+            }
+        }
+    }
+    understood
+}
+
+fn control_body(body: &[u8]) -> bool {
+    const LENGTH: usize = 4;
+    let (to, from) = (ToAgent::decode(body), FromAgent::decode(body));
+    let understood = to.is_ok() || from.is_ok();
+    if let Ok(message) = to {
+        assert_eq!(ToAgent::decode(&message.encode()[LENGTH..]), Ok(message));
+    }
+    if let Ok(message) = from {
+        assert_eq!(FromAgent::decode(&message.encode()[LENGTH..]), Ok(message));
+    }
+    understood
+}
+
+/// The memory is shared: whatever the other side has written, both ends go on and stay inside it.
+pub(crate) fn agent_ring(bytes: &[u8]) -> bool {
+    let memory: Vec<AtomicU64> = (0..HEADER_WORDS + RING_WORDS).map(|_| AtomicU64::new(0)).collect();
+    for (word, value) in memory.iter().zip(words(bytes)) {
+        word.store(value, Ordering::Relaxed);
+    }
+    let Some(ring) = Ring::new(&memory) else { panic!("its size is right") };
+    let mut taken = 0;
+    for round in 0..RING_WORDS {
+        let _ = (ring.is_empty(), ring.push(&[&[round as u64], &[1, 2, 3]]));
+        assert!(ring.used() <= RING_WORDS);
+        let length = ring.pop(|_| taken += 1);
+        assert!(length.is_none_or(|length| (1..=MAXIMUM_RECORD_WORDS.min(RING_WORDS)).contains(&length)));
+    }
+    assert!(taken <= RING_WORDS * RING_WORDS);
+    taken > 0
+}
+
+pub(crate) fn leaf_caller(bytes: &[u8]) -> bool {
+    let Some((&offset, code)) = bytes.split_first() else { return false };
+    let here = code.get(usize::from(offset)..).unwrap_or_default();
+    if let Caller::OnStack(depth) = caller(code, usize::from(offset), here) {
+        // No prolog can claim more than its instructions can hold.
+        assert!(depth <= (code.len() as u64 + 8) << 32);
+    }
+    true
+}
+
+/// Whole words; what is left over is left out.
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}

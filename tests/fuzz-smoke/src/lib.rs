@@ -1,0 +1,64 @@
+//! Every decoder of Remora as an entry: a function that takes any bytes and must return, without a panic, in proportion to their number.
+//!
+//! # Purpose
+//! What comes from a target, from a file or over a socket may have been made by somebody hostile, or by a program that is just crashing.
+//! The entries are run by `tests/smoke.rs` with every test run, and by the targets in `fuzz/` for as long as somebody likes.
+//!
+//! # Design constraints
+//! An entry checks more than survival where there is more to check: what was understood is written again and must be understood the same.
+//! Seeds are what the encoders write, and fixtures; what once broke an entry lies in `fuzz/corpus` under the entry's name.
+//!
+//! # Rejected
+//! A dependency on a fuzzing engine here: the tests of this repository must run with a stable compiler and nothing else.
+#![forbid(unsafe_code)]
+
+mod inside;
+mod mutation;
+mod outside;
+mod seeds;
+mod symbols;
+
+pub use mutation::mutate;
+
+/// One decoder.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// Its name: of the fuzz target, and of the folder with its corpus.
+    pub name: &'static str,
+    /// Feeds it and tells whether it understood; panics if something does not hold that must.
+    pub run: fn(&[u8]) -> bool,
+    /// Inputs that it understands, besides its corpus.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Mutations in a short run: fewer where one takes longer.
+    pub rounds: u64,
+}
+
+/// Every decoder.
+pub const ENTRIES: [Entry; 13] = [
+    Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
+    Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
+    Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
+    Entry { name: "agent_ring", run: inside::agent_ring, seeds: seeds::rings, rounds: 20_000 },
+    Entry { name: "leaf_caller", run: inside::leaf_caller, seeds: seeds::methods, rounds: 20_000 },
+    Entry { name: "trigger_codec", run: outside::trigger_codec, seeds: seeds::diagnostics, rounds: 20_000 },
+    Entry { name: "nettrace", run: outside::nettrace, seeds: Vec::new, rounds: 3_000 },
+    Entry { name: "recording", run: outside::recording, seeds: seeds::recordings, rounds: 2_000 },
+    Entry { name: "symbols_image", run: symbols::image, seeds: seeds::images, rounds: 200 },
+    Entry { name: "symbols_pdb", run: symbols::pdb, seeds: seeds::pdbs, rounds: 200 },
+    Entry { name: "symbols_elf", run: symbols::elf, seeds: seeds::elfs, rounds: 500 },
+    Entry { name: "symbols_maps", run: symbols::maps, seeds: seeds::maps, rounds: 5_000 },
+    Entry { name: "symbols_names", run: symbols::names, seeds: seeds::names, rounds: 5_000 },
+];
+
+/// Feeds the entry with this name: what a fuzz target does.
+///
+/// # Panics
+/// If there is no such entry, or something does not hold that must.
+pub fn feed(name: &str, bytes: &[u8]) {
+    match ENTRIES.iter().find(|entry| entry.name == name) {
+        Some(entry) => {
+            (entry.run)(bytes);
+        }
+        None => panic!("there is no entry {name}"),
+    }
+}

@@ -1,0 +1,58 @@
+//! Damage by numbers: the same seed and round make the same bytes, so that a failure is a name and a number.
+
+/// Values at which lengths and counts go wrong.
+const AWKWARD: [u64; 8] = [0, 1, 0x7f, 0xff, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX];
+
+/// `input`, damaged in the way that `round` stands for.
+pub fn mutate(input: &[u8], round: u64) -> Vec<u8> {
+    let mut numbers = Numbers(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut bytes = input.to_vec();
+    for _ in 0..=numbers.below(4) {
+        change(&mut bytes, &mut numbers);
+    }
+    bytes
+}
+
+fn change(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
+    let at = numbers.below(bytes.len() + 1);
+    let end = (at + numbers.below(48)).min(bytes.len());
+    match numbers.below(7) {
+        0 => bytes.truncate(at),
+        1 => drop(bytes.drain(at..end)),
+        2 => {
+            let piece = bytes[at..end].to_vec();
+            bytes.splice(at..at, piece);
+        }
+        3 => bytes[at..end].fill(numbers.next() as u8),
+        4 => overwrite(bytes, at, AWKWARD[numbers.below(AWKWARD.len())], 1 << numbers.below(4)),
+        5 => overwrite(bytes, at, numbers.next(), 1),
+        _ => {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << numbers.below(8);
+            }
+        }
+    }
+}
+
+/// A number in the width of a field, in the order of bytes that every format here has.
+fn overwrite(bytes: &mut [u8], at: usize, value: u64, width: usize) {
+    for (byte, new) in bytes[at..].iter_mut().zip(&value.to_le_bytes()[..width]) {
+        *byte = *new;
+    }
+}
+
+/// Marsaglia's xorshift.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 8) as usize % limit.max(1)
+    }
+}

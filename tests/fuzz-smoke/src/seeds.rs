@@ -1,0 +1,146 @@
+//! Inputs that the entries understand: damage to these reaches further than bytes by chance.
+
+use remora_agent_ring::HEADER_WORDS;
+use remora_trigger::codec::{ProcessInfoVersion, Request};
+use remora_wire::{Config, EventKind, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind};
+
+/// A module whose PDB is a fixture, too.
+pub(crate) const NAMES_DLL: &[u8] = include_bytes!("../../../crates/symbols/fixtures/names.dll");
+
+pub(crate) fn messages() -> Vec<Vec<u8>> {
+    let text = || "Größe.dll".to_owned();
+    let class = TypeKind::Class { module: 1, token: 0x0200_0002, arguments: vec![1, 2, 3] };
+    let token = MethodKind::Token { module: 1, token: 0x0600_0007, class_arguments: vec![1], arguments: vec![2, 3] };
+    let named = MethodKind::Named { module: Some(2), type_name: text(), method_name: "Main".to_owned() };
+    let managed = Place::Managed { method: 3, il_offset: Some(9) };
+    let messages = [
+        Message::Module { index: 1, path: text(), on_disk: true },
+        Message::Type { index: 1, kind: class },
+        Message::Type { index: 2, kind: TypeKind::Array { element: Some(1), rank: 2, element_kind: 0x12 } },
+        Message::Type { index: 3, kind: TypeKind::Unknown },
+        Message::Method { index: 1, kind: token },
+        Message::Method { index: 2, kind: named },
+        Message::Address { address: 0x7f00_1234, place: managed },
+        Message::Address { address: 0x7f00_1235, place: Place::Native },
+        Message::Thread { thread: 7, name: text() },
+        Message::ThreadName { thread: 7, name: String::new() },
+        Message::Sample { thread: 7, time: 1 << 40, weight: 10_101_010, flags: 9, addresses: vec![1, 2, 3, u64::MAX] },
+        Message::Repeat { thread: 7, time: 1 << 41, weight: 10_101_010 },
+    ];
+    messages.iter().map(|message| message.encode().iter().flat_map(|word| word.to_le_bytes()).collect()).collect()
+}
+
+pub(crate) fn configs() -> Vec<Vec<u8>> {
+    let config = Config {
+        nonce: *b"0123456789abcdef",
+        socket_path: "/tmp/remora-0123456789abcdef.sock".to_owned(),
+        event: EventKind::Wall,
+        frequency: 999,
+        signal_budget: 2000,
+        thread_budget: 250,
+    };
+    vec![config.encode()]
+}
+
+pub(crate) fn controls() -> Vec<Vec<u8>> {
+    let to =
+        [ToAgent::Welcome, ToAgent::Begin, ToAgent::SetFrequency(99), ToAgent::Detach].map(|message| message.encode());
+    let engine = "thread timers".to_owned();
+    let from = [
+        FromAgent::Hello { version: remora_wire::VERSION, nonce: *b"0123456789abcdef", thread: 7 },
+        FromAgent::Started { signal: 36, threads: 9, time: 1 << 40, engine },
+        FromAgent::Inert { reason: "no signal is free".to_owned() },
+        FromAgent::Leaving { longest_callback: 5000, callbacks: 70, impatient_unloads: 0 },
+        FromAgent::DetachRefused { code: 0x8013_1367 },
+        FromAgent::Detached,
+        FromAgent::Failed { what: "panic".to_owned() },
+    ]
+    .map(|message| message.encode());
+    let bodies = to.iter().chain(&from).map(|frame| frame[4..].to_vec());
+    bodies.chain([to.concat(), from.concat()]).collect()
+}
+
+pub(crate) fn rings() -> Vec<Vec<u8>> {
+    let mut words = vec![0_u64; HEADER_WORDS];
+    // Head and tail stand on cache lines of their own; then come two records.
+    (words[0], words[8]) = (7, 0);
+    words.extend([4, 1, 2, 3, 3, 1, 2]);
+    vec![words.iter().flat_map(|word| word.to_le_bytes()).collect()]
+}
+
+pub(crate) fn methods() -> Vec<Vec<u8>> {
+    let framed = [0x55, 0x48, 0x83, 0xec, 0x20, 0x48, 0x8d, 0x6c, 0x24, 0x20, 0x90, 0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3];
+    let frameless = [
+        0x41, 0x56, 0x53, 0x48, 0x81, 0xec, 8, 1, 0, 0, 0x8b, 0xc7, 0x48, 0x81, 0xc4, 8, 1, 0, 0, 0x5b, 0x41, 0x5e,
+        0xc3,
+    ];
+    let at = |offset: u8, code: &[u8]| [&[offset], code].concat();
+    (0..18).map(|offset| at(offset, &framed)).chain((0..24).map(|offset| at(offset, &frameless))).collect()
+}
+
+pub(crate) fn diagnostics() -> Vec<Vec<u8>> {
+    let mut answer = b"DOTNET_IPC_V1\0".to_vec();
+    let payload: Vec<u8> = process_information();
+    answer.extend((20 + payload.len() as u16).to_le_bytes());
+    answer.extend([0xff, 0, 0, 0]);
+    answer.extend(&payload);
+    let requests =
+        [ProcessInfoVersion::One, ProcessInfoVersion::Two, ProcessInfoVersion::Three].map(Request::ProcessInfo);
+    let mut seeds: Vec<Vec<u8>> = requests.iter().filter_map(|request| request.encode().ok()).collect();
+    let advertised = [&b"ADVR_V1\0"[..], &[7; 16], &4711_u64.to_le_bytes(), &[0, 0]].concat();
+    seeds.extend([answer, payload, advertised]);
+    seeds
+}
+
+/// Id, cookie, and texts with their lengths, as a runtime answers.
+fn process_information() -> Vec<u8> {
+    let mut payload = 4711_u64.to_le_bytes().to_vec();
+    payload.extend([7; 16]);
+    for text in ["dotnet app.dll", "Linux", "x64", "app", "8.0.4"] {
+        payload.extend((text.len() as u32 + 1).to_le_bytes());
+        payload.extend(text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+    }
+    payload
+}
+
+pub(crate) fn recordings() -> Vec<Vec<u8>> {
+    vec![include_bytes!("../../../crates/recording/tests/golden/v1.remora").to_vec()]
+}
+
+pub(crate) fn images() -> Vec<Vec<u8>> {
+    vec![
+        NAMES_DLL.to_vec(),
+        include_bytes!("../../../crates/symbols/fixtures/embedded.dll").to_vec(),
+        include_bytes!("../../../crates/symbols/fixtures/toplevel.dll").to_vec(),
+    ]
+}
+
+pub(crate) fn pdbs() -> Vec<Vec<u8>> {
+    vec![include_bytes!("../../../crates/symbols/fixtures/names.pdb").to_vec()]
+}
+
+pub(crate) fn elfs() -> Vec<Vec<u8>> {
+    vec![
+        include_bytes!("../../../crates/symbols/fixtures/native.so").to_vec(),
+        include_bytes!("../../../crates/symbols/fixtures/native.debug").to_vec(),
+    ]
+}
+
+pub(crate) fn maps() -> Vec<Vec<u8>> {
+    let text = "7f0000001000-7f0000002000 r-xp 00001000 08:01 7    /lib/a b.so (deleted)\n\
+                7f0000003000-7f0000004000 rw-p 00000000 00:00 0 \n7fff0000-7fff1000 r-xp 00000000 00:00 0  [vdso]\n\
+                7f0000005000-7f0000006000 rwxs 00000000 00:01 9    /memfd:doublemapper (deleted)\n";
+    vec![text.as_bytes().to_vec()]
+}
+
+pub(crate) fn names() -> Vec<Vec<u8>> {
+    let names = [
+        "App.Outer+<>c__DisplayClass3_0[System.Int32,[A.B`1[C], D]] <Run>b__0",
+        "App.Program+<Work>d__7`2 MoveNext",
+        "<Main>$ <<Main>$>g__Local|0_1",
+        "_ZNSt6vectorIiSaIiEE9push_backEOi",
+        "_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE",
+        "_RNvCs1234_7mycrate3foo",
+    ];
+    names.iter().map(|name| name.as_bytes().to_vec()).collect()
+}

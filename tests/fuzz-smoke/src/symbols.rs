@@ -1,0 +1,69 @@
+//! Modules, symbols and names, which are read from files that a target names.
+
+use remora_symbols::{
+    ElfImage, ManagedImage, PortablePdb, demangle_native, demangle_raw, find_mapping, mapped_name, parse_maps,
+    short_type_name,
+};
+
+/// Methods of one module that are looked at.
+const MOST_METHODS: usize = 300;
+/// A name is a word; longer input would only be more of the same.
+const LONGEST_NAME: usize = 512;
+
+pub(crate) fn image(bytes: &[u8]) -> bool {
+    let Ok(mut image) = ManagedImage::parse(bytes) else { return false };
+    let _ = (image.mvid(), image.module_name(), image.assembly_name(), image.pdb_paths("/a/b.dll"));
+    let _ = image.use_embedded_pdb();
+    for token in image.method_tokens().take(MOST_METHODS) {
+        let _ = image.method_name(token, &[], &[]).map(|name| name.to_string());
+        look_up(image.pdb(), token);
+    }
+    image.method_tokens().next().is_some()
+}
+
+pub(crate) fn pdb(bytes: &[u8]) -> bool {
+    let Ok(image) = ManagedImage::parse(crate::seeds::NAMES_DLL) else { panic!("the fixture is whole") };
+    let Some(expected) = image.code_view() else { panic!("the fixture names its PDB") };
+    let Ok(pdb) = PortablePdb::parse(bytes, expected) else { return false };
+    for token in image.method_tokens().take(MOST_METHODS) {
+        look_up(Some(&pdb), token);
+    }
+    look_up(Some(&pdb), u32::MAX);
+    true
+}
+
+fn look_up(pdb: Option<&PortablePdb>, token: u32) {
+    if let Some(pdb) = pdb {
+        let _ = (pdb.line(token, 7), pdb.first_line(token), pdb.kickoff_method(token));
+    }
+}
+
+pub(crate) fn elf(bytes: &[u8]) -> bool {
+    let Ok(mut image) = ElfImage::parse(bytes) else { return false };
+    for address in (0..0x4000).step_by(64).chain([u64::MAX]) {
+        let _ = (image.function(address), image.symbol(address).map(str::len));
+        let _ = (image.offset_of_address(address), image.address_of_offset(address));
+    }
+    let _ = (image.debug_file_paths("/a/b"), image.build_id().map(<[u8]>::len));
+    let _ = image.add_debug_file(bytes);
+    true
+}
+
+pub(crate) fn maps(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let entries = parse_maps(&text);
+    assert!(entries.len() <= text.lines().count());
+    for address in [0, 0x7f00_0000_1010, u64::MAX] {
+        assert!(find_mapping(&entries, address).is_none_or(|entry| entry.contains(address)));
+        let _ = mapped_name(address, &entries, |_| None);
+    }
+    !entries.is_empty()
+}
+
+pub(crate) fn names(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes.get(..LONGEST_NAME).unwrap_or(bytes));
+    let (type_name, method_name) = text.split_once(' ').unwrap_or((&text, &text));
+    let _ = demangle_raw(type_name, method_name).to_string();
+    let _ = (demangle_native(&text), short_type_name(&text));
+    true
+}

@@ -1,0 +1,47 @@
+//! A profiler that decides nothing: at each step that matters it asks the test outside what to do, on the very thread of that step.
+//!
+//! # Purpose
+//! To see what live runtimes do, where the documents about them only say so (contract.md, the column of the runtimes).
+//! Inside a callback the probe connects to the test's Unix socket and says where it is; the test has it call the runtime from there,
+//! learns each answer, and says with what code the callback returns. So every test is a handshake, and nothing depends on time.
+//!
+//! # Design constraints
+//! - The socket is named by `REMORA_PROBE_SOCKET` in the target's environment, so that the client data is free to be anything.
+//! - It goes without a trace, as every profiler should: no thread of the standard library, no thread-local with a destructor,
+//!   and a thread of its own that asks for the detach holds its own reference on the library until the C library's code ends it.
+//! - It calls whatever it is told to call, also what the safe layer of `corprof` refuses: to be refused by the runtime is the test.
+//!
+//! # Rejected
+//! - Judging: it reports codes and ids, and the tests know what they should be.
+//! - Surviving misuse: a test that orders a call into a runtime that has already let the probe go gets a crash, as it should.
+
+mod journal;
+mod orders;
+mod own_thread;
+mod profiler;
+mod seat;
+
+use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
+use std::ffi::c_void;
+
+/// The one class of the library.
+const CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0001);
+
+fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
+    (*class == CLASS).then(|| CallbackObject::create(profiler::Probe::default()))
+}
+
+/// What the runtime looks for in the library.
+///
+/// # Safety
+/// Called by the runtime, with pointers that are valid.
+#[allow(non_snake_case, reason = "the name is the runtime's")]
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn DllGetClassObject(
+    class: *const Guid,
+    interface: *const Guid,
+    object: *mut *mut c_void,
+) -> i32 {
+    // SAFETY: the runtime's own pointers, passed on.
+    unsafe { dll_get_class_object(class, interface, object, make) }
+}

@@ -1,0 +1,235 @@
+//! What a test can have the probe do, from whatever seat: mostly one call into the runtime, answered with its code.
+
+use crate::own_thread;
+use crate::profiler::Loaded;
+use crate::seat::{Seat, digest};
+use corprof::{
+    Enumerated, Enumeration, FunctionId, HResult, Info, JittedFunction, Loading, ModuleId, ProviderConfig, SessionId,
+    sys,
+};
+use std::ffi::c_void;
+use std::fmt::LowerHex;
+
+/// Frames of a stack that are answered; deeper ones are left out.
+const FRAMES: usize = 256;
+
+/// An enumeration that was begun and is read later.
+pub enum Snapshot<'a> {
+    /// Of modules.
+    Modules(Box<Enumeration<'a, ModuleId>>),
+    /// Of compiled functions.
+    Functions(Box<Enumeration<'a, JittedFunction>>),
+}
+
+/// Calls the same method on either kind of Info.
+macro_rules! either {
+    ($loaded:expr, $info:ident => $call:expr) => {
+        match $loaded {
+            Loaded::Attached($info) => $call,
+            Loaded::Startup($info) => $call,
+        }
+    };
+}
+
+/// Obeys one order; the line to answer.
+pub fn obey(seat: &mut Seat<'_>, words: &[&str]) -> String {
+    match obeyed(seat, words) {
+        Ok(words) => format!("0x00000000 {words}\n"),
+        Err(code) => format!("0x{:08x}\n", code.0),
+    }
+}
+
+/// A number as tests write it: decimal, or hexadecimal with `0x`.
+pub fn number(text: &str) -> u64 {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.unwrap_or(u64::MAX)
+}
+
+fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
+    let journal = &seat.shared.journal;
+    let known = |known: bool| if known { Ok(String::new()) } else { Err(HResult::E_INVALIDARG) };
+    match *words {
+        ["hold", slot] => known(journal.hold(slot, true)),
+        ["let", slot] => known(journal.hold(slot, false)),
+        ["counts"] => Ok(journal.counts()),
+        ["log"] => Ok(journal.entries()),
+        ["data"] => Ok(digest(seat.data)),
+        ["thread"] => own_thread::start(seat.shared).ok().map(|()| String::new()),
+        ["rest"] => rest(seat.snapshot.take().ok_or(HResult::E_UNEXPECTED)?),
+        _ => {
+            let loaded = seat.shared.loaded.get().ok_or(HResult::E_UNEXPECTED)?;
+            match *words {
+                ["snapshot", what] => {
+                    seat.snapshot = Some(begin_snapshot(loaded, what)?);
+                    Ok(String::new())
+                }
+                _ => changed(loaded.raw(), words).unwrap_or_else(|| looked_up(loaded, words)),
+            }
+        }
+    }
+}
+
+/// Orders that change something, by the raw interface: what must be refused is asked as well. `None` if it is none of these.
+fn changed(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Result<String, HResult>> {
+    let code = match *words {
+        // SAFETY: alive as long as the test says so. The same for each of these; where a slot is of a later version, 3.1 has it.
+        ["mask", low, high] => unsafe {
+            sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), number(low) as u32, number(high) as u32)
+        },
+        // SAFETY: as above.
+        ["mask", low] => unsafe { sys::ICorProfilerInfo::SetEventMask(raw, number(low) as u32) },
+        // SAFETY: as above.
+        ["detach", milliseconds] => unsafe {
+            sys::ICorProfilerInfo3::RequestProfilerDetach(raw.cast(), number(milliseconds) as u32)
+        },
+        // SAFETY: as above.
+        ["gc"] => unsafe { sys::ICorProfilerInfo::ForceGC(raw) },
+        // SAFETY: as above; without their flag in the mask the hooks are never called.
+        ["hooks"] => unsafe { sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3(raw.cast(), Some(hook), None, None) },
+        _ => return None,
+    };
+    Some(HResult(code).ok().map(|()| String::new()))
+}
+
+unsafe extern "C" fn hook(_: usize) {}
+
+fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
+    match *words {
+        ["getmask"] => either!(loaded, info => info.get_event_mask2()).map(|(low, high)| format!("{low:#x} {high:#x}")),
+        ["modules"] => rest(begin_snapshot(loaded, "modules")?),
+        ["functions"] => rest(begin_snapshot(loaded, "functions")?),
+        ["threads"] => either!(loaded, info => all(info.enum_threads()?, |thread| thread.0)),
+        ["thread", "current"] => {
+            either!(loaded, info => info.get_current_thread_id()).map(|thread| format!("{:#x}", thread.0))
+        }
+        ["runtime"] => either!(loaded, info => info.get_runtime_information())
+            .map(|runtime| format!("{}.{}", runtime.major, runtime.minor)),
+        ["module", module] => {
+            let module = ModuleId(number(module) as usize);
+            either!(loaded, info => info.get_module_info2(module))
+                .map(|module| format!("{:#x} {}", module.assembly.0, module.path))
+        }
+        ["class", class] => {
+            let class = corprof::ClassId(number(class) as usize);
+            either!(loaded, info => info.get_class_id_info2(class))
+                .map(|class| format!("{:#x} {:#x}", class.module.0, class.token.0))
+        }
+        ["function", function] => {
+            let function = FunctionId(number(function) as usize);
+            either!(loaded, info => function_words(info, function))
+        }
+        ["dynamic", function] => {
+            let function = FunctionId(number(function) as usize);
+            either!(loaded, info => info.get_dynamic_function_info(function))
+                .map(|function| format!("{:#x} {}", function.module.0, function.name))
+        }
+        ["address", address] => {
+            let address = number(address) as usize;
+            either!(loaded, info => info.get_function_from_ip3(address))
+                .map(|(function, _)| format!("{:#x}", function.0))
+        }
+        ["start", function] => {
+            let function = FunctionId(number(function) as usize);
+            either!(loaded, info => info.get_native_code_start_addresses(function, corprof::RejitId(0)))
+                .map(|starts| listed(starts.iter()))
+        }
+        ["body", function] => {
+            let function = FunctionId(number(function) as usize);
+            either!(loaded, info => same_body_again(info, function)).map(|()| String::new())
+        }
+        ["listen", keywords] => {
+            let runtime = "Microsoft-Windows-DotNETRuntime".to_owned();
+            let config = ProviderConfig { name: runtime, keywords: number(keywords), level: 5, filter: String::new() };
+            either!(loaded, info => info.event_pipe_start_session(&[config])).map(|session| session.0.to_string())
+        }
+        ["unlisten", session] => {
+            let session = SessionId(number(session));
+            either!(loaded, info => info.event_pipe_stop_session(session)).map(|()| String::new())
+        }
+        ["stack"] => stack_of_this_thread(loaded.raw()),
+        _ => Err(HResult::E_INVALIDARG),
+    }
+}
+
+/// The function's class, module, row and name.
+fn function_words<L: Loading>(info: &Info<L, corprof::Alive>, function: FunctionId) -> Result<String, HResult> {
+    let found = info.get_function_info2(function)?;
+    let metadata = info.get_module_metadata(found.module)?.ok_or(HResult::E_UNEXPECTED)?;
+    let name = metadata.method(found.token)?.name;
+    Ok(format!("{:#x} {:#x} {:#x} {name}", found.class.0, found.module.0, found.token.0))
+}
+
+/// Gives a function that is about to be compiled a copy of its own IL: a change, of which nothing is seen.
+fn same_body_again<L: Loading>(info: &Info<L, corprof::Alive>, function: FunctionId) -> Result<(), HResult> {
+    let found = info.get_function_info2(function)?;
+    let (module, token) = (found.module.0, found.token.0);
+    let raw = info.as_raw();
+    let (mut body, mut length) = (std::ptr::null(), 0);
+    // SAFETY: alive, and places for the answers.
+    HResult(unsafe { sys::ICorProfilerInfo::GetILFunctionBody(raw, module, token, &mut body, &mut length) }).ok()?;
+    let mut allocator = std::ptr::null_mut();
+    // SAFETY: as above.
+    HResult(unsafe { sys::ICorProfilerInfo::GetILFunctionBodyAllocator(raw, module, &mut allocator) }).ok()?;
+    // SAFETY: the runtime's own allocator for that module.
+    let copy = unsafe { sys::IMethodMalloc::Alloc(allocator, length) }.cast::<u8>();
+    if copy.is_null() {
+        return Err(HResult::E_OUTOFMEMORY);
+    }
+    // SAFETY: the body has that length, and so does what was just allocated.
+    unsafe { std::ptr::copy_nonoverlapping(body.cast::<u8>(), copy, length as usize) };
+    // SAFETY: a header and body as the runtime itself gave it, in memory from the right allocator.
+    HResult(unsafe { sys::ICorProfilerInfo::SetILFunctionBody(raw, module, token, copy) }).ok()
+}
+
+/// `FUNCTION@ADDRESS` for each managed frame of the calling thread, the innermost first.
+fn stack_of_this_thread(raw: *mut sys::ICorProfilerInfo) -> Result<String, HResult> {
+    unsafe extern "C" fn frame(
+        function: usize,
+        address: usize,
+        _: usize,
+        _: u32,
+        _: *mut u8,
+        list: *mut c_void,
+    ) -> i32 {
+        // SAFETY: the list that the walk below was begun with.
+        let list = unsafe { &mut *list.cast::<Vec<(usize, usize)>>() };
+        if function != 0 && list.len() < FRAMES {
+            list.push((function, address));
+        }
+        HResult::S_OK.0
+    }
+    let mut list: Vec<(usize, usize)> = Vec::with_capacity(FRAMES);
+    let client = (&raw mut list).cast::<c_void>();
+    // SAFETY: alive; thread zero is the calling one; the callback gets the list that outlives the call.
+    let code =
+        unsafe { sys::ICorProfilerInfo2::DoStackSnapshot(raw.cast(), 0, Some(frame), 0, client, std::ptr::null(), 0) };
+    HResult(code).ok()?;
+    Ok(list.iter().map(|(function, address)| format!("{function:#x}@{address:#x} ")).collect())
+}
+
+fn begin_snapshot<'a>(loaded: &'a Loaded, what: &str) -> Result<Snapshot<'a>, HResult> {
+    match what {
+        "modules" => either!(loaded, info => info.enum_modules()).map(Box::new).map(Snapshot::Modules),
+        "functions" => either!(loaded, info => info.enum_jited_functions2()).map(Box::new).map(Snapshot::Functions),
+        _ => Err(HResult::E_INVALIDARG),
+    }
+}
+
+fn rest(snapshot: Snapshot<'_>) -> Result<String, HResult> {
+    match snapshot {
+        Snapshot::Modules(modules) => all(*modules, |module| module.0),
+        Snapshot::Functions(functions) => all(*functions, |function| function.function.0),
+    }
+}
+
+fn all<T: Enumerated>(items: Enumeration<'_, T>, id: impl Fn(T) -> usize) -> Result<String, HResult> {
+    let ids: Vec<usize> = items.map(|item| item.map(&id)).collect::<Result<_, _>>()?;
+    Ok(listed(ids.iter()))
+}
+
+fn listed<N: LowerHex>(numbers: impl Iterator<Item = N>) -> String {
+    numbers.map(|number| format!("{number:#x} ")).collect()
+}

@@ -1,0 +1,157 @@
+//! The callbacks: each is counted, the interesting ones are written down with their id, and held if the test asked for it.
+
+use crate::journal::Journal;
+use crate::seat::Seat;
+use corprof::{
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, HResult, Info, Loading, ModuleId, ObjectId,
+    ProfilerCallback, Startup, ThreadId, sys,
+};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// The variable of the target's environment that names the test's socket.
+const SOCKET: &str = "REMORA_PROBE_SOCKET";
+
+/// The runtime's side, by how the probe was loaded.
+pub enum Loaded {
+    /// Into a running process.
+    Attached(Info<Attached, Alive>),
+    /// With the process.
+    Startup(Info<Startup, Alive>),
+}
+
+impl Loaded {
+    /// The raw object: the probe also asks what the safe layer would not let it ask.
+    pub fn raw(&self) -> *mut sys::ICorProfilerInfo {
+        match self {
+            Loaded::Attached(info) => info.as_raw(),
+            Loaded::Startup(info) => info.as_raw(),
+        }
+    }
+}
+
+/// What callbacks and threads of the probe share. It may outlive the profiler, never the library.
+#[derive(Default)]
+pub struct Shared {
+    /// What came.
+    pub journal: Journal,
+    /// The runtime's side, from initialisation on.
+    pub loaded: OnceLock<Loaded>,
+    /// The test's socket.
+    pub socket: OnceLock<PathBuf>,
+}
+
+/// The profiler that the runtime holds. When the last reference goes it says `Released`.
+#[derive(Default)]
+pub struct Probe {
+    shared: Arc<Shared>,
+}
+
+impl Probe {
+    /// Begins: the runtime waits for what the test says.
+    fn begin<L: Loading>(
+        &self,
+        info: Info<L, Alive>,
+        loaded: fn(Info<L, Alive>) -> Loaded,
+        place: &str,
+        data: &[u8],
+    ) -> Result<(), HResult> {
+        let path = info.get_environment_variable(SOCKET)?;
+        self.shared.socket.set(path.into()).map_err(|_| HResult::E_UNEXPECTED)?;
+        self.shared.loaded.set(loaded(info)).map_err(|_| HResult::E_UNEXPECTED)?;
+        self.shared.journal.note(place, data.len());
+        Seat::take(&self.shared, place, data).prompt().ok()
+    }
+
+    /// Something came; if it is to be held, it takes as long as the test wants.
+    fn told(&self, slot: &str, id: usize) {
+        // The runtime does not wait for every callback: this object may be gone before the test lets it return.
+        let shared = Arc::clone(&self.shared);
+        shared.journal.note(slot, id);
+        if shared.journal.is_held(slot) {
+            Seat::take(&shared, &format!("{slot} {id:#x}"), &[]).prompt();
+        }
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        Seat::pass_by(&self.shared, "Released");
+    }
+}
+
+impl ProfilerCallback for Probe {
+    fn enter(&self, slot: &'static str) -> CallbackToken {
+        self.shared.journal.count(slot);
+        CallbackToken::default()
+    }
+
+    fn initialize(&self, info: Info<Startup, Alive>) -> Result<(), HResult> {
+        self.begin(info, Loaded::Startup, "Initialize", &[])
+    }
+
+    fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
+        self.begin(info, Loaded::Attached, "InitializeForAttach", client_data)
+    }
+
+    fn profiler_attach_complete(&self) {
+        self.told("ProfilerAttachComplete", 0);
+    }
+
+    fn profiler_detach_succeeded(&self) {
+        let journal = &self.shared.journal;
+        journal.note("ProfilerDetachSucceeded", 0);
+        let seat = Seat::take(&self.shared, "ProfilerDetachSucceeded", &[]);
+        if journal.is_held("ProfilerDetachSucceeded") {
+            seat.prompt();
+        }
+    }
+
+    fn shutdown(&self) {
+        self.told("Shutdown", 0);
+    }
+
+    fn module_load_finished(&self, module: ModuleId, _: HResult) {
+        self.told("ModuleLoadFinished", module.0);
+    }
+
+    fn module_unload_started(&self, module: ModuleId) {
+        self.told("ModuleUnloadStarted", module.0);
+    }
+
+    fn module_unload_finished(&self, module: ModuleId, _: HResult) {
+        self.told("ModuleUnloadFinished", module.0);
+    }
+
+    fn jit_compilation_started(&self, function: FunctionId, _: bool) {
+        self.told("JITCompilationStarted", function.0);
+    }
+
+    fn jit_compilation_finished(&self, function: FunctionId, _: HResult, _: bool) {
+        self.told("JITCompilationFinished", function.0);
+    }
+
+    fn dynamic_method_jit_compilation_finished(&self, function: FunctionId, _: HResult, _: bool) {
+        self.told("DynamicMethodJITCompilationFinished", function.0);
+    }
+
+    fn thread_created(&self, thread: ThreadId) {
+        self.told("ThreadCreated", thread.0);
+    }
+
+    fn exception_thrown(&self, object: ObjectId) {
+        self.told("ExceptionThrown", object.0);
+    }
+
+    fn object_allocated(&self, _: ObjectId, class: ClassId) {
+        self.told("ObjectAllocated", class.0);
+    }
+
+    fn garbage_collection_started(&self, _: &[i32], _: GcReason) {
+        self.told("GarbageCollectionStarted", 0);
+    }
+
+    fn garbage_collection_finished(&self) {
+        self.told("GarbageCollectionFinished", 0);
+    }
+}

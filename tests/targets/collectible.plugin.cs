@@ -1,0 +1,26 @@
+// The plug-in of `collectible`: burns processor time for a given number of milliseconds.
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
+
+namespace Plugin
+{
+    public static class Worker
+    {
+        static uint state;
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        public static void Burn(int milliseconds)
+        {
+            var watch = Stopwatch.StartNew();
+            while (watch.ElapsedMilliseconds < milliseconds)
+                Step<string>();
+        }
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static void Step<T>()
+        {
+            for (int i = 0; i < 10000; i++)
+                state = state * 1664525 + 1013904223;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+// Does nothing by itself, and one thing at a time when it is told to, on the thread that is named: what a profiler is called back for
+// is then known beforehand.
+//
+// obedient
+// `a VERB` or `b VERB` has that thread do it and answers what came of it. `start a VERB` answers `started` at once and `finish a` waits
+// for the answer, for what a profiler holds up in between. The verbs are the cases of `Do`.
+using System;
+using System.Collections.Generic;
+using System.IO;
+using System.Reflection;
+using System.Reflection.Emit;
+using System.Runtime.CompilerServices;
+using System.Runtime.Loader;
+using System.Threading;
+
+static class Obedient
+{
+    sealed class Worker
+    {
+        readonly SemaphoreSlim begun = new SemaphoreSlim(0);
+        readonly SemaphoreSlim done = new SemaphoreSlim(0);
+        string verb;
+        string answer;
+
+        public Worker(string name) => new Thread(Run) { IsBackground = true, Name = name }.Start();
+
+        public void Start(string what)
+        {
+            verb = what;
+            begun.Release();
+        }
+
+        public string Finish()
+        {
+            done.Wait();
+            return answer;
+        }
+
+        void Run()
+        {
+            while (true)
+            {
+                begun.Wait();
+                answer = Do(verb);
+                done.Release();
+            }
+        }
+    }
+
+    struct Zero { }
+
+    struct Next<T> { public T Inner; public byte More; }
+
+    static readonly byte[] own = File.ReadAllBytes(typeof(Obedient).Assembly.Location);
+    static readonly Stack<AssemblyLoadContext> contexts = new Stack<AssemblyLoadContext>();
+    static Type deepest = typeof(Zero);
+    static object kept;
+
+    static void Main()
+    {
+        var workers = new Dictionary<string, Worker> { ["a"] = new Worker("a"), ["b"] = new Worker("b") };
+        Console.WriteLine("ready");
+        for (string line; (line = Console.ReadLine()) != null && line != "quit";)
+        {
+            string[] words = line.Split(' ');
+            if (words[0] == "start")
+            {
+                workers[words[1]].Start(words[2]);
+                Console.WriteLine("started");
+            }
+            else if (words[0] == "finish")
+                Console.WriteLine(workers[words[1]].Finish());
+            else
+            {
+                workers[words[0]].Start(words[1]);
+                Console.WriteLine(workers[words[0]].Finish());
+            }
+        }
+    }
+
+    static string Do(string verb)
+    {
+        switch (verb)
+        {
+            case "rest": return "rested";
+            case "load": return Load();
+            case "unload": return Unload();
+            case "jit": return Compile();
+            case "dynamic": return Emit();
+            case "throw": return Throw();
+            case "large": kept = new byte[200000]; return "allocated";
+            case "small": kept = new byte[100]; return "allocated";
+            case "gc": GC.Collect(); return "collected";
+            default: return "unknown";
+        }
+    }
+
+    /// Loads this very program into a context that can be unloaded.
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static string Load()
+    {
+        var context = new AssemblyLoadContext("context", isCollectible: true);
+        Assembly assembly = context.LoadFromStream(new MemoryStream(own));
+        contexts.Push(context);
+        return assembly.GetName().Name;
+    }
+
+    static string Unload()
+    {
+        WeakReference context = BeginUnload();
+        for (int i = 0; context.IsAlive && i < 100; i++)
+        {
+            GC.Collect();
+            GC.WaitForPendingFinalizers();
+        }
+        return context.IsAlive ? "alive" : "unloaded";
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static WeakReference BeginUnload()
+    {
+        AssemblyLoadContext context = contexts.Pop();
+        context.Unload();
+        return new WeakReference(context);
+    }
+
+    /// A generic method over a type that there was not before has to be compiled.
+    static string Compile()
+    {
+        deepest = typeof(Next<>).MakeGenericType(deepest);
+        MethodInfo method = typeof(Obedient).GetMethod(nameof(Fresh), BindingFlags.NonPublic | BindingFlags.Static);
+        var fresh = (Func<int, int>)method.MakeGenericMethod(deepest).CreateDelegate(typeof(Func<int, int>));
+        return fresh(3).ToString();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static int Fresh<T>(int number) => number * 2 + (typeof(T).IsValueType ? 1 : 0);
+
+    static string Emit()
+    {
+        var method = new DynamicMethod("Emitted", typeof(int), new[] { typeof(int) });
+        ILGenerator il = method.GetILGenerator();
+        il.Emit(OpCodes.Ldarg_0);
+        il.Emit(OpCodes.Ldc_I4_1);
+        il.Emit(OpCodes.Add);
+        il.Emit(OpCodes.Ret);
+        return ((Func<int, int>)method.CreateDelegate(typeof(Func<int, int>)))(6).ToString();
+    }
+
+    static string Throw()
+    {
+        try
+        {
+            throw new InvalidOperationException("as asked");
+        }
+        catch (InvalidOperationException)
+        {
+            return "caught";
+        }
+    }
+}

@@ -1,0 +1,45 @@
+// Threads that are born and die all the time: what is sampled of a thread that ends while it is looked at.
+//
+// short_threads [AT_A_TIME [MILLISECONDS]]
+// Each thread burns processor time for so long and ends; another takes its place.
+// `count` answers how many have ended.
+using System;
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
+using System.Threading;
+
+static class ShortThreads
+{
+    static long ended;
+
+    static void Main(string[] arguments)
+    {
+        int atATime = arguments.Length > 0 ? int.Parse(arguments[0]) : 2;
+        int milliseconds = arguments.Length > 1 ? int.Parse(arguments[1]) : 5;
+        for (int i = 0; i < atATime; i++)
+            new Thread(() => Breed(milliseconds)) { IsBackground = true, Name = "breeder" }.Start();
+        Console.WriteLine("ready");
+        for (string line; (line = Console.ReadLine()) != null && line != "quit";)
+            Console.WriteLine(line == "count" ? Interlocked.Read(ref ended).ToString() : "unknown");
+    }
+
+    static void Breed(int milliseconds)
+    {
+        while (true)
+        {
+            var child = new Thread(() => Live(milliseconds)) { Name = "short-lived" };
+            child.Start();
+            child.Join();
+            Interlocked.Increment(ref ended);
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Live(int milliseconds)
+    {
+        var watch = Stopwatch.StartNew();
+        while (watch.ElapsedMilliseconds < milliseconds)
+        {
+        }
+    }
+}

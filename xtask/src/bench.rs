@@ -1,0 +1,65 @@
+//! `cargo xtask bench`: builds what is measured, in release, and what measures it (`bench`), and runs it on runtimes that are fetched here.
+//!
+//! `REMORA_AGENT_LIBRARY` names another library to measure, such as the one that `cargo xtask dist` builds.
+
+use crate::csharp::Compiler;
+use crate::outcome::{Context, Outcome};
+use crate::{cache, process, runtimes, targets};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A program that runs the C# compiler again and again, without the ending of its file.
+const PROGRAM: &str = "compile";
+/// Where it is.
+const PROGRAMS: &str = "bench/programs";
+/// What is compiled by it.
+const COMPILED: &str = "tests/targets/generics_async_lambda.cs";
+
+/// Measures; the arguments are those of `bench`.
+pub fn run(arguments: &[String]) -> Outcome<()> {
+    let folder = crate::target_folder()?;
+    let environment = prepare(&folder)?;
+    process::run(process::cargo().args(["build", "--release", "--package", "remora-bench"]))?;
+    let mut command = std::process::Command::new(folder.join("release/remora-bench"));
+    command.current_dir(crate::root()).envs(environment).args(arguments);
+    if !arguments.iter().any(|argument| argument == "--json") {
+        command.arg("--json").arg(folder.join("bench.json"));
+    }
+    process::run(&mut command)
+}
+
+/// Fetches and builds; the environment that tells where everything is.
+fn prepare(folder: &Path) -> Outcome<Vec<(&'static str, OsString)>> {
+    let matrix = runtimes::matrix()?;
+    let roots = std::env::join_paths(matrix.iter().map(|runtime| &runtime.root))
+        .context(|| "the folder of a runtime has a colon in its name")?;
+    let compiler = Compiler::provide()?;
+    let programs = compiled(&compiler)?;
+    let mut in_a_loop = vec![crate::root().join(COMPILED), folder.join("bench-compiled.dll")];
+    in_a_loop.extend(compiler.program.iter().cloned());
+    let in_a_loop = std::env::join_paths(in_a_loop).context(|| "a folder has a colon in its name")?;
+    Ok(vec![
+        ("REMORA_TEST_DOTNET_ROOTS", roots),
+        ("REMORA_TEST_TARGETS", targets::provide(folder)?.into()),
+        ("REMORA_BENCH_LIBRARY", library(folder)?.into()),
+        ("REMORA_BENCH_PROGRAMS", programs.into()),
+        ("REMORA_BENCH_COMPILER", in_a_loop),
+    ])
+}
+
+fn library(folder: &Path) -> Outcome<PathBuf> {
+    if let Some(elsewhere) = std::env::var_os("REMORA_AGENT_LIBRARY") {
+        return Ok(elsewhere.into());
+    }
+    process::run(process::cargo().args(["build", "--profile", "agent", "--package", "remora-agent"]))?;
+    Ok(folder.join("agent/libremora_agent.so"))
+}
+
+fn compiled(compiler: &Compiler) -> Outcome<PathBuf> {
+    let source = Path::new(PROGRAMS).join(format!("{PROGRAM}.cs"));
+    let text = std::fs::read(crate::root().join(&source)).context(|| format!("cannot read {}", source.display()))?;
+    let key = process::sha256(&[compiler.identity.as_bytes(), &text].concat())?;
+    cache::provide(&format!("targets/bench-{PROGRAM}-{}", &key[..16]), |folder| {
+        targets::compile_program(compiler, &source, &folder.join(format!("{PROGRAM}.dll")))
+    })
+}

