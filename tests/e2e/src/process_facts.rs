@@ -83,7 +83,7 @@ impl Facts {
     }
 
     /// What is there now and was not `before`, of what a session could have left. New threads of the runtime's own pool do not count;
-    /// a thread with a signal blocked that it did not block before does.
+    /// a thread that blocks a signal that it did not block before does, if nobody handled that signal before.
     pub fn left_since(&self, before: &Facts) -> Vec<String> {
         let mut left = self.remora();
         let mut add = |what: String| left.push(what);
@@ -98,8 +98,10 @@ impl Facts {
             add(format!("signal dispositions {:x?}, before {:x?}", self.dispositions, before.dispositions));
         }
         for (thread, mask) in &self.blocked {
+            // A thread inside a handler of the application's own blocks that signal until it returns.
+            let handlers_of_its_own = before.dispositions.1;
             if let Some(earlier) = before.blocked.get(thread)
-                && mask != earlier
+                && mask & !(handlers_of_its_own & !earlier) != *earlier
                 && earlier & ALL_REAL_TIME != ALL_REAL_TIME
             {
                 add(format!("thread {thread} blocks {mask:x}, before {earlier:x}"));
@@ -176,6 +178,21 @@ mod tests {
         assert!(facts.threads.contains_key(&std::process::id()));
         assert!(facts.resident > 0);
         assert_eq!(facts.remora(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_thread_inside_a_handler_of_the_applications_own_is_no_trace() {
+        let mut before = Facts::of(std::process::id());
+        before.dispositions.1 |= 1 << 40;
+        let mut after = before.clone();
+        for mask in after.blocked.values_mut() {
+            *mask |= 1 << 40;
+        }
+        assert_eq!(after.left_since(&before), Vec::<String>::new());
+        for mask in after.blocked.values_mut() {
+            *mask |= 1 << 41;
+        }
+        assert!(!after.left_since(&before).is_empty(), "another signal is one");
     }
 
     #[test]
