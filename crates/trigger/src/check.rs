@@ -25,8 +25,10 @@ const PROFILING_SWITCHES: [&str; 3] = ["CORECLR_ENABLE_PROFILING", "COR_ENABLE_P
 const FIRST_WITH_ROOM_BESIDE: u32 = 6;
 /// Executable libraries looked at for another profiler.
 const MOST_LIBRARIES: usize = 512;
-/// Queued signals that should be free for a recording.
+/// Queued signals that should be free for a recording, beside those for each thread.
 const SIGNALS_WANTED: u64 = 64;
+/// Timers that the agent gives each thread for `--event cpu`: one on the clock, one on its processor time. Each takes a queued signal.
+const TIMERS_OF_A_THREAD: u64 = 2;
 /// Said where a refusal names no remedy of its own.
 const REMEDY_PORT: &str = "start the program again with diagnostics on and TMPDIR where nobody cleans";
 
@@ -196,7 +198,7 @@ fn architecture(process: &Process, requirements: &Requirements) -> Check {
         (Some(theirs), Some(ours)) if theirs != ours => Check::failed(
             NAME,
             format!("the target is {theirs}, the library is {ours}"),
-            format!("use a build of remora for {theirs}, or `--engine eventpipe`"),
+            "the agent cannot be loaded there, and is made for x64 only (arm64 is not supported); use `--engine eventpipe`",
         ),
         (Some(theirs), _) => Check::passed(NAME, theirs.to_string()),
         (None, _) => {
@@ -211,7 +213,7 @@ fn libc(process: &Process, requirements: &Requirements) -> Check {
         (Libc::Glibc { version: Some(theirs), .. }, Some(needed)) if *theirs < needed => Check::failed(
             NAME,
             format!("the target runs on glibc {theirs}, the library needs {needed}"),
-            "use a build of remora for older systems, or `--engine eventpipe`",
+            "build remora by `cargo xtask dist`, whose library needs glibc 2.17 only, or use `--engine eventpipe`",
         ),
         (Libc::Musl { file }, _) => musl(process, file, requirements),
         (Libc::Unknown, _) => Check::noted(NAME, "not recognised", "if loading fails, use `--engine eventpipe`"),
@@ -232,7 +234,7 @@ fn musl(process: &Process, file: &Path, requirements: &Requirements) -> Check {
         return Check::noted(NAME, "musl", "musl never unmaps a library: after detach it stays, inert");
     }
     let found = format!("the target runs on musl, which lacks {}", missing.join(", "));
-    Check::failed(NAME, found, "use a build of remora for musl, or `--engine eventpipe`")
+    Check::failed(NAME, found, "the agent is made for glibc, musl is not supported; use `--engine eventpipe`")
 }
 
 fn libraries(maps: &[Mapping], requirements: &Requirements) -> Check {
@@ -244,7 +246,9 @@ fn libraries(maps: &[Mapping], requirements: &Requirements) -> Check {
         return Check::passed(NAME, "nothing beyond what the target has");
     }
     let found = format!("the library needs {}, which the target has not loaded", missing.join(", "));
-    Check::failed(NAME, found, "use the released build of remora, which needs the C library only")
+    let remedy =
+        "build remora by `cargo xtask dist`, whose library needs the C library only, or use `--engine eventpipe`";
+    Check::failed(NAME, found, remedy)
 }
 
 fn directory(process: &Process, requirements: &Requirements) -> Check {
@@ -328,14 +332,13 @@ fn own_agent(process: &Process, maps: &[Mapping]) -> Check {
 
 fn signals(status: &Status) -> Check {
     const NAME: &str = "signals";
+    let wanted = SIGNALS_WANTED + TIMERS_OF_A_THREAD * u64::from(status.threads);
     match status.queued_signals {
-        Some((used, limit)) if limit.saturating_sub(used) < SIGNALS_WANTED + u64::from(status.threads) => {
-            Check::failed(
-                NAME,
-                format!("{used} of {limit} queued signals of its user are in use"),
-                "raise RLIMIT_SIGPENDING (`prlimit --sigpending`), or use `--engine eventpipe`",
-            )
-        }
+        Some((used, limit)) if limit.saturating_sub(used) < wanted => Check::failed(
+            NAME,
+            format!("{used} of {limit} queued signals of its user are in use, and a recording wants {wanted}"),
+            "raise RLIMIT_SIGPENDING (`prlimit --sigpending`), or use `--engine eventpipe`",
+        ),
         Some((used, limit)) => Check::passed(NAME, format!("{used} of {limit} queued signals in use")),
         None => Check::passed(NAME, "no limit is told"),
     }
@@ -349,7 +352,7 @@ fn confinement(status: &Status) -> Check {
         _ => Check::noted(
             NAME,
             "system calls are filtered (seccomp)",
-            "if timers or perf_event are refused inside, the recording says so and falls back",
+            "if timers are refused inside, the agent says so, and `record` uses the runtime's own sampler instead",
         ),
     }
 }

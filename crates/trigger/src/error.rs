@@ -132,7 +132,7 @@ pub enum Error {
     },
     /// The runtime did not answer in time. It may still do what was asked, later.
     #[error(
-        "the target did not {step} within {after:?}; it may be busy, paused or detaching another profiler, and may still do what was asked later; try again with more time"
+        "the target did not {step} within {after:?}; it may be busy, paused or detaching another profiler, and may still do what was asked later; try again in a few seconds"
     )]
     TimedOut {
         /// What was waited for.
@@ -171,7 +171,7 @@ pub enum Error {
         tried: String,
     },
     /// The bytes to place are not a library.
-    #[error("the library is not an ELF shared object that can be read: {why}; use a complete build of remora")]
+    #[error("the library is not an ELF shared object that can be read: {why}; build remora again, or copy it again")]
     BadLibrary {
         /// What is wrong.
         why: String,

@@ -221,7 +221,7 @@ fn att_06_a_c_library_that_is_too_old() {
     let mapper = compile("older_libc", &["-shared", "-fPIC"], &folder.path().join("mapper.so"));
     on_every_runtime(|runtime| {
         let mut target = Watched::busy(runtime, |start| start.env("LD_PRELOAD", &mapper).env("OLDER_LIBC", &older));
-        let words = ["the target runs on glibc 2.12, the library needs 2.", "use a build of remora for older systems"];
+        let words = ["the target runs on glibc 2.12, the library needs 2.", "`cargo xtask dist`"];
         target.is_refused(&["--engine", "agent"], CANNOT_LOAD, &words);
         target.fails_the_check("libc", CANNOT_LOAD);
     });

@@ -214,6 +214,28 @@ fn a_crowded_signal_queue_is_found() {
 }
 
 #[test]
+fn each_thread_wants_room_for_two_timers() {
+    let threads = u64::from(MadeUp::core_clr().find().proc.status(crate::test_process::PID).expect("told").threads);
+    let wanted = 64 + 2 * threads;
+    let enough = MadeUp::core_clr();
+    enough.identity_with_signals(0, wanted);
+    assert_eq!(failed(&enough, &needs(|_| {})), Vec::new());
+    let short = MadeUp::core_clr();
+    short.identity_with_signals(0, wanted - 1);
+    only(&short, &needs(|_| {}), "signals", &format!("a recording wants {wanted}"));
+}
+
+/// Remedies name what there is: no builds that nobody makes, no engine that does not exist.
+#[test]
+fn remedies_name_only_what_there_is() {
+    for source in [include_str!("../check.rs"), include_str!("../error.rs")] {
+        for made_up in ["perf_event", "a build for", "a build of remora", "released build", "with more time"] {
+            assert!(!source.contains(made_up), "{made_up}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_library_is_refused() {
     for bytes in [&b""[..], b"\x7fELF", b"#!/bin/sh\n", &[0x7f; 4096]] {
         assert!(matches!(Requirements::of_library(bytes), Err(Error::BadLibrary { .. })));
