@@ -10,6 +10,7 @@ mod bench;
 mod cache;
 mod ci;
 mod codegen;
+mod contract;
 mod csharp;
 mod debian;
 mod demo;
@@ -78,6 +79,12 @@ const TASKS: &[Task] = &[
     },
     Task { name: "tidy", usage: "", summary: "check what formatter and linter do not see", run: tidy::run },
     Task {
+        name: "contract",
+        usage: "[--check]",
+        summary: "list the tests that hold each clause in docs/contract.md, or check that the list is up to date",
+        run: contract::run,
+    },
+    Task {
         name: "codegen",
         usage: "[--check]",
         summary: "make the profiling API of crates/corprof from its table, or check that it is up to date",
@@ -116,7 +123,8 @@ fn help() -> String {
             text.push_str(&format!("           {} {}\n", task.name, task.usage));
         }
     }
-    text.push_str("\nWhat is fetched is kept in $REMORA_CACHE, else $XDG_CACHE_HOME/remora, else ~/.cache/remora.\n");
+    text.push_str("\nWhat is fetched is kept in $REMORA_CACHE; else, for root, in /var/cache/remora (tests run programs as other users);\n");
+    text.push_str("else in $XDG_CACHE_HOME/remora or ~/.cache/remora.\n");
     text.push_str("Further runtimes to test on: REMORA_DOTNET_ROOTS=/path/to/dotnet-root:...\n");
     text
 }

@@ -1,11 +1,11 @@
 //! `cargo xtask tidy`: what a formatter and a linter do not see. Files say what they are for, paths that are named exist,
 //! nothing points at the machine it was written on.
 
-mod names;
+pub mod names;
 mod rust_files;
 
 use crate::outcome::{Context, Outcome, bail};
-use crate::process;
+use crate::{contract, process};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -26,11 +26,13 @@ pub fn run(_: &[String]) -> Outcome<()> {
     }
     if findings.is_empty() {
         println!("tidy: {} files", files.len());
-        return Ok(());
+        return contract::run(&["--check".into()]);
     }
     for (file, line, what) in &findings {
         eprintln!("{file}:{line}: {what}");
     }
+    // What it finds has been said already.
+    let _ = contract::run(&["--check".into()]);
     bail!("{} untidy places", findings.len())
 }
 
@@ -44,7 +46,7 @@ fn check(file: &str, text: &str) -> Vec<(usize, String)> {
         findings.extend(rust_files::check(text, |path| exists(file, path)));
         findings.extend(names::check(text));
     }
-    if file == "ARCHITECTURE.md" {
+    if file.ends_with(".md") && file != "fuzz/README.md" {
         findings.extend(rust_files::missing_paths(text.lines().enumerate(), |path| exists(file, path)));
     }
     if file == "Cargo.toml" {
@@ -121,7 +123,8 @@ fn exists(file: &str, path: &str) -> bool {
     false
 }
 
-fn tracked_files() -> Outcome<Vec<String>> {
+/// The files that git knows, and the new ones that it does not ignore.
+pub fn tracked_files() -> Outcome<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(crate::root()).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
     let listed = process::output(&mut git).context(|| "tidy looks at the files that git knows")?;

@@ -9,20 +9,46 @@ const HIGHEST: [u32; 10] = [22, 9, 2, 1, 23, 2, 6, 1, 1, 5];
 
 /// The test names that look like a clause and are none.
 pub fn check(text: &str) -> Vec<(usize, String)> {
-    let mut findings = Vec::new();
+    let named = tests(text).into_iter();
+    named.filter_map(|(line, name)| Some((line, format!("`{name}`: {}", fault(name)?)))).collect()
+}
+
+/// The tests of a Rust file: the line of each and its name.
+pub fn tests(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
     let mut is_test = false;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line == "#[test]" {
             is_test = true;
         } else if let Some(name) = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next()) {
-            if let (true, Some(fault)) = (is_test, fault(name)) {
-                findings.push((number + 1, format!("`{name}`: {fault}")));
+            if is_test {
+                found.push((number + 1, name));
             }
             is_test = false;
         }
     }
-    findings
+    found
+}
+
+/// The clauses that a test's name begins with: `DET-05` and `DET-08` of `det_05_det_08_the_asking_thread_ends`.
+pub fn clauses(name: &str) -> Vec<String> {
+    let words: Vec<&str> = name.split('_').collect();
+    let (pairs, _) = words.as_chunks::<2>();
+    let is_number = |word: &str| word.len() == 2 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let ids = pairs.iter().take_while(|[family, number]| FAMILIES.contains(family) && is_number(number));
+    ids.map(|[family, number]| id(family, number)).collect()
+}
+
+/// Every clause that there is.
+#[cfg(test)]
+pub fn all_clauses() -> impl Iterator<Item = String> {
+    let families = FAMILIES.iter().zip(HIGHEST);
+    families.flat_map(|(family, highest)| (1..=highest).map(move |number| id(family, &format!("{number:02}"))))
+}
+
+fn id(family: &str, number: &str) -> String {
+    format!("{}-{number}", family.to_uppercase())
 }
 
 /// What is wrong with the ids that a name begins with.
@@ -34,7 +60,7 @@ fn fault(name: &str) -> Option<String> {
         let number = words.next_if(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
         let valid = number.len() == 2 && number.parse().is_ok_and(|number: u32| (1..=HIGHEST[place]).contains(&number));
         if !valid {
-            return Some(format!("there is no clause {}-{number}", FAMILIES[place].to_uppercase()));
+            return Some(format!("there is no clause {}", id(FAMILIES[place], number)));
         }
         if words.peek().is_none() {
             return Some("a clause's id, and not a word about what holds".into());
@@ -58,6 +84,13 @@ mod tests {
             let fault = fault(name).unwrap_or_default();
             assert!(fault.contains(words), "{name}: {fault}");
         }
+    }
+
+    #[test]
+    fn a_name_begins_with_its_clauses() {
+        assert_eq!(clauses("det_05_det_08_the_asking_thread_ends"), ["DET-05", "DET-08"]);
+        assert_eq!(clauses("att_02_det_is_a_word"), ["ATT-02"]);
+        assert!(clauses("what_att_02_says").is_empty() && clauses("att_2_x").is_empty());
     }
 
     #[test]
