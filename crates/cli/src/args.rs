@@ -1,5 +1,9 @@
 //! The command line as it is typed. What it means, once defaults are filled in and contradictions refused, is each command's own plan.
 
+mod refusal;
+
+pub(crate) use refusal::in_one_line;
+
 use crate::duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -63,15 +67,15 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
     pub(crate) event: EventArg,
     /// Samples a second and thread, 1 to 10000
-    #[arg(short, long, value_name = "HZ", default_value_t = HERTZ, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_HERTZ)))]
+    #[arg(short, long, value_name = "HZ", default_value_t = HERTZ, value_parser = hertz)]
     pub(crate) frequency: u32,
     /// Signals a second that the whole process may be sent [default: 250 a thread, for wall 2000 in all]
-    #[arg(long, value_name = "SIGNALS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "SIGNALS", value_parser = up_to_a_million)]
     pub(crate) signal_budget: Option<u32>,
     /// Where to write; the extension says the format, - is stdout [default: APP_DATE_TIME.html]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The format, if the extension does not say it
+    /// The format, if the extension does not say it: remora, html, folded, speedscope, pprof, firefox
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Overwrite files that exist
@@ -86,7 +90,7 @@ pub(crate) struct RecordArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Start this command and record it from its first second
+    /// Start this command and record it from its first second; with --json or `-o -` what it prints goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -104,8 +108,8 @@ Examples:
 /// Which process.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The process, by id [default: the only .NET process]
-    #[arg(short, long, value_name = "PID", value_parser = process_id)]
+    /// The process, by id [default: the only .NET process that can be attached to]
+    #[arg(short, long, alias = "pid", value_name = "PID", value_parser = process_id)]
     pub(crate) process_id: Option<u32>,
     /// The process, by its name or the name of its entry assembly, exactly
     #[arg(short, long, value_name = "NAME", conflicts_with = "process_id")]
@@ -120,13 +124,32 @@ fn process_id(text: &str) -> Result<u32, String> {
     }
 }
 
+/// The same for a command that takes no names.
+fn bare_process_id(text: &str) -> Result<u32, String> {
+    process_id(text).map_err(|_| "a process id is a number from 1; `remora ps` lists them".to_owned())
+}
+
+fn hertz(text: &str) -> Result<u32, String> {
+    whole(text, MOST_HERTZ)
+}
+
+fn up_to_a_million(text: &str) -> Result<u32, String> {
+    whole(text, 1_000_000)
+}
+
+/// A number from 1 to `most`, or what would be one.
+fn whole(text: &str, most: u32) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("give a whole number from 1 to {most}"))
+}
+
 /// Flags of `remora report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// A .remora file
     pub(crate) file: PathBuf,
     /// How many methods to show
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
     pub(crate) top: u32,
     /// Only this thread, by its id or name; `all` shows each thread by itself
     #[arg(long, value_name = "THREAD")]
@@ -144,7 +167,7 @@ pub(crate) struct ConvertArgs {
     /// Where to write; the extension says the format, - is stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// The format, if the extension does not say it
+    /// The format, if the extension does not say it: remora, html, folded, speedscope, pprof, firefox
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Overwrite a file that exists
@@ -174,7 +197,7 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DetachArgs {
     /// The process, by id
-    #[arg(short, long, value_name = "PID", value_parser = process_id)]
+    #[arg(short, long, alias = "pid", value_name = "PID", value_parser = bare_process_id)]
     pub(crate) process_id: u32,
     /// Print as JSON
     #[arg(long)]
@@ -203,21 +226,4 @@ pub(crate) enum EngineArg {
     Auto,
     Agent,
     Eventpipe,
-}
-
-/// What is wrong with the command line, on one line: clap's first paragraph, and its hint.
-pub(crate) fn in_one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let (mut what, mut hints) = (Vec::new(), Vec::new());
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        match line.strip_prefix("tip: ") {
-            Some(hint) => hints.push(hint),
-            None if line.starts_with("Usage:") || line.starts_with("For more information") => break,
-            None => what.push(line),
-        }
-    }
-    let what = what.join(" ");
-    let what = what.strip_prefix("error: ").unwrap_or(&what);
-    let hints: String = hints.iter().map(|hint| format!("; {hint}")).collect();
-    format!("{what}{hints}; see `remora --help`")
 }

@@ -91,6 +91,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 sample`, `1,234 samples`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// `part` of `whole` as `12.3%`.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 / whole as f64 * 100.0) }
@@ -103,6 +108,12 @@ mod tests {
     #[test]
     fn numbers_are_grouped() {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn one_thing_is_not_several() {
+        let told = [0, 1, 2000].map(|number| counted(number, "sample"));
+        assert_eq!(told, ["0 samples", "1 sample", "2,000 samples"]);
     }
 
     #[test]

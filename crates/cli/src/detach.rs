@@ -1,6 +1,7 @@
 //! `remora detach`: finds and removes what an interrupted recording left.
 //!
-//! An agent whose recorder died leaves by itself: it is waited for. Files are removed. What then remains is told, with why.
+//! An agent whose recorder died leaves by itself, and the runtime takes some time to close its library: both are waited for.
+//! Then files are removed. What remains is told, with why.
 
 use crate::args::DetachArgs;
 use crate::console::{out, plain};
@@ -9,13 +10,13 @@ use crate::failure::Failure;
 use crate::holder;
 use crate::report::pretty;
 use remora_receipt::{Left, find_left_overs};
-use remora_trigger::{Swept, find, sweep};
+use remora_trigger::{Error, Reason, Swept, find, sweep};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an agent without a recorder may take to leave.
+/// How long an agent without a recorder may take to leave, and the runtime to close its library.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,17 +41,29 @@ struct LeftRow {
 /// Runs the command.
 pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     let process = find(args.process_id)?;
+    if let Err(reason @ Reason::NotOwner { .. }) = &process.attachable {
+        return Err(Error::NotAttachable { pid: process.pid, reason: reason.clone() }.into());
+    }
     if let Some(holder) = holder::of(process.pid) {
         return Err(Failure::Held { process_id: process.pid, holder });
     }
-    let deadline = Instant::now() + PATIENCE;
-    while holder::agent_lives(process.pid) && Instant::now() < deadline {
-        std::thread::sleep(PAUSE);
-    }
+    let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
     let swept = sweep(&process)?;
-    let outcome = Outcome::of(process.pid, swept, find_left_overs(Path::new("/proc"), process.pid));
+    let outcome = Outcome::of(process.pid, swept, left);
     out(&if args.json { pretty(&outcome) } else { outcome.text() })?;
     Ok(if outcome.clean { Exit::Done } else { Exit::Unclean })
+}
+
+/// Looks until nothing is left, or until patience is over: what is left then stays.
+fn settled<T>(patience: Duration, mut look: impl FnMut() -> Vec<T>) -> Vec<T> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = look();
+        if left.is_empty() || Instant::now() >= deadline {
+            return left;
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 impl Outcome {
@@ -84,5 +97,22 @@ impl Outcome {
             let _ = writeln!(text, "nothing of Remora is in process {}", self.process_id);
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn det_16_what_goes_away_by_itself_is_waited_for() {
+        let mut looks = vec![vec![], vec!["the library"], vec!["the library", "a thread"]];
+        assert!(settled(Duration::from_secs(3600), || looks.pop().expect("it stopped looking")).is_empty());
+        assert!(looks.is_empty());
+    }
+
+    #[test]
+    fn what_stays_is_told_when_patience_is_over() {
+        assert_eq!(settled(Duration::ZERO, || vec!["the library"]), ["the library"]);
     }
 }

@@ -15,6 +15,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         None if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             Err(format!("a number needs a unit: {text}s or {text}m"))
         }
+        None if text.contains(['.', ',']) => {
+            Err("write whole numbers: 1s500ms for a second and a half, 30s, 5m, 1h30m, or dd:hh:mm:ss".to_owned())
+        }
         None => Err("write it as 30s, 5m, 1h30m, or dd:hh:mm:ss".to_owned()),
         Some(Duration::ZERO) => Err("a recording must last longer than nothing".to_owned()),
         Some(duration) if duration > LONGEST => Err("a recording may last 31 days at most".to_owned()),
@@ -120,6 +123,8 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+        let fraction = parse("1.5s").expect_err("it is refused");
+        assert!(fraction.contains("1s500ms") && parse("1s500ms").is_ok(), "{fraction}");
         assert_eq!(parse("30"), Err("a number needs a unit: 30s or 30m".to_owned()));
     }
 

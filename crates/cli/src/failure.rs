@@ -26,8 +26,13 @@ pub(crate) enum Failure {
         list: String,
     },
     /// No process has this name.
-    #[error("no .NET process is called {0:?}; `remora ps` lists those there are, a name must be given exactly")]
-    NoSuchName(String),
+    #[error("no .NET process is called {name:?}; {hint}")]
+    NoSuchName {
+        /// The name.
+        name: String,
+        /// What to try instead.
+        hint: String,
+    },
     /// A precondition of recording does not hold.
     #[error("cannot record process {process_id}: {found}; {remedy}")]
     Precondition {
@@ -108,7 +113,9 @@ pub(crate) enum Failure {
         path: PathBuf,
     },
     /// A format that there is not.
-    #[error("unknown format {given:?}: there are {known}; give -o a file with one of these extensions, or --format")]
+    #[error(
+        "unknown format {given:?}: there are {known}; give -o a file with one of these extensions, or --format with one of these names"
+    )]
     UnknownFormat {
         /// What was asked for.
         given: String,
@@ -171,11 +178,11 @@ pub(crate) enum Failure {
         error: remora_recording::Error,
     },
     /// A recording that ended early; what there is has been shown or written.
-    #[error("{} is truncated: only its first {samples} samples ({lasted}) were there and are in the output; nothing more can be had from it", .file.display())]
+    #[error("{} is truncated: what could be read, {samples} ({lasted}), is in the output; nothing more can be had from it", .file.display())]
     Incomplete {
         /// The file.
         file: PathBuf,
-        /// Samples that were readable.
+        /// Samples that were readable, counted.
         samples: String,
         /// How long they last.
         lasted: String,
@@ -233,7 +240,7 @@ impl Failure {
         use remora_collector::Error as Collector;
         use remora_recording::Error as Recording;
         match self {
-            Failure::NoProcess | Failure::SeveralProcesses { .. } | Failure::NoSuchName(_) => Exit::NoProcess,
+            Failure::NoProcess | Failure::SeveralProcesses { .. } | Failure::NoSuchName { .. } => Exit::NoProcess,
             Failure::Precondition { exit, .. } => *exit,
             Failure::Held { .. } => Exit::Held,
             Failure::Trigger(error) => trigger_exit(error),

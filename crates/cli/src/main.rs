@@ -66,6 +66,9 @@ fn refused(error: &clap::Error) -> Exit {
             let shown = error.print();
             if asked && shown.is_ok() { Exit::Done } else { Exit::Usage }
         }
-        _ => told(&Failure::Usage(args::in_one_line(error))),
+        _ => {
+            let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
+            told(&Failure::Usage(args::in_one_line(error, first.as_deref())))
+        }
     }
 }

@@ -18,17 +18,19 @@ const OWN_AGENT: &str = "remora's agent";
 pub(crate) struct Obstacle {
     /// As it is told.
     pub(crate) failure: Failure,
+    /// What was found, alone.
+    pub(crate) found: String,
     /// Whether it stands in the way of the agent only, and the runtime's own sampler can be used instead.
     pub(crate) agent_only: bool,
 }
 
-/// Looks at everything; the runtime itself is asked only if nothing else stands in the way.
+/// Looks at everything; the runtime itself is asked only if nothing else stands in every engine's way.
 pub(crate) fn examine(process: &Process) -> Result<Vec<Check>, Failure> {
     let mut checks = check(process, &library::requirements()?);
     for check in checks.iter_mut().filter(|check| check.name == OWN_AGENT && !check.passed) {
         judge_own_agent(process, check);
     }
-    if checks.iter().all(|check| check.passed) {
+    if checks.iter().all(|check| check.passed || is_agent_only(check.name)) {
         checks.push(check_answer(process, PATIENCE));
     }
     Ok(checks)
@@ -39,7 +41,7 @@ pub(crate) fn obstacle(process: &Process, checks: &[Check]) -> Option<Obstacle> 
     let failed = || checks.iter().filter(|check| !check.passed);
     let first = failed().find(|check| !is_agent_only(check.name)).or_else(|| failed().next())?;
     if let Some(failure) = ended(process.pid) {
-        return Some(Obstacle { failure, agent_only: false });
+        return Some(Obstacle { found: failure.to_string(), failure, agent_only: false });
     }
     let failure = match &process.attachable {
         Err(reason) => Failure::Trigger(Error::NotAttachable { pid: process.pid, reason: reason.clone() }),
@@ -50,7 +52,8 @@ pub(crate) fn obstacle(process: &Process, checks: &[Check]) -> Option<Obstacle> 
             exit: exit(first.name),
         },
     };
-    Some(Obstacle { failure, agent_only: process.attachable.is_ok() && is_agent_only(first.name) })
+    let found = first.found.clone();
+    Some(Obstacle { failure, found, agent_only: process.attachable.is_ok() && is_agent_only(first.name) })
 }
 
 /// Whether the process has ended while it was looked at: then everything fails, and that is why.

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         None => Input::Endless,
     };
     let mut stop = Stop::listen(input).map_err(Failure::Signals)?;
-    let mut child = Child::start(&args.command)?;
+    let mut child = Child::start(&args.command, plan.command_prints())?;
     let process = match &mut child {
         Some(child) => child.process(&mut stop)?,
         None => choose(&args.target)?,
@@ -63,6 +63,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     }
     let mut engine = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path))?;
     let ends_by = match (stop.by_enter(), &engine) {
+        _ if child.is_some() => "Ctrl-C ends it and the command",
         (false, _) => "Ctrl-C ends it",
         (true, Engine::EventPipe(_)) => "Enter or Ctrl-C ends it",
         (true, Engine::Agent(..)) => "Enter or Ctrl-C ends it, a number and Enter changes the frequency",
@@ -83,7 +84,7 @@ fn choose_engine(plan: &Plan, process: &Process) -> Result<Choice, Failure> {
     match (obstacle(process, &checks), plan.engine) {
         (None, chosen) => Ok(chosen),
         (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => Ok(Choice::EventPipe),
-        (Some(Obstacle { agent_only: true, failure }), Choice::Auto) => {
+        (Some(Obstacle { agent_only: true, failure, .. }), Choice::Auto) => {
             told_of_fallback(&failure);
             Ok(Choice::EventPipe)
         }

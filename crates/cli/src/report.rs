@@ -7,7 +7,7 @@ pub(crate) use json::{Part, Summed, pretty};
 pub(crate) use text::{head, hottest};
 
 use crate::args::ReportArgs;
-use crate::console::{grouped, out};
+use crate::console::{counted, out};
 use crate::duration::show;
 use crate::failure::Failure;
 use remora_nettrace::SampledProfile;
@@ -19,6 +19,10 @@ use std::path::Path;
 
 /// How the runtime's own streams begin.
 const NETTRACE: &[u8] = b"Nettrace";
+/// What such a stream does not say.
+const AS_IT_CAME: &str = "This is the runtime's own stream as it came. It does not say which --event was asked for, and is shown as clock time.";
+/// A stream that was cut off does not name its program.
+const NOBODY: &str = "unknown application";
 
 /// Which threads are shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,7 +76,18 @@ fn stream(mut opened: impl BufRead) -> std::io::Result<Recording> {
         opened.consume(length);
     }
     let complete = sampled.ended();
-    Ok(Recording { profile: sampled.finish(Meta::default()), complete, unknown_chunks: 0, torn_bytes: 0 })
+    let meta = Meta { runtime: ".NET".to_owned(), notes: vec![AS_IT_CAME.to_owned()], ..Meta::default() };
+    let mut profile = sampled.finish(meta);
+    profile.meta.application = application(&profile.meta.command_line);
+    Ok(Recording { profile, complete, unknown_chunks: 0, torn_bytes: 0 })
+}
+
+/// What to call the program of a command line: by its assembly, else by its executable.
+fn application(command_line: &str) -> String {
+    let words = || command_line.split_ascii_whitespace().map(Path::new);
+    let assembly = words().find(|word| word.extension().is_some_and(|ending| ending == "dll"));
+    let name = assembly.and_then(Path::file_stem).or_else(|| words().next()?.file_name());
+    name.map_or(NOBODY.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// A recording that ended early is used as far as it goes; then its user is told, and the exit status says so.
@@ -82,7 +97,7 @@ pub(crate) fn told_if_incomplete(file: &Path, recording: &Recording) -> Result<(
     }
     Err(Failure::Incomplete {
         file: file.to_owned(),
-        samples: grouped(recording.profile.samples().len() as u64),
+        samples: counted(recording.profile.samples().len() as u64, "sample"),
         lasted: show(recording.profile.meta.duration),
     })
 }
@@ -111,4 +126,21 @@ fn choose(profile: &Profile, asked: Option<&str>) -> Result<Threads, Failure> {
         return Err(Failure::NoThread { asked: asked.to_owned(), there: crate::console::plain(&there.join(", ")) });
     }
     Ok(Threads::Apart(chosen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_called_by_its_assembly_else_by_its_executable() {
+        let cases = [
+            ("/usr/bin/dotnet exec /opt/Orders.dll --urls x", "Orders"),
+            ("/opt/Orders --fast", "Orders"),
+            ("", "unknown application"),
+        ];
+        for (line, name) in cases {
+            assert_eq!(application(line), name);
+        }
+    }
 }

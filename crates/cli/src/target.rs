@@ -1,6 +1,7 @@
-//! Which process is meant: by id, by name, or the only one there is.
+//! Which process is meant: by id, by name, or the only one that can be attached to.
 
 use crate::args::TargetArgs;
+use crate::console::{note, plain};
 use crate::failure::Failure;
 use remora_trigger::{Process, find, processes};
 
@@ -14,8 +15,8 @@ pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
     }
     let running = processes()?;
     match &args.name {
-        Some(name) => only(running.into_iter().filter(|process| is_called(process, name)).collect(), Some(name)),
-        None => only(running, None),
+        Some(name) => named(running, name),
+        None => unnamed(running),
     }
 }
 
@@ -31,17 +32,92 @@ fn is_called(process: &Process, name: &str) -> bool {
     executable == Some(name) || (assembly.is_some() && assembly == Some(name.strip_suffix(".dll").unwrap_or(name)))
 }
 
-fn only(mut found: Vec<Process>, name: Option<&str>) -> Result<Process, Failure> {
-    match (found.len(), name) {
-        (1, _) => Ok(found.remove(0)),
-        (0, Some(name)) => Err(Failure::NoSuchName(name.to_owned())),
-        (0, None) => Err(Failure::NoProcess),
-        (count, _) => {
-            let mut list: Vec<String> = found.iter().take(LISTED).map(label).collect();
-            if count > LISTED {
-                list.push(format!("{} more", count - LISTED));
-            }
-            Err(Failure::SeveralProcesses { count, list: list.join(", ") })
+/// The one process of this name.
+fn named(running: Vec<Process>, name: &str) -> Result<Process, Failure> {
+    let (mut called, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|process| is_called(process, name));
+    match called.len() {
+        0 => {
+            let hint = other_name(name, others.iter().map(Process::name));
+            Err(Failure::NoSuchName { name: name.to_owned(), hint })
         }
+        1 => Ok(called.remove(0)),
+        count => Err(Failure::SeveralProcesses { count, list: listed(&called, label) }),
+    }
+}
+
+/// What to try in place of a name that no process has.
+fn other_name(name: &str, there: impl IntoIterator<Item = String>) -> String {
+    let wanted = name.strip_suffix(".dll").unwrap_or(name).to_lowercase();
+    match there.into_iter().find(|other| other.to_lowercase() == wanted) {
+        Some(other) => format!("there is {other:?}, upper and lower case count"),
+        None => "`remora ps` lists those there are, a name must be given exactly".to_owned(),
+    }
+}
+
+/// The one process that can be attached to; of those that cannot be it is only said that they are there.
+fn unnamed(running: Vec<Process>) -> Result<Process, Failure> {
+    let (ready, others) = running.into_iter().partition(|process| process.attachable.is_ok());
+    let (process, left_out) = sole(ready, others, label)?;
+    if let Some(left_out) = left_out {
+        note(&format!("left out, since they cannot be attached to: {}", plain(&left_out)));
+    }
+    Ok(process)
+}
+
+/// The only one that is ready, and what is left out for it.
+fn sole<T>(
+    mut ready: Vec<T>,
+    mut others: Vec<T>,
+    label: impl Fn(&T) -> String + Copy,
+) -> Result<(T, Option<String>), Failure> {
+    match (ready.len(), others.len()) {
+        (0, 0) => Err(Failure::NoProcess),
+        (1, 0) => Ok((ready.remove(0), None)),
+        (1, _) => Ok((ready.remove(0), Some(listed(&others, label)))),
+        // Why it cannot be attached to is told of it as of one that was named.
+        (0, 1) => Ok((others.remove(0), None)),
+        (0, count) => Err(Failure::SeveralProcesses { count, list: listed(&others, label) }),
+        (count, 0) => Err(Failure::SeveralProcesses { count, list: listed(&ready, label) }),
+        (count, _) => {
+            let list = format!("{} (and, not to be attached to, {})", listed(&ready, label), listed(&others, label));
+            Err(Failure::SeveralProcesses { count, list })
+        }
+    }
+}
+
+/// The first ones, as they are told.
+fn listed<T>(all: &[T], label: impl Fn(&T) -> String) -> String {
+    let mut list: Vec<String> = all.iter().take(LISTED).map(label).collect();
+    if all.len() > LISTED {
+        list.push(format!("{} more", all.len() - LISTED));
+    }
+    list.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_differs_by_case_only_is_offered() {
+        let there = || ["Billing", "OrderService"].map(String::from);
+        for name in ["orderservice", "ORDERSERVICE.dll"] {
+            assert_eq!(other_name(name, there()), "there is \"OrderService\", upper and lower case count");
+        }
+        assert!(other_name("order", there()).contains("`remora ps`"));
+    }
+
+    #[test]
+    fn the_only_process_is_the_only_one_that_can_be_attached_to() {
+        let pick = |ready: &[&'static str], others: &[&'static str]| {
+            sole(ready.to_vec(), others.to_vec(), |name| (*name).to_owned()).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(pick(&["1 a"], &[]), Ok(("1 a", None)));
+        assert_eq!(pick(&["1 a"], &["2 b", "3 c"]), Ok(("1 a", Some("2 b, 3 c".to_owned()))));
+        assert_eq!(pick(&[], &["2 b"]), Ok(("2 b", None)), "why not is told as if it had been named");
+        let several = pick(&["1 a", "2 b"], &["3 c"]).expect_err("which?");
+        assert!(several.contains("2 .NET processes fit: 1 a, 2 b (and, not to be attached to, 3 c)"), "{several}");
+        assert!(pick(&[], &["2 b", "3 c"]).expect_err("which?").contains("fit: 2 b, 3 c;"));
+        assert!(pick(&[], &[]).expect_err("none").contains("no .NET process is running"));
     }
 }

@@ -25,99 +25,129 @@ fn no_arguments_at_all_show_the_help_and_are_an_error() {
 
 #[test]
 fn absurd_flags_are_refused_on_one_line() {
-    let cases: [(&[&str], expect_test::Expect); 17] = [
+    let cases: [(&[&str], expect_test::Expect); 22] = [
         (
-            &["recrod"],
+            &["attach"],
+            expect!["remora: unrecognized subcommand 'attach'; there is `remora record`; see `remora --help`"],
+        ),
+        (
+            &["record", "17140"],
             expect![
-                "remora: unrecognized subcommand 'recrod'; a similar subcommand exists: 'record'; see `remora --help`"
+                "remora: unexpected argument '17140' found; for a process id write `-p 17140`; see `remora record --help`"
             ],
         ),
         (
+            &["record", "dotnet", "Orders.dll"],
+            expect![
+                "remora: unexpected argument 'dotnet' found; to start a command and record it put `--` before it: `remora record -- dotnet`; for a process that runs write `-n dotnet`; see `remora record --help`"
+            ],
+        ),
+        (
+            &["record", "-d", "1.5s"],
+            expect![
+                "remora: invalid value '1.5s' for '--duration <TIME>': write whole numbers: 1s500ms for a second and a half, 30s, 5m, 1h30m, or dd:hh:mm:ss; see `remora record --help`"
+            ],
+        ),
+        (
+            &["detach", "-p", "Orders"],
+            expect![
+                "remora: invalid value 'Orders' for '--process-id <PID>': a process id is a number from 1; `remora ps` lists them; see `remora detach --help`"
+            ],
+        ),
+        (
+            &["recrod"],
+            expect!["remora: unrecognized subcommand 'recrod'; there is `remora record`; see `remora --help`"],
+        ),
+        (
             &["record", "-f", "0"],
-            expect!["remora: invalid value '0' for '--frequency <HZ>': 0 is not in 1..=10000; see `remora --help`"],
+            expect![
+                "remora: invalid value '0' for '--frequency <HZ>': give a whole number from 1 to 10000; see `remora record --help`"
+            ],
         ),
         (
             &["record", "-f", "10001"],
             expect![
-                "remora: invalid value '10001' for '--frequency <HZ>': 10001 is not in 1..=10000; see `remora --help`"
+                "remora: invalid value '10001' for '--frequency <HZ>': give a whole number from 1 to 10000; see `remora record --help`"
             ],
         ),
         (
             &["record", "-f", "many"],
             expect![
-                "remora: invalid value 'many' for '--frequency <HZ>': invalid digit found in string; see `remora --help`"
+                "remora: invalid value 'many' for '--frequency <HZ>': give a whole number from 1 to 10000; see `remora record --help`"
             ],
         ),
         (
             &["record", "-d", "30"],
             expect![
-                "remora: invalid value '30' for '--duration <TIME>': a number needs a unit: 30s or 30m; see `remora --help`"
+                "remora: invalid value '30' for '--duration <TIME>': a number needs a unit: 30s or 30m; see `remora record --help`"
             ],
         ),
         (
             &["record", "-d", "0s"],
             expect![
-                "remora: invalid value '0s' for '--duration <TIME>': a recording must last longer than nothing; see `remora --help`"
+                "remora: invalid value '0s' for '--duration <TIME>': a recording must last longer than nothing; see `remora record --help`"
             ],
         ),
         (
             &["record", "-d", "400d"],
             expect![
-                "remora: invalid value '400d' for '--duration <TIME>': a recording may last 31 days at most; see `remora --help`"
+                "remora: invalid value '400d' for '--duration <TIME>': a recording may last 31 days at most; see `remora record --help`"
             ],
         ),
         (
             &["record", "-p", "0"],
             expect![
-                "remora: invalid value '0' for '--process-id <PID>': a process id is a number from 1; for a name there is --name; see `remora --help`"
+                "remora: invalid value '0' for '--process-id <PID>': a process id is a number from 1; for a name there is --name; see `remora record --help`"
             ],
         ),
         (
             &["record", "-p", "Orders"],
             expect![
-                "remora: invalid value 'Orders' for '--process-id <PID>': a process id is a number from 1; for a name there is --name; see `remora --help`"
+                "remora: invalid value 'Orders' for '--process-id <PID>': a process id is a number from 1; for a name there is --name; see `remora record --help`"
             ],
         ),
         (
             &["record", "-p", "1", "-n", "a"],
             expect![
-                "remora: the argument '--process-id <PID>' cannot be used with '--name <NAME>'; see `remora --help`"
+                "remora: the argument '--process-id <PID>' cannot be used with '--name <NAME>'; see `remora record --help`"
             ],
         ),
         (
             &["record", "-e", "gc"],
             expect![
-                "remora: invalid value 'gc' for '--event <EVENT>' [possible values: cpu, wall]; see `remora --help`"
+                "remora: invalid value 'gc' for '--event <EVENT>' [possible values: cpu, wall]; see `remora record --help`"
             ],
         ),
         (
             &["record", "--engine", "perf"],
             expect![
-                "remora: invalid value 'perf' for '--engine <ENGINE>' [possible values: auto, agent, eventpipe]; see `remora --help`"
+                "remora: invalid value 'perf' for '--engine <ENGINE>' [possible values: auto, agent, eventpipe]; see `remora record --help`"
             ],
         ),
         (
             &["record", "--nothing"],
-            expect![
-                "remora: unexpected argument '--nothing' found; to pass '--nothing' as a value, use '-- --nothing'; see `remora --help`"
-            ],
+            expect!["remora: unexpected argument '--nothing' found; see `remora record --help`"],
         ),
         (
             &["report"],
-            expect!["remora: the following required arguments were not provided: <FILE>; see `remora --help`"],
+            expect!["remora: the following required arguments were not provided: <FILE>; see `remora report --help`"],
         ),
         (
             &["report", "x", "--top", "0"],
-            expect!["remora: invalid value '0' for '--top <N>': 0 is not in 1..=4294967295; see `remora --help`"],
+            expect![
+                "remora: invalid value '0' for '--top <N>': give a whole number from 1 to 1000000; see `remora report --help`"
+            ],
         ),
         (
             &["convert", "x"],
-            expect!["remora: the following required arguments were not provided: --output <FILE>; see `remora --help`"],
+            expect![
+                "remora: the following required arguments were not provided: --output <FILE>; see `remora convert --help`"
+            ],
         ),
         (
             &["detach"],
             expect![
-                "remora: the following required arguments were not provided: --process-id <PID>; see `remora --help`"
+                "remora: the following required arguments were not provided: --process-id <PID>; see `remora detach --help`"
             ],
         ),
     ];
@@ -194,9 +224,9 @@ fn stdout_takes_a_format_by_name() {
 
 #[test]
 fn an_unknown_format_is_refused() {
-    expect![[r#"remora: unknown format "out.svg": there are .remora, .html, .folded, .speedscope.json, .pb.gz, .firefox.json.gz; give -o a file with one of these extensions, or --format"#]]
+    expect![[r#"remora: unknown format "out.svg": there are remora (.remora), html (.html), folded (.folded), speedscope (.speedscope.json), pprof (.pb.gz), firefox (.firefox.json.gz); give -o a file with one of these extensions, or --format with one of these names"#]]
         .assert_eq(&remora(["convert", golden(), "-o", "out.svg"]).fails(2));
-    expect![[r#"remora: unknown format "svg": there are remora, html, folded, speedscope, pprof, firefox; give -o a file with one of these extensions, or --format"#]]
+    expect![[r#"remora: unknown format "svg": there are remora (.remora), html (.html), folded (.folded), speedscope (.speedscope.json), pprof (.pb.gz), firefox (.firefox.json.gz); give -o a file with one of these extensions, or --format with one of these names"#]]
         .assert_eq(&remora(["convert", golden(), "-o", "out", "--format", "svg"]).fails(2));
 }
 
@@ -227,6 +257,9 @@ fn an_output_without_a_place_is_refused() {
     let directory = Directory::new();
     let (missing, itself) = (directory.path("no/out.folded"), directory.path("dir.folded"));
     std::fs::create_dir(&itself).expect("created");
+    for command in [["convert", golden(), "-o", "/tmp"], ["record", "--force", "-o", "/tmp"]] {
+        assert_eq!(remora(command).fails(20), "remora: /tmp is a directory; give -o the name of a file in it");
+    }
     assert_eq!(
         remora(["convert", golden(), "-o", &missing]).fails(20),
         format!(
@@ -274,6 +307,38 @@ fn a_device_needs_no_force() {
 fn a_reader_that_has_gone_is_no_failure() {
     let ran = command::remora_into_a_closed_pipe(["report", golden()]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure_of_any_format() {
+    for format in ["folded", "html", "speedscope", "pprof", "firefox", "remora"] {
+        let ran = command::remora_into_a_closed_pipe(["convert", golden(), "-o", "-", "--format", format]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{format}");
+    }
+}
+
+/// What a recording with `--engine eventpipe` leaves when it is killed.
+#[test]
+fn a_stream_that_was_cut_off_says_what_is_known() {
+    let directory = Directory::new();
+    let whole = concat!(env!("CARGO_MANIFEST_DIR"), "/../nettrace/tests/fixtures/shapes-10.0.nettrace.gz");
+    let unpacked = std::process::Command::new("gzip").args(["-dc", whole]).output().expect("gzip is there").stdout;
+    let file = directory.path("app.unfinished.nettrace");
+    std::fs::write(&file, &unpacked[..unpacked.len() / 3]).expect("written");
+    let ran = remora(["report", &file]);
+    assert_eq!(ran.code, 31, "{}", ran.stderr);
+    for words in ["shapes (process 19165), .NET: wall", "does not say which --event was asked for", "[unknown]"] {
+        assert!(ran.stdout.contains(words), "{}", ran.stdout);
+    }
+    assert!(ran.stderr.contains("is truncated"), "{}", ran.stderr);
+}
+
+#[test]
+fn both_names_of_the_flag_for_a_process_mean_the_same() {
+    for command in ["record", "check", "detach"] {
+        let by = |flag| remora([command, flag, "2147483647"]).fails(10);
+        assert_eq!(by("--pid"), by("--process-id"));
+    }
 }
 
 #[test]
@@ -345,7 +410,7 @@ fn a_truncated_recording_is_used_as_far_as_it_goes_and_told() {
     let file = directory.path("cut.remora");
     std::fs::write(&file, &whole[..whole.len() - 3]).expect("written");
     let told = format!(
-        "remora: {file} is truncated: only its first 40 samples (2.0 s) were there and are in the output; \
+        "remora: {file} is truncated: what could be read, 40 samples (2.0 s), is in the output; \
          nothing more can be had from it"
     );
     let report = remora(["report", &file]);

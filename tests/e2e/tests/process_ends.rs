@@ -67,6 +67,23 @@ fn det_16_remora_killed_in_mid_recording_and_what_it_recorded_is_readable() {
 }
 
 #[test]
+fn det_16_detach_right_after_remora_was_killed_waits_until_nothing_is_left() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        let before = Facts::of(target.pid());
+        let mut recording = Recording::begun(&target, &[]);
+        recording.wait_until_it_samples();
+        let folder = recording.kill();
+        let pid = target.pid().to_string();
+        let detached = remora(["detach", "--pid", &pid]).succeeded();
+        assert!(detached.text().contains("nothing of Remora is in process"), "{detached}");
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        drop(folder);
+        goes_on(&mut target);
+    });
+}
+
+#[test]
 fn det_16_remora_killed_while_it_detaches() {
     killed_when(|recording, target| {
         recording.wait_until_it_samples();

@@ -66,10 +66,11 @@ impl Destination {
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         match self {
             Destination::Stdout => {
-                write(&mut io::stdout().lock()).map_err(|error| Failure::output("standard output", error))
+                read_enough(write(&mut io::stdout().lock())).map_err(|error| Failure::output("standard output", error))
             }
             Destination::File { path, .. } if is_special(path) => {
-                open_special(path).and_then(|mut file| write(&mut file)).map_err(|error| named(path, error))
+                let written = open_special(path).and_then(|mut file| write(&mut file));
+                read_enough(written).map_err(|error| named(path, error))
             }
             Destination::File { path, force } => {
                 let part = beside(path);
@@ -91,6 +92,14 @@ impl std::fmt::Display for Destination {
             Destination::Stdout => f.write_str("standard output"),
             Destination::File { path, .. } => path.display().fmt(f),
         }
+    }
+}
+
+/// A reader that has gone away (`remora convert x.remora -o - --format folded | head`) is no failure: it has seen enough.
+fn read_enough(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

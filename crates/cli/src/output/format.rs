@@ -28,7 +28,7 @@ impl FileFormat {
             [format.name(), format.ending(), format.ending().trim_start_matches('.')].contains(&lower.as_str())
         };
         let found = FileFormat::all().find(called);
-        found.ok_or_else(|| unknown(name, FileFormat::name))
+        found.ok_or_else(|| unknown(name))
     }
 
     /// The format that the name of `path` ends in.
@@ -36,7 +36,7 @@ impl FileFormat {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let lower = name.to_ascii_lowercase();
         let found = FileFormat::all().find(|format| lower.ends_with(format.ending()));
-        found.ok_or_else(|| unknown(&name, FileFormat::ending))
+        found.ok_or_else(|| unknown(&name))
     }
 
     /// The name on the command line.
@@ -80,8 +80,9 @@ pub(crate) fn as_io(error: remora_recording::Error) -> io::Error {
     }
 }
 
-fn unknown(given: &str, show: impl Fn(FileFormat) -> &'static str) -> Failure {
-    let known: Vec<&str> = FileFormat::all().map(show).collect();
+fn unknown(given: &str) -> Failure {
+    let shown = |format: FileFormat| format!("{} ({})", format.name(), format.ending());
+    let known: Vec<String> = FileFormat::all().map(shown).collect();
     Failure::UnknownFormat { given: given.to_owned(), known: known.join(", ") }
 }
 
@@ -104,11 +105,11 @@ mod tests {
     fn what_is_unknown_is_refused_with_what_there_is() {
         for name in ["svg", "", ".", "json", "nettrace"] {
             let message = FileFormat::from_name(name).expect_err(name).to_string();
-            assert!(message.contains("remora, html, folded"), "{message}");
+            assert!(message.contains("remora (.remora), html (.html)"), "{message}");
         }
         for path in ["a.json", "a", "html", "/", "..", "a.gz"] {
             let message = FileFormat::from_path(Path::new(path)).expect_err(path).to_string();
-            assert!(message.contains(".remora, .html, .folded"), "{message}");
+            assert!(message.contains("html (.html), folded (.folded)"), "{message}");
         }
     }
 }

@@ -1,13 +1,16 @@
 //! A command that is started to be recorded: its runtime waits for us before it runs anything.
 //!
-//! When the recording ends before the command does, the command runs on.
+//! It stays in our process group, so that it can read the terminal: Ctrl-C there ends the recording and the command, as in a shell.
+//! When the recording ends in another way before the command does (its duration, a signal to us alone), the command runs on.
 
 use super::stop::Stop;
 use crate::failure::Failure;
 
 use remora_trigger::{Error, Guid, Process, ReversePort, WaitingRuntime, find};
 use std::ffi::OsString;
-use std::process::{self, Command};
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the command may take until a runtime starts in it.
@@ -18,6 +21,24 @@ const LOOK: Duration = Duration::from_millis(50);
 const ENDING_LOOK: Duration = Duration::from_millis(5);
 /// How long a runtime may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// Where the command's standard output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Printing {
+    /// Where ours goes.
+    ToOutput,
+    /// Where our messages go: standard output is for the recording, the receipt or JSON, which others read.
+    ToError,
+}
+
+impl Printing {
+    fn stdio(self) -> io::Result<Stdio> {
+        match self {
+            Printing::ToOutput => Ok(Stdio::inherit()),
+            Printing::ToError => io::stderr().as_fd().try_clone_to_owned().map(Stdio::from),
+        }
+    }
+}
 
 /// The command.
 #[derive(Debug)]
@@ -35,14 +56,15 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts `command`, if there is one.
-    pub(crate) fn start(command: &[OsString]) -> Result<Option<Child>, Failure> {
+    pub(crate) fn start(command: &[OsString], printing: Printing) -> Result<Option<Child>, Failure> {
         let Some((program, args)) = command.split_first() else {
             return Ok(None);
         };
         let port = ReversePort::open()?;
         let (variable, value) = port.variable();
         let name = program.to_string_lossy().into_owned();
-        let child = Command::new(program).args(args).env(variable, value).spawn();
+        let child = printing.stdio();
+        let child = child.and_then(|stdout| Command::new(program).args(args).env(variable, value).stdout(stdout).spawn());
         let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
         Ok(Some(Child { name, child, port, waiting: None, going: Vec::new(), resumed: Vec::new() }))
     }

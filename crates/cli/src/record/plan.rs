@@ -1,5 +1,6 @@
 //! What the flags of `record` mean together, and which combinations are refused.
 
+use super::child::Printing;
 use super::name::default_output;
 use crate::args::{EngineArg, RecordArgs};
 use crate::failure::Failure;
@@ -74,6 +75,13 @@ impl Plan {
         self.receipt.as_ref().map_or(Ok(()), Destination::check)
     }
 
+    /// Where a command that is started prints: not into what others read from our standard output.
+    pub(crate) fn command_prints(&self) -> Printing {
+        let ours = self.named.as_ref().map(|output| &output.destination).into_iter().chain(&self.receipt);
+        let taken = self.json || ours.into_iter().any(|place| *place == Destination::Stdout);
+        if taken { Printing::ToError } else { Printing::ToOutput }
+    }
+
     /// The output, with a name after the process if it has none, which then can be written, too.
     pub(crate) fn output_for(&self, process: &Process) -> Result<Output, Failure> {
         if let Some(named) = &self.named {
@@ -145,6 +153,14 @@ mod tests {
         assert_eq!(plan("-o a.html --format folded").expect("fine").named.expect("named").format.name(), "folded");
         assert_eq!(plan("--format remora").expect("fine").format.ending(), ".remora");
         assert_eq!(plan("-o - --format .pb.gz").expect("fine").named.expect("named").destination, Destination::Stdout);
+    }
+
+    #[test]
+    fn a_command_does_not_print_into_what_others_read() {
+        for line in ["--json", "-o - --format folded", "--receipt -"] {
+            assert_eq!(plan(line).expect(line).command_prints(), Printing::ToError, "{line}");
+        }
+        assert_eq!(plan("-o a.html --receipt r.json").expect("fine").command_prints(), Printing::ToOutput);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The line that tells how a recording goes.
 
-use crate::console::{StatusLine, grouped};
+use crate::console::{StatusLine, counted, grouped};
 use crate::duration::show;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ fn render(passed: Duration, until: Option<Duration>, numbers: &Numbers) -> Strin
         Some(until) => format!("{} of {}", clock(passed), clock(until)),
         None => clock(passed),
     }];
-    parts.push(format!("{} samples", grouped(numbers.samples)));
+    parts.push(counted(numbers.samples, "sample"));
     if let Some(rate) = numbers.rate {
         parts.push(format!("{rate:.0}/s"));
     }

@@ -1,6 +1,6 @@
 //! The report for people.
 
-use crate::console::{grouped, percent, plain};
+use crate::console::{counted, grouped, percent, plain};
 use crate::duration::show;
 use remora_profile::{Event, FrameIx, HotMethod, Profile, Summary, ThreadIx};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ pub(super) fn render(profile: &Profile, summaries: &[(Option<ThreadIx>, Summary)
         text.push('\n');
         if let Some(thread) = thread {
             let label = plain(&profile.threads()[thread.0 as usize].label());
-            let _ = writeln!(text, "{label}: {} samples, {}", grouped(summary.samples), show(summary.total_weight));
+            let _ = writeln!(text, "{label}: {}, {}", counted(summary.samples, "sample"), show(summary.total_weight));
         }
         text.push_str(&hottest(profile, summary, top));
         if summary.samples > 0 {
@@ -53,7 +53,7 @@ pub(crate) fn head(profile: &Profile) -> String {
 fn account(profile: &Profile) -> String {
     let loss = &profile.loss;
     let mut text =
-        format!("{} samples, {}", grouped(profile.samples().len() as u64), unit(profile, profile.total_weight()));
+        format!("{}, {}", counted(profile.samples().len() as u64, "sample"), unit(profile, profile.total_weight()));
     let lost = loss.total_lost();
     if lost == 0 {
         text.push_str("; none lost");

@@ -104,6 +104,24 @@ impl Watched {
         let line =
             checked.text().lines().find(|line| line.starts_with("FAILED") && line.contains(name)).map(str::to_owned);
         assert!(line.is_some_and(|line| line.contains("; ")), "no remedy for `{name}`: {checked}");
+        let text = checked.text();
+        assert!(text.lines().last().is_some_and(|line| line.starts_with("record would not work: ")), "{checked}");
+        self.is_untouched();
+    }
+
+    /// Panics unless `remora check` says that the check `name` failed, and that `record` would use the runtime's own sampler instead.
+    #[track_caller]
+    pub fn leaves_the_sampler_only(&mut self, name: &str) {
+        let pid = self.pid.to_string();
+        let told = remora_e2e::remora(["check", "--json", "-p", &pid]).succeeded().json();
+        assert_eq!(told["recordable"], true, "{told:#}");
+        assert_eq!(told["engine"], "eventpipe", "{told:#}");
+        let checks = told["checks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let failed = checks.iter().find(|check| check["passed"] == false);
+        assert!(failed.is_some_and(|check| check["name"] == name && check["remedy"].is_string()), "{told:#}");
+        let checked = remora_e2e::remora(["check", "-p", &pid]).succeeded().text();
+        let last = checked.lines().last().unwrap_or_default();
+        assert!(last.starts_with("record would work, with the runtime's own sampler only: "), "{checked}");
         self.is_untouched();
     }
 

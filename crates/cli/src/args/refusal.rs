@@ -1,0 +1,146 @@
+//! What is wrong with a command line, on one line: what clap found, what may have been meant, and where the help is.
+//!
+//! clap's own hints on unknown words are left out. One of them would start a program called like the mistyped flag,
+//! others resemble what was typed by chance only.
+
+use super::CommandLine;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+/// Words that other tools use, and the command that does it here.
+const OTHER_WORDS: [(&str, &str); 8] = [
+    ("attach", "record"),
+    ("collect", "record"),
+    ("profile", "record"),
+    ("run", "record"),
+    ("start", "record"),
+    ("trace", "record"),
+    ("list", "ps"),
+    ("export", "convert"),
+];
+
+/// The whole line. `first` is the first word that was typed: the command, if it is one.
+pub(crate) fn in_one_line(error: &Error, first: Option<&str>) -> String {
+    let command = first.filter(|first| commands().iter().any(|name| name == first));
+    let text = error.render().to_string();
+    let (mut what, mut hints) = (Vec::new(), Vec::new());
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix("tip: ") {
+            Some(hint) => hints.push(hint.to_owned()),
+            None if line.starts_with("Usage:") || line.starts_with("For more information") => break,
+            None => what.push(line),
+        }
+    }
+    let hints: Vec<String> = match error.kind() {
+        ErrorKind::InvalidSubcommand => meant(word(error, ContextKind::InvalidSubcommand)).into_iter().collect(),
+        ErrorKind::UnknownArgument => instead(error, command).into_iter().collect(),
+        _ => hints,
+    };
+    let what = what.join(" ");
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    let hints: String = hints.iter().map(|hint| format!("; {hint}")).collect();
+    let help = command.map_or("remora --help".to_owned(), |command| format!("remora {command} --help"));
+    format!("{what}{hints}; see `{help}`")
+}
+
+/// The command that an unknown one may stand for.
+fn meant(given: &str) -> Option<String> {
+    let other = OTHER_WORDS.iter().find(|(word, _)| *word == given).map(|(_, command)| (*command).to_owned());
+    let command = other.or_else(|| commands().into_iter().find(|name| is_near(given, name)))?;
+    Some(format!("there is `remora {command}`"))
+}
+
+/// What an unknown argument of a command may stand for.
+fn instead(error: &Error, command: Option<&str>) -> Option<String> {
+    let given = word(error, ContextKind::InvalidArg);
+    if given.starts_with('-') {
+        let flag = word(error, ContextKind::SuggestedArg);
+        let flag = flag.split(' ').next().unwrap_or_default();
+        return is_near(given, flag).then(|| format!("there is {flag}"));
+    }
+    let is_number = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+    match command? {
+        "record" | "check" | "detach" if is_number => Some(format!("for a process id write `-p {given}`")),
+        "record" => Some(format!(
+            "to start a command and record it put `--` before it: `remora record -- {given}`; for a process that runs write `-n {given}`"
+        )),
+        "check" => Some(format!("for a process by its name write `-n {given}`")),
+        _ => None,
+    }
+}
+
+/// What clap says of the error under this heading.
+fn word(error: &Error, kind: ContextKind) -> &str {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text,
+        Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
+        _ => "",
+    }
+}
+
+fn commands() -> Vec<String> {
+    CommandLine::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()
+}
+
+/// Whether one is the other, mistyped: few letters differ, and most do not.
+fn is_near(given: &str, known: &str) -> bool {
+    const FEW: usize = 2;
+    let differing = distance(given, known);
+    differing <= FEW && 2 * differing <= known.len()
+}
+
+/// How many letters must be put in, taken out or changed to make one of the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (above, letter) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
+        for (column, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn told(line: &str) -> String {
+        let words: Vec<&str> = std::iter::once("remora").chain(line.split_ascii_whitespace()).collect();
+        let error = CommandLine::try_parse_from(&words).expect_err(line);
+        in_one_line(&error, words.get(1).copied())
+    }
+
+    #[test]
+    fn what_may_have_been_meant_is_named_and_nothing_far_fetched() {
+        let cases = [
+            ("attach", "there is `remora record`; see `remora --help`"),
+            ("recrod", "there is `remora record`; see `remora --help`"),
+            ("dettach", "there is `remora detach`; see `remora --help`"),
+            ("record 17140", "'17140' found; for a process id write `-p 17140`; see `remora record --help`"),
+            ("check 17140", "for a process id write `-p 17140`; see `remora check --help`"),
+            ("detach 17140", "for a process id write `-p 17140`; see `remora detach --help`"),
+            ("record dotnet x.dll", "put `--` before it: `remora record -- dotnet`; for a process that runs"),
+            ("check Orders", "for a process by its name write `-n Orders`; see `remora check --help`"),
+            ("record --durration 5s", "there is --duration; see `remora record --help`"),
+            ("record --x", "unexpected argument '--x' found; see `remora record --help`"),
+            ("frobnicate", "unrecognized subcommand 'frobnicate'; see `remora --help`"),
+            ("ps --jason", "there is --json; see `remora ps --help`"),
+        ];
+        for (line, words) in cases {
+            assert!(told(line).contains(words), "{line}: {}", told(line));
+        }
+    }
+
+    #[test]
+    fn letters_that_differ_are_counted() {
+        let cases = [("", "", 0), ("", "ab", 2), ("record", "record", 0), ("recrod", "record", 2), ("ab", "b", 1)];
+        for (from, to, count) in cases {
+            assert_eq!((distance(from, to), distance(to, from)), (count, count), "{from} {to}");
+        }
+    }
+}
