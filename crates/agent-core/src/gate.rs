@@ -2,16 +2,34 @@
 //!
 //! Samples hold addresses; their meaning is asked for later, on the agent's thread. Code that unloads in between would answer
 //! with a stale id, or with somebody else's name once the space is used anew. So a callback that announces an unload leaves a
-//! notice, and waits, for a bounded time, until every sample taken before it has been looked up. If there is none, it does not wait.
+//! notice, and waits until every sample taken before it has been looked up. If there is none, it does not wait.
+//!
+//! How it is held:
+//! - The agent's thread passes the gate by small batches of samples. Behind each it lets waiting unloads go, if at some instant
+//!   after they came no sample waited any more: whatever was taken before them has then been looked up.
+//! - What unloads is forgotten before the look-ups of a batch, since its space may be in use anew, and again after them and before
+//!   the unload goes on, since a sample of the batch may have brought it back.
+//! - The wait is bounded. A callback that has lost its patience says so, and from then on no question to the runtime is begun
+//!   (`asking.rs`): the agent's thread forgets everything and looks up none of the samples that wait at that time. The
+//!   callback waits a second time for its word on that, so that a question which has been begun has its answer.
+//!
+//! What stays: one question that has been begun and takes longer than both waits. To wait on for it could be a deadlock, since it
+//! may itself wait for the thread that unloads.
 
 use crate::platform::Platform;
 use remora_agent_ring::{HEADER_WORDS, Ring};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// The longest that an unload is held up, nanoseconds.
+/// The longest that an unload waits for look-ups, nanoseconds.
 const PATIENCE: u64 = 100_000_000;
 
+/// How much longer it waits for the word that no question is begun any more, nanoseconds.
+const GRACE: u64 = 400_000_000;
+
 const NOTICE_WORDS: usize = 4096;
+
+/// Notices that are remembered until unloads are let go; beyond it anything may have gone.
+const MAXIMUM_TOLD: usize = 4096;
 
 /// What unloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +42,11 @@ pub enum Unload {
     Anything,
 }
 
-/// See the module's text.
+/// What callbacks and the agent's thread share. See the module's text.
 pub struct Gate {
     notices: Box<[AtomicU64]>,
-    overflowed: AtomicBool,
+    /// Notices that did not fit.
+    overflowed: AtomicU64,
     requested: AtomicU64,
     served: AtomicU64,
     busy: AtomicBool,
@@ -35,11 +54,45 @@ pub struct Gate {
     impatient: AtomicU64,
 }
 
+/// The agent's side of the gate, owned by its thread.
+#[derive(Debug, Default)]
+pub struct Passage {
+    /// Notices since unloads were let go last.
+    told: Vec<Unload>,
+    /// Notices received so far.
+    received: u64,
+    /// Of those, by how many there was no room for them.
+    overflowed: u64,
+    /// Unloads without patience that have been answered.
+    answered: u64,
+    blind: bool,
+}
+
+impl Passage {
+    /// Whether the samples that wait now must not be looked up: an unload has gone on before they were.
+    pub fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    /// Unloads without patience that have been answered: a question may be begun only while [`Gate::impatient`] says the same.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    fn tell(&mut self, what: Unload) {
+        if self.told.len() >= MAXIMUM_TOLD {
+            self.told.clear();
+            self.told.push(Unload::Anything);
+        }
+        self.told.push(what);
+    }
+}
+
 impl Default for Gate {
     fn default() -> Self {
         Gate {
             notices: (0..HEADER_WORDS + NOTICE_WORDS).map(|_| AtomicU64::new(0)).collect(),
-            overflowed: AtomicBool::new(false),
+            overflowed: AtomicU64::new(0),
             requested: AtomicU64::new(0),
             served: AtomicU64::new(0),
             busy: AtomicBool::new(false),
@@ -55,22 +108,28 @@ impl Gate {
         if self.open.load(Ordering::SeqCst) {
             return;
         }
+        // The ticket first: the agent's thread can then tell that a notice is still to come.
+        let ticket = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
         let pushed = match what {
             Unload::Module(id) => self.push(0, id),
             Unload::Function(id) => self.push(1, id),
             Unload::Anything => false,
         };
         if !pushed {
-            self.overflowed.store(true, Ordering::SeqCst);
+            self.overflowed.fetch_add(1, Ordering::SeqCst);
         }
-        let ticket = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
+        // Either this callback sees the agent's thread at work, or that thread sees the notice.
+        fence(Ordering::SeqCst);
         if !self.busy.load(Ordering::SeqCst) && !platform.samples_pending() {
             return;
         }
         platform.wake();
-        if !platform.wait_in_callback(&self.served, ticket, PATIENCE) {
-            self.impatient.fetch_add(1, Ordering::Relaxed);
+        if platform.wait_in_callback(&self.served, ticket, PATIENCE) {
+            return;
         }
+        self.impatient.fetch_add(1, Ordering::SeqCst);
+        platform.wake();
+        platform.wait_in_callback(&self.served, ticket, GRACE);
     }
 
     /// Agent's thread: from now on unloads wait for look-ups.
@@ -85,31 +144,58 @@ impl Gate {
         platform.announce(&self.served);
     }
 
-    /// Agent's thread: looks up what is pending by `look_up`, with `unloaded` told first what has gone since the last time.
-    pub fn pass(&self, platform: &impl Platform, mut unloaded: impl FnMut(Unload), look_up: impl FnOnce()) {
+    /// Agent's thread: begins a batch of look-ups. `forget` is told what has gone since the last one.
+    pub fn enter(&self, passage: &mut Passage, forget: impl FnOnce(&[Unload])) {
         self.busy.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let known = passage.told.len();
+        self.take_notices(passage);
+        // Fewer than before: they were too many, and now one of them stands for all.
+        forget(passage.told.get(known..).unwrap_or(&passage.told));
+    }
+
+    /// Agent's thread: ends a batch. Lets unloads go whose samples have all been looked up, and tells `forget` again what unloads.
+    pub fn leave(&self, platform: &impl Platform, passage: &mut Passage, forget: impl FnOnce(&[Unload])) {
+        let impatient = self.impatient();
+        if passage.answered != impatient {
+            passage.answered = impatient;
+            passage.blind = true;
+            passage.tell(Unload::Anything);
+        }
         let ticket = self.requested.load(Ordering::SeqCst);
-        self.notices(&mut unloaded);
-        look_up();
-        if self.served.load(Ordering::SeqCst) < ticket {
-            self.served.store(ticket, Ordering::SeqCst);
-            platform.announce(&self.served);
+        let drained = !platform.samples_pending();
+        self.take_notices(passage);
+        // A callback that has its ticket but has not left its notice yet is waited for: it comes in a moment, and wakes us.
+        let all_told = passage.received == ticket && self.requested.load(Ordering::SeqCst) == ticket;
+        if all_told && (drained || passage.blind) {
+            forget(&passage.told);
+            passage.told.clear();
+            passage.blind = !drained;
+            if self.served.load(Ordering::SeqCst) < ticket {
+                self.served.store(ticket, Ordering::SeqCst);
+                platform.announce(&self.served);
+            }
+        } else if passage.blind {
+            forget(&[Unload::Anything]);
         }
         self.busy.store(false, Ordering::SeqCst);
     }
 
-    /// Unloads that were let go before their look-ups were done.
+    /// Unloads that went on before their look-ups were done.
     pub fn impatient(&self) -> u64 {
-        self.impatient.load(Ordering::Relaxed)
+        self.impatient.load(Ordering::SeqCst)
     }
 
     fn push(&self, kind: u64, id: usize) -> bool {
         Ring::new(&self.notices).is_some_and(|ring| ring.push(&[&[kind, id as u64]]).is_ok())
     }
 
-    fn notices(&self, unloaded: &mut impl FnMut(Unload)) {
-        if self.overflowed.swap(false, Ordering::SeqCst) {
-            unloaded(Unload::Anything);
+    fn take_notices(&self, passage: &mut Passage) {
+        let overflowed = self.overflowed.load(Ordering::SeqCst);
+        if overflowed != passage.overflowed {
+            passage.received += overflowed - passage.overflowed;
+            passage.overflowed = overflowed;
+            passage.tell(Unload::Anything);
         }
         let Some(ring) = Ring::new(&self.notices) else { return };
         let mut words = [0; 2];
@@ -124,8 +210,9 @@ impl Gate {
             if popped.is_none() {
                 return;
             }
+            passage.received += 1;
             let id = words[1] as usize;
-            unloaded(if words[0] == 0 { Unload::Module(id) } else { Unload::Function(id) });
+            passage.tell(if words[0] == 0 { Unload::Module(id) } else { Unload::Function(id) });
         }
     }
 }

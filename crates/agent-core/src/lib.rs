@@ -6,26 +6,35 @@
 //!
 //! # Design constraints
 //! core, std and the inside crates only. The operating system is the [`Platform`] trait, the runtime the [`Runtime`] trait: a model
-//! of either can stand in. Callbacks never wait but in [`Gate::unloading`], bounded.
+//! of either can stand in. Callbacks never wait but in [`Gate::unloading`], bounded. How unloads, a full transport and errors are held: `gate.rs`,
+//! `outward.rs` and `delivery.rs`, `catalogue.rs`.
 //!
 //! # Rejected
 //! Enumerating at attach: a sampler meets what matters, and what it meets it can ask about (contract CAT-08).
 #![forbid(unsafe_code)]
 
+mod asking;
+mod batch;
 mod catalogue;
+mod delivery;
 mod entrances;
 mod gate;
 mod leaf;
+mod outward;
+mod persist;
 mod platform;
 mod runtime;
 mod shared;
+mod stacks;
 mod worker;
 
-pub use catalogue::{Catalogue, Describe};
+pub use batch::REPEATED;
+pub use catalogue::{Catalogue, MAXIMUM_ADDRESSES, Met};
 pub use entrances::{EntranceKind, Entrances};
-pub use gate::{Gate, Unload};
+pub use gate::{Gate, Passage, Unload};
 pub use leaf::{Caller, caller};
+pub use persist::{Attempt, persist};
 pub use platform::{CodeKind, Platform, Received, Started};
 pub use runtime::{CodeBody, FunctionFacts, Runtime, TypeFacts};
 pub use shared::Shared;
-pub use worker::{Outcome, REPEATED, Worker};
+pub use worker::{Outcome, Worker};

@@ -30,8 +30,8 @@ pub enum CodeKind {
 pub struct Started {
     /// The signal in use.
     pub signal: u32,
-    /// Threads followed.
-    pub threads: u32,
+    /// Threads followed, with their names.
+    pub threads: Vec<(u32, String)>,
     /// What takes the samples, in words.
     pub engine: String,
 }
@@ -46,6 +46,9 @@ pub trait Platform: Send + Sync + 'static {
 
     /// Agent's thread: returns when woken, when the control channel has something, or after `nanoseconds`.
     fn wait(&self, nanoseconds: u64);
+
+    /// Agent's thread: returns after `nanoseconds`, whatever happens meanwhile.
+    fn pause(&self, nanoseconds: u64);
 
     /// A callback's one allowed wait: until `counter` reaches `goal`, or `nanoseconds` have passed. Returns whether it has.
     fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool;
@@ -65,7 +68,7 @@ pub trait Platform: Send + Sync + 'static {
     /// Any thread of ours, and ProfilerDetachSucceeded: sends if that needs no waiting.
     fn send(&self, message: &FromAgent);
 
-    /// Agent's thread: puts a description or a sample into the transport; whether it fitted.
+    /// Agent's thread: puts a message into the transport if there is room for it now; whether there was. Never waits.
     fn publish(&self, parts: &[&[u64]]) -> bool;
 
     /// Agent's thread: adds to a counter of [`remora_wire::layout`].
@@ -80,8 +83,12 @@ pub trait Platform: Send + Sync + 'static {
     /// Agent's thread: another frequency, hertz.
     fn set_frequency(&self, hertz: u32);
 
-    /// Agent's thread: looks for threads that came and went. Called when a callback told of one, and every now and then.
-    fn follow_threads(&self);
+    /// Agent's thread: looks for threads that came and went; the new ones with their names. Called when a callback told of one, and
+    /// every now and then.
+    fn follow_threads(&self) -> Vec<(u32, String)>;
+
+    /// Agent's thread: the followed threads, with the names that they have now.
+    fn thread_names(&self) -> Vec<(u32, String)>;
 
     /// Agent's thread: moves the oldest raw sample into `words`; false if there is none.
     fn next_sample(&self, words: &mut Vec<u64>) -> bool;

@@ -76,10 +76,16 @@ pub trait Runtime {
     fn names_of(&self, function: usize, on_disk: bool, token: u32) -> Option<(String, String)>;
 
     /// What a class is.
-    fn describe_type(&self, class: usize) -> TypeFacts;
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn describe_type(&self, class: usize) -> Result<TypeFacts, u32>;
 
     /// A module's path, and whether there is a file.
-    fn describe_module(&self, module: usize) -> (String, bool);
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn describe_module(&self, module: usize) -> Result<(String, bool), u32>;
 
     /// The compiled bodies of a function.
     fn bodies(&self, function: usize) -> Vec<CodeBody>;
@@ -87,7 +93,7 @@ pub trait Runtime {
     /// The IL offset of a native offset in a body.
     fn il_offset(&self, function: usize, body: CodeBody, native_offset: u32) -> Option<u32>;
 
-    /// The bytes of a body from `from` on, as many as fit and belong to it.
+    /// The bytes of a body from `from` on, as many as fit, belong to it and can be read: it must not fault, whatever is there now.
     fn code<'a>(&self, body: CodeBody, from: u64, into: &'a mut [u8]) -> &'a [u8];
 
     /// Whether the runtime's callbacks still arrive, shown by causing one. A notification-only profiler that is no longer heard

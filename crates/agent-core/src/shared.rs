@@ -18,6 +18,8 @@ pub struct Shared<P: Platform> {
     pub threads_changed: AtomicBool,
     /// Whether a callback has panicked.
     pub panicked: AtomicBool,
+    /// Whether the runtime shuts down with its process: it is asked nothing any more.
+    pub shutdown: AtomicBool,
     /// Callbacks received.
     pub callbacks: AtomicU64,
     /// The longest of them, nanoseconds.
@@ -38,6 +40,7 @@ impl<P: Platform> Shared<P> {
             attach_complete: AtomicBool::new(false),
             threads_changed: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
+            shutdown: AtomicBool::new(false),
             callbacks: AtomicU64::new(0),
             longest_callback: AtomicU64::new(0),
             inside: AtomicU32::new(0),

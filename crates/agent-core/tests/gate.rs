@@ -2,90 +2,109 @@
 
 mod support;
 
-use remora_agent_core::{Catalogue, Describe, Gate, Unload};
-use remora_wire::Message;
+use remora_agent_core::{Gate, Passage, Unload};
 use std::sync::atomic::Ordering;
-use support::{Clr, Script};
+use support::Script;
 
-struct Described(Vec<Message>);
-
-impl Describe for Described {
-    fn describe(&mut self, message: &Message) {
-        self.0.push(message.clone());
-    }
+/// A batch without look-ups: what is forgotten before them, and what again after them.
+fn batch(gate: &Gate, platform: &Script, passage: &mut Passage) -> (Vec<Unload>, Vec<Unload>) {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    gate.enter(passage, |told| before.extend_from_slice(told));
+    gate.leave(platform, passage, |told| after.extend_from_slice(told));
+    (before, after)
 }
 
-fn notices(gate: &Gate, platform: &Script) -> Vec<Unload> {
-    let mut seen = Vec::new();
-    gate.pass(platform, |what| seen.push(what), || {});
-    seen
+fn shut() -> (Gate, Script, Passage) {
+    let gate = Gate::default();
+    gate.shut();
+    (gate, Script::default(), Passage::default())
 }
 
 #[test]
 fn an_unload_waits_only_when_something_may_have_to_be_looked_up() {
-    let (gate, platform) = (Gate::default(), Script::default());
-    gate.shut();
+    let (gate, platform, mut passage) = shut();
     gate.unloading(&platform, Unload::Module(1));
     assert_eq!(platform.wakes.load(Ordering::SeqCst), 0, "no sample waits: nobody is woken, nobody waits");
-    platform.samples.lock().expect("no panic").push_back(vec![0]);
+    platform.arrive([vec![0]]);
     platform.callback_is_served.store(true, Ordering::SeqCst);
     gate.unloading(&platform, Unload::Function(2));
     assert_eq!(platform.wakes.load(Ordering::SeqCst), 1);
     assert_eq!(gate.impatient(), 0);
-    assert_eq!(notices(&gate, &platform), [Unload::Module(1), Unload::Function(2)]);
+    assert_eq!(batch(&gate, &platform, &mut passage).0, [Unload::Module(1), Unload::Function(2)]);
 }
 
 #[test]
-fn an_unload_that_has_waited_long_enough_goes_and_is_counted() {
-    let (gate, platform) = (Gate::default(), Script::default());
-    gate.shut();
-    platform.samples.lock().expect("no panic").push_back(vec![0]);
+fn cat_09_an_unload_goes_on_when_its_samples_have_been_looked_up_and_no_sooner() {
+    let (gate, platform, mut passage) = shut();
+    platform.arrive([vec![0], vec![0]]);
+    platform.callback_is_served.store(true, Ordering::SeqCst);
+    gate.unloading(&platform, Unload::Function(1));
+    let announced = || platform.announced.lock().expect("no panic").clone();
+    platform.samples.lock().expect("no panic").pop_front();
+    assert_eq!(batch(&gate, &platform, &mut passage).1, [], "a sample still waits");
+    assert_eq!(announced(), []);
+    gate.enter(&mut passage, |_| {});
+    platform.samples.lock().expect("no panic").pop_front();
+    // One that comes in the midst of a batch, with no sample left: what is being looked up may still hold it.
+    gate.unloading(&platform, Unload::Function(2));
+    let mut again = Vec::new();
+    gate.leave(&platform, &mut passage, |told| again.extend_from_slice(told));
+    assert_eq!(again, [Unload::Function(1), Unload::Function(2)], "a look-up may have brought them back");
+    assert_eq!(announced(), [2]);
+    assert_eq!(batch(&gate, &platform, &mut passage), (vec![], vec![]));
+}
+
+#[test]
+fn cat_09_an_unload_that_has_waited_long_enough_is_counted_and_nothing_that_waits_is_looked_up() {
+    let (gate, platform, mut passage) = shut();
+    platform.arrive([vec![0], vec![0]]);
     gate.unloading(&platform, Unload::Module(1));
     assert_eq!(gate.impatient(), 1);
+    platform.samples.lock().expect("no panic").pop_front();
+    assert_eq!(batch(&gate, &platform, &mut passage).1, [Unload::Module(1), Unload::Anything]);
+    assert!(passage.is_blind());
+    assert_eq!(*platform.announced.lock().expect("no panic"), [1], "it need not wait any more");
+    platform.samples.lock().expect("no panic").pop_front();
+    batch(&gate, &platform, &mut passage);
+    assert!(!passage.is_blind(), "what comes now came after the unload");
 }
 
 #[test]
 fn an_open_gate_holds_nobody_and_keeps_no_notices() {
-    let (gate, platform) = (Gate::default(), Script::default());
-    platform.samples.lock().expect("no panic").push_back(vec![0]);
+    let (gate, platform, mut passage) = (Gate::default(), Script::default(), Passage::default());
+    platform.arrive([vec![0]]);
     gate.unloading(&platform, Unload::Module(1));
     gate.shut();
     gate.open(&platform);
     gate.unloading(&platform, Unload::Module(2));
     assert_eq!(gate.impatient(), 0);
-    assert_eq!(notices(&gate, &platform), []);
+    assert_eq!(batch(&gate, &platform, &mut passage).0, []);
 }
 
 #[test]
 fn more_notices_than_fit_mean_that_anything_may_have_gone() {
-    let (gate, platform) = (Gate::default(), Script::default());
-    gate.shut();
+    let (gate, platform, mut passage) = shut();
     for id in 0..5_000 {
         gate.unloading(&platform, Unload::Module(id));
     }
-    assert_eq!(notices(&gate, &platform).first(), Some(&Unload::Anything));
-    assert_eq!(notices(&gate, &platform), []);
+    let (before, after) = batch(&gate, &platform, &mut passage);
+    assert_eq!(before.first(), Some(&Unload::Anything));
+    assert_eq!(after, before);
+    assert_eq!(batch(&gate, &platform, &mut passage).0, []);
 }
 
 #[test]
-fn cat_09_what_has_unloaded_is_forgotten_and_its_address_asked_for_anew() {
-    for what in [Unload::Function(1), Unload::Module(7), Unload::Anything] {
-        let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::default(), Described(Vec::new()));
-        assert!(catalogue.meet(&runtime, 0x1010, &mut out));
-        assert!(catalogue.meet(&runtime, 0x1010, &mut out));
-        assert_eq!(runtime.look_ups.get(), 1);
-        catalogue.forget(what);
-        assert!(catalogue.meet(&runtime, 0x1010, &mut out));
-        assert_eq!(runtime.look_ups.get(), 2, "{what:?}");
-        let addresses = out.0.iter().filter(|message| matches!(message, Message::Address { .. })).count();
-        assert_eq!(addresses, 2, "{what:?}: described anew, since it may mean something else now");
+fn notices_that_pile_up_while_samples_wait_are_bounded() {
+    let (gate, platform, mut passage) = shut();
+    platform.arrive([vec![0]]);
+    platform.callback_is_served.store(true, Ordering::SeqCst);
+    for id in 0..10_000 {
+        gate.unloading(&platform, Unload::Function(id));
+        if id % 1000 == 999 {
+            assert_eq!(batch(&gate, &platform, &mut passage).1, []);
+        }
     }
-}
-
-#[test]
-fn a_type_that_contains_itself_is_described_to_a_bounded_depth() {
-    let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::default(), Described(Vec::new()));
-    assert!(catalogue.meet(&runtime, 0x1010, &mut out));
-    let types = out.0.iter().filter(|message| matches!(message, Message::Type { .. })).count();
-    assert!((2..20).contains(&types), "{types}");
+    platform.samples.lock().expect("no panic").clear();
+    let (_, after) = batch(&gate, &platform, &mut passage);
+    assert!(after.len() <= 4096 && after.first() == Some(&Unload::Anything), "{}", after.len());
 }

@@ -2,12 +2,11 @@
 
 mod support;
 
-use remora_agent_core::{EntranceKind, Entrances, Outcome, Shared, Worker};
-use remora_agent_core::{REPEATED, Received};
-use remora_wire::{FromAgent, Message, Place, ToAgent, layout, sample_flags};
+use remora_agent_core::{Attempt, EntranceKind, Entrances, Outcome, Received, Shared, Worker, persist};
+use remora_wire::{FromAgent, Message, Place, ToAgent, sample_flags};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use support::{Clr, Script, Step, good_session, raw};
+use support::{Clr, Question, Script, Step, good_session, raw};
 
 fn shared(script: Script) -> Shared<Script> {
     let shared = Shared::new(script, Arc::new(Entrances::default()));
@@ -17,10 +16,6 @@ fn shared(script: Script) -> Shared<Script> {
 
 fn run(shared: &Shared<Script>, runtime: &Clr) -> Outcome {
     Worker::new(shared, runtime).run()
-}
-
-fn published(shared: &Shared<Script>) -> Vec<Message> {
-    shared.platform.published.lock().expect("no panic").clone()
 }
 
 #[test]
@@ -62,7 +57,9 @@ fn det_18_without_attach_complete_the_agent_stays_inert_and_says_so() {
     let shared = shared(Script::default());
     shared.attach_complete.store(false, Ordering::SeqCst);
     shared.platform.hears(good_session());
-    assert!(matches!(run(&shared, &Clr::default()), Outcome::Inert(_)));
+    let runtime = Clr::default();
+    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    assert!(runtime.silenced.get(), "no callback stays switched on");
     let steps = shared.platform.said();
     assert!(!steps.contains(&Step::SamplingStarted));
     assert!(steps.iter().any(|step| matches!(step, Step::Said(FromAgent::Inert { .. }))));
@@ -83,7 +80,9 @@ fn det_04_an_entrance_that_is_still_open_forbids_the_detach() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
     shared.entrances.open(EntranceKind::Timer);
-    assert!(matches!(run(&shared, &Clr::default()), Outcome::Inert(why) if why.contains("Timer")));
+    let runtime = Clr::default();
+    assert!(matches!(run(&shared, &runtime), Outcome::Inert(why) if why.contains("Timer")));
+    assert!(runtime.silenced.get(), "no callback stays switched on");
 }
 
 #[test]
@@ -91,7 +90,9 @@ fn det_04_a_handler_that_does_not_return_forbids_the_detach() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
     shared.platform.refuse_stop.store(true, Ordering::SeqCst);
-    assert!(matches!(run(&shared, &Clr::default()), Outcome::Inert(why) if why.contains("handler")));
+    let runtime = Clr::default();
+    assert!(matches!(run(&shared, &runtime), Outcome::Inert(why) if why.contains("handler")));
+    assert!(runtime.silenced.get(), "no callback stays switched on");
 }
 
 #[test]
@@ -109,14 +110,9 @@ fn a_panic_in_a_callback_ends_the_recording_and_not_the_target() {
 fn cat_08_what_a_sample_meets_is_described_once_and_before_it() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
-    shared
-        .platform
-        .samples
-        .lock()
-        .expect("no panic")
-        .extend([raw(9, 0, &[0x1010, 0x2021, 0x9_0001], &[]), raw(9, 0, &[0x1010, 0x2021, 0x9_0001], &[])]);
+    shared.platform.arrive([raw(9, 0, &[0x1010, 0x2021, 0x9_0001], &[]), raw(9, 0, &[0x1010, 0x2021, 0x9_0001], &[])]);
     assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
-    let messages = published(&shared);
+    let messages = shared.platform.messages();
     let sample = messages.iter().position(|message| matches!(message, Message::Sample { .. })).expect("a sample");
     let described: Vec<u64> = messages[..sample]
         .iter()
@@ -139,9 +135,9 @@ fn the_caller_that_a_frameless_leaf_hides_is_put_back_and_the_sample_marked() {
     let mut runtime = Clr::default();
     // lea eax,[rdi+1]; ret: no frame at all, its caller is the word at the stack pointer.
     runtime.code.insert(1, vec![0x8d, 0x47, 0x01, 0xc3]);
-    shared.platform.samples.lock().expect("no panic").push_back(raw(9, 0, &[0x1000, 0x3005], &[0x2005, 0]));
+    shared.platform.arrive([raw(9, 0, &[0x1000, 0x3005], &[0x2005, 0])]);
     assert_eq!(run(&shared, &runtime), Outcome::Detach);
-    let sample = published(&shared).into_iter().find_map(|message| match message {
+    let sample = shared.platform.messages().into_iter().find_map(|message| match message {
         Message::Sample { flags, addresses, .. } => Some((flags, addresses)),
         _ => None,
     });
@@ -154,9 +150,9 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
     shared.platform.hears(good_session());
     // A local, an address of code that no call stands before, the return address; RBP is the caller's frame.
     let window = [7, 0x2010, 0x2025, 0x2035];
-    shared.platform.samples.lock().expect("no panic").push_back(raw(9, 0, &[0xc000, 0x3005], &window));
+    shared.platform.arrive([raw(9, 0, &[0xc000, 0x3005], &window)]);
     assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
-    let sample = published(&shared).into_iter().find_map(|message| match message {
+    let sample = shared.platform.messages().into_iter().find_map(|message| match message {
         Message::Sample { flags, addresses, .. } => Some((flags, addresses)),
         _ => None,
     });
@@ -164,23 +160,77 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
 }
 
 #[test]
-fn a_repeated_stack_is_handed_on_as_such() {
+fn det_16_an_attach_that_is_confirmed_late_is_waited_for_however_long_it_takes() {
     let shared = shared(Script::default());
-    shared.platform.hears(good_session());
-    shared.platform.samples.lock().expect("no panic").push_back(raw(9, REPEATED, &[], &[]));
-    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
-    assert_eq!(published(&shared), [Message::Repeat { thread: 9, time: 1, weight: 1_000 }]);
+    shared.attach_complete.store(false, Ordering::SeqCst);
+    shared.platform.refuse_connection.store(true, Ordering::SeqCst);
+    let outcome = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| run(&shared, &Clr::default()));
+        // An hour, as the clock of a process goes that was stopped meanwhile.
+        while shared.platform.time.load(Ordering::SeqCst) < 3_600_000_000_000 {
+            assert!(!worker.is_finished(), "it gave up");
+            std::thread::yield_now();
+        }
+        shared.attach_complete.store(true, Ordering::SeqCst);
+        worker.join().expect("no panic")
+    });
+    assert_eq!(outcome, Outcome::Detach);
+    assert_eq!(
+        shared.platform.waits.load(Ordering::SeqCst),
+        0,
+        "a channel that has hung up would end every such wait at once"
+    );
 }
 
 #[test]
-fn a_full_transport_is_counted_by_sample_and_by_description() {
+fn det_18_callbacks_that_never_arrive_are_switched_off_when_nobody_uses_us() {
+    let shared = shared(Script::default());
+    shared.platform.refuse_connection.store(true, Ordering::SeqCst);
+    let runtime = Clr { callbacks_arrive: false, ..Clr::default() };
+    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    assert!(runtime.silenced.get());
+}
+
+#[test]
+fn det_17_a_runtime_that_shuts_down_is_asked_nothing_any_more() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
-    shared.platform.transport_full.store(true, Ordering::SeqCst);
-    shared.platform.samples.lock().expect("no panic").push_back(raw(9, 0, &[0x1010], &[]));
-    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
-    let counters = shared.platform.counters.lock().expect("no panic").clone();
-    assert_eq!(counters.get(&layout::LOST_TRANSPORT_FULL), Some(&1));
-    assert_eq!(counters.get(&layout::SENT), None);
-    assert!(counters.get(&layout::LOST_DESCRIPTIONS).is_some_and(|count| *count > 0));
+    shared.platform.arrive([raw(9, 0, &[0x1010, 0x2021], &[])]);
+    shared.shutdown.store(true, Ordering::SeqCst);
+    let runtime = Clr::default();
+    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    assert_eq!(*runtime.questions.borrow(), []);
+    assert!(shared.platform.said().contains(&Step::SamplingStopped));
+    assert!(shared.platform.messages().iter().any(|message| matches!(message, Message::Sample { .. })));
+}
+
+#[test]
+fn det_17_a_shutdown_ends_the_wait_for_a_confirmation() {
+    let shared = shared(Script::default());
+    shared.attach_complete.store(false, Ordering::SeqCst);
+    shared.shutdown.store(true, Ordering::SeqCst);
+    shared.platform.refuse_connection.store(true, Ordering::SeqCst);
+    let runtime = Clr::default();
+    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    assert_eq!(runtime.times(Question::Silence), 0);
+}
+
+#[test]
+fn the_runtime_is_tried_again_while_it_is_busy_and_for_a_minute_at_most() {
+    let script = Script::default();
+    let mut tries = 0;
+    // A collection of thirty seconds.
+    assert!(persist(&script, || {
+        tries += 1;
+        if tries > 30_000 { Attempt::Done } else { Attempt::Busy }
+    }));
+    let mut tries = 0;
+    assert!(!persist(&script, || {
+        tries += 1;
+        Attempt::Refused
+    }));
+    assert_eq!(tries, 1, "a refusal is final");
+    script.time.store(0, Ordering::SeqCst);
+    assert!(!persist(&script, || Attempt::Busy));
+    assert_eq!(script.time.load(Ordering::SeqCst), 60_000_000_000);
 }

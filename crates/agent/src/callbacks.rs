@@ -73,6 +73,13 @@ impl ProfilerCallback for Agent {
         }
     }
 
+    fn shutdown(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.shutdown.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+
     fn profiler_detach_succeeded(&self) {
         if let Some(shared) = self.shared.get() {
             shared.platform.send(&FromAgent::Detached);

@@ -5,11 +5,8 @@ use corprof::{
     Alive, AttachMask, Attached, ClassId, FunctionId, HResult, HighAttachMask, IlMapping, Info, MethodToken,
     ModuleFlags, ModuleId, RejitId, sys,
 };
-use remora_agent_core::{CodeBody, FunctionFacts, Runtime, Shared, TypeFacts};
+use remora_agent_core::{Attempt, CodeBody, FunctionFacts, Runtime, Shared, TypeFacts, persist};
 use std::sync::atomic::Ordering;
-
-/// How often a suspension is asked for while another one is under way.
-const SUSPEND_TRIES: usize = 200;
 
 /// Enclosing types that are named, at most.
 const MAXIMUM_NESTING: usize = 16;
@@ -38,24 +35,38 @@ impl<'a> Clr<'a> {
             return false;
         }
         let raw = self.info.as_raw().cast::<sys::ICorProfilerInfo10>();
-        for _ in 0..SUSPEND_TRIES {
+        persist(&self.shared.platform, || {
             // SAFETY: the runtime's object in a version it has; this thread is native and inside no callback.
-            let answer = HResult(unsafe { sys::ICorProfilerInfo10::SuspendRuntime(raw) });
-            if answer.is_success() {
-                // SAFETY: as above; the same thread has just suspended the runtime.
-                unsafe { sys::ICorProfilerInfo10::ResumeRuntime(raw) };
-                return true;
+            match HResult(unsafe { sys::ICorProfilerInfo10::SuspendRuntime(raw) }) {
+                answer if answer.is_success() => {
+                    // SAFETY: as above; the same thread has just suspended the runtime.
+                    unsafe { sys::ICorProfilerInfo10::ResumeRuntime(raw) };
+                    Attempt::Done
+                }
+                // Another suspension is under way, a collection mostly.
+                HResult::CORPROF_E_SUSPENSION_IN_PROGRESS => Attempt::Busy,
+                _ => Attempt::Refused,
             }
-            if answer != HResult::CORPROF_E_SUSPENSION_IN_PROGRESS {
-                return false;
-            }
-            // Another suspension is under way, a collection mostly: it is over soon.
-            let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-            // SAFETY: `pause` is live; the remainder is not wanted.
-            unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
-        }
-        false
+        })
     }
+}
+
+/// The bytes from `from` up to `end`, as many as fit, in reads of eight that may fail. Returns how many could be read.
+fn read_code(read: impl Fn(u64) -> Option<[u8; 8]>, from: u64, end: u64, into: &mut [u8]) -> usize {
+    let length = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX).min(into.len());
+    let mut done = 0;
+    while done < length {
+        let at = from + done as u64;
+        // The last read ends where the code ends: beyond it, nothing may be mapped.
+        let back = 8_u64.saturating_sub(end - at);
+        let Some(bytes) = at.checked_sub(back).and_then(&read) else { break };
+        let fresh = bytes.get(back as usize..).unwrap_or_default();
+        let taken = fresh.len().min(length - done);
+        let (Some(place), Some(fresh)) = (into.get_mut(done..done + taken), fresh.get(..taken)) else { break };
+        place.copy_from_slice(fresh);
+        done += taken;
+    }
+    done
 }
 
 impl Runtime for Clr<'_> {
@@ -100,32 +111,36 @@ impl Runtime for Clr<'_> {
         Some((type_name, method.name))
     }
 
-    fn describe_type(&self, class: usize) -> TypeFacts {
+    fn describe_type(&self, class: usize) -> Result<TypeFacts, u32> {
         if let Ok(Some(array)) = self.info.is_array_class(ClassId(class)) {
-            return TypeFacts::Array {
+            return Ok(TypeFacts::Array {
                 element: (array.class.0 != 0).then_some(array.class.0),
                 rank: array.rank,
                 element_kind: array.element,
-            };
+            });
         }
         match self.info.get_class_id_info2(ClassId(class)) {
-            Ok(facts) if facts.module.0 != 0 => TypeFacts::Class {
+            Ok(facts) if facts.module.0 != 0 => Ok(TypeFacts::Class {
                 module: facts.module.0,
                 token: facts.token.0,
                 arguments: facts.type_arguments.iter().map(|class| class.0).collect(),
-            },
-            _ => TypeFacts::Unknown,
+            }),
+            // A pointer, a reference, a type that has no token: it stays so.
+            Ok(_) | Err(HResult::CORPROF_E_CLASSID_IS_COMPOSITE | HResult::CORPROF_E_CLASSID_IS_ARRAY) => {
+                Ok(TypeFacts::Unknown)
+            }
+            Err(code) => Err(code.0 as u32),
         }
     }
 
-    fn describe_module(&self, module: usize) -> (String, bool) {
+    fn describe_module(&self, module: usize) -> Result<(String, bool), u32> {
         match self.info.get_module_info2(ModuleId(module)) {
             Ok(facts) => {
                 // A module of a single-file application has a path and no file.
                 let on_disk = facts.flags.contains(ModuleFlags::DISK) && std::path::Path::new(&facts.path).is_file();
-                (facts.path, on_disk)
+                Ok((facts.path, on_disk))
             }
-            Err(_) => (String::new(), false),
+            Err(code) => Err(code.0 as u32),
         }
     }
 
@@ -150,15 +165,12 @@ impl Runtime for Clr<'_> {
     }
 
     fn code<'b>(&self, body: CodeBody, from: u64, into: &'b mut [u8]) -> &'b [u8] {
-        let length = (body.end.saturating_sub(from.max(body.start)) as usize).min(into.len());
         if from < body.start {
             return &[];
         }
-        let Some(into) = into.get_mut(..length) else { return &[] };
-        // SAFETY: inside a method's compiled code, which is mapped and readable, and kept from unloading by the gate that the
-        // caller is passing.
-        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, into.as_mut_ptr(), length) };
-        into
+        // The kernel reads: should the code be gone all the same, it says no, and a plain copy would end the process.
+        let length = read_code(remora_agent_hot::read_checked, from, body.end, into);
+        into.get(..length).unwrap_or_default()
     }
 
     fn callbacks_arrive(&self) -> bool {
@@ -176,5 +188,36 @@ impl Runtime for Clr<'_> {
     fn silence(&self) {
         // Refused or not, there is nothing more that could be done about it.
         let _ = self.info.set_event_mask2(AttachMask::NONE, HighAttachMask::NONE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes 0, 1, 2, ... at 0x1000, and nothing mapped from `end` on.
+    fn mapped(end: u64) -> impl Fn(u64) -> Option<[u8; 8]> {
+        move |at| {
+            (at >= 0x1000 && at + 8 <= end).then(|| std::array::from_fn(|index| (at - 0x1000) as u8 + index as u8))
+        }
+    }
+
+    #[test]
+    fn cat_09_code_is_read_up_to_its_end_and_never_beyond() {
+        let mut into = [0; 16];
+        for (from, end, expected) in
+            [(0x1000, 0x1100, 16), (0x1003, 0x1010, 13), (0x100e, 0x1010, 2), (0x1010, 0x1010, 0)]
+        {
+            let read = read_code(mapped(end), from, end, &mut into);
+            let bytes: Vec<u8> = (0..expected).map(|index| (from - 0x1000) as u8 + index).collect();
+            assert_eq!(into[..read], bytes, "{from:#x}..{end:#x}");
+        }
+    }
+
+    #[test]
+    fn cat_09_code_that_is_gone_is_no_fault() {
+        assert_eq!(read_code(|_| None, 0x1000, 0x1100, &mut [0; 16]), 0);
+        assert_eq!(read_code(remora_agent_hot::read_checked, 0x1000, 0x1100, &mut [0; 16]), 0);
+        assert_eq!(read_code(mapped(0x1008), 0x1000, 0x1100, &mut [0; 16]), 8);
     }
 }

@@ -9,7 +9,7 @@ use crate::wall::{self, Wall};
 use remora_agent_core::{CodeKind, EntranceKind, Entrances, Platform, Received, Started};
 use remora_agent_hot::{Engine, Session, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
-use remora_wire::{Config, EventKind, FromAgent, Message, ToAgent, layout};
+use remora_wire::{Config, EventKind, FromAgent, ToAgent, layout};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Words of the ring between the handlers and the agent's thread (2 MiB).
 const SAMPLE_RING_WORDS: usize = 1 << 18;
 
-/// How often a full transport is looked at again before a message is given up, and how long is slept in between.
-const PUBLISH_TRIES: usize = 50;
-const PUBLISH_PAUSE: u64 = 1_000_000;
-
-/// How often it is looked whether callbacks have ended, before the memory that they may look at stays for good.
+/// How often it is looked whether callbacks have ended, before the memory that they may look at stays for good, and how long is
+/// slept in between, nanoseconds.
 const LET_GO_TRIES: usize = 1000;
+const LET_GO_PAUSE: u64 = 1_000_000;
 
 /// One attach's hold on the operating system.
 pub struct Linux {
@@ -113,7 +111,7 @@ impl Linux {
                 *lock(&self.shared) = None;
                 return;
             }
-            pause(PUBLISH_PAUSE);
+            pause(LET_GO_PAUSE);
         }
     }
 
@@ -151,7 +149,7 @@ impl Linux {
         Ok(())
     }
 
-    fn begin(&self) -> Result<(Sampling, usize), String> {
+    fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
         let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
         let slots = slot_memory().map_err(in_words)?;
         let engine = match self.config.event {
@@ -186,25 +184,8 @@ impl Linux {
             followed.scan(live, &self.entrances)
         };
         self.session.store(session, Ordering::Release);
-        self.introduce(&new);
         let sampling = Sampling { session, signal, followed, wall: None, ring, slots };
-        Ok((sampling, new.len()))
-    }
-
-    fn introduce(&self, threads: &[(u32, String)]) {
-        for (thread, name) in threads {
-            self.publish(&[&Message::Thread { thread: *thread, name: name.clone() }.encode()]);
-        }
-    }
-
-    /// Threads are often named after their birth: the last name counts.
-    fn name_again(&self, sampling: &Sampling) {
-        let threads: Vec<u32> = lock(&sampling.followed).threads().map(|(thread, _)| thread).collect();
-        for thread in threads {
-            if let Some(name) = crate::proc::thread_name(thread) {
-                self.publish(&[&Message::ThreadName { thread, name }.encode()]);
-            }
-        }
+        Ok((sampling, new))
     }
 
     fn start_wall(&self, sampling: &mut Sampling) -> Result<(), String> {
@@ -259,6 +240,10 @@ impl Platform for Linux {
         let mut drained = 0_u64;
         // SAFETY: eight live bytes; the descriptor never blocks.
         unsafe { libc::read(self.wake.as_raw_fd(), (&raw mut drained).cast(), 8) };
+    }
+
+    fn pause(&self, nanoseconds: u64) {
+        pause(nanoseconds);
     }
 
     fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool {
@@ -322,13 +307,7 @@ impl Platform for Linux {
         let Some(ring) = self.outer_words().and_then(|words| Ring::new(words.get(layout::HEADER_WORDS..)?)) else {
             return false;
         };
-        for _ in 0..PUBLISH_TRIES {
-            if ring.push(parts).is_ok() {
-                return true;
-            }
-            pause(PUBLISH_PAUSE);
-        }
-        false
+        ring.push(parts).is_ok()
     }
 
     fn count(&self, counter: usize, by: u64) {
@@ -350,7 +329,7 @@ impl Platform for Linux {
             EventKind::Cpu => "thread timers",
             EventKind::Wall => "budgeted signals",
         };
-        Ok(Started { signal, threads: threads as u32, engine: engine.into() })
+        Ok(Started { signal, threads, engine: engine.into() })
     }
 
     fn set_frequency(&self, hertz: u32) {
@@ -360,19 +339,21 @@ impl Platform for Linux {
         if let Some((wall, _)) = &sampling.wall {
             wall.interval.store(1_000_000_000 / u64::from(hertz.clamp(1, 10_000)), Ordering::Relaxed);
         }
-        drop(guard);
-        self.follow_threads();
     }
 
-    fn follow_threads(&self) {
+    fn follow_threads(&self) -> Vec<(u32, String)> {
         let guard = lock(&self.sampling);
-        let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) else { return };
-        let new = {
-            let mut followed = lock(&sampling.followed);
-            followed.publish_ranges(session);
-            followed.scan(session, &self.entrances)
-        };
-        self.introduce(&new);
+        let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) else { return Vec::new() };
+        let mut followed = lock(&sampling.followed);
+        followed.publish_ranges(session);
+        followed.scan(session, &self.entrances)
+    }
+
+    fn thread_names(&self) -> Vec<(u32, String)> {
+        let guard = lock(&self.sampling);
+        let Some(sampling) = guard.as_ref() else { return Vec::new() };
+        let threads: Vec<u32> = lock(&sampling.followed).threads().map(|(thread, _)| thread).collect();
+        threads.into_iter().filter_map(|thread| Some((thread, crate::proc::thread_name(thread)?))).collect()
     }
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {
@@ -410,7 +391,6 @@ impl Platform for Linux {
         // SAFETY: the session is freed below, after the handler was taken back.
         let session = unsafe { &*sampling.session };
         session.armed.store(false, Ordering::SeqCst);
-        self.name_again(&sampling);
         lock(&sampling.followed).leave_all(session, &self.entrances);
         let Sampling { session: pointer, signal, followed, ring, slots, .. } = sampling;
         let retired = Retired { session: pointer, _followed: followed, _ring: ring, _slots: slots };
@@ -444,7 +424,10 @@ fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
 }
 
 fn pause(nanoseconds: u64) {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds as libc::c_long };
+    let time = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    };
     // SAFETY: `time` is live; the remainder is not wanted.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }

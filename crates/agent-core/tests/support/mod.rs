@@ -3,10 +3,16 @@
 
 use remora_agent_core::{CodeBody, CodeKind, FunctionFacts, Platform, Received, Runtime, Started, TypeFacts};
 use remora_wire::{FromAgent, Message, ToAgent};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Happens while the agent waits, and is told the wait's number.
+pub type OnWait = Box<dyn FnMut(u64) + Send>;
+
+/// Happens while a question is answered.
+pub type Happens = Box<dyn FnOnce()>;
 
 /// What happened, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +33,22 @@ pub struct Script {
     pub counters: Mutex<HashMap<usize, u64>>,
     pub inbox: Mutex<VecDeque<Received>>,
     pub samples: Mutex<VecDeque<Vec<u64>>>,
-    pub transport_full: AtomicBool,
+    /// Samples that arrive while the agent waits, one group a wait.
+    pub arrivals: Mutex<VecDeque<Vec<Vec<u64>>>>,
+    /// Nothing fits into the transport before this many waits.
+    pub full_until_wait: AtomicU64,
+    pub waits: AtomicU64,
+    pub pauses: AtomicU64,
+    /// Pauses and samples between two looks at the control channel: since the last, and the most.
+    pub pauses_at_once: Most,
+    pub samples_at_once: Most,
+    /// Happens during each pause.
+    pub on_pause: Mutex<Option<Box<dyn FnMut() + Send>>>,
+    /// Happens during each wait, with its number, after what arrives in it.
+    pub on_wait: Mutex<Option<OnWait>>,
+    /// Where the gate's counter of served tickets stood when it was announced.
+    pub announced: Mutex<Vec<u64>>,
+    pub new_threads: Mutex<Vec<(u32, String)>>,
     pub refuse_connection: AtomicBool,
     pub refuse_stop: AtomicBool,
     pub wakes: AtomicU64,
@@ -35,7 +56,46 @@ pub struct Script {
     pub callback_is_served: AtomicBool,
 }
 
+/// Counts, and keeps the most that was reached between two starts.
+#[derive(Default)]
+pub struct Most {
+    current: AtomicU64,
+    pub most: AtomicU64,
+}
+
+impl Most {
+    fn start(&self) {
+        self.current.store(0, Ordering::SeqCst);
+    }
+
+    fn add(&self) {
+        let current = self.current.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(current, Ordering::SeqCst);
+    }
+
+    /// Since the last start.
+    pub fn last(&self) -> u64 {
+        self.current.load(Ordering::SeqCst)
+    }
+}
+
 impl Script {
+    pub fn arrive(&self, samples: impl IntoIterator<Item = Vec<u64>>) {
+        self.samples.lock().expect("no panic").extend(samples);
+    }
+
+    pub fn arrive_later(&self, samples: impl IntoIterator<Item = Vec<u64>>) {
+        self.arrivals.lock().expect("no panic").push_back(samples.into_iter().collect());
+    }
+
+    pub fn counter(&self, counter: usize) -> u64 {
+        self.counters.lock().expect("no panic").get(&counter).copied().unwrap_or_default()
+    }
+
+    pub fn messages(&self) -> Vec<Message> {
+        self.published.lock().expect("no panic").clone()
+    }
+
     pub fn hears(&self, messages: impl IntoIterator<Item = Received>) {
         self.inbox.lock().expect("no panic").extend(messages);
     }
@@ -60,13 +120,30 @@ impl Platform for Script {
 
     fn wait(&self, nanoseconds: u64) {
         self.time.fetch_add(nanoseconds, Ordering::SeqCst);
+        let wait = self.waits.fetch_add(1, Ordering::SeqCst) + 1;
+        let arrived = self.arrivals.lock().expect("no panic").pop_front();
+        self.arrive(arrived.unwrap_or_default());
+        if let Some(happens) = self.on_wait.lock().expect("no panic").as_mut() {
+            happens(wait);
+        }
+    }
+
+    fn pause(&self, nanoseconds: u64) {
+        self.time.fetch_add(nanoseconds, Ordering::SeqCst);
+        self.pauses.fetch_add(1, Ordering::SeqCst);
+        self.pauses_at_once.add();
+        if let Some(happens) = self.on_pause.lock().expect("no panic").as_mut() {
+            happens();
+        }
     }
 
     fn wait_in_callback(&self, _counter: &AtomicU64, _goal: u64, _nanoseconds: u64) -> bool {
         self.callback_is_served.load(Ordering::SeqCst)
     }
 
-    fn announce(&self, _counter: &AtomicU64) {}
+    fn announce(&self, counter: &AtomicU64) {
+        self.announced.lock().expect("no panic").push(counter.load(Ordering::SeqCst));
+    }
 
     fn connect(&self) -> Result<(), String> {
         if self.refuse_connection.load(Ordering::SeqCst) {
@@ -77,6 +154,8 @@ impl Platform for Script {
     }
 
     fn receive(&self) -> Received {
+        self.pauses_at_once.start();
+        self.samples_at_once.start();
         self.inbox.lock().expect("no panic").pop_front().unwrap_or(Received::HungUp)
     }
 
@@ -85,7 +164,7 @@ impl Platform for Script {
     }
 
     fn publish(&self, parts: &[&[u64]]) -> bool {
-        if self.transport_full.load(Ordering::SeqCst) {
+        if self.waits.load(Ordering::SeqCst) < self.full_until_wait.load(Ordering::SeqCst) {
             return false;
         }
         let words = parts.concat();
@@ -99,19 +178,26 @@ impl Platform for Script {
 
     fn start_sampling(&self) -> Result<Started, String> {
         self.step(Step::SamplingStarted);
-        Ok(Started { signal: 40, threads: 2, engine: "made up".into() })
+        Ok(Started { signal: 40, threads: vec![(9, "main".into())], engine: "made up".into() })
     }
 
     fn set_frequency(&self, hertz: u32) {
         self.step(Step::Frequency(hertz));
     }
 
-    fn follow_threads(&self) {}
+    fn follow_threads(&self) -> Vec<(u32, String)> {
+        std::mem::take(&mut self.new_threads.lock().expect("no panic"))
+    }
+
+    fn thread_names(&self) -> Vec<(u32, String)> {
+        vec![(9, "renamed".into())]
+    }
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {
         match self.samples.lock().expect("no panic").pop_front() {
             Some(sample) => {
                 *words = sample;
+                self.samples_at_once.add();
                 true
             }
             None => false,
@@ -143,56 +229,121 @@ impl Platform for Script {
     }
 }
 
+/// A question to the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    FunctionAt(u64),
+    Function(usize),
+    Type(usize),
+    Module(usize),
+    CallbacksArrive,
+    Silence,
+}
+
 /// The runtime: functions 1, 2, ... at 0x1000, 0x2000, ...; each 0x100 bytes of code.
 pub struct Clr {
     pub code: HashMap<usize, Vec<u8>>,
+    /// Generic arguments of functions; 4 where nothing is said.
+    pub arguments: HashMap<usize, Vec<usize>>,
+    /// Functions that are dynamic, with their names.
+    pub dynamic: HashMap<usize, String>,
     pub callbacks_arrive: bool,
     pub silenced: Cell<bool>,
-    pub look_ups: Cell<u64>,
-    pub unloaded: Mutex<Vec<usize>>,
+    pub questions: RefCell<Vec<Question>>,
+    /// Answered with an error, once each.
+    pub errors: RefCell<Vec<Question>>,
+    /// Happens while a question is answered, once each.
+    pub meanwhile: RefCell<Vec<(Question, Happens)>>,
+    /// Functions that are gone: whoever asks about one crashes.
+    pub unloaded: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Default for Clr {
     fn default() -> Self {
         Clr {
             code: HashMap::new(),
+            arguments: HashMap::new(),
+            dynamic: HashMap::new(),
             callbacks_arrive: true,
             silenced: Cell::new(false),
-            look_ups: Cell::new(0),
-            unloaded: Mutex::default(),
+            questions: RefCell::default(),
+            errors: RefCell::default(),
+            meanwhile: RefCell::default(),
+            unloaded: Arc::default(),
         }
     }
 }
 
+impl Clr {
+    pub fn times(&self, question: Question) -> usize {
+        self.questions.borrow().iter().filter(|asked| **asked == question).count()
+    }
+
+    fn asked(&self, question: Question) -> Result<(), u32> {
+        let stale = match question {
+            Question::FunctionAt(address) => Some((address / 0x1000) as usize),
+            Question::Function(function) => Some(function),
+            _ => None,
+        };
+        let gone = stale.is_some_and(|stale| self.unloaded.lock().expect("no panic").contains(&stale));
+        assert!(!gone, "stale: {question:?}");
+        self.questions.borrow_mut().push(question);
+        let happens = take_first(&self.meanwhile, |(when, _)| *when == question);
+        if let Some((_, happens)) = happens {
+            happens();
+        }
+        match take_first(&self.errors, |error| *error == question) {
+            Some(_) => Err(0x8013_1351),
+            None => Ok(()),
+        }
+    }
+}
+
+fn take_first<T>(from: &RefCell<Vec<T>>, wanted: impl Fn(&T) -> bool) -> Option<T> {
+    let at = from.borrow().iter().position(wanted)?;
+    Some(from.borrow_mut().remove(at))
+}
+
 impl Runtime for Clr {
     fn function_at(&self, address: u64) -> Result<Option<usize>, u32> {
-        self.look_ups.set(self.look_ups.get() + 1);
+        self.asked(Question::FunctionAt(address))?;
         let function = (address / 0x1000) as usize;
         let managed = (1..9).contains(&function) && address % 0x1000 < 0x100;
-        assert!(!self.unloaded.lock().expect("no panic").contains(&function), "a stale address reached the runtime");
         Ok(managed.then_some(function))
     }
 
     fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32> {
-        Ok(FunctionFacts::Token { module: 7, token: 0x0600_0000 + function as u32, class: Some(3), arguments: vec![4] })
+        self.asked(Question::Function(function))?;
+        if let Some(name) = self.dynamic.get(&function) {
+            return Ok(FunctionFacts::Dynamic { name: name.clone(), module: None });
+        }
+        let arguments = self.arguments.get(&function).cloned().unwrap_or_else(|| vec![4]);
+        Ok(FunctionFacts::Token { module: 7, token: 0x0600_0000 + function as u32, class: Some(3), arguments })
     }
 
     fn names_of(&self, _function: usize, _on_disk: bool, _token: u32) -> Option<(String, String)> {
         None
     }
 
-    fn describe_type(&self, class: usize) -> TypeFacts {
-        match class {
-            3 => TypeFacts::Class { module: 7, token: 0x0200_0003, arguments: vec![4] },
+    fn describe_type(&self, class: usize) -> Result<TypeFacts, u32> {
+        self.asked(Question::Type(class))?;
+        let token = 0x0200_0000 + class as u32;
+        Ok(match class {
+            3 => TypeFacts::Class { module: 7, token, arguments: vec![4] },
             // A type that contains itself must not be followed for ever.
-            4 => TypeFacts::Class { module: 7, token: 0x0200_0004, arguments: vec![5] },
+            4 => TypeFacts::Class { module: 7, token, arguments: vec![5] },
             5 => TypeFacts::Array { element: Some(5), rank: 1, element_kind: 0x12 },
+            // A chain: each has the next as its argument.
+            100..=119 => TypeFacts::Class { module: 7, token, arguments: vec![class + 1] },
+            // A type that has itself twice as an argument.
+            200 => TypeFacts::Class { module: 7, token, arguments: vec![200, 200, 200, 200] },
             _ => TypeFacts::Unknown,
-        }
+        })
     }
 
-    fn describe_module(&self, _module: usize) -> (String, bool) {
-        ("/app/made-up.dll".into(), true)
+    fn describe_module(&self, module: usize) -> Result<(String, bool), u32> {
+        self.asked(Question::Module(module))?;
+        Ok(("/app/made-up.dll".into(), true))
     }
 
     fn bodies(&self, function: usize) -> Vec<CodeBody> {
@@ -214,10 +365,12 @@ impl Runtime for Clr {
     }
 
     fn callbacks_arrive(&self) -> bool {
+        self.questions.borrow_mut().push(Question::CallbacksArrive);
         self.callbacks_arrive
     }
 
     fn silence(&self) {
+        self.questions.borrow_mut().push(Question::Silence);
         self.silenced.set(true);
     }
 }

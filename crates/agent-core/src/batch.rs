@@ -1,0 +1,102 @@
+//! Samples between the handlers' ring and the collector: looked up in small batches behind the gate, handed over outside of it.
+//!
+//! A pass is bounded: the agent hears its commands between two of them. Behind the gate nothing waits for the transport, so an
+//! unload is held up by look-ups only; and a refused transport costs neither look-ups nor time, only the samples.
+
+use crate::asking::Asking;
+use crate::catalogue::Catalogue;
+use crate::delivery::{Delivery, Taken};
+use crate::gate::{Passage, Unload};
+use crate::platform::Platform;
+use crate::runtime::Runtime;
+use crate::shared::Shared;
+use crate::stacks::Stack;
+use remora_agent_hot::RawSample;
+use remora_wire::layout;
+
+/// Flag of a raw sample that repeats its thread's last stack (never sent over the wire).
+pub const REPEATED: u8 = 0x80;
+
+/// Samples looked up before unloads may go and the samples are handed over.
+const BATCH: usize = 32;
+
+/// Batches in a pass.
+const BATCHES: usize = 32;
+
+/// What has been made of one raw sample.
+enum Ready {
+    Sample(Taken, Stack),
+    Repeat(Taken),
+    Lost(u32),
+}
+
+/// What is known of the samples on their way.
+#[derive(Default)]
+pub(crate) struct Samples {
+    pub(crate) catalogue: Catalogue,
+    pub(crate) delivery: Delivery,
+    passage: Passage,
+    words: Vec<u64>,
+}
+
+impl Samples {
+    /// Hands over samples that wait, each address described before it. True if there may be more.
+    pub(crate) fn pass<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> bool {
+        self.catalogue.tick(shared.platform.now());
+        (0..BATCHES).all(|_| self.batch(shared, runtime))
+    }
+
+    fn batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> bool {
+        let Samples { catalogue, passage, .. } = self;
+        shared.gate.enter(passage, |told| {
+            catalogue.forget(told);
+        });
+        let mut ready = Vec::with_capacity(BATCH);
+        while ready.len() < BATCH && shared.platform.next_sample(&mut self.words) {
+            ready.push(self.make_ready(shared, runtime));
+        }
+        let Samples { catalogue, passage, .. } = self;
+        shared.gate.leave(&shared.platform, passage, |told| {
+            catalogue.forget(told);
+        });
+        let more = ready.len() == BATCH;
+        self.delivery.deliver_introductions(&shared.platform);
+        ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
+        more
+    }
+
+    /// `None` if the record is none of ours.
+    fn make_ready<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Option<Ready> {
+        let sample = RawSample::decode(&self.words)?;
+        let taken = Taken::of(&sample);
+        if sample.flags & REPEATED != 0 {
+            return Some(Ready::Repeat(taken));
+        }
+        shared.platform.learn_stack(sample.slot, sample.thread, sample.stack_pointer);
+        if self.delivery.outward.is_refusing() {
+            return Some(Ready::Lost(sample.thread));
+        }
+        let asking = Asking { shared, runtime, answered: self.passage.answered() };
+        if !self.passage.is_blind() && !asking.is_over() {
+            let stack = Stack::explained(&shared.platform, &asking, &mut self.catalogue, &sample);
+            if !asking.is_over() {
+                return Some(Ready::Sample(taken, stack));
+            }
+        }
+        // What it meets may have unloaded. Whatever the collector was told before of its addresses holds for it.
+        shared.platform.count(layout::LOST_DESCRIPTIONS, 1);
+        Some(Ready::Sample(taken, Stack::unexplained(&sample)))
+    }
+
+    fn hand_over(&mut self, platform: &impl Platform, ready: Ready) {
+        match ready {
+            Ready::Sample(taken, stack) => {
+                if !self.delivery.sample(platform, taken, &stack) {
+                    self.catalogue.forget(&[Unload::Anything]);
+                }
+            }
+            Ready::Repeat(taken) => self.delivery.repeat(platform, taken),
+            Ready::Lost(thread) => self.delivery.lose(platform, thread),
+        }
+    }
+}

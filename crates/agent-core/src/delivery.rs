@@ -1,0 +1,113 @@
+//! What goes to the collector and in which order: descriptions before the samples that need them, and every loss counted once.
+//!
+//! How it is held:
+//! - A description that could not be handed over would be missed for the rest of the recording. So everything described is then
+//!   forgotten ([`Delivery::sample`] says so), and described anew once there is room.
+//! - A thread's repeats stand for its last sample. When that one was lost, they are lost, too, until another one has gone through.
+//! - Names of new threads wait for room; the first that does not fit is tried again before anything else.
+
+use crate::outward::Outward;
+use crate::platform::Platform;
+use crate::stacks::Stack;
+use remora_agent_hot::RawSample;
+use remora_wire::{Message, encode_sample, layout};
+use std::collections::{HashSet, VecDeque};
+
+/// Threads whose last sample is known to have gone through, at most; beyond it repeats are lost until the thread's next sample.
+const MAXIMUM_REPEATABLE: usize = 16_384;
+
+/// Threads whose names wait for room, at most; further ones are counted as lost.
+const MAXIMUM_INTRODUCTIONS: usize = 8192;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Delivery {
+    pub(crate) outward: Outward,
+    repeatable: HashSet<u32>,
+    introductions: VecDeque<Message>,
+}
+
+/// What of a raw sample is handed on beside its stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) thread: u32,
+    pub(crate) time: u64,
+    pub(crate) weight: u64,
+    pub(crate) flags: u8,
+}
+
+impl Taken {
+    pub(crate) fn of(sample: &RawSample) -> Taken {
+        Taken { thread: sample.thread, time: sample.time, weight: sample.weight, flags: sample.flags }
+    }
+}
+
+impl Delivery {
+    /// Threads that are followed from now on: told of before the samples of the next batch.
+    pub(crate) fn introduce(&mut self, platform: &impl Platform, threads: Vec<(u32, String)>) {
+        for (thread, name) in threads {
+            if self.introductions.len() < MAXIMUM_INTRODUCTIONS {
+                self.introductions.push_back(Message::Thread { thread, name });
+            } else {
+                platform.count(layout::LOST_DESCRIPTIONS, 1);
+            }
+        }
+    }
+
+    /// Tells of threads, as far as there is room.
+    pub(crate) fn deliver_introductions(&mut self, platform: &impl Platform) {
+        while let Some(message) = self.introductions.front() {
+            if !self.outward.publish(platform, &[&message.encode()]) {
+                return;
+            }
+            self.introductions.pop_front();
+        }
+    }
+
+    /// The recording ends: the names that the threads have now, and what still waits. Threads are often named after their birth.
+    pub(crate) fn name_again(&mut self, platform: &impl Platform, threads: Vec<(u32, String)>) {
+        self.deliver_introductions(platform);
+        let waiting = self.introductions.len() as u64;
+        let names = threads.into_iter().map(|(thread, name)| Message::ThreadName { thread, name }.encode());
+        let lost = names.filter(|name| !self.outward.publish(platform, &[name])).count() as u64;
+        if waiting + lost > 0 {
+            platform.count(layout::LOST_DESCRIPTIONS, waiting + lost);
+        }
+    }
+
+    /// A sample with its descriptions. False if what was described so far must be forgotten.
+    #[must_use]
+    pub(crate) fn sample(&mut self, platform: &impl Platform, taken: Taken, stack: &Stack) -> bool {
+        let mut descriptions = stack.descriptions.iter();
+        let described = descriptions.all(|message| self.outward.publish(platform, &[&message.encode()]));
+        if !described {
+            // The one that was refused, and those behind it.
+            platform.count(layout::LOST_DESCRIPTIONS, descriptions.len() as u64 + 1);
+        }
+        let fixed = encode_sample(taken.thread, taken.time, taken.weight, taken.flags | stack.flags);
+        if described && self.outward.publish(platform, &[&fixed, &stack.addresses]) {
+            platform.count(layout::SENT, 1);
+            if self.repeatable.len() >= MAXIMUM_REPEATABLE {
+                self.repeatable.clear();
+            }
+            self.repeatable.insert(taken.thread);
+        } else {
+            self.lose(platform, taken.thread);
+        }
+        described
+    }
+
+    /// A sample that is not tried.
+    pub(crate) fn lose(&mut self, platform: &impl Platform, thread: u32) {
+        self.repeatable.remove(&thread);
+        platform.count(layout::LOST_TRANSPORT_FULL, 1);
+    }
+
+    /// The thread has not run since its last sample.
+    pub(crate) fn repeat(&mut self, platform: &impl Platform, taken: Taken) {
+        let Taken { thread, time, weight, .. } = taken;
+        let repeat = Message::Repeat { thread, time, weight }.encode();
+        let sent = self.repeatable.contains(&thread) && self.outward.publish(platform, &[&repeat]);
+        platform.count(if sent { layout::SENT } else { layout::LOST_TRANSPORT_FULL }, 1);
+    }
+}
