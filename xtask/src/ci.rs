@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: everything that must hold before a change goes in, the quick answers first.
 
 use crate::outcome::{Failure, Outcome, bail};
-use crate::{codegen, process, test_run, tidy, walls};
+use crate::{codegen, dist, process, test_run, tidy, walls};
 use std::time::Instant;
 
 /// Runs every check to its end, so that one run tells all that is wrong; then the tests.
@@ -23,7 +23,11 @@ pub fn run(_: &[String]) -> Outcome<()> {
     step("generated code", &mut || codegen::run(true).map_err(Failure::new));
     step("clippy", &mut clippy);
     step("documentation", &mut documentation);
-    step("dependencies", &mut deny);
+    step("fuzz targets", &mut fuzz_targets);
+    // Clippy has made the library that travels inside the command.
+    step("the library", &mut || dist::check_built());
+    let mut left_out = None;
+    step("known holes", &mut || deny(&mut left_out));
     let mut count = test_run::Count::default();
     step("unit tests", &mut || test_run::unit_tests().map(|counted| count.add(counted)));
     step("every interleaving", &mut || test_run::every_interleaving().map(|counted| count.add(counted)));
@@ -36,6 +40,9 @@ pub fn run(_: &[String]) -> Outcome<()> {
     println!();
     for (name, seconds) in times {
         println!("{seconds:>5} s  {name}");
+    }
+    if let Some(what) = left_out {
+        println!("not run: {what}");
     }
     let tested = test_run::conclude(count);
     if !failed.is_empty() {
@@ -54,11 +61,21 @@ fn documentation() -> Outcome<()> {
     process::run(&mut command)
 }
 
-/// Licences are held by the walls; known holes are looked for where the tool for it is installed.
-fn deny() -> Outcome<()> {
-    if !process::is_installed("cargo-deny") {
-        println!("cargo-deny is not installed: licences were checked by the walls, advisories are not");
-        return Ok(());
+/// The targets for a fuzzing engine are a workspace of their own: that they compile needs no engine.
+fn fuzz_targets() -> Outcome<()> {
+    let mut command = process::cargo();
+    command.args(["check", "--locked", "--no-default-features", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
+    process::run(command.arg(crate::target_folder()?.join("fuzz")))
+}
+
+/// Known holes in what others wrote are looked for where the tool for it is installed. Licences are held by the walls, without it.
+fn deny(left_out: &mut Option<&'static str>) -> Outcome<()> {
+    if process::is_installed("cargo-deny") {
+        return process::run(process::cargo().args(["deny", "check"]));
     }
-    process::run(process::cargo().args(["deny", "check"]))
+    let what = "known holes in dependencies (RustSec) were not looked for: cargo-deny is not installed (`cargo install --locked cargo-deny`); \
+                licences were checked, by the walls";
+    println!("{what}");
+    *left_out = Some(what);
+    Ok(())
 }

@@ -17,8 +17,8 @@ const MOST_BYTES: u64 = 512 * 1024;
 /// The libraries that are libc's own family, as far as the library may need them.
 const LIBC_FAMILY: [&str; 6] =
     ["libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2"];
-/// What the runtime looks for, and nothing else need be seen.
-const MUST_EXPORT: &str = "DllGetClassObject";
+/// What the runtime looks for. Nothing else may be seen: a name of ours could take the place of one of the program's.
+const EXPORTS: [&str; 1] = ["DllGetClassObject"];
 
 const ZIG: Package = Package {
     registry: Registry::PyPi,
@@ -39,17 +39,39 @@ pub fn run(_: &[String]) -> Outcome<()> {
     let library = build_library()?;
     let facts = Facts::of(&library)?;
     println!("\n{}\n{facts}", library.display());
-    let faults = facts.faults();
+    judge([facts.faults(), facts.too_new()].concat())?;
+    process::run(
+        process::cargo().args(["build", "--release", "--package", "remora-cli"]).env("REMORA_AGENT_LIBRARY", &library),
+    )?;
+    println!("\nmade {}, with that library inside", crate::target_folder()?.join("release/remora").display());
+    Ok(())
+}
+
+/// Holds the library that a build of the command has made to its budget. It is linked here, so it may ask for the glibc of this machine.
+pub fn check_built() -> Outcome<()> {
+    let Some(library) = newest_built(&crate::target_folder()?.join("debug/build")) else {
+        bail!("no build of the command has left its library: run `cargo build` first");
+    };
+    let facts = Facts::of(&library)?;
+    println!("{}\n{facts}", library.display());
+    judge(facts.faults())
+}
+
+/// The library that `crates/cli/build.rs` made last.
+fn newest_built(builds: &Path) -> Option<PathBuf> {
+    let inside = format!("out/agent/{TARGET}/agent/libremora_agent.so");
+    let libraries = std::fs::read_dir(builds).ok()?.flatten().map(|build| build.path().join(&inside));
+    let dated = libraries.filter_map(|library| Some((std::fs::metadata(&library).ok()?.modified().ok()?, library)));
+    dated.max().map(|(_, library)| library)
+}
+
+fn judge(faults: Vec<String>) -> Outcome<()> {
     for fault in &faults {
         eprintln!("budget: {fault}");
     }
     if !faults.is_empty() {
         bail!("the library is over its budget");
     }
-    process::run(
-        process::cargo().args(["build", "--release", "--package", "remora-cli"]).env("REMORA_AGENT_LIBRARY", &library),
-    )?;
-    println!("\nmade {}, with that library inside", crate::target_folder()?.join("release/remora").display());
     Ok(())
 }
 
@@ -129,7 +151,7 @@ impl Facts {
         self.exported.sort();
     }
 
-    /// What is over the budget.
+    /// What is over the budget, wherever it was linked.
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.bytes > MOST_BYTES {
@@ -138,16 +160,17 @@ impl Facts {
         for library in self.needed.iter().filter(|library| !LIBC_FAMILY.contains(&library.as_str())) {
             faults.push(format!("it needs {library}, which is not of libc's own family"));
         }
-        if self.glibc > GLIBC {
-            faults.push(format!(
-                "it asks for glibc {}.{}, and {}.{} must be enough",
-                self.glibc.0, self.glibc.1, GLIBC.0, GLIBC.1
-            ));
-        }
-        if !self.exported.iter().any(|name| name == MUST_EXPORT) {
-            faults.push(format!("it does not export {MUST_EXPORT}, which the runtime looks for"));
+        if self.exported != EXPORTS {
+            faults.push(format!("it exports `{}`, and must export `{}`", self.exported.join(" "), EXPORTS.join(" ")));
         }
         faults
+    }
+
+    /// What an old system has not got.
+    fn too_new(&self) -> Vec<String> {
+        let ((major, minor), (most_major, most_minor)) = (self.glibc, GLIBC);
+        let fault = || format!("it asks for glibc {major}.{minor}, and {most_major}.{most_minor} must be enough");
+        (self.glibc > GLIBC).then(fault).into_iter().collect()
     }
 }
 
@@ -202,12 +225,39 @@ mod tests {
     #[test]
     fn each_part_of_the_budget_is_held() {
         let over = Facts { bytes: MOST_BYTES + 1, exported: Vec::new(), ..facts() };
-        let faults = over.faults().join("\n");
+        let faults = [over.faults(), over.too_new()].concat().join("\n");
         for words in ["bytes", "libgcc_s", "glibc 2.34", "DllGetClassObject"] {
             assert!(faults.contains(words), "`{words}` is not in\n{faults}");
         }
         let within =
             Facts { bytes: MOST_BYTES, needed: vec!["libc.so.6".into()], glibc: GLIBC, exported: facts().exported };
-        assert_eq!(within.faults(), Vec::<String>::new());
+        assert_eq!([within.faults(), within.too_new()].concat(), Vec::<String>::new());
+        let talkative = Facts { exported: vec![EXPORTS[0].into(), "malloc".into()], ..within };
+        assert!(talkative.faults().join("").contains("exports `DllGetClassObject malloc`"));
+    }
+
+    #[test]
+    fn the_library_that_was_made_last_is_found() {
+        let folder = tempfile();
+        let made = |build: &str| {
+            let place = folder.join(build).join(format!("out/agent/{TARGET}/agent"));
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join("libremora_agent.so"), build).unwrap();
+            let file = std::fs::File::options().write(true).open(place.join("libremora_agent.so")).unwrap();
+            let seconds = if build == "remora-cli-2" { 2_000 } else { 1_000 };
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+        };
+        assert_eq!(newest_built(&folder), None);
+        std::fs::create_dir_all(folder.join("serde-1/out")).unwrap();
+        ["remora-cli-1", "remora-cli-2", "remora-cli-3"].iter().for_each(|build| made(build));
+        let newest = newest_built(&folder).unwrap();
+        assert!(newest.starts_with(folder.join("remora-cli-2")), "{}", newest.display());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    fn tempfile() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("remora-xtask-{}-dist", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        folder
     }
 }

@@ -71,4 +71,12 @@ mod tests {
     fn a_missing_table_is_a_failure_and_not_an_empty_rule() {
         assert!(Rules::parse("[rooms]\ninside = []\n").is_err());
     }
+
+    #[test]
+    fn both_lists_of_licences_are_one() {
+        let rules = Rules::read(&crate::root().join("walls.toml")).unwrap();
+        let deny = std::fs::read_to_string(crate::root().join("deny.toml")).unwrap();
+        let deny: Value = toml::from_str(&deny).unwrap();
+        assert_eq!(set(&deny["licenses"]["allow"]).unwrap(), rules.licences);
+    }
 }
