@@ -93,7 +93,7 @@ pub use info::{
     ProviderConfig, RuntimeInformation, Sealed, Startup,
 };
 pub use mask::{
-    AttachMask, ForbiddenBits, HighAttachMask, HighStartupMask, Irreversible, IrreversibleMask, NotificationMask,
+    AttachMask, ForbiddenBits, Half, HighAttachMask, HighStartupMask, Irreversible, IrreversibleMask, NotificationMask,
     StartupMask, irreversible,
 };
 pub use metadata::{GenericParameter, MethodProperties, ModuleMetadata, TypeProperties};

@@ -11,13 +11,51 @@ use crate::sys;
 use core::fmt;
 use core::ops::BitOr;
 
-/// Bits that a mask may not hold; carries those bits.
+/// Which half of an event mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ForbiddenBits(pub u32);
+pub enum Half {
+    /// The first argument of SetEventMask2, and the only one of SetEventMask.
+    Low,
+    /// The second.
+    High,
+}
+
+/// Bits that a mask may not hold, and of which half they are. Says which clause of the contract forbids each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForbiddenBits {
+    /// The half.
+    pub half: Half,
+    /// The bits.
+    pub bits: u32,
+}
+
+/// What has a clause of its own; anything else is not allowed after attach, or only to a main profiler, by ATT-12.
+const CLAUSES: [(Half, u32, &str); 4] = [
+    (Half::Low, sys::COR_PRF_ENABLE_OBJECT_ALLOCATED | sys::COR_PRF_MONITOR_OBJECT_ALLOCATED, "ATT-14"),
+    (Half::High, sys::COR_PRF_HIGH_MONITOR_PINNEDOBJECT_ALLOCATED, "ATT-14"),
+    (Half::Low, sys::COR_PRF_MONITOR_ENTERLEAVE, "ELT-02"),
+    (Half::Low, sys::COR_PRF_ENABLE_REJIT, "DET-02"),
+];
+
+impl ForbiddenBits {
+    /// The clauses that forbid them, each with its bits.
+    pub fn clauses(self) -> impl Iterator<Item = (&'static str, u32)> {
+        let own = CLAUSES.iter().filter(move |(half, _, _)| *half == self.half);
+        let other = own.clone().fold(self.bits, |rest, (_, bits, _)| rest & !bits);
+        let own = own.map(move |(_, bits, clause)| (*clause, bits & self.bits));
+        own.chain([("ATT-12", other)]).filter(|(_, bits)| *bits != 0)
+    }
+}
 
 impl fmt::Display for ForbiddenBits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the event flags 0x{:X} are not allowed for this kind of profiler", self.0)
+        let half = if self.half == Half::Low { "low" } else { "high" };
+        let (some, bits) = (if self.bits.count_ones() == 1 { "flag" } else { "flags" }, self.bits);
+        write!(f, "this kind of profiler may not ask for the event {some} 0x{bits:X} of the {half} half")?;
+        for (at, (clause, bits)) in self.clauses().enumerate() {
+            write!(f, "{} 0x{bits:X} by {clause}", if at == 0 { ":" } else { "," })?;
+        }
+        f.write_str(" of the contract")
     }
 }
 
@@ -25,7 +63,10 @@ impl core::error::Error for ForbiddenBits {}
 
 /// The word that must be said before anything that a detach cannot undo and that the runtime does not always police.
 ///
-/// Only [`irreversible`] makes one, so a search for that name finds every such place.
+/// Only [`irreversible`] makes one, so a search for that name finds every such place:
+/// ```compile_fail,E0423
+/// let word = corprof::Irreversible(());
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Irreversible(());
 
@@ -35,7 +76,7 @@ pub const fn irreversible() -> Irreversible {
 }
 
 macro_rules! masks {
-    ($($(#[$meta:meta])* $name:ident, allowed $allowed:expr, { $($(#[$doc:meta])* $constant:ident = $raw:ident,)* })*) => {
+    ($($(#[$meta:meta])* $name:ident, $half:ident half, allowed $allowed:expr, { $($(#[$doc:meta])* $constant:ident = $raw:ident,)* })*) => {
         $(
             $(#[$meta])*
             #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -52,7 +93,7 @@ macro_rules! masks {
                 pub const fn from_bits(bits: u32) -> Result<$name, ForbiddenBits> {
                     match bits & !Self::ALLOWED {
                         0 => Ok($name(bits)),
-                        forbidden => Err(ForbiddenBits(forbidden)),
+                        bits => Err(ForbiddenBits { half: Half::$half, bits }),
                     }
                 }
 
@@ -91,7 +132,7 @@ macro_rules! masks {
 
 masks! {
     /// What an attached profiler may ask for and still detach: COR_PRF_ALLOWABLE_AFTER_ATTACH without ENABLE_REJIT.
-    AttachMask, allowed sys::COR_PRF_ALLOWABLE_AFTER_ATTACH & !sys::COR_PRF_ENABLE_REJIT, {
+    AttachMask, Low half, allowed sys::COR_PRF_ALLOWABLE_AFTER_ATTACH & !sys::COR_PRF_ENABLE_REJIT, {
         /// Loads and unloads of classes.
         CLASS_LOADS = COR_PRF_MONITOR_CLASS_LOADS,
         /// Loads and unloads of modules.
@@ -114,7 +155,7 @@ masks! {
         STACK_SNAPSHOT = COR_PRF_ENABLE_STACK_SNAPSHOT,
     }
     /// What an attached notification-only profiler may ask for: an [`AttachMask`] without GC.
-    NotificationMask, allowed AttachMask::ALLOWED & sys::COR_PRF_ALLOWABLE_NOTIFICATION_PROFILER, {
+    NotificationMask, Low half, allowed AttachMask::ALLOWED & sys::COR_PRF_ALLOWABLE_NOTIFICATION_PROFILER, {
         /// Loads and unloads of classes.
         CLASS_LOADS = COR_PRF_MONITOR_CLASS_LOADS,
         /// Loads and unloads of modules.
@@ -135,7 +176,7 @@ masks! {
         STACK_SNAPSHOT = COR_PRF_ENABLE_STACK_SNAPSHOT,
     }
     /// The high half for an attached profiler, main or notification-only. EVENT_PIPE is refused by runtimes before .NET 5.
-    HighAttachMask, allowed sys::COR_PRF_HIGH_ALLOWABLE_AFTER_ATTACH & sys::COR_PRF_HIGH_ALLOWABLE_NOTIFICATION_PROFILER, {
+    HighAttachMask, High half, allowed sys::COR_PRF_HIGH_ALLOWABLE_AFTER_ATTACH & sys::COR_PRF_HIGH_ALLOWABLE_NOTIFICATION_PROFILER, {
         /// Symbols of modules in memory changed.
         IN_MEMORY_SYMBOLS_UPDATED = COR_PRF_HIGH_IN_MEMORY_SYMBOLS_UPDATED,
         /// Dynamic methods unloaded.
@@ -150,9 +191,9 @@ masks! {
         EVENT_PIPE = COR_PRF_HIGH_MONITOR_EVENT_PIPE,
     }
     /// What a profiler loaded with the process may ask for: anything; what cannot be undone is its own affair.
-    StartupMask, allowed u32::MAX, {}
+    StartupMask, Low half, allowed u32::MAX, {}
     /// The high half for a profiler loaded with the process.
-    HighStartupMask, allowed u32::MAX, {}
+    HighStartupMask, High half, allowed u32::MAX, {}
 }
 
 impl From<NotificationMask> for AttachMask {
@@ -181,6 +222,14 @@ impl IrreversibleMask {
 mod tests {
     use super::*;
 
+    fn low(bits: u32) -> ForbiddenBits {
+        ForbiddenBits { half: Half::Low, bits }
+    }
+
+    fn high(bits: u32) -> ForbiddenBits {
+        ForbiddenBits { half: Half::High, bits }
+    }
+
     #[test]
     fn att_12_a_mask_for_attach_holds_only_what_attach_allows() {
         assert_eq!(AttachMask::ALLOWED, 0x1001_02FE);
@@ -192,25 +241,55 @@ mod tests {
             assert_eq!(HighAttachMask::from_bits(bit).is_ok(), bit & 0xF6 != 0, "high 0x{bit:X}");
         }
         let asked = AttachMask::MODULE_LOADS.bits() | sys::COR_PRF_MONITOR_ENTERLEAVE | sys::COR_PRF_DISABLE_INLINING;
-        assert_eq!(AttachMask::from_bits(asked), Err(ForbiddenBits(0x20_1000)));
+        assert_eq!(AttachMask::from_bits(asked), Err(low(0x20_1000)));
     }
 
     #[test]
     fn att_14_object_allocated_is_not_in_any_mask_for_attach() {
         let asked = sys::COR_PRF_ENABLE_OBJECT_ALLOCATED | sys::COR_PRF_MONITOR_OBJECT_ALLOCATED;
-        assert_eq!(AttachMask::from_bits(asked), Err(ForbiddenBits(asked)));
-        assert_eq!(NotificationMask::from_bits(asked), Err(ForbiddenBits(asked)));
+        assert_eq!(AttachMask::from_bits(asked), Err(low(asked)));
+        assert_eq!(NotificationMask::from_bits(asked), Err(low(asked)));
         let pinned = sys::COR_PRF_HIGH_MONITOR_PINNEDOBJECT_ALLOCATED;
-        assert_eq!(HighAttachMask::from_bits(pinned), Err(ForbiddenBits(pinned)));
+        assert_eq!(HighAttachMask::from_bits(pinned), Err(high(pinned)));
     }
 
     #[test]
     fn det_02_no_mask_that_may_detach_holds_an_immutable_or_irreversible_flag() {
         assert_eq!(AttachMask::ALLOWED & sys::COR_PRF_MONITOR_IMMUTABLE, 0);
         assert_eq!(HighAttachMask::ALLOWED & sys::COR_PRF_HIGH_MONITOR_IMMUTABLE, 0);
-        assert_eq!(AttachMask::from_bits(sys::COR_PRF_ENABLE_REJIT), Err(ForbiddenBits(0x4_0000)));
+        assert_eq!(AttachMask::from_bits(sys::COR_PRF_ENABLE_REJIT), Err(low(0x4_0000)));
         let mask = IrreversibleMask::enable_rejit(AttachMask::MODULE_LOADS, irreversible());
         assert_eq!(mask.bits(), 0x4_0004);
+    }
+
+    #[test]
+    fn att_19_what_a_mask_refuses_it_refuses_with_the_clause_that_forbids_it() {
+        let clauses = |bits: ForbiddenBits| bits.clauses().collect::<Vec<_>>();
+        // Each bit alone: one clause, and the same for both kinds of attached profiler.
+        for bit in (0..32).map(|shift| 1_u32 << shift) {
+            let clause = match bit {
+                sys::COR_PRF_MONITOR_OBJECT_ALLOCATED | sys::COR_PRF_ENABLE_OBJECT_ALLOCATED => "ATT-14",
+                sys::COR_PRF_MONITOR_ENTERLEAVE => "ELT-02",
+                sys::COR_PRF_ENABLE_REJIT => "DET-02",
+                _ => "ATT-12",
+            };
+            let refused = [AttachMask::from_bits(bit).err(), NotificationMask::from_bits(bit).err()];
+            for forbidden in refused.into_iter().flatten() {
+                assert_eq!(clauses(forbidden), [(clause, bit)]);
+                assert!(forbidden.to_string().contains(clause), "{forbidden}");
+            }
+            if let Err(forbidden) = HighAttachMask::from_bits(bit) {
+                let clause = if bit == sys::COR_PRF_HIGH_MONITOR_PINNEDOBJECT_ALLOCATED { "ATT-14" } else { "ATT-12" };
+                assert_eq!(clauses(forbidden), [(clause, bit)]);
+            }
+        }
+        // Several at once: each is told, and the allowed one among them is not.
+        let all = AttachMask::from_bits(0xA4_1004).unwrap_err();
+        assert_eq!(
+            all.to_string(),
+            "this kind of profiler may not ask for the event flags 0xA41000 of the low half: \
+             0x800000 by ATT-14, 0x1000 by ELT-02, 0x40000 by DET-02, 0x200000 by ATT-12 of the contract"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 const MAGIC: &[u8; 14] = b"DOTNET_IPC_V1\0";
 const HEADER_LENGTH: usize = 20;
@@ -29,11 +30,7 @@ pub fn command(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32
 fn exchange(pid: u32, set: u8, id: u8, payload: &[u8]) -> std::io::Result<Result<Vec<u8>, u32>> {
     let mut stream = UnixStream::connect(socket_of(pid))?;
     stream.set_read_timeout(Some(crate::PATIENCE))?;
-    let mut message = MAGIC.to_vec();
-    message.extend(((HEADER_LENGTH + payload.len()) as u16).to_le_bytes());
-    message.extend([set, id, 0, 0]);
-    message.extend(payload);
-    stream.write_all(&message)?;
+    stream.write_all(&message(set, id, payload))?;
     let mut header = [0; HEADER_LENGTH];
     stream.read_exact(&mut header)?;
     let length = usize::from(u16::from_le_bytes([header[14], header[15]])).saturating_sub(HEADER_LENGTH);
@@ -45,10 +42,50 @@ fn exchange(pid: u32, set: u8, id: u8, payload: &[u8]) -> std::io::Result<Result
     })
 }
 
+/// Begins a message and does not end it: until the value is dropped, the runtime hears nobody else. What they say meanwhile waits.
+pub fn hold_the_line(pid: u32) -> UnixStream {
+    let begun = UnixStream::connect(socket_of(pid)).and_then(|mut stream| stream.write_all(MAGIC).map(|()| stream));
+    begun.unwrap_or_else(|error| panic!("cannot hold the line of {pid}: {error}"))
+}
+
 /// Asks the runtime to attach a profiler: the class `clsid` of `library`, given `data`.
 pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Result<(), u32> {
-    const PROFILER_SET: u8 = 3;
-    const ATTACH: u8 = 1;
+    command(pid, PROFILER_SET, ATTACH, &attach_payload(clsid, library, data)).map(drop)
+}
+
+/// The same by a process of its own, which ends with success as soon as the runtime has answered with success.
+pub fn attach_profiler_from_another_process(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Trigger {
+    let mut command = Command::new(crate::native("trigger"));
+    command.arg(socket_of(pid)).stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let message = message(PROFILER_SET, ATTACH, &attach_payload(clsid, library, data));
+    let said = child.stdin.take().map(|mut input| input.write_all(&message));
+    assert!(matches!(said, Some(Ok(()))), "the trigger does not listen: {said:?}");
+    Trigger(child)
+}
+
+/// A process that asks for an attach. It is killed, by its id, when the value is dropped.
+pub struct Trigger(Child);
+
+impl Trigger {
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        crate::target::wait_for(&mut self.0, "the trigger")
+    }
+}
+
+impl Drop for Trigger {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const PROFILER_SET: u8 = 3;
+const ATTACH: u8 = 1;
+
+fn attach_payload(clsid: &[u8; 16], library: &str, data: &[u8]) -> Vec<u8> {
     let path: Vec<u16> = library.encode_utf16().chain([0]).collect();
     let mut payload = (crate::PATIENCE.as_millis() as u32).to_le_bytes().to_vec();
     payload.extend(clsid);
@@ -56,5 +93,13 @@ pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -
     payload.extend(path.iter().flat_map(|unit| unit.to_le_bytes()));
     payload.extend((data.len() as u32).to_le_bytes());
     payload.extend(data);
-    command(pid, PROFILER_SET, ATTACH, &payload).map(drop)
+    payload
+}
+
+fn message(set: u8, id: u8, payload: &[u8]) -> Vec<u8> {
+    let mut message = MAGIC.to_vec();
+    message.extend(((HEADER_LENGTH + payload.len()) as u16).to_le_bytes());
+    message.extend([set, id, 0, 0]);
+    message.extend(payload);
+    message
 }

@@ -3,6 +3,7 @@
 //! A [`Stage`] is the target and the socket that the probe reports to; a [`Seat`] is a place inside the target from which to act:
 //! a callback that is held, or a thread of the probe's own. What is awaited comes in any order and is told apart by its name.
 
+use crate::diagnostics::Trigger;
 use crate::{Facts, PATIENCE, Runtime, Start, Target, diagnostics, expected, folder, until};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -99,6 +100,12 @@ impl Stage {
         Attaching(std::thread::spawn(move || {
             diagnostics::attach_profiler(pid, &CLASS, &library().to_string_lossy(), &data)
         }))
+    }
+
+    /// The same, asked by another process.
+    pub fn attach_from_another_process(&self) -> Trigger {
+        let library = library().to_string_lossy().into_owned();
+        diagnostics::attach_profiler_from_another_process(self.target.pid(), &CLASS, &library, &[])
     }
 
     /// A target that was started with the probe, which was given these orders in `Initialize`; a thread of the probe's own.

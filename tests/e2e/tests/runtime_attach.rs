@@ -23,6 +23,7 @@ const JIT: u32 = 0x20;
 const MONITOR_GC: u32 = 0x80;
 const STACK_SNAPSHOT: u32 = 0x1000_0000;
 const LARGE_OBJECTS: u32 = 0x40;
+const EVENT_PIPE: u32 = 0x80;
 
 /// What an attached profiler may set, in either half.
 const ALLOWABLE: u32 = 0x1005_02FE;
@@ -30,6 +31,25 @@ const ALLOWABLE: u32 = 0x1005_02FE;
 const ALLOWABLE_SINCE_10: u32 = 0x60_0000;
 const IMMUTABLE: u32 = 0xEEF8_CC00;
 const HIGH_IMMUTABLE: u32 = 0x8;
+
+#[test]
+fn att_01_the_trigger_ends_after_its_success_and_the_profiler_goes_on() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start(runtime);
+        stage.act("a load");
+        let mut trigger = stage.attach_from_another_process();
+        let mut init = stage.seat("InitializeForAttach");
+        init.done(&format!("mask {MODULE_LOADS:#x} 0"));
+        init.done("thread");
+        init.leave(0);
+        let status = trigger.wait();
+        assert!(status.success(), "{status}");
+        // It was never told that anybody waits for it, and nobody does.
+        let mut own = stage.seat("Thread");
+        stage.is_alive(&mut own);
+        stage.leave(own);
+    });
+}
 
 #[test]
 fn att_02_the_attach_names_process_time_class_library_and_data() {
@@ -145,6 +165,39 @@ fn expected(bit: u32, allowable: u32, immutable: u32) -> u32 {
         (false, true) => FAIL,
         (false, false) => UNSUPPORTED_FOR_ATTACHING,
     }
+}
+
+#[test]
+fn att_19_what_is_not_allowed_is_refused_when_it_is_asked_with_the_clause_that_forbids_it() {
+    // What the safe layer refuses and the runtime takes: ReJIT, which would stay for ever, and what only .NET 10 allows.
+    const STRICTER: u32 = 0x4_0000 | ALLOWABLE_SINCE_10;
+    on_every_runtime(|runtime| {
+        let stage = Stage::start(runtime);
+        let mut own = stage.attached(MODULE_LOADS, 0);
+        let in_force = own.done("getmask");
+        let mut wrong = Vec::new();
+        for bit in (0..32).map(|shift| 1_u32 << shift) {
+            for (low, high) in [(bit, 0), (0, bit)] {
+                let clauses = own.done(&format!("clauses {low:#x} {high:#x}"));
+                let named = clauses.iter().all(|clause| ["ATT-12", "ATT-14", "DET-02", "ELT-02"].contains(&&**clause));
+                if low & (STRICTER | MONITOR_GC) != 0 {
+                    assert_eq!(clauses.is_empty(), low == MONITOR_GC, "{low:#x}: {clauses:?}");
+                    continue;
+                }
+                let taken = own.ask(&format!("mask {:#x} {high:#x}", MODULE_LOADS | low)).is_ok();
+                // The newest bit is unknown to the oldest runtime.
+                let unknown = high == EVENT_PIPE && runtime.major() < 5;
+                if !named || clauses.is_empty() != (taken || unknown) {
+                    wrong.push(format!("{low:#x} {high:#x}: taken: {taken}, clauses: {clauses:?}"));
+                }
+                if taken {
+                    own.done(&format!("mask {MODULE_LOADS:#x} 0"));
+                }
+                assert_eq!(own.done("getmask"), in_force, "{low:#x} {high:#x} was refused and has changed the mask");
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
 }
 
 #[test]

@@ -4,8 +4,8 @@ use crate::own_thread;
 use crate::profiler::Loaded;
 use crate::seat::{Seat, digest};
 use corprof::{
-    Enumerated, Enumeration, FunctionId, HResult, Info, JittedFunction, Loading, ModuleId, ProviderConfig, SessionId,
-    sys,
+    AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, JittedFunction,
+    Loading, ModuleId, ProviderConfig, SessionId, sys,
 };
 use std::ffi::c_void;
 use std::fmt::LowerHex;
@@ -57,6 +57,7 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["counts"] => Ok(journal.counts()),
         ["log"] => Ok(journal.entries()),
         ["data"] => Ok(digest(seat.data)),
+        ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
         ["thread"] => own_thread::start(seat.shared).ok().map(|()| String::new()),
         ["rest"] => rest(seat.snapshot.take().ok_or(HResult::E_UNEXPECTED)?),
         _ => {
@@ -70,6 +71,12 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
             }
         }
     }
+}
+
+/// The clauses by which the safe layer refuses this mask to an attached profiler; none if it does not.
+fn clauses(low: u32, high: u32) -> String {
+    let refused = [AttachMask::from_bits(low).err(), HighAttachMask::from_bits(high).err()];
+    refused.into_iter().flatten().flat_map(ForbiddenBits::clauses).map(|(clause, _)| format!("{clause} ")).collect()
 }
 
 /// Orders that change something, by the raw interface: what must be refused is asked as well. `None` if it is none of these.

@@ -1,4 +1,6 @@
-//! What a detach cannot undo. Most of it the runtime does not police, so each call needs a word said first.
+//! What a detach cannot undo. Most of it the runtime does not police, so each call needs a word said first (contract DET-22).
+//!
+//! That none compiles without the word is proved beside each; `det_22_` in `tests/info.rs` shows that each reaches the runtime with it.
 
 use super::{Alive, Info, Loading};
 use crate::buffer::{text, units_of};
@@ -8,6 +10,19 @@ use crate::{HResult, sys};
 
 impl<L: Loading> Info<L, Alive> {
     /// Makes changes to a module's metadata visible. They stay after a detach.
+    ///
+    /// With the word:
+    /// ```
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.apply_meta_data(corprof::ModuleId(1), corprof::irreversible());
+    /// }
+    /// ```
+    /// Without it, it does not compile:
+    /// ```compile_fail,E0061
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.apply_meta_data(corprof::ModuleId(1));
+    /// }
+    /// ```
     pub fn apply_meta_data(&self, module: ModuleId, _word: Irreversible) -> Result<(), HResult> {
         let raw = self.at(7)?;
         // SAFETY: alive.
@@ -25,6 +40,19 @@ impl<L: Loading> Info<L, Alive> {
     }
 
     /// Sets a variable of the process's environment. It stays after a detach.
+    ///
+    /// With the word:
+    /// ```
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.set_environment_variable("A", "B", corprof::irreversible());
+    /// }
+    /// ```
+    /// Without it, it does not compile:
+    /// ```compile_fail,E0061
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.set_environment_variable("A", "B");
+    /// }
+    /// ```
     pub fn set_environment_variable(&self, name: &str, value: &str, _word: Irreversible) -> Result<(), HResult> {
         let raw = self.at(11)?;
         let (name, value) = (units_of(name), units_of(value));
@@ -33,6 +61,19 @@ impl<L: Loading> Info<L, Alive> {
     }
 
     /// Makes an EventPipe provider. It stays after a detach.
+    ///
+    /// With the word:
+    /// ```
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.event_pipe_create_provider("A", corprof::irreversible());
+    /// }
+    /// ```
+    /// Without it, it does not compile:
+    /// ```compile_fail,E0061
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.event_pipe_create_provider("A");
+    /// }
+    /// ```
     pub fn event_pipe_create_provider(&self, name: &str, _word: Irreversible) -> Result<ProviderId, HResult> {
         let raw = self.at(12)?;
         let name = units_of(name);
@@ -44,6 +85,19 @@ impl<L: Loading> Info<L, Alive> {
     }
 
     /// Asks for the code of methods to be replaced, through `rejit_parameters`. The runtime refuses every detach from then on.
+    ///
+    /// With the word:
+    /// ```
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.request_rejit(&[], corprof::irreversible());
+    /// }
+    /// ```
+    /// Without it, it does not compile:
+    /// ```compile_fail,E0061
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.request_rejit(&[]);
+    /// }
+    /// ```
     pub fn request_rejit(&self, methods: &[(ModuleId, MethodToken)], _word: Irreversible) -> Result<(), HResult> {
         let raw = self.at(4)?;
         let (modules, tokens): (Vec<usize>, Vec<u32>) =
@@ -56,6 +110,19 @@ impl<L: Loading> Info<L, Alive> {
     }
 
     /// Replaces the IL of a method that was not compiled yet. The runtime refuses every detach from then on.
+    ///
+    /// With the word:
+    /// ```
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>, body: *const u8) {
+    ///     let _ = unsafe { info.set_il_function_body(corprof::ModuleId(1), corprof::MethodToken(1), body, corprof::irreversible()) };
+    /// }
+    /// ```
+    /// Without it, it does not compile:
+    /// ```compile_fail,E0061
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>, body: *const u8) {
+    ///     let _ = unsafe { info.set_il_function_body(corprof::ModuleId(1), corprof::MethodToken(1), body) };
+    /// }
+    /// ```
     ///
     /// # Safety
     /// `body` is a method header and body, in memory that the runtime's own allocator for that module gave.
