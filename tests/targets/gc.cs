@@ -2,7 +2,11 @@
 //
 // gc [THREADS]
 // `count` answers the objects allocated; `collections` answers the collections of each generation; `collect` makes a full one.
+// `full` asks for a full one that need not stop the program, and answers whether it was `background` or `blocking`.
 using System;
+using System.Collections.Concurrent;
+using System.Collections.Generic;
+using System.Diagnostics.Tracing;
 using System.Runtime.CompilerServices;
 using System.Threading;
 
@@ -15,6 +19,52 @@ static class Gc
         public Node Next;
         public byte[] Payload;
     }
+
+    /// What the runtime itself says about each full collection: its number, and whether it runs beside the program.
+    sealed class FullCollections : EventListener
+    {
+        const int CollectionStarts = 1;
+        const EventKeywords Collections = (EventKeywords)1;
+        const uint Background = 1;
+
+        readonly BlockingCollection<(uint Number, bool InBackground)> told = new BlockingCollection<(uint, bool)>();
+
+        protected override void OnEventSourceCreated(EventSource source)
+        {
+            if (source.Name == "Microsoft-Windows-DotNETRuntime")
+                EnableEvents(source, EventLevel.Informational, Collections);
+        }
+
+        protected override void OnEventWritten(EventWrittenEventArgs told)
+        {
+            if (told.EventId == CollectionStarts && (uint)told.Payload[1] == 2)
+                this.told.Add(((uint)told.Payload[0], (uint)told.Payload[3] == Background));
+        }
+
+        // What is collected beside the program must be worth it.
+        readonly List<byte[]> kept = new List<byte[]>();
+
+        public FullCollections()
+        {
+            for (int i = 0; i < 64 * 1024; i++)
+                kept.Add(new byte[1024]);
+        }
+
+        /// Asks until one has begun since: while one is under way, no other begins.
+        public bool NextIsInBackground()
+        {
+            uint before = (uint)GC.CollectionCount(0);
+            while (true)
+            {
+                GC.Collect(2, GCCollectionMode.Forced, blocking: false);
+                while (told.TryTake(out (uint Number, bool InBackground) full, 100))
+                    if (full.Number > before)
+                        return full.InBackground;
+            }
+        }
+    }
+
+    static FullCollections full;
 
     static void Main(string[] arguments)
     {
@@ -33,6 +83,7 @@ static class Gc
             case "count": return Interlocked.Read(ref allocated).ToString();
             case "collections": return GC.CollectionCount(0) + " " + GC.CollectionCount(1) + " " + GC.CollectionCount(2);
             case "collect": GC.Collect(); return "collected";
+            case "full": return (full ??= new FullCollections()).NextIsInBackground() ? "background" : "blocking";
             default: return "unknown";
         }
     }
