@@ -57,7 +57,8 @@ impl Agent {
 
     /// Detaches, and tells what is left, if something is.
     pub fn detach(self) -> Outcome<(Finished, Option<String>)> {
-        let finished = self.session.detach()?;
+        let mut finished = self.session.detach();
+        finished.failure.take().map_or(Ok(()), Err)?;
         let mut after = Snapshot::take(Path::new("/proc"), self.before.process_id)?;
         after.look_for(&finished.facts.placed);
         let receipt = Receipt::between(&self.before, &after, &finished.facts);

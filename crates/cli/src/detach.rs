@@ -44,7 +44,7 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     if let Err(reason @ Reason::NotOwner { .. }) = &process.attachable {
         return Err(Error::NotAttachable { pid: process.pid, reason: reason.clone() }.into());
     }
-    if let Some(holder) = holder::of(process.pid) {
+    if let Some(holder) = holder::of(&process) {
         return Err(Failure::Held { process_id: process.pid, holder });
     }
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));

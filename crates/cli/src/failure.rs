@@ -104,6 +104,9 @@ pub(crate) enum Failure {
         "the recording ended early because the disk is full; what was recorded until then is complete, free some space to record longer"
     )]
     EndedByFullDisk,
+    /// It ended like this, and something of Remora is in the process; the receipt lists it.
+    #[error("{0}; besides, something of Remora is left in the process, the receipt lists it")]
+    LeftBehind(Box<Failure>),
     /// What was recorded could not be written as asked for, and is somewhere else.
     #[error("{failure}; what was recorded is in {}: `remora convert {} -o FILE` makes any format from it", .path.display(), .path.display())]
     Saved {
@@ -230,7 +233,9 @@ impl Failure {
                     | Trigger::NoSocketPlace { .. }
                     | Trigger::Refused(HResult::PROFILER_ALREADY_ACTIVE | HResult::MODULE_NOT_FOUND)
             ),
-            Failure::Collector(Collector::SharedMemory(_) | Collector::Refused(_)) => true,
+            Failure::Collector(
+                Collector::SharedMemory(_) | Collector::Refused(_) | Collector::Inert(_) | Collector::NoHello(_),
+            ) => true,
             _ => false,
         }
     }
@@ -256,6 +261,7 @@ impl Failure {
             Failure::Interrupted => Exit::Interrupted,
             Failure::Command { .. } | Failure::CommandEnded { .. } => Exit::NoProcess,
             Failure::NoRuntime { .. } => Exit::NotDotnet,
+            Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } => failure.exit(),
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,

@@ -1,17 +1,31 @@
-//! Who records a process at this moment: whoever else has mapped the memory that the agent in it writes to.
+//! Who records a process at this moment: whoever holds its name ([`crate::hold`]), or else has mapped the memory that the agent in it
+//! writes to.
 
+use crate::hold;
+use remora_trigger::Process;
 use remora_trigger::proc::Proc;
 use remora_wire::{MEMORY_NAME, THREAD_NAME};
 use std::fs;
 
 /// The recording process, as it is told: `process 4711 (remora record -p 42)`.
-pub(crate) fn of(process_id: u32) -> Option<String> {
+pub(crate) fn of(process: &Process) -> Option<String> {
+    hold::holder(process).or_else(|| by_memory(process.pid)).map(shown)
+}
+
+/// A recording process, as it is told.
+pub(crate) fn shown(holder: u32) -> String {
+    if holder == 0 {
+        return "a process that cannot be seen from here".to_owned();
+    }
+    let command = Proc::default().command_line(holder).unwrap_or_default().join(" ");
+    format!("process {holder} ({command})")
+}
+
+fn by_memory(process_id: u32) -> Option<u32> {
     let proc = Proc::default();
     let ring = ring(&proc, process_id)?;
     let others = proc.pids().ok()?.into_iter().filter(|other| *other != process_id);
-    let holder = others.into_iter().find(|other| self::ring(&proc, *other) == Some(ring))?;
-    let command = proc.command_line(holder).unwrap_or_default().join(" ");
-    Some(format!("process {holder} ({command})"))
+    others.into_iter().find(|other| self::ring(&proc, *other) == Some(ring))
 }
 
 /// Whether an agent's thread runs in the process.

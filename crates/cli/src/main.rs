@@ -19,6 +19,7 @@ mod detach;
 mod duration;
 mod exit;
 mod failure;
+mod hold;
 mod holder;
 mod library;
 mod output;

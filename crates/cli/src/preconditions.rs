@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::{holder, library};
+use crate::{hold, holder, library};
 use remora_trigger::proc::Proc;
 use remora_trigger::{Check, Error, Process, Reason, check, check_answer, find};
 use std::time::Duration;
@@ -27,7 +27,9 @@ pub(crate) struct Obstacle {
 /// Looks at everything; the runtime itself is asked only if nothing else stands in every engine's way.
 pub(crate) fn examine(process: &Process) -> Result<Vec<Check>, Failure> {
     let mut checks = check(process, &library::requirements()?);
-    for check in checks.iter_mut().filter(|check| check.name == OWN_AGENT && !check.passed) {
+    // Before its agent has arrived, or with the runtime's own sampler, there is nothing of another recording in the process.
+    let held = hold::holder(process).is_some();
+    for check in checks.iter_mut().filter(|check| check.name == OWN_AGENT && (held || !check.passed)) {
         judge_own_agent(process, check);
     }
     if checks.iter().all(|check| check.passed || is_agent_only(check.name)) {
@@ -73,8 +75,9 @@ fn ended(process_id: u32) -> Option<Failure> {
 
 /// Our library in the process is either at work for somebody, or an inert residue, beside which another works normally.
 fn judge_own_agent(process: &Process, check: &mut Check) {
-    match holder::of(process.pid) {
+    match holder::of(process) {
         Some(holder) => {
+            check.passed = false;
             check.found = format!("it is being recorded by {holder}");
             check.remedy = Some("wait for that recording to end, or end it".to_owned());
         }

@@ -18,16 +18,17 @@ use crate::args::RecordArgs;
 use crate::console::{note, plain};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::hold::Hold;
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::target::choose;
 use child::Child;
-use engine::{Engine, Step};
-use event_pipe::EventPipe;
-use finish::{Finish, Why};
+use engine::{Engine, NotStarted, Step};
+use event_pipe::{EventPipe, InPlaceOf};
+use finish::{End, Finish, Why};
 use plan::{Choice, Plan};
 use processor::Processor;
 use progress::{Numbers, Progress};
-use remora_receipt::Snapshot;
+use remora_receipt::{Facts, Snapshot};
 use remora_trigger::{Process, Target};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -55,13 +56,20 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     };
     let choice = choose_engine(&plan, &process)?;
     let output = plan.output_for(&process)?;
+    let _hold = Hold::take(&process)?;
     let target = Target::hold(&process)?;
     let before = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
     let mut processor = Processor::watch(process.pid);
     if let Some(child) = &mut child {
         child.resume()?;
     }
-    let mut engine = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path))?;
+    let late = child.as_ref().and_then(Child::late);
+    let attached = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path));
+    let finish = Finish { plan: &plan, output, before, target };
+    let mut engine = match attached {
+        Ok(engine) => engine,
+        Err(NotStarted { failure, facts }) => return Err(finish.of_nothing(failure, facts)),
+    };
     let ends_by = match (stop.by_enter(), &engine) {
         _ if child.is_some() => "Ctrl-C ends it and the command",
         (false, _) => "Ctrl-C ends it",
@@ -72,44 +80,52 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         "recording {} (process {}) into {}; {ends_by}",
         plain(&process.name()),
         process.pid,
-        output.destination
+        finish.output.destination
     ));
     let why = sample(&mut engine, &plan, &mut stop, &mut processor, child.as_mut());
-    Finish { plan: &plan, output, before, target, processor, why }.run(engine, child)
+    finish.run(engine, End { why, processor, child, late })
 }
 
 /// The engine that can be had, before anything is asked of the target.
-fn choose_engine(plan: &Plan, process: &Process) -> Result<Choice, Failure> {
+fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
     let checks = examine(process)?;
     match (obstacle(process, &checks), plan.engine) {
-        (None, chosen) => Ok(chosen),
-        (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => Ok(Choice::EventPipe),
+        (None, chosen) => Ok(Chosen { engine: chosen, in_place_of: None }),
+        (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => {
+            Ok(Chosen { engine: Choice::EventPipe, in_place_of: None })
+        }
         (Some(Obstacle { agent_only: true, failure, .. }), Choice::Auto) => {
-            told_of_fallback(&failure);
-            Ok(Choice::EventPipe)
+            Ok(Chosen { engine: Choice::EventPipe, in_place_of: Some(fallback(&failure, None)) })
         }
         (Some(Obstacle { failure, .. }), _) => Err(failure),
     }
 }
 
-/// Attaches; where the runtime turns the agent away for a reason that could not be seen before, falls back.
-fn attach(process: &Process, plan: &Plan, choice: Choice, beside: Option<&Path>) -> Result<Engine, Failure> {
-    let event_pipe = || Ok(Engine::EventPipe(Box::new(EventPipe::start(process, plan, beside)?)));
-    match choice {
-        Choice::EventPipe => event_pipe(),
+/// An engine, and what it stands in for.
+struct Chosen {
+    engine: Choice,
+    in_place_of: Option<InPlaceOf>,
+}
+
+/// Attaches; where the agent turns out not to be able to record for a reason that could not be seen before, falls back.
+fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: Option<&Path>) -> Result<Engine, NotStarted> {
+    let event_pipe = |in_place_of| EventPipe::start(process, plan, beside, in_place_of);
+    match chosen.engine {
+        Choice::EventPipe => event_pipe(chosen.in_place_of).map(Engine::from),
         Choice::Agent => Engine::agent(process, plan, beside),
         Choice::Auto => match Engine::agent(process, plan, beside) {
-            Err(failure) if failure.concerns_the_agent_only() => {
-                told_of_fallback(&failure);
-                event_pipe()
+            Err(NotStarted { failure, facts }) if failure.concerns_the_agent_only() => {
+                event_pipe(Some(fallback(&failure, facts))).map(Engine::from)
             }
             attached => attached,
         },
     }
 }
 
-fn told_of_fallback(failure: &Failure) {
+/// Tells of the fallback at once; its reason is in the recording's notes, too.
+fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
     note(&format!("{failure}; using the runtime's own sampler instead, the notes below say what it cannot do"));
+    InPlaceOf { because: failure.to_string(), facts }
 }
 
 /// Records until something ends it, and tells what did.

@@ -12,15 +12,35 @@ pub struct Assembler {
     names: Names,
     /// Monotonic time of the profile's zero, nanoseconds.
     started: u64,
-    addresses: HashMap<u64, FrameIx>,
+    addresses: HashMap<u64, Known>,
+    /// How often frames that only the runtime's word makes native were met, by address.
+    on_the_runtimes_word: HashMap<u64, u64>,
     threads: HashMap<u32, ThreadIx>,
     last: HashMap<ThreadIx, (StackIx, State)>,
     /// Monotonic time of the first sample.
     pub first_sample: Option<u64>,
-    /// Frames met in samples, and of those the managed ones, and of those the named ones.
-    pub managed_frames: u64,
-    /// See `managed_frames`.
-    pub managed_frames_named: u64,
+    managed_frames: u64,
+    managed_frames_named: u64,
+}
+
+/// What is known of an address.
+#[derive(Clone, Copy)]
+struct Known {
+    frame: FrameIx,
+    kind: Kind,
+}
+
+/// Whether it is managed code.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It is, and was described.
+    Managed,
+    /// It is not: its description says so, and so does the file that it is in.
+    Native,
+    /// Its description says that it is not, and nothing else does: where a look-up failed, the description says that, too.
+    SaidToBeNative,
+    /// Nobody knows: its description was lost, and it is in no file of native code.
+    Undescribed,
 }
 
 impl Assembler {
@@ -31,6 +51,7 @@ impl Assembler {
             names,
             started,
             addresses: HashMap::new(),
+            on_the_runtimes_word: HashMap::new(),
             threads: HashMap::new(),
             last: HashMap::new(),
             first_sample: None,
@@ -45,6 +66,17 @@ impl Assembler {
             Ok(message) => self.message(message),
             Err(_) => self.profile.loss.lose(LossCause::Damaged, 1),
         }
+    }
+
+    /// Managed frames in all samples, and how many of them have a name; what cannot be told from managed code counts as unnamed.
+    ///
+    /// The agent describes as native what the runtime failed to look up, and counts those failures: no more addresses than that
+    /// can be meant, so the most frequent of those that may be are taken for it.
+    pub fn managed_frames(&self, failed_lookups: u64) -> (u64, u64) {
+        let mut doubtful: Vec<u64> = self.on_the_runtimes_word.values().copied().collect();
+        doubtful.sort_unstable_by(|a, b| b.cmp(a));
+        let unnamed: u64 = doubtful.iter().take(usize::try_from(failed_lookups).unwrap_or(usize::MAX)).sum();
+        (self.managed_frames + unnamed, self.managed_frames_named)
     }
 
     fn message(&mut self, message: Message) {
@@ -69,17 +101,25 @@ impl Assembler {
     }
 
     fn address(&mut self, address: u64, place: Place) {
-        let frame = match place {
-            Place::Managed { method, il_offset } => self.names.managed(&mut self.profile, method, il_offset),
-            Place::Native => self.names.native(&mut self.profile, address),
+        let known = match place {
+            Place::Managed { method, il_offset } => {
+                Known { frame: self.names.managed(&mut self.profile, method, il_offset), kind: Kind::Managed }
+            }
+            Place::Native => self.native(address, Kind::SaidToBeNative),
         };
-        self.addresses.insert(address, frame);
+        self.addresses.insert(address, known);
+    }
+
+    /// Looks an address up as native code; what it is if that look-up does not settle it is the caller's to say.
+    fn native(&mut self, address: u64, otherwise: Kind) -> Known {
+        let frame = self.names.native(&mut self.profile, address);
+        let kind = if self.names.is_certainly_native(address) { Kind::Native } else { otherwise };
+        Known { frame, kind }
     }
 
     fn sample(&mut self, thread: u32, time: u64, weight: u64, flags: u8, addresses: &[u64]) {
         let thread = self.thread(thread);
         let frames: Vec<FrameIx> = addresses.iter().map(|address| self.frame(*address)).collect();
-        self.count_names(&frames);
         let cut = (flags & sample_flags::TRUNCATED != 0).then(|| self.names.truncated(&mut self.profile));
         let from_root = cut.into_iter().chain(frames.into_iter().rev());
         let Some(stack) = self.profile.stack_from_root(from_root) else {
@@ -109,16 +149,27 @@ impl Assembler {
         self.profile.add_sample(Sample { time: sample.time.saturating_sub(self.started), ..sample });
     }
 
+    /// The frame at an address of a sample, which is counted.
     fn frame(&mut self, address: u64) -> FrameIx {
-        match self.addresses.get(&address) {
-            Some(frame) => *frame,
+        let known = match self.addresses.get(&address) {
+            Some(known) => *known,
             // Its description was lost on the way: as if it were native code, which is looked up here.
             None => {
-                let frame = self.names.native(&mut self.profile, address);
-                self.addresses.insert(address, frame);
-                frame
+                let known = self.native(address, Kind::Undescribed);
+                self.addresses.insert(address, known);
+                known
+            }
+        };
+        match known.kind {
+            Kind::Native => {}
+            Kind::SaidToBeNative => *self.on_the_runtimes_word.entry(address).or_default() += 1,
+            Kind::Undescribed => self.managed_frames += 1,
+            Kind::Managed => {
+                self.managed_frames += 1;
+                self.managed_frames_named += u64::from(self.names.is_named(known.frame));
             }
         }
+        known.frame
     }
 
     fn thread(&mut self, id: u32) -> ThreadIx {
@@ -136,12 +187,68 @@ impl Assembler {
         loss.broken_stacks += u64::from(flags & sample_flags::BROKEN != 0);
         loss.repaired_stacks += u64::from(flags & sample_flags::REPAIRED != 0);
     }
+}
 
-    fn count_names(&mut self, frames: &[FrameIx]) {
-        for frame in frames {
-            let (managed, named) = self.names.quality(&self.profile, *frame);
-            self.managed_frames += u64::from(managed);
-            self.managed_frames_named += u64::from(named);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Files;
+    use remora_profile::Meta;
+    use remora_wire::MethodKind;
+
+    /// An assembler of this very process, whose mappings are known.
+    fn assembler() -> Assembler {
+        let mut files = Files::of(std::process::id());
+        files.refresh_maps();
+        Assembler::new(Profile::new(Meta::default()), Names::new(files), 0)
+    }
+
+    fn sample(assembler: &mut Assembler, addresses: &[u64]) {
+        let addresses = addresses.to_vec();
+        assembler.take(&Message::Sample { thread: 1, time: 1, weight: 1, flags: 0, addresses }.encode());
+    }
+
+    /// In this program's own code, and in memory without a file.
+    fn places() -> (u64, Vec<u8>) {
+        (places as fn() -> (u64, Vec<u8>) as usize as u64, vec![0; 1 << 20])
+    }
+
+    #[test]
+    fn an_address_that_was_never_described_is_an_unnamed_frame_unless_it_is_certainly_native() {
+        let (code, memory) = places();
+        let mut assembler = assembler();
+        sample(&mut assembler, &[code]);
+        assert_eq!(assembler.managed_frames(0), (0, 0), "an ELF file holds it");
+        sample(&mut assembler, &[code, memory.as_ptr() as u64]);
+        assert_eq!(assembler.managed_frames(0), (1, 0), "it may have been managed code");
+    }
+
+    #[test]
+    fn a_failed_look_up_is_an_unnamed_frame_as_often_as_it_can_have_been_met() {
+        let (code, memory) = places();
+        let (often, seldom) = (memory.as_ptr() as u64, memory.as_ptr() as u64 + 64);
+        let mut assembler = assembler();
+        for address in [code, often, seldom] {
+            assembler.take(&Message::Address { address, place: Place::Native }.encode());
         }
+        sample(&mut assembler, &[often, code]);
+        sample(&mut assembler, &[often, seldom, code]);
+        assert_eq!(assembler.managed_frames(0), (0, 0), "the runtime has looked at each of them");
+        assert_eq!(assembler.managed_frames(1), (2, 0), "one of them it could not tell");
+        assert_eq!(assembler.managed_frames(9), (3, 0), "what is in an ELF file is native whoever says so");
+    }
+
+    #[test]
+    fn described_methods_count_with_their_names() {
+        let mut assembler = assembler();
+        let named = MethodKind::Named { module: None, type_name: String::new(), method_name: "Work".into() };
+        let nameless = MethodKind::Named { module: None, type_name: String::new(), method_name: String::new() };
+        for (index, kind) in [(1, named), (2, nameless)] {
+            assembler.take(&Message::Method { index, kind }.encode());
+            let place = Place::Managed { method: index, il_offset: None };
+            assembler.take(&Message::Address { address: u64::from(index), place }.encode());
+        }
+        sample(&mut assembler, &[1, 2]);
+        assert_eq!(assembler.managed_frames(0), (2, 1));
     }
 }

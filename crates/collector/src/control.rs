@@ -1,6 +1,7 @@
 //! The outer end of the control channel.
 
 use crate::Error;
+use crate::socket::peer_inode;
 use remora_wire::{Frame, FromAgent, ToAgent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -45,6 +46,11 @@ impl Control {
     pub fn peer(&self) -> Option<u32> {
         let credentials = rustix::net::sockopt::socket_peercred(&self.stream).ok()?;
         u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
+    }
+
+    /// The inode of the agent's end, if the kernel tells.
+    pub fn peer_inode(&self) -> Option<u64> {
+        peer_inode(&self.stream)
     }
 
     /// Waits until there is something, at most `patience`.

@@ -59,6 +59,13 @@ impl Files {
         name
     }
 
+    /// Whether an address is certainly native code: in an ELF file, or in the kernel's own page. Managed code lies in memory
+    /// without a file, or in a file of another kind.
+    pub fn is_certainly_native(&mut self, address: u64) -> bool {
+        let Some(entry) = find_mapping(&self.maps, address).cloned() else { return false };
+        matches!(entry.path.as_str(), "[vdso]" | "[vsyscall]") || self.native(&entry).is_some()
+    }
+
     /// Reads the mappings again; keeps the old ones if the target is gone.
     pub fn refresh_maps(&mut self) {
         if let Ok(text) = fs::read(self.process.join("maps")) {

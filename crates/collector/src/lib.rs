@@ -11,6 +11,7 @@
 //! # Rejected
 //! Output files and formats: those see the finished profile only.
 
+mod account;
 mod assembler;
 mod control;
 mod error;
@@ -19,7 +20,8 @@ mod names;
 mod rate;
 mod session;
 mod shared_memory;
+mod socket;
 mod target;
 
-pub use error::Error;
+pub use error::{Error, NotAttached};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

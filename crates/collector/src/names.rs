@@ -77,6 +77,11 @@ impl Names {
         index
     }
 
+    /// Whether an address is native code without anybody having said so.
+    pub fn is_certainly_native(&mut self, address: u64) -> bool {
+        self.files.is_certainly_native(address)
+    }
+
     /// The frame of native code at an address.
     pub fn native(&mut self, profile: &mut Profile, address: u64) -> FrameIx {
         let name = self.files.name(address);
@@ -92,10 +97,9 @@ impl Names {
         profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
     }
 
-    /// Whether a frame is managed, and whether it then has a name.
-    pub fn quality(&self, profile: &Profile, frame: FrameIx) -> (bool, bool) {
-        let managed = profile.frame_at(frame).kind == FrameKind::Managed;
-        (managed, managed && !self.unnamed.contains(&frame))
+    /// Whether the frame of a described method has a name.
+    pub fn is_named(&self, frame: FrameIx) -> bool {
+        !self.unnamed.contains(&frame)
     }
 
     fn text_of(&mut self, method: u32) -> Option<(String, Option<String>)> {

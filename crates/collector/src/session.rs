@@ -1,6 +1,6 @@
 //! One recording by the agent: attach, collect, detach.
 
-use crate::Error;
+use crate::account;
 use crate::assembler::Assembler;
 use crate::control::{Control, Heard};
 use crate::files::Files;
@@ -8,12 +8,15 @@ use crate::names::Names;
 use crate::rate::slower_than_asked;
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
-use remora_profile::{Event, LossCause, Meta, Profile};
+use crate::{Error, NotAttached};
+use remora_profile::{Event, Meta, Profile};
 use remora_receipt::{AgentThread, Facts, ProfilerSlot};
 use remora_trigger::{Attach, Guid, Libc, Process};
 use remora_wire::{
     CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind, FromAgent, MEMORY_NAME, THREAD_NAME, ToAgent, layout,
 };
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long the agent may take to connect once the runtime has said yes.
@@ -74,6 +77,10 @@ pub struct Finished {
     pub managed_frames: (u64, u64),
     /// From the attach request to the first sample, nanoseconds.
     pub first_sample: Option<u64>,
+    /// Whether the target ended or replaced its program before the agent had left.
+    pub target_ended: bool,
+    /// What broke while the agent was leaving.
+    pub failure: Option<Error>,
 }
 
 /// A recording under way.
@@ -87,7 +94,11 @@ pub struct Session {
     requested: u64,
     begun: Instant,
     ended: Option<String>,
+    /// Whether the program that was attached to is no more.
+    target_ended: bool,
     leaving: bool,
+    /// Callbacks of unloads that the agent let go before it had looked up what they took away.
+    impatient_unloads: u64,
     detached: bool,
     /// Whether another frequency was asked for meanwhile: then there is none to compare with.
     frequency_changed: bool,
@@ -98,51 +109,31 @@ impl Session {
     /// Places the library, attaches, and returns when the agent samples.
     ///
     /// # Errors
-    /// [`Error`]; nothing is then left behind but what the error names.
-    pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, Error> {
+    /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+    pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
         let memory = SharedMemory::new()?;
         let (listener, socket) = remora_trigger::place_socket(process)?;
         let placed = remora_trigger::place_library(process, library)?;
-        let notification_only = can_stand_beside(process);
-        let config = Config {
-            nonce: nonce()?,
-            socket_path: socket.target_path.to_string_lossy().into_owned(),
-            event: match options.event {
-                Event::Cpu => EventKind::Cpu,
-                Event::Wall => EventKind::Wall,
-            },
-            frequency: options.frequency,
-            signal_budget: options.signal_budget.unwrap_or(match options.event {
-                Event::Cpu => CPU_BUDGET,
-                Event::Wall => WALL_BUDGET,
-            }),
-            thread_budget: options.signal_budget.unwrap_or(THREAD_BUDGET),
-        };
-        let (a, b, c, rest) = if notification_only { CLSID_NOTIFICATION } else { CLSID_MAIN };
-        let mut request = Attach::new(Guid::from_parts(a, b, c, rest), &placed.target_path);
-        request.client_data = config.encode();
-        request.timeout = options.timeout;
-        let target = Target::of(process.pid);
-        let (requested, asked) = (monotonic(), Instant::now());
-        remora_trigger::attach_when_ready(process, &request)?;
-        let mut facts = Facts {
-            agent_thread_name: THREAD_NAME.into(),
-            memory_name: Some(MEMORY_NAME.into()),
-            placed: vec![placed.host_path.clone(), socket.host_path.clone()],
-            slot: if notification_only { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main },
-            musl: matches!(process.libc, Libc::Musl { .. }),
-            runtime: shown_runtime(process),
-            ..Facts::default()
-        };
-        let mut control = Control::accept(&listener, Instant::now() + HELLO_PATIENCE)?
-            .ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?;
-        facts.agent_threads = vec![greet(&mut control, &config, process, &memory)?];
+        let config = config(&socket.target_path.to_string_lossy(), options)?;
+        let request = request(process, &config, &placed.target_path, options.timeout);
+        let mut target = Target::of(process.pid);
+        let mut facts = facts(process, vec![placed.host_path.clone(), socket.host_path.clone()]);
         let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        // Both are open on the other side by now: their names go at once.
+        let (requested, asked) = (monotonic(), Instant::now());
+        // From here on there may be something in the target.
+        let arrived = remora_trigger::attach_when_ready(process, &request).map_err(Error::from);
+        let arrived = arrived.and_then(|()| greet(&listener, &config, process, &memory, &mut facts));
+        // Both are open on the other side by now, or will not be: their names go at once.
         drop((placed, socket, listener));
-        let started = start(&mut control, &mut facts)?;
+        let started = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
+        let (started, control) = match started {
+            Ok(started) => started,
+            Err(error) => return Err(NotAttached { error, facts: Some(Box::new(facts)) }),
+        };
         facts.attach_completed = true;
         facts.attach = asked.elapsed().as_nanos() as u64;
+        target.begin();
+        facts.socket_inodes = control.peer_inode().into_iter().collect();
         let meta = meta(process, options, &started);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
@@ -157,7 +148,9 @@ impl Session {
             requested,
             begun: Instant::now(),
             ended: None,
+            target_ended: false,
             leaving: false,
+            impatient_unloads: 0,
             detached: false,
             frequency_changed: false,
             library,
@@ -195,30 +188,33 @@ impl Session {
         self.control.say(&ToAgent::SetFrequency(hertz));
     }
 
-    /// Stops, detaches, waits until the library is unmapped (bounded), and closes the account.
-    ///
-    /// # Errors
-    /// [`Error::Channel`].
-    pub fn detach(mut self) -> Result<Finished, Error> {
+    /// Stops, detaches, waits until the library is unmapped (bounded), and closes the account. What breaks meanwhile stands in the
+    /// result, for what was recorded and what may be left are there all the same.
+    pub fn detach(mut self) -> Finished {
         self.facts.recording = self.begun.elapsed().as_nanos() as u64;
         self.assembler.profile.meta.duration = self.facts.recording;
         self.assembler.profile.meta.target_cpu = self.target.used();
         let asked = Instant::now();
         self.control.say(&ToAgent::Detach);
         let deadline = asked + DETACH_PATIENCE;
-        while !self.left() && Instant::now() < deadline {
-            if self.drain() == 0 {
-                self.control.wait(Duration::from_millis(5))?;
-            }
-            self.listen();
-        }
+        let failure = self.wait_until_left(deadline).err();
         self.drain();
         while self.facts.inert.is_none() && self.target.maps(&self.library) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.facts.detach = asked.elapsed().as_nanos() as u64;
         self.facts.detach_confirmed = self.detached;
-        Ok(self.finish())
+        self.finish(failure)
+    }
+
+    fn wait_until_left(&mut self, deadline: Instant) -> Result<(), Error> {
+        while !self.left() && Instant::now() < deadline {
+            if self.drain() == 0 {
+                self.control.wait(Duration::from_millis(5))?;
+            }
+            self.listen();
+        }
+        Ok(())
     }
 
     /// Whether nothing more comes from the agent.
@@ -238,7 +234,10 @@ impl Session {
     fn listen(&mut self) {
         loop {
             match self.control.hear() {
-                Heard::Message(FromAgent::Leaving { .. }) => self.leaving = true,
+                Heard::Message(FromAgent::Leaving { impatient_unloads, .. }) => {
+                    self.leaving = true;
+                    self.impatient_unloads = impatient_unloads;
+                }
                 Heard::Message(FromAgent::Detached) => self.detached = true,
                 Heard::Message(FromAgent::Inert { reason }) => self.facts.inert = Some(reason),
                 Heard::Message(FromAgent::DetachRefused { code }) => {
@@ -250,6 +249,7 @@ impl Session {
                 Heard::Nothing => return,
                 Heard::HungUp => {
                     if self.ended.is_none() {
+                        self.target_ended = !self.leaving && self.target.program_has_ended(&self.library);
                         self.ended = Some(self.target.why_gone(self.leaving));
                     }
                     return;
@@ -274,38 +274,67 @@ impl Session {
         }
     }
 
-    fn finish(mut self) -> Finished {
+    fn finish(mut self, failure: Option<Error>) -> Finished {
         let counter = |which| self.memory.counter(which);
-        let loss = &mut self.assembler.profile.loss;
-        loss.taken = counter(layout::TAKEN);
-        loss.stray_signals = counter(layout::STRAY_SIGNALS);
-        loss.lose(LossCause::RingFull, counter(layout::LOST_RING_FULL));
-        loss.lose(LossCause::TransportFull, counter(layout::LOST_TRANSPORT_FULL));
-        loss.lose(LossCause::ThreadSilent, counter(layout::LOST_THREAD_SILENT));
-        // What was begun and is in no other account was on its way when the target ended.
-        let missing = loss.taken.saturating_sub(loss.delivered + loss.total_lost());
-        loss.lose(LossCause::TargetEnded, missing);
-        let slower = if self.frequency_changed { None } else { slower_than_asked(&self.assembler.profile) };
-        let (not_followed, descriptions) = (counter(layout::THREADS_NOT_FOLLOWED), counter(layout::LOST_DESCRIPTIONS));
-        let notes = &mut self.assembler.profile.meta.notes;
-        notes.extend(slower);
-        if not_followed > 0 {
-            notes.push(format!(
-                "{not_followed} threads could not be followed: they block every signal, or no timer or no slot was left"
-            ));
-        }
-        if descriptions > 0 {
-            notes.push(format!("{descriptions} descriptions were lost on the way: some names may be missing"));
+        let profile = &mut self.assembler.profile;
+        account::close(&mut profile.loss, counter, self.target_ended);
+        let mut notes = account::notes(counter, self.impatient_unloads);
+        // With several frequencies there is none to compare with.
+        if !self.frequency_changed {
+            notes.extend(slower_than_asked(profile));
+            notes.extend(account::unsampled(profile));
         }
         if let (Some(why), false) = (&self.ended, self.leaving) {
             notes.push(why.clone());
         }
+        profile.meta.notes.extend(notes);
         Finished {
             first_sample: self.assembler.first_sample.map(|time| time.saturating_sub(self.requested)),
-            managed_frames: (self.assembler.managed_frames, self.assembler.managed_frames_named),
+            managed_frames: self.assembler.managed_frames(self.memory.counter(layout::FAILED_LOOKUPS)),
             profile: self.assembler.profile,
             facts: self.facts,
+            target_ended: self.target_ended,
+            failure,
         }
+    }
+}
+
+/// What the agent is told when it is loaded.
+fn config(socket: &str, options: &Options) -> Result<Config, Error> {
+    Ok(Config {
+        nonce: nonce()?,
+        socket_path: socket.to_owned(),
+        event: match options.event {
+            Event::Cpu => EventKind::Cpu,
+            Event::Wall => EventKind::Wall,
+        },
+        frequency: options.frequency,
+        signal_budget: options.signal_budget.unwrap_or(match options.event {
+            Event::Cpu => CPU_BUDGET,
+            Event::Wall => WALL_BUDGET,
+        }),
+        thread_budget: options.signal_budget.unwrap_or(THREAD_BUDGET),
+    })
+}
+
+fn request(process: &Process, config: &Config, library: &Path, timeout: Duration) -> Attach {
+    let (a, b, c, rest) = if can_stand_beside(process) { CLSID_NOTIFICATION } else { CLSID_MAIN };
+    let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library);
+    request.client_data = config.encode();
+    request.timeout = timeout;
+    request
+}
+
+/// What the receipt has to look for, as far as it is known before the attach.
+fn facts(process: &Process, placed: Vec<PathBuf>) -> Facts {
+    Facts {
+        agent_thread_name: THREAD_NAME.into(),
+        memory_name: Some(MEMORY_NAME.into()),
+        placed,
+        slot: if can_stand_beside(process) { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main },
+        musl: matches!(process.libc, Libc::Musl { .. }),
+        runtime: shown_runtime(process),
+        ..Facts::default()
     }
 }
 
@@ -315,13 +344,16 @@ struct Began {
     engine: String,
 }
 
-/// Checks the hello and answers it with the shared memory.
+/// Waits for the agent, checks its hello and answers it with the shared memory.
 fn greet(
-    control: &mut Control,
+    listener: &UnixListener,
     config: &Config,
     process: &Process,
     memory: &SharedMemory,
-) -> Result<AgentThread, Error> {
+    facts: &mut Facts,
+) -> Result<Control, Error> {
+    let accepted = Control::accept(listener, Instant::now() + HELLO_PATIENCE)?;
+    let mut control = accepted.ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?;
     let peer = control.peer();
     let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
     let Heard::Message(FromAgent::Hello { version, nonce, thread }) = heard else {
@@ -333,7 +365,8 @@ fn greet(
     }
     control.welcome(memory.descriptor())?;
     control.say(&ToAgent::Begin);
-    Ok(AgentThread { id: thread, start_time: None })
+    facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
+    Ok(control)
 }
 
 /// Waits for the word that sampling has begun.
@@ -343,7 +376,10 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
             facts.signal = Some(signal);
             Ok(Began { time, engine })
         }
-        Heard::Message(FromAgent::Inert { reason }) => Err(Error::Inert(reason)),
+        Heard::Message(FromAgent::Inert { reason }) => {
+            facts.inert = Some(reason.clone());
+            Err(Error::Inert(reason))
+        }
         Heard::Message(FromAgent::Failed { what }) => Err(Error::Refused(what)),
         Heard::Message(other) => Err(Error::Refused(format!("it answered out of turn: {other:?}"))),
         Heard::HungUp => Err(Error::TargetEnded),

@@ -28,6 +28,11 @@ impl Target {
         target
     }
 
+    /// Counts processor time from now on.
+    pub fn begin(&mut self) {
+        self.begun = self.processor_time();
+    }
+
     /// Processor time used since the watch began, nanoseconds.
     pub fn used(&self) -> Option<u64> {
         Some(self.processor_time()?.saturating_sub(self.begun?))
@@ -49,14 +54,22 @@ impl Target {
 
     /// Why the agent hung up.
     pub fn why_gone(&self, leaving: bool) -> String {
-        let same = self.stat(START_TIME).is_some_and(|time| Some(time) == self.start_time) && !self.is_ending();
         if leaving {
             "the agent has left".into()
-        } else if same {
-            "the agent ended although the target runs on: the target replaced itself by another program (exec), or the agent failed".into()
-        } else {
+        } else if self.has_ended() {
             "the target ended during the recording".into()
+        } else {
+            "the agent ended although the target runs on: the target replaced itself by another program (exec), or the agent failed".into()
         }
+    }
+
+    /// Whether the program that was attached to is no more: the process ended, or replaced it and with it the library.
+    pub fn program_has_ended(&self, library: &str) -> bool {
+        self.has_ended() || !self.maps(library)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.stat(START_TIME).is_none_or(|time| Some(time) != self.start_time) || self.is_ending()
     }
 
     /// Whether it has ended, or is about to: a process gives up its memory before its descriptors, and only then becomes a zombie.
@@ -87,3 +100,32 @@ const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
 /// Field 22.
 const START_TIME: usize = 19;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_program_has_ended_when_its_process_has_or_when_it_was_replaced() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+        let target = Target::of(child.id());
+        // What is in no process stands for a library that went with its program.
+        assert!(!target.has_ended() && target.program_has_ended("libremora_agent-no-such-file"));
+        drop(child.stdin.take());
+        while !target.is_ending() {
+            std::thread::yield_now();
+        }
+        assert!(target.has_ended() && target.program_has_ended(""));
+        child.wait().expect("collected");
+        assert!(target.has_ended());
+        assert_eq!(target.why_gone(false), "the target ended during the recording");
+    }
+
+    #[test]
+    fn a_process_that_runs_and_has_the_library_has_not_ended() {
+        let executable = std::env::current_exe().expect("this test");
+        let name = executable.file_name().expect("a file").to_string_lossy().into_owned();
+        assert!(!Target::of(std::process::id()).program_has_ended(&name));
+    }
+}

@@ -46,6 +46,11 @@ impl SampledProfile {
         self.collector.samples.len()
     }
 
+    /// Samples that the runtime has dropped so far.
+    pub fn lost(&self) -> u64 {
+        self.collector.lost()
+    }
+
     /// Whether the stream's own end mark has come.
     pub fn ended(&self) -> bool {
         self.parser.ended()
@@ -136,8 +141,13 @@ impl Collector {
         }
     }
 
+    /// What is missing of the threads that write samples.
+    fn lost(&self) -> u64 {
+        self.samplers.iter().filter_map(|thread| self.dropped_by.get(thread)).sum()
+    }
+
     fn into_profile(mut self, meta: Meta, end: StreamEnd, failure: Option<Error>) -> Profile {
-        let lost: u64 = self.samplers.iter().filter_map(|thread| self.dropped_by.get(thread)).sum();
+        let lost = self.lost();
         let weighted = self.samples.weighted(self.trace.sampling_interval.into(), lost > 0);
         let mut profile = Profile::new(self.complete(meta, &weighted));
         profile.loss.delivered = weighted.len() as u64;

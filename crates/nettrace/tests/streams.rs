@@ -224,6 +224,10 @@ fn lost_samples_are_told_from_other_lost_events() {
     objects.remove(first);
     let bytes = assemble(&objects);
     let (counter, _) = count(&bytes);
+    let mut sampled = SampledProfile::new(Wall);
+    assert_eq!(sampled.lost(), 0);
+    sampled.push(&bytes).expect("it can be read");
+    assert_eq!(sampled.lost(), all - counter.samples, "told while it is recorded");
     let profile = profile(&bytes, Wall);
     assert_eq!(profile.loss.delivered, counter.samples);
     assert_eq!(profile.loss.lost, [(LossCause::RuntimeDropped, all - counter.samples)]);

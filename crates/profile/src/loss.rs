@@ -16,17 +16,20 @@ pub enum LossCause {
     RuntimeDropped,
     /// The sample arrived damaged.
     Damaged,
+    /// It was taken, is in no other account, and the target did not end: a hole in Remora's own account.
+    Unaccounted,
 }
 
 impl LossCause {
     /// Every cause, in the order of ids.
-    pub const ALL: [LossCause; 6] = [
+    pub const ALL: [LossCause; 7] = [
         LossCause::RingFull,
         LossCause::TransportFull,
         LossCause::TargetEnded,
         LossCause::ThreadSilent,
         LossCause::RuntimeDropped,
         LossCause::Damaged,
+        LossCause::Unaccounted,
     ];
 
     /// The permanent id, for files.
@@ -38,6 +41,7 @@ impl LossCause {
             LossCause::ThreadSilent => 4,
             LossCause::RuntimeDropped => 5,
             LossCause::Damaged => 6,
+            LossCause::Unaccounted => 7,
         }
     }
 
@@ -55,6 +59,7 @@ impl LossCause {
             LossCause::ThreadSilent => "thread-silent",
             LossCause::RuntimeDropped => "runtime-dropped",
             LossCause::Damaged => "damaged",
+            LossCause::Unaccounted => "unaccounted",
         }
     }
 
@@ -67,6 +72,7 @@ impl LossCause {
             LossCause::ThreadSilent => "the thread did not answer",
             LossCause::RuntimeDropped => "the runtime dropped them",
             LossCause::Damaged => "they arrived damaged",
+            LossCause::Unaccounted => "nobody knows where they went: a defect of Remora, please report it",
         }
     }
 }

@@ -33,6 +33,18 @@ pub enum GcMode {
     OffUntilDetach,
 }
 
+/// What became of a session of the runtime's own events.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum EventSession {
+    /// There was none.
+    #[default]
+    None,
+    /// The runtime has confirmed its end.
+    Ended,
+    /// It could not be ended, for this reason.
+    NotEnded(String),
+}
+
 /// What the recording put into the target, and how it went.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
@@ -48,8 +60,10 @@ pub struct Facts {
     pub perf_events: bool,
     /// Files placed for the target, as this side sees them. [`crate::Snapshot::look_for`] must be given the same.
     pub placed: Vec<PathBuf>,
-    /// Inodes of sockets that were open in the target.
+    /// Inodes of sockets of ours that were open in the target, as far as the system told them.
     pub socket_inodes: Vec<u64>,
+    /// The session of the runtime's own events.
+    pub event_session: EventSession,
     /// Name of the shared memory, without `memfd:`.
     pub memory_name: Option<String>,
     /// How the agent was loaded.

@@ -4,7 +4,7 @@
 
 use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours};
 use crate::parse::{PERF_EVENT, socket_inode};
-use crate::{Child, Facts, GcMode, Kind, Left, Presence, ProfilerSlot, Snapshot, Thread, Unread};
+use crate::{Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerSlot, Snapshot, Thread, Unread};
 
 /// The two snapshots and what is known between them; verdicts are collected here.
 pub(crate) struct Case<'a> {
@@ -30,6 +30,7 @@ impl Case<'_> {
         self.files();
         self.profiler_slot();
         self.gc_mode();
+        self.event_session();
     }
 
     /// Judges what outlives the process: files.
@@ -239,12 +240,38 @@ impl Case<'_> {
         }
     }
 
+    fn event_session(&mut self) {
+        if let EventSession::NotEnded(reason) = &self.facts.event_session {
+            let why = format!("{reason}; the runtime ends it by itself when it finds nobody at the other end");
+            self.leave(Kind::EventSession, "the runtime's session of events", why);
+        }
+    }
+
     /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
     fn detached(&self) -> bool {
         let mapped = self.after.mappings.ours.iter().any(|mapping| is_library(&mapping.path));
         let unknown = self.after.unread.iter().any(|unread| unread.kind == Kind::Mapping);
         self.facts.inert.is_none() && (self.facts.detach_confirmed || !(mapped || unknown))
     }
+}
+
+/// Why a kind was not looked at, if it was not: there is nothing to compare where nothing is known to have been touched.
+pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static str> {
+    const UNTOUCHED: &str = "this recording touched nothing of the kind";
+    let loaded = facts.slot != ProfilerSlot::None;
+    let untouched = match kind {
+        // Looked for by name, whoever made them.
+        Kind::Mapping | Kind::Thread | Kind::Descriptor | Kind::Child => false,
+        Kind::Timer | Kind::SignalDisposition | Kind::SignalMask => facts.signal.is_none(),
+        Kind::File => facts.placed.is_empty(),
+        Kind::Socket if loaded && facts.socket_inodes.is_empty() => {
+            return Some("the system did not tell which one the agent had");
+        }
+        Kind::Socket | Kind::ProfilerSlot => !loaded,
+        Kind::GcMode => facts.gc_mode == GcMode::Untouched,
+        Kind::EventSession => facts.event_session == EventSession::None,
+    };
+    untouched.then_some(UNTOUCHED)
 }
 
 /// Name of the thread that serves diagnostics on .NET 8, 9 and 10, and so of the detach thread that it starts.

@@ -28,11 +28,13 @@ pub enum Kind {
     ProfilerSlot,
     /// Whether the runtime may collect concurrently.
     GcMode,
+    /// A session of the runtime's own events.
+    EventSession,
 }
 
 impl Kind {
     /// Every kind, in the order in which they are shown.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Mapping,
         Kind::Thread,
         Kind::Descriptor,
@@ -44,6 +46,7 @@ impl Kind {
         Kind::Socket,
         Kind::ProfilerSlot,
         Kind::GcMode,
+        Kind::EventSession,
     ];
 
     /// The permanent name: `signal-mask`.
@@ -60,6 +63,7 @@ impl Kind {
             Kind::Socket => "socket",
             Kind::ProfilerSlot => "profiler-slot",
             Kind::GcMode => "gc-mode",
+            Kind::EventSession => "event-session",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! # Design constraints
 //! A live server changes by itself, so only what is attributable to Remora is judged; totals are shown.
 //! What could not be read is never taken for clean: it stands in [`Receipt::left`] as such.
+//! What was not looked at, because nothing of the kind was touched, is said to be so ([`Verdict::NotLookedAt`]).
 //! The root of `/proc` is a parameter, so that every judgement can be tested on made-up trees.
 //!
 //! # Supported
@@ -31,10 +32,10 @@ mod receipt_text;
 mod snapshot;
 
 pub use error::{Error, Result};
-pub use facts::{AgentThread, Facts, GcMode, ProfilerSlot};
+pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerSlot};
 pub use left::{Kind, Left};
 pub use left_overs::find_left_overs;
-pub use receipt::{Outcome, Receipt};
+pub use receipt::{Outcome, Receipt, Verdict};
 pub use snapshot::{
     Child, Descriptor, Mapping, Mappings, Memory, Placed, Presence, Signals, Snapshot, Thread, Timer, Totals, Unread,
 };

@@ -1,6 +1,6 @@
 //! The receipt: two snapshots compared, with what is known between them.
 
-use crate::judge::Case;
+use crate::judge::{Case, why_not_looked_at};
 use crate::{Facts, Kind, Left, Snapshot, Totals};
 
 /// What became of the process meanwhile.
@@ -10,6 +10,19 @@ pub enum Outcome {
     Running,
     /// It ended, and took everything with it that was not a file.
     Ended,
+}
+
+/// What is known of one kind of thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Looked at, and nothing of Remora found.
+    Clean,
+    /// Something is left, or could not be read.
+    Left,
+    /// What is left is named in the contract.
+    Allowed,
+    /// Not looked at, for this reason.
+    NotLookedAt(&'static str),
 }
 
 /// What is left of Remora in a process, and how long everything took.
@@ -25,6 +38,8 @@ pub struct Receipt {
     pub left: Vec<Left>,
     /// What is left and named in the contract: it does not make the receipt unclean.
     pub allowed: Vec<Left>,
+    /// Kinds that were not looked at, with why.
+    pub not_looked_at: Vec<(Kind, &'static str)>,
     /// Numbers before the attach; shown, not judged.
     pub before: Totals,
     /// Numbers after the detach, or before if the process ended; shown, not judged.
@@ -65,6 +80,18 @@ impl Receipt {
         self.left.iter().filter(move |left| left.kind == kind)
     }
 
+    /// What is known of one kind.
+    pub fn verdict(&self, kind: Kind) -> Verdict {
+        if self.left_of(kind).next().is_some() {
+            Verdict::Left
+        } else if self.allowed.iter().any(|allowed| allowed.kind == kind) {
+            Verdict::Allowed
+        } else {
+            let passed_over = self.not_looked_at.iter().find(|(other, _)| *other == kind);
+            passed_over.map_or(Verdict::Clean, |(_, why)| Verdict::NotLookedAt(why))
+        }
+    }
+
     fn judged(before: &Snapshot, after: &Snapshot, facts: &Facts, outcome: Outcome) -> Receipt {
         let mut case = Case { before, after, facts, left: Vec::new(), allowed: Vec::new() };
         match outcome {
@@ -78,6 +105,10 @@ impl Receipt {
             outcome,
             left,
             allowed,
+            not_looked_at: Kind::ALL
+                .into_iter()
+                .filter_map(|kind| Some((kind, why_not_looked_at(kind, facts)?)))
+                .collect(),
             before: before.totals(),
             after: if outcome == Outcome::Running { after.totals() } else { before.totals() },
             attach: facts.attach,

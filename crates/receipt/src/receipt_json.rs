@@ -1,6 +1,6 @@
 //! The receipt as JSON: the boundary types. Field names are permanent; new ones may be added.
 
-use crate::{Kind, Left, Outcome, Receipt, Totals};
+use crate::{Kind, Left, Outcome, Receipt, Totals, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -15,8 +15,10 @@ struct ReceiptJson<'a> {
     timings: TimingsJson,
     before: TotalsJson,
     after: TotalsJson,
-    /// Verdict for each kind: `clean`, `left` or `allowed`.
+    /// Verdict for each kind: `clean`, `left`, `allowed` or `not-looked-at`.
     kinds: BTreeMap<&'static str, &'static str>,
+    /// Why, for each kind that was not looked at.
+    not_looked_at: BTreeMap<&'static str, &'static str>,
     process_id: u32,
     runtime: &'a str,
     process: &'static str,
@@ -66,7 +68,8 @@ impl Receipt {
             },
             before: TotalsJson::from(&self.before),
             after: TotalsJson::from(&self.after),
-            kinds: Kind::ALL.into_iter().map(|kind| (kind.name(), self.verdict(kind))).collect(),
+            kinds: Kind::ALL.into_iter().map(|kind| (kind.name(), self.verdict(kind).name())).collect(),
+            not_looked_at: self.passed_over().map(|(kind, why)| (kind.name(), why)).collect(),
             process_id: self.process_id,
             runtime: &self.runtime,
             process: match self.outcome {
@@ -80,14 +83,22 @@ impl Receipt {
         text
     }
 
-    /// `left`, `allowed` or `clean`.
-    pub(crate) fn verdict(&self, kind: Kind) -> &'static str {
-        if self.left_of(kind).next().is_some() {
-            "left"
-        } else if self.allowed.iter().any(|allowed| allowed.kind == kind) {
-            "allowed"
-        } else {
-            "clean"
+    /// Kinds whose verdict is that they were not looked at, and why.
+    pub(crate) fn passed_over(&self) -> impl Iterator<Item = (Kind, &'static str)> {
+        Kind::ALL.into_iter().filter_map(|kind| match self.verdict(kind) {
+            Verdict::NotLookedAt(why) => Some((kind, why)),
+            _ => None,
+        })
+    }
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Clean => "clean",
+            Verdict::Left => "left",
+            Verdict::Allowed => "allowed",
+            Verdict::NotLookedAt(_) => "not-looked-at",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The receipt for the terminal: a dozen lines at most, one mark per kind, no colour (the command may add it).
 
-use crate::{Kind, Left, Outcome, Receipt};
+use crate::{Kind, Left, Outcome, Receipt, Verdict};
 use std::fmt;
 
 /// More residues than this are counted, not listed; the JSON has them all.
@@ -49,14 +49,22 @@ impl Receipt {
             let cells: Vec<String> = line.iter().map(|kind| format!("{} {:<18}", self.mark(*kind), kind)).collect();
             writeln!(f, "  {}", cells.join(" ").trim_end())?;
         }
-        Ok(())
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (kind, why) in self.passed_over() {
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, kinds)) => kinds.push(kind.name()),
+                None => reasons.push((why, vec![kind.name()])),
+            }
+        }
+        reasons.iter().try_for_each(|(why, kinds)| writeln!(f, "  · {}: not looked at, since {why}", kinds.join(", ")))
     }
 
     fn mark(&self, kind: Kind) -> char {
         match self.verdict(kind) {
-            "clean" => '✓',
-            "allowed" => '~',
-            _ => '✗',
+            Verdict::Clean => '✓',
+            Verdict::Allowed => '~',
+            Verdict::Left => '✗',
+            Verdict::NotLookedAt(_) => '·',
         }
     }
 

@@ -3,7 +3,8 @@
 mod tree;
 
 use remora_receipt::{
-    AgentThread, Error, Facts, GcMode, Kind, Outcome, ProfilerSlot, Receipt, Snapshot, find_left_overs,
+    AgentThread, Error, EventSession, Facts, GcMode, Kind, Outcome, ProfilerSlot, Receipt, Snapshot, Verdict,
+    find_left_overs,
 };
 use std::path::PathBuf;
 use tree::{PROCESS, STARTED, Status, Tree, stat};
@@ -29,6 +30,11 @@ fn facts() -> Facts {
         runtime: ".NET 8.0.4".into(),
         ..Facts::default()
     }
+}
+
+/// The same, with a file that was placed and taken away again.
+fn facts_with_file() -> Facts {
+    Facts { placed: vec!["/nowhere/libremora_agent-1.so".into()], ..facts() }
 }
 
 /// The receipt after `change` was done to the process.
@@ -391,7 +397,7 @@ fn left_overs_are_found_by_name_alone() {
 
 #[test]
 fn the_json_has_the_promised_fields() {
-    let receipt = receipt(&facts(), |tree| tree.append("100/maps", LIBRARY));
+    let receipt = receipt(&facts_with_file(), |tree| tree.append("100/maps", LIBRARY));
     let json: serde_json::Value = serde_json::from_str(&receipt.to_json()).expect("it is JSON");
     assert_eq!(json["clean"], false);
     assert_eq!(json["left"][0]["kind"], "mapping");
@@ -401,17 +407,21 @@ fn the_json_has_the_promised_fields() {
     assert_eq!((&json["before"]["mappings"], &json["after"]["mappings"]), (&1.into(), &2.into()));
     assert_eq!(json["before"]["resident_bytes"], 1 << 20);
     assert_eq!(json["kinds"]["mapping"], "left");
-    assert_eq!(json["kinds"]["gc-mode"], "clean");
+    assert_eq!(json["kinds"]["socket"], "clean");
+    assert_eq!(json["kinds"]["gc-mode"], "not-looked-at");
+    assert_eq!(json["not_looked_at"]["gc-mode"], "this recording touched nothing of the kind");
+    assert_eq!(json["not_looked_at"].as_object().map(serde_json::Map::len), Some(2));
 }
 
 #[test]
 fn the_text_is_short_and_marks_every_kind() {
-    let clean = receipt(&facts(), |tree| tree.thread(301, 9001, Status::named(".NET EventPipe"))).to_string();
+    let clean = receipt(&facts_with_file(), |tree| tree.thread(301, 9001, Status::named(".NET EventPipe"))).to_string();
     let wanted = "\
 Receipt: clean. Nothing of Remora is left in process 100 (.NET 8.0.4).
   ✓ mapping            ~ thread             ✓ descriptor         ✓ child
   ✓ timer              ✓ signal-disposition ✓ signal-mask        ✓ file
-  ✓ socket             ✓ profiler-slot      ✓ gc-mode
+  ✓ socket             ✓ profiler-slot      · gc-mode            · event-session
+  · gc-mode, event-session: not looked at, since this recording touched nothing of the kind
   ~ thread 301 \".NET EventPipe\": the runtime's own detach thread: made once at the first attach, it waits idle until the process ends
   attach 5.2 ms · recording 5.0 s · detach 301 ms
   before → after: 1 → 1 MiB resident, 3 → 4 threads, 2 → 2 descriptors (shown, not judged)
@@ -427,4 +437,33 @@ Receipt: clean. Nothing of Remora is left in process 100 (.NET 8.0.4).
     assert!(unclean.starts_with("Receipt: NOT clean."), "{unclean}");
     assert!(unclean.contains("✗ mapping") && unclean.contains("✗ and 8 more"), "{unclean}");
     assert!(unclean.lines().count() <= 12, "{unclean}");
+}
+
+#[test]
+fn det_14_what_was_not_looked_at_is_not_called_clean() {
+    let told = |facts: &Facts| {
+        let receipt = receipt(facts, |_| {});
+        assert!(receipt.clean(), "{:?}", receipt.left);
+        receipt.not_looked_at.iter().map(|(kind, _)| kind.name()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&facts_with_file()), ["gc-mode", "event-session"]);
+    let measured = Facts { gc_mode: GcMode::OffUntilDetach, event_session: EventSession::Ended, ..facts_with_file() };
+    assert_eq!(told(&measured), Vec::<&str>::new());
+    let no_inode = receipt(&Facts { socket_inodes: Vec::new(), ..facts_with_file() }, |_| {});
+    assert_eq!(no_inode.verdict(Kind::Socket), Verdict::NotLookedAt("the system did not tell which one the agent had"));
+    assert!(no_inode.to_string().contains("· socket: not looked at, since the system did not tell"), "{no_inode}");
+    // The runtime's own sampler loads nothing and places nothing.
+    let own = Facts { event_session: EventSession::Ended, ..Facts::default() };
+    assert_eq!(
+        told(&own),
+        ["timer", "signal-disposition", "signal-mask", "file", "socket", "profiler-slot", "gc-mode"]
+    );
+}
+
+#[test]
+fn det_14_a_session_of_events_that_could_not_be_ended_is_left() {
+    let facts = Facts { event_session: EventSession::NotEnded("it did not answer".into()), ..Facts::default() };
+    let running = receipt(&facts, |_| {});
+    assert_left(&running, Kind::EventSession, "it did not answer");
+    assert!(Receipt::of_ended(&Tree::new().snapshot(), &facts).clean(), "it went with the process");
 }

@@ -5,7 +5,8 @@
 #![forbid(unsafe_code)]
 
 use remora_e2e::{
-    Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, until,
+    Facts, ForeignProfiler, Kind, Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes, remora,
+    until,
 };
 
 /// Each sequence is tried so often in one process: what a round leaves behind must not harm the next.
@@ -14,7 +15,6 @@ const ROUNDS: usize = 3;
 /// Exit codes of `remora`, as docs/exit-codes.md has them.
 const SLOT_TAKEN: i32 = 17;
 const HELD: i32 = 18;
-const REFUSED: i32 = 19;
 const UNCLEAN: i32 = 40;
 
 /// How the agent's file is called in a target.
@@ -131,7 +131,7 @@ fn det_18_after_a_main_profiler_has_left_ours_stays_inert_and_the_next_works() {
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
             assert_eq!(other.detach(), Ok(()));
             let refused = Recording::of(&target, &[]);
-            refused.ended_with(REFUSED);
+            is_refused(&refused);
             let said = &refused.finished.stderr;
             assert!(said.contains("must stay inert") && said.contains("a second `remora record` will work"), "{said}");
             is_inert(&mut target);
@@ -139,6 +139,26 @@ fn det_18_after_a_main_profiler_has_left_ours_stays_inert_and_the_next_works() {
             works_beside_what_stayed(&target, &["--event", "wall"]);
             goes_on(&mut target);
         }
+    });
+}
+
+#[test]
+fn det_18_an_agent_that_must_stay_inert_is_replaced_by_the_runtimes_own_sampler_and_the_receipt_covers_both() {
+    with_room_beside(|runtime| {
+        let mut target = busy(runtime);
+        let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
+        assert_eq!(other.detach(), Ok(()));
+        let recorded = Recording::of(&target, &["--engine", "auto"]);
+        recorded.ended_with(UNCLEAN);
+        let said = &recorded.finished.stderr;
+        assert!(said.contains("must stay inert") && said.contains("the runtime's own sampler instead"), "{said}");
+        assert!(recorded.samples() > 0 && recorded.readable() > 0, "{}", recorded.finished);
+        let told = recorded.finished.json();
+        assert!(told["recording"]["engine"].to_string().contains("EventPipe"), "{told}");
+        assert!(told["recording"]["notes"].to_string().contains("The agent was not used"), "{told}");
+        let kinds = &recorded.receipt["kinds"];
+        assert_eq!((&kinds["mapping"], &kinds["event-session"]), (&"left".into(), &"clean".into()), "{kinds}");
+        is_inert(&mut target);
     });
 }
 
@@ -189,7 +209,9 @@ fn det_18_a_main_profiler_and_ours_leave_at_the_same_time() {
             assert!([0, UNCLEAN].contains(&recorded.finished.code()), "{}\n{}", recorded.finished, recorded.left());
             goes_on(&mut target);
             // The one that lost the race may have cost the next one its callbacks, but not the one after.
-            if Recording::of(&target, &[]).finished.code() == REFUSED {
+            let next = Recording::of(&target, &[]);
+            if next.finished.json()["ended"] == "not-begun" {
+                is_refused(&next);
                 is_inert(&mut target);
             }
             works_beside_what_stayed(&target, &[]);
@@ -203,7 +225,7 @@ fn det_18_an_inert_agent_is_no_harm_to_the_next_profiler_of_somebody_else() {
         let mut target = busy(runtime);
         let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
         assert_eq!(other.detach(), Ok(()));
-        Recording::of(&target, &[]).ended_with(REFUSED);
+        is_refused(&Recording::of(&target, &[]));
         for kind in [Kind::NotificationOnly, Kind::Main] {
             let mut next = ForeignProfiler::attach(&target, kind).unwrap();
             still_hears(&mut next);
@@ -267,6 +289,46 @@ fn att_07_a_second_remora_is_told_who_records() {
         Recording::of(&target, &[]).is_clean();
         goes_on(&mut target);
     });
+}
+
+#[test]
+fn att_07_of_several_remoras_started_at_once_one_records_and_the_others_are_told_who() {
+    on_every_runtime(|runtime| {
+        let mut target = busy(runtime);
+        for engine in ["agent", "eventpipe"] {
+            let mut all: Vec<Recording> = (0..3).map(|_| Recording::start(&target, &["--engine", engine])).collect();
+            let alive = |all: &mut Vec<Recording>| all.iter_mut().filter(|one| one.remora().is_alive()).count();
+            until("all but one have given up", || alive(&mut all) <= 1);
+            let pids: Vec<u32> = all.iter_mut().map(|one| one.remora().pid()).collect();
+            let mut first = None;
+            let mut refused = Vec::new();
+            for (mut one, pid) in all.into_iter().zip(pids) {
+                if one.remora().is_alive() { first = Some((one, pid)) } else { refused.push(one.finish()) }
+            }
+            let (mut first, pid) = first.unwrap();
+            for second in refused {
+                second.ended_with(HELD);
+                assert!(second.finished.stderr.contains(&format!("process {pid}")), "{}", second.finished);
+            }
+            remora(["check", "-p", &target.pid().to_string()]).failed_with(HELD, &[]);
+            first.remora().wait_until_it_says("recording");
+            remora_e2e::until_used(target.pid(), std::time::Duration::from_millis(500));
+            first.stop().is_clean();
+            goes_on(&mut target);
+        }
+    });
+}
+
+/// Nothing was recorded, the library stays, and both are told: in words, by the exit status, and by a receipt.
+#[track_caller]
+fn is_refused(refused: &Recorded) {
+    refused.ended_with(UNCLEAN);
+    let told = refused.finished.json();
+    assert_eq!((&told["ended"], &told["clean"]), (&"not-begun".into(), &false.into()), "{told}");
+    assert_eq!(told["receipt"], refused.receipt);
+    assert_eq!(refused.receipt["kinds"]["mapping"], "left", "{:#}", refused.receipt);
+    assert_eq!(refused.receipt["kinds"]["profiler-slot"], "left", "{:#}", refused.receipt);
+    assert!(refused.finished.stderr.contains("something of Remora is left in the process"), "{}", refused.finished);
 }
 
 fn with_room_beside(test: impl Fn(&Runtime)) {

@@ -343,6 +343,11 @@ fn adds_up(recorded: &Recorded) -> Account {
     let told = recorded.finished.json();
     let account = read(&told["recording"]);
     assert_eq!(account.taken, account.delivered + account.lost, "{account:?}");
+    // The target lives: neither is its end a reason for a missing sample, nor may there be one that nobody can explain.
+    for cause in ["target-ended", "unaccounted"] {
+        let lost = told["recording"]["loss"]["lost"].to_string();
+        assert!(!lost.contains(cause), "{account:?}: {lost}");
+    }
     assert_eq!(account.delivered, recorded.samples(), "{account:?}");
     let kept = report(&recorded.output());
     assert_eq!(kept["loss"], told["recording"]["loss"]);

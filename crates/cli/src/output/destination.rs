@@ -59,7 +59,8 @@ impl Destination {
         }
         check_space(path, &directory)?;
         let probe = beside(path);
-        new_file(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(|error| named(path, error))
+        let probed = new_file(&probe).and_then(|_| std::fs::remove_file(&probe));
+        probed.map_err(|error| if keeps_no_files(&directory) { named(path, no_files()) } else { named(path, error) })
     }
 
     /// Lets `write` write, and puts the result in place if that went well.
@@ -150,12 +151,25 @@ fn check_space(path: &Path, directory: &Path) -> Result<(), Failure> {
     let Ok(disk) = rustix::fs::statvfs(directory) else {
         return Ok(());
     };
+    if disk.f_blocks == 0 {
+        // One without a size is not full: /proc and /sys, or memory without a limit.
+        return Ok(());
+    }
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if free >= SPACE_NEEDED {
         return Ok(());
     }
     let why = format!("{} KiB are free, {} MiB are needed", free >> 10, SPACE_NEEDED >> 20);
     Err(Failure::DiskFull { place: path.display().to_string(), why })
+}
+
+/// Whether the file system there has no room at all, as those have that show the kernel's own things.
+fn keeps_no_files(directory: &Path) -> bool {
+    rustix::fs::statvfs(directory).is_ok_and(|disk| disk.f_blocks == 0)
+}
+
+fn no_files() -> io::Error {
+    io::Error::other("no files can be made there, it shows things of the system's own, as /proc does")
 }
 
 fn named(path: &Path, error: io::Error) -> Failure {
@@ -183,6 +197,16 @@ mod tests {
         std::fs::write(directory.path().join("out.html"), "precious").expect("written");
         assert!(matches!(file(&directory, false).check(), Err(Failure::Exists(_))));
         assert!(file(&directory, true).check().is_ok());
+    }
+
+    #[test]
+    fn a_file_system_that_keeps_no_files_is_not_called_full() {
+        for place in ["/proc/x.html", "/sys/x.html"] {
+            let refused = Destination::of(Path::new(place), false).check().expect_err("nothing can be made there");
+            let text = refused.to_string();
+            assert!(matches!(refused, Failure::Output { .. }), "{text}");
+            assert!(text.contains("no files can be made there") && !text.contains("full"), "{text}");
+        }
     }
 
     #[test]

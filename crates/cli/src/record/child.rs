@@ -4,6 +4,7 @@
 //! When the recording ends in another way before the command does (its duration, a signal to us alone), the command runs on.
 
 use super::stop::Stop;
+use crate::duration::show;
 use crate::failure::Failure;
 
 use remora_trigger::{Error, Guid, Process, ReversePort, WaitingRuntime, find};
@@ -52,6 +53,9 @@ pub(crate) struct Child {
     going: Vec<WaitingRuntime>,
     /// Runtimes that were let go.
     resumed: Vec<Guid>,
+    started: Instant,
+    /// How long it had run when it was found, if it did not wait for us.
+    late: Option<Duration>,
 }
 
 impl Child {
@@ -63,10 +67,13 @@ impl Child {
         let port = ReversePort::open()?;
         let (variable, value) = port.variable();
         let name = program.to_string_lossy().into_owned();
+        let started = Instant::now();
         let child = printing.stdio();
-        let child = child.and_then(|stdout| Command::new(program).args(args).env(variable, value).stdout(stdout).spawn());
+        let child =
+            child.and_then(|stdout| Command::new(program).args(args).env(variable, value).stdout(stdout).spawn());
         let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
-        Ok(Some(Child { name, child, port, waiting: None, going: Vec::new(), resumed: Vec::new() }))
+        let (waiting, going, resumed) = (None, Vec::new(), Vec::new());
+        Ok(Some(Child { name, child, port, waiting, going, resumed, started, late: None }))
     }
 
     /// Waits until a runtime has started in it, and waits in turn.
@@ -93,6 +100,7 @@ impl Child {
                 && process.attachable.is_ok()
                 && process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major < 5)
             {
+                self.late = Some(self.started.elapsed());
                 return Ok(process);
             }
         }
@@ -120,6 +128,11 @@ impl Child {
         }
     }
 
+    /// What is to be told of a command that did not wait to be recorded.
+    pub(crate) fn late(&self) -> Option<String> {
+        self.late.map(told_late)
+    }
+
     /// As it is told.
     pub(crate) fn label(&self) -> String {
         format!("{} (process {})", self.name, self.child.id())
@@ -138,11 +151,29 @@ impl Child {
     }
 }
 
+fn told_late(late: Duration) -> String {
+    format!(
+        "not recorded from its first instant: .NET Core 3.1 cannot be made to wait for a recorder, and had been starting for {}",
+        show(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX))
+    )
+}
+
 impl Drop for Child {
     fn drop(&mut self) {
         // One that never got as far as being recorded is not left waiting for a recorder that is gone.
         if self.waiting.is_some() {
             let _ = self.resume();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_did_not_wait_is_told_with_how_late_it_was() {
+        let told = told_late(Duration::from_millis(85));
+        assert!(told.starts_with("not recorded from its first instant") && told.contains("for 85"), "{told}");
     }
 }

@@ -6,7 +6,7 @@ use crate::duration::show;
 use crate::failure::Failure;
 use crate::library;
 use crate::output::{Spool, StreamSpool};
-use remora_collector::{Options, Session};
+use remora_collector::{NotAttached, Options, Session};
 use remora_profile::Profile;
 use remora_receipt::Facts;
 use remora_trigger::Process;
@@ -58,6 +58,31 @@ pub(crate) struct Ended {
     pub(crate) managed_frames: Option<(u64, u64)>,
     /// From the attach request to the first sample, nanoseconds.
     pub(crate) first_sample: Option<u64>,
+    /// Whether the process ended or replaced its program before the engine had left.
+    pub(crate) target_ended: bool,
+    /// What broke while it was ended.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// A recording that did not begin.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    /// Why.
+    pub(crate) failure: Failure,
+    /// What may be in the target all the same.
+    pub(crate) facts: Option<Box<Facts>>,
+}
+
+impl From<Failure> for NotStarted {
+    fn from(failure: Failure) -> NotStarted {
+        NotStarted { failure, facts: None }
+    }
+}
+
+impl From<EventPipe> for Engine {
+    fn from(session: EventPipe) -> Engine {
+        Engine::EventPipe(Box::new(session))
+    }
 }
 
 /// What was written while recording.
@@ -71,7 +96,7 @@ pub(crate) enum Kept {
 
 impl Engine {
     /// Attaches the agent. `output` is what the recording is kept beside.
-    pub(crate) fn agent(process: &Process, plan: &Plan, output: Option<&Path>) -> Result<Engine, Failure> {
+    pub(crate) fn agent(process: &Process, plan: &Plan, output: Option<&Path>) -> Result<Engine, NotStarted> {
         let options = Options {
             event: plan.event,
             frequency: plan.frequency,
@@ -84,10 +109,10 @@ impl Engine {
                 let agent = Agent { session, spool, begun: Instant::now(), frequencies: Vec::new() };
                 Ok(Engine::Agent(Box::new(agent)))
             }
-            Err(error) => {
+            Err(NotAttached { error, facts }) => {
                 // Nothing was recorded, so that there is nothing in it to keep.
                 let _ = std::fs::remove_file(spool.path());
-                Err(error.into())
+                Err(NotStarted { failure: error.into(), facts })
             }
         }
     }
@@ -125,20 +150,21 @@ impl Engine {
     }
 
     /// Ends it, and waits until nothing of it is left in the process, as long as that may take.
-    pub(crate) fn end(self) -> Result<Ended, Failure> {
+    pub(crate) fn end(self) -> Ended {
         match self {
             Engine::Agent(agent) => {
                 let Agent { session, spool, frequencies, .. } = *agent;
-                // If that fails, only the spool has the recording, up to its last append.
-                let mut finished = session.detach().map_err(|error| Failure::from(error).saved_in(spool.path()))?;
+                let mut finished = session.detach();
                 finished.profile.meta.notes.extend(frequencies);
-                Ok(Ended {
+                Ended {
                     profile: finished.profile,
                     facts: finished.facts,
                     kept: Kept::Recording(spool),
                     managed_frames: Some(finished.managed_frames),
                     first_sample: finished.first_sample,
-                })
+                    target_ended: finished.target_ended,
+                    failure: finished.failure.map(Failure::from),
+                }
             }
             Engine::EventPipe(session) => session.end(),
         }

@@ -3,7 +3,7 @@
 //! Names come with the end of the stream, so that there is a profile only then. Until then the raw stream is kept on disk:
 //! `remora report` and `convert` read it, as other tools for .nettrace files do.
 
-use super::engine::{Ended, Kept, Step};
+use super::engine::{Ended, Kept, NotStarted, Step};
 use super::plan::Plan;
 use crate::args::HERTZ;
 use crate::failure::Failure;
@@ -11,8 +11,8 @@ use crate::output::StreamSpool;
 use crate::ps;
 use remora_nettrace::{SampledProfile, providers};
 use remora_profile::{Meta, Profile, ThreadIx};
-use remora_receipt::Facts;
-use remora_trigger::{EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks};
+use remora_receipt::{EventSession, Facts};
+use remora_trigger::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,6 +26,15 @@ const OWN_FREQUENCY: &str = "The runtime's sampler has a frequency of its own: -
 /// Bytes read at once.
 const PIECE: usize = 1 << 16;
 
+/// The agent that it stands in for.
+#[derive(Debug)]
+pub(crate) struct InPlaceOf {
+    /// Why the agent cannot be used.
+    pub(crate) because: String,
+    /// What may be left of the agent, if it was tried.
+    pub(crate) facts: Option<Box<Facts>>,
+}
+
 /// A session.
 pub(crate) struct EventPipe {
     session: EventPipeSession,
@@ -37,33 +46,33 @@ pub(crate) struct EventPipe {
     piece: Vec<u8>,
     notes: Vec<String>,
     ended: Option<String>,
+    /// Whether the stream itself has ended, rather than our understanding of it.
+    over: bool,
+    /// Why the stream is not kept whole, if it is not.
+    failure: Option<Failure>,
 }
 
 impl EventPipe {
     /// Starts one. `output` is what the stream is kept beside.
-    pub(crate) fn start(process: &Process, plan: &Plan, output: Option<&Path>) -> Result<EventPipe, Failure> {
-        let provider = |wanted: providers::Wanted| Provider {
-            name: wanted.name.to_owned(),
-            keywords: wanted.keywords,
-            level: wanted.level,
-            filter: String::new(),
+    pub(crate) fn start(
+        process: &Process,
+        plan: &Plan,
+        output: Option<&Path>,
+        in_place_of: Option<InPlaceOf>,
+    ) -> Result<EventPipe, NotStarted> {
+        let mut notes = if plan.frequency == HERTZ { Vec::new() } else { vec![OWN_FREQUENCY.to_owned()] };
+        let mut of_the_agent = None;
+        if let Some(InPlaceOf { because, facts }) = in_place_of {
+            notes.push(format!("The agent was not used: {because}."));
+            of_the_agent = facts;
+        }
+        let (session, spool, attach) = match open(process, output) {
+            Ok(opened) => opened,
+            Err(failure) => return Err(NotStarted { failure, facts: of_the_agent }),
         };
-        let config = EventPipeConfig {
-            buffer_mebibytes: BUFFER,
-            rundown: Rundown::Default,
-            stacks: Stacks::Walked,
-            providers: providers::WANTED.into_iter().map(provider).collect(),
-        };
-        let spool = StreamSpool::create(output)?;
-        let asked = Instant::now();
-        let session = match EventPipeSession::start(process, &config) {
-            Ok(session) => session,
-            Err(error) => {
-                spool.discard();
-                return Err(error.into());
-            }
-        };
-        let facts = Facts { attach: nanoseconds(asked.elapsed()), runtime: ps::runtime(process), ..Facts::default() };
+        // The receipt then covers both.
+        let facts =
+            Facts { attach, runtime: ps::runtime(process), ..of_the_agent.map(|facts| *facts).unwrap_or_default() };
         Ok(EventPipe {
             session,
             sampled: SampledProfile::new(plan.event),
@@ -72,19 +81,24 @@ impl EventPipe {
             begun: Instant::now(),
             facts,
             piece: vec![0; PIECE],
-            notes: if plan.frequency == HERTZ { Vec::new() } else { vec![OWN_FREQUENCY.to_owned()] },
+            notes,
             ended: None,
+            over: false,
+            failure: None,
         })
     }
 
     /// Takes what has come, waiting at most `patience`.
     pub(crate) fn step(&mut self, patience: Duration) -> Result<Step, Failure> {
         let deadline = Instant::now() + patience;
-        while self.ended.is_none() && self.take(deadline)? {}
+        while self.ended.is_none() && self.failure.is_none() && self.take(deadline)? {}
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let samples = self.sampled.samples() as u64;
         let seconds = self.begun.elapsed().as_secs_f64();
         let rate = (seconds > 0.0).then(|| samples as f64 / seconds);
-        Ok(Step { samples, lost: 0, rate, ended: self.ended.clone() })
+        Ok(Step { samples, lost: self.sampled.lost(), rate, ended: self.ended.clone() })
     }
 
     /// Whether the disk is nearly full.
@@ -93,14 +107,20 @@ impl EventPipe {
     }
 
     /// Stops the session and takes what the runtime lists at its end.
-    pub(crate) fn end(mut self) -> Result<Ended, Failure> {
+    pub(crate) fn end(mut self) -> Ended {
         self.facts.recording = nanoseconds(self.begun.elapsed());
         let asked = Instant::now();
-        if self.ended.is_none()
-            && let Err(failure) = self.stop(asked + STOP_PATIENCE)
-        {
-            self.notes.push(format!("the session did not end properly: {failure}"));
-        }
+        let target_ended = self.over;
+        let stopped = if self.over { Ok(()) } else { self.stop(asked + STOP_PATIENCE) };
+        // The runtime answers only when it has ended the session.
+        let stopped = stopped.and_then(|()| Ok(self.session.finish()?));
+        self.facts.event_session = match stopped {
+            Ok(()) => EventSession::Ended,
+            Err(failure) => {
+                self.notes.push(format!("the session did not end properly: {failure}"));
+                EventSession::NotEnded(failure.to_string())
+            }
+        };
         self.facts.detach = nanoseconds(asked.elapsed());
         let mut profile = self.sampled.finish(Meta {
             duration: self.facts.recording,
@@ -113,22 +133,29 @@ impl EventPipe {
         });
         profile.meta.notes.extend(self.ended);
         name_threads(&mut profile, &self.process);
-        Ok(Ended {
+        Ended {
             profile,
             facts: self.facts,
             kept: Kept::Stream(self.spool),
             managed_frames: None,
             first_sample: None,
-        })
+            target_ended,
+            failure: self.failure,
+        }
     }
 
+    /// Asks for the end, and takes what comes until then.
     fn stop(&mut self, deadline: Instant) -> Result<(), Failure> {
         self.session.stop()?;
-        while self.ended.is_none() && Instant::now() < deadline {
+        let ended = self.ended.take();
+        while !self.over {
+            if Instant::now() >= deadline {
+                return Err(Error::TimedOut { step: "end its session of events", after: STOP_PATIENCE }.into());
+            }
             self.take(deadline)?;
         }
-        // The stream's end was asked for this time.
-        self.ended = None;
+        // The stream's end was asked for this time; what came before it was not.
+        self.ended = ended;
         Ok(())
     }
 
@@ -140,20 +167,53 @@ impl EventPipe {
         }
         self.session.wait_at_most(Some(left))?;
         match self.session.read(&mut self.piece) {
-            Ok(0) => self.ended = Some("the target ended during the recording".to_owned()),
+            Ok(0) => self.is_over("the target ended during the recording"),
             Ok(length) => {
                 let piece = &self.piece[..length];
-                self.spool.write(piece)?;
                 // A stream that cannot be understood any more is worth what came before; the profile's notes say so.
                 if self.sampled.push(piece).is_err() {
                     self.ended = Some("the runtime's stream cannot be read any further".to_owned());
                 }
+                // It is read on all the same: the runtime cannot end a session whose stream nobody takes.
+                if let Err(failure) = self.spool.write(piece) {
+                    self.failure.get_or_insert(failure);
+                }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(false),
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(false),
-            Err(_) => self.ended = Some("the connection to the target broke during the recording".to_owned()),
+            Err(_) => self.is_over("the connection to the target broke during the recording"),
         }
         Ok(true)
+    }
+
+    fn is_over(&mut self, why: &str) {
+        self.over = true;
+        self.ended = Some(why.to_owned());
+    }
+}
+
+/// Starts the runtime's session, and what its stream is kept in; with how long that took, nanoseconds.
+fn open(process: &Process, output: Option<&Path>) -> Result<(EventPipeSession, StreamSpool, u64), Failure> {
+    let provider = |wanted: providers::Wanted| Provider {
+        name: wanted.name.to_owned(),
+        keywords: wanted.keywords,
+        level: wanted.level,
+        filter: String::new(),
+    };
+    let config = EventPipeConfig {
+        buffer_mebibytes: BUFFER,
+        rundown: Rundown::Default,
+        stacks: Stacks::Walked,
+        providers: providers::WANTED.into_iter().map(provider).collect(),
+    };
+    let spool = StreamSpool::create(output)?;
+    let asked = Instant::now();
+    match EventPipeSession::start(process, &config) {
+        Ok(session) => Ok((session, spool, nanoseconds(asked.elapsed()))),
+        Err(error) => {
+            spool.discard();
+            Err(error.into())
+        }
     }
 }
 

@@ -43,18 +43,70 @@ struct Json<'a> {
     receipt: serde_json::Value,
 }
 
+/// What is printed for programs where nothing was recorded, and the process may have been touched.
+#[derive(Debug, Serialize)]
+struct NothingJson {
+    clean: bool,
+    ended: &'static str,
+    error: String,
+    files: Vec<String>,
+    receipt: serde_json::Value,
+}
+
+/// Tells what is left of a recording that did not begin.
+pub(crate) fn tell_of_nothing(
+    receipt: &Receipt,
+    failure: &Failure,
+    receipt_file: Option<&Destination>,
+    (json, output): (bool, &Output),
+) -> Result<(), Failure> {
+    let files = written(receipt_file.into_iter());
+    let text = if json {
+        pretty(&NothingJson {
+            clean: receipt.clean(),
+            ended: "not-begun",
+            error: failure.to_string(),
+            files,
+            receipt: as_value(receipt),
+        })
+    } else {
+        files.iter().fold(receipt.to_string(), |text, file| format!("{text}wrote {file}\n"))
+    };
+    print(&text, output, receipt_file)
+}
+
+/// On standard output, unless the recording or the receipt itself goes there.
+fn print(text: &str, output: &Output, receipt_file: Option<&Destination>) -> Result<(), Failure> {
+    let taken = |place: &Destination| *place == Destination::Stdout;
+    if taken(&output.destination) || receipt_file.is_some_and(taken) {
+        note(text.trim_end());
+        Ok(())
+    } else {
+        out(text)
+    }
+}
+
+/// Paths of what was written to files.
+fn written<'a>(places: impl Iterator<Item = &'a Destination>) -> Vec<String> {
+    places
+        .filter_map(|place| match place {
+            Destination::File { path, .. } => Some(path.display().to_string()),
+            Destination::Stdout => None,
+        })
+        .collect()
+}
+
+fn as_value(receipt: &Receipt) -> serde_json::Value {
+    // It was written as JSON a moment ago.
+    serde_json::from_str(&receipt.to_json()).unwrap_or_default()
+}
+
 impl Outcome<'_> {
     /// Tells it: on standard output, unless the recording itself went there.
     pub(crate) fn tell(&self, json: bool, output: &Output) -> Result<(), Failure> {
         let summary = Summary::of(self.profile, None);
         let text = if json { self.json(&summary) } else { self.text(&summary) };
-        let taken = |place: &Destination| *place == Destination::Stdout;
-        if taken(&output.destination) || self.receipt_file.is_some_and(taken) {
-            note(text.trim_end());
-            Ok(())
-        } else {
-            out(&text)
-        }
+        print(&text, output, self.receipt_file)
     }
 
     fn json(&self, summary: &Summary) -> String {
@@ -73,8 +125,7 @@ impl Outcome<'_> {
             managed_frames_named: self.managed_frames.map(|(_, named)| named),
             recording: Summed::of(self.profile),
             hottest: Part::of(self.profile, None, summary, TOP),
-            // It was written as JSON a moment ago.
-            receipt: serde_json::from_str(&self.receipt.to_json()).unwrap_or_default(),
+            receipt: as_value(self.receipt),
         })
     }
 
@@ -91,13 +142,7 @@ impl Outcome<'_> {
     }
 
     fn files(&self) -> Vec<String> {
-        let places = self.output.map(|output| &output.destination).into_iter().chain(self.receipt_file);
-        places
-            .filter_map(|place| match place {
-                Destination::File { path, .. } => Some(path.display().to_string()),
-                Destination::Stdout => None,
-            })
-            .collect()
+        written(self.output.map(|output| &output.destination).into_iter().chain(self.receipt_file))
     }
 }
 
