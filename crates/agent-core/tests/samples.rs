@@ -104,6 +104,8 @@ fn many_samples_are_handed_over_without_a_rest_in_between() {
     let shared = session(10, detach());
     shared.platform.arrive_later((0..3_000).map(|_| raw(9, 0, &[0x1010], &[])));
     run(&shared, &Clr::default());
+    let waits = shared.platform.waits.load(Ordering::SeqCst);
+    assert_eq!(waits - shared.platform.rests.load(Ordering::SeqCst), 2, "behind the first and the second thousand");
     assert_eq!(shared.platform.counter(layout::SENT), 3_000);
     assert!(shared.platform.samples_at_once.most.load(Ordering::SeqCst) <= 1024);
 }
@@ -231,6 +233,48 @@ fn cat_09_an_unload_announced_before_the_pass_that_meets_its_code_is_forgotten_b
     platform.on_wait.lock().expect("no panic").take();
     assert_eq!(platform.wakes.load(Ordering::SeqCst), 1, "the unload waited");
     assert_eq!(runtime.times(Question::FunctionAt(0x1010)), 2, "the same address may be other code now");
+}
+
+#[test]
+fn a_transport_that_refuses_costs_no_look_ups() {
+    let shared = session(3, detach());
+    let platform = &shared.platform;
+    platform.full_until_wait.store(u64::MAX, Ordering::SeqCst);
+    platform.arrive_later((0..500).map(|index| raw(9, 0, &[0x10_0000 + index], &[])));
+    let runtime = Clr::default();
+    run(&shared, &runtime);
+    assert_eq!(platform.counter(layout::LOST_TRANSPORT_FULL), 500);
+    assert!(runtime.questions.borrow().len() < 40, "one batch is looked up before the refusal is known");
+}
+
+#[test]
+fn a_thread_is_introduced_before_its_samples() {
+    let shared = session(3, detach());
+    let platform = &shared.platform;
+    platform.arrive_later([]);
+    platform.arrive_later([raw(10, 0, &[0x1010], &[])]);
+    platform.new_threads.lock().expect("no panic").push((10, "late".into()));
+    shared.threads_changed.store(true, Ordering::SeqCst);
+    run(&shared, &Clr::default());
+    let at = |wanted: &dyn Fn(&Message) -> bool| platform.messages().iter().position(wanted).expect("it is told");
+    let introduced = at(&|message| matches!(message, Message::Thread { thread: 10, .. }));
+    assert!(introduced < at(&|message| matches!(message, Message::Sample { thread: 10, .. })));
+}
+
+#[test]
+fn a_repeat_of_a_sample_that_was_lost_never_stands_for_an_older_one() {
+    let shared = session(7, detach());
+    let platform = &shared.platform;
+    platform.full_from_wait.store(2, Ordering::SeqCst);
+    platform.full_until_wait.store(3, Ordering::SeqCst);
+    platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
+    platform.arrive_later([raw(9, 0, &[0x2010], &[])]);
+    platform.arrive_later([raw(9, REPEATED, &[], &[])]);
+    run(&shared, &Clr::default());
+    let messages = platform.messages();
+    assert_eq!(samples(&messages), [[0x1010]]);
+    assert!(!messages.iter().any(|message| matches!(message, Message::Repeat { .. })));
+    assert_eq!(platform.counter(layout::LOST_TRANSPORT_FULL), 2);
 }
 
 #[test]

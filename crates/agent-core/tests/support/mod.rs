@@ -35,9 +35,12 @@ pub struct Script {
     pub samples: Mutex<VecDeque<Vec<u64>>>,
     /// Samples that arrive while the agent waits, one group a wait.
     pub arrivals: Mutex<VecDeque<Vec<Vec<u64>>>>,
-    /// Nothing fits into the transport before this many waits.
+    /// Nothing fits into the transport from this many waits on, and before so many.
+    pub full_from_wait: AtomicU64,
     pub full_until_wait: AtomicU64,
     pub waits: AtomicU64,
+    /// Of those, the ones that took time.
+    pub rests: AtomicU64,
     pub pauses: AtomicU64,
     /// Pauses and samples between two looks at the control channel: since the last, and the most.
     pub pauses_at_once: Most,
@@ -121,6 +124,7 @@ impl Platform for Script {
     fn wait(&self, nanoseconds: u64) {
         self.time.fetch_add(nanoseconds, Ordering::SeqCst);
         let wait = self.waits.fetch_add(1, Ordering::SeqCst) + 1;
+        self.rests.fetch_add(u64::from(nanoseconds > 0), Ordering::SeqCst);
         let arrived = self.arrivals.lock().expect("no panic").pop_front();
         self.arrive(arrived.unwrap_or_default());
         if let Some(happens) = self.on_wait.lock().expect("no panic").as_mut() {
@@ -164,7 +168,8 @@ impl Platform for Script {
     }
 
     fn publish(&self, parts: &[&[u64]]) -> bool {
-        if self.waits.load(Ordering::SeqCst) < self.full_until_wait.load(Ordering::SeqCst) {
+        let full = self.full_from_wait.load(Ordering::SeqCst)..self.full_until_wait.load(Ordering::SeqCst);
+        if full.contains(&self.waits.load(Ordering::SeqCst)) {
             return false;
         }
         let words = parts.concat();
