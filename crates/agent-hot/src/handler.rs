@@ -10,15 +10,18 @@
 //! fire.
 
 use crate::record::{RawSample, WINDOW_WORDS};
-use crate::session::{Aimed, Engine, MAXIMUM_DEPTH, Session, Which};
-use crate::stack::{Asked, Bounded, Memory, Registers, walk};
+use crate::session::{Aimed, Engine, MAXIMUM_DEPTH, Session, Slot, Which};
+use crate::stack::{Asked, Bounded, Code, Memory, Registers, walk};
 use crate::timer::{arm, jittered, which_timer};
-use crate::{Ranges, clock};
-use core::sync::atomic::Ordering;
+use crate::{Ranges, Replaced, clock};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
 
 /// A thread that used less than this part of the interval was not working: waiting, or waiting for a processor.
 const IDLE_PART: u64 = 8;
+
+/// A thread that is not due yet is not met again sooner, nanoseconds.
+const SHORTEST_SHOT: u64 = 50_000;
 
 /// The proof that the code runs in a signal handler: made by [`on_signal`] only.
 pub struct InSignal(());
@@ -68,16 +71,29 @@ fn cpu_firing(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Re
     let slot = aimed.slot;
     let interval = session.interval.load(Ordering::Relaxed);
     let used = clock::thread_cpu();
-    let weight = used.saturating_sub(slot.accounted.load(Ordering::Relaxed));
-    let works = aimed.which == Which::Processor || (!blocked && weight >= interval / IDLE_PART);
-    if works && weight > 0 {
+    let accounted = slot.accounted.load(Ordering::Relaxed);
+    let newborn = accounted.cast_signed() < 0;
+    let weight = if newborn { used.wrapping_sub(accounted) } else { used.saturating_sub(accounted) };
+    if newborn && weight < interval {
+        let next = if blocked { Which::Processor } else { Which::Clock };
+        rearm(slot, next, (interval - weight).max(SHORTEST_SHOT));
+        return;
+    }
+    // The first shot comes at once, whatever was used until then.
+    let first = aimed.which == Which::Clock && !slot.active.load(Ordering::Relaxed);
+    let works = aimed.which == Which::Processor || (!blocked && (first || weight >= interval / IDLE_PART));
+    // A sample that does not fit leaves its weight to the next one.
+    if works && weight > 0 && take(token, session, &Taking { aimed, weight, flags: 0 }, registers) {
         slot.accounted.store(used, Ordering::Relaxed);
-        take(token, session, &Taking { aimed, weight, flags: 0 }, registers);
     }
     let next = if works { Which::Clock } else { Which::Processor };
     slot.active.store(works, Ordering::Relaxed);
-    if let Some(timer) = which_timer(slot, next) {
-        arm(timer, jittered(&slot.random, interval));
+    rearm(slot, next, jittered(&slot.random, interval));
+}
+
+fn rearm(slot: &Slot, which: Which, nanoseconds: u64) {
+    if let Some(timer) = which_timer(slot, which) {
+        arm(timer, nanoseconds);
     }
 }
 
@@ -89,8 +105,9 @@ fn wall_asked(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Re
         return;
     }
     let flags = if blocked { sample_flags::BLOCKED } else { 0 };
-    take(token, session, &Taking { aimed, weight, flags }, registers);
-    slot.answered_at.store(clock::thread_cpu(), Ordering::Release);
+    // After a sample that does not fit there is none that could be repeated.
+    let answered = take(token, session, &Taking { aimed, weight, flags }, registers);
+    slot.answered_at.store(if answered { clock::thread_cpu() } else { 0 }, Ordering::Release);
 }
 
 struct Taking<'a> {
@@ -99,20 +116,21 @@ struct Taking<'a> {
     flags: u8,
 }
 
-/// Walks the stack and pushes the sample.
-fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers) {
+/// Walks the stack and pushes the sample; false if there is no room for it.
+fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers) -> bool {
     session.count(layout::TAKEN);
     session.count(layout::SIGNALLED);
     let Aimed { thread, index, slot, .. } = *taking.aimed;
-    let (low, high) = (slot.stack_low.load(Ordering::Relaxed), slot.stack_high.load(Ordering::Relaxed));
+    let low = slot.stack_low.load(Ordering::Relaxed);
+    let high = trusted_end(session, slot, thread, registers.stack);
     // SAFETY: this handler runs on the slot's thread, with its signal masked: nobody else uses the scratch now.
     let scratch = unsafe { &mut *slot.scratch() };
     let (addresses, window) = scratch.split_at_mut(MAXIMUM_DEPTH);
     let stack = registers.stack & !7;
     let (found, copied) = if low <= registers.stack && registers.stack < high {
-        capture(registers, &Bounded { low: stack, high }, &ranges(session), addresses, window)
+        capture(registers, &Bounded { low: stack, high }, &code(session), addresses, window)
     } else {
-        capture(registers, &Asked { low: stack }, &ranges(session), addresses, window)
+        capture(registers, &Asked { low: stack }, &code(session), addresses, window)
     };
     let sample = RawSample {
         thread,
@@ -125,15 +143,40 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
         addresses: addresses.get(..found.depth).unwrap_or_default(),
         window: window.get(..copied).unwrap_or_default(),
     };
-    if session.ring.push(&[&sample.fixed(), sample.addresses, sample.window]).is_err() {
+    let pushed = session.ring.push(&[&sample.fixed(), sample.addresses, sample.window]).is_ok();
+    if !pushed {
         session.count_refusal();
     }
+    pushed
+}
+
+/// Up to where the stack may be read without asking the kernel, 0 for nowhere. The mapping around a stack may hold more than the
+/// stack, and that may be unmapped: below the thread's control block, which the C library puts at the end of each stack that it makes,
+/// everything is the stack's own. The main thread's stack is a mapping of its own.
+fn trusted_end(session: &Session, slot: &Slot, thread: u32, stack: u64) -> u64 {
+    let end = slot.stack_high.load(Ordering::Relaxed);
+    let block = thread_control_block();
+    if stack < block && block <= end {
+        block
+    } else if thread == session.main_thread {
+        end
+    } else {
+        0
+    }
+}
+
+/// Where the C library keeps what belongs to the running thread: it holds its own address (System V ABI for x64, thread-local storage).
+fn thread_control_block() -> u64 {
+    let block: u64;
+    // SAFETY: reads the first word of the running thread's control block, which is there from its first instruction to its last.
+    unsafe { core::arch::asm!("mov {}, fs:[0]", out(reg) block, options(nostack, preserves_flags, readonly)) };
+    block
 }
 
 fn capture(
     registers: &Registers,
     memory: &impl Memory,
-    code: &Ranges,
+    code: &Code,
     addresses: &mut [u64],
     window: &mut [u64],
 ) -> (crate::Walk, usize) {
@@ -148,16 +191,22 @@ fn capture(
     (found, copied)
 }
 
-fn ranges<'a>(session: &'a Session) -> Ranges<'a> {
-    let bounds = session.ranges.load(Ordering::Acquire);
-    if bounds.is_null() {
-        return Ranges::default();
+fn code<'a>(session: &'a Session) -> Code<'a> {
+    Code { ranges: Ranges::new(table(&session.ranges)), replaced: Replaced::new(table(&session.replaced)) }
+}
+
+/// The words of a table that the agent's thread has published.
+fn table(published: &AtomicPtr<u64>) -> &[u64] {
+    // After `inside` was raised: whoever replaces the table and then finds nobody inside may free the old one.
+    let words = published.load(Ordering::SeqCst);
+    if words.is_null() {
+        return &[];
     }
-    // SAFETY: the first word behind the pointer is the number of bounds that follow it; the block was filled before it was
-    // published and is never freed while a handler may run.
-    let stored = unsafe { *bounds } as usize;
-    // SAFETY: as above; `stored` bounds follow the first word.
-    Ranges::new(unsafe { core::slice::from_raw_parts(bounds.add(1), stored) })
+    // SAFETY: the first word behind the pointer is the number of words that follow it; the block was filled before it was
+    // published and is never freed while a handler runs that may have it.
+    let stored = unsafe { *words } as usize;
+    // SAFETY: as above; `stored` words follow the first one.
+    unsafe { core::slice::from_raw_parts(words.add(1), stored) }
 }
 
 /// # Safety

@@ -45,7 +45,8 @@ pub struct Slot {
     pub clock_timer: AtomicU32,
     /// Whether the clock timer drives the thread now.
     pub active: AtomicBool,
-    /// Processor time up to which the thread's samples account, nanoseconds.
+    /// Processor time up to which the thread's samples account, nanoseconds; below zero, wrapped, for a thread that was born during
+    /// the recording and has no sample yet.
     pub accounted: AtomicU64,
     /// Bounds of its stack; both 0 until the agent's thread has looked them up.
     pub stack_low: AtomicU64,
@@ -99,9 +100,13 @@ pub struct Session<'a> {
     pub armed: AtomicBool,
     /// Handlers that are running at this moment.
     pub inside: AtomicU32,
+    /// The thread with which the process began, whose stack the kernel made.
+    pub main_thread: u32,
     /// Executable ranges: a word that says how many bounds follow, and the bounds ([`crate::Ranges`]).
-    /// Replaced whole; what was published stays until no handler can run.
+    /// Replaced whole; what was published before stays until `inside` has been seen at 0.
     pub ranges: AtomicPtr<u64>,
+    /// Methods exchanged while they ran, in the same way: the number of words that follow, and those of [`crate::Replaced`].
+    pub replaced: AtomicPtr<u64>,
 }
 
 impl Session<'_> {

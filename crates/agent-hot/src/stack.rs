@@ -5,7 +5,7 @@
 //! `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake).
 //! The C library is not: in its leaves RBP may hold anything. Then the stack is searched for the first two links of a chain.
 
-use crate::Ranges;
+use crate::{Ranges, Replaced};
 use remora_wire::sample_flags;
 
 /// How far above the stack pointer a chain is searched for when RBP is not one, bytes.
@@ -25,6 +25,21 @@ pub struct Registers {
     pub frame: u64,
     /// RAX: the answer of a system call, if the thread has just returned from one.
     pub result: u64,
+}
+
+/// What is known of the code that a walk meets.
+#[derive(Clone, Copy, Default)]
+pub struct Code<'a> {
+    /// Where there is code at all.
+    pub ranges: Ranges<'a>,
+    /// Methods that were exchanged while they ran.
+    pub replaced: Replaced<'a>,
+}
+
+impl Code<'_> {
+    fn contains(&self, address: u64) -> bool {
+        self.ranges.contains(address)
+    }
 }
 
 /// What a walk found.
@@ -95,7 +110,7 @@ pub fn read_checked(address: u64) -> Option<[u8; 8]> {
 }
 
 /// Writes the leaf's instruction and the return addresses of its callers into `out`, leaf first.
-pub fn walk(registers: &Registers, memory: &impl Memory, code: &Ranges, out: &mut [u64]) -> Walk {
+pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: &mut [u64]) -> Walk {
     let Some(leaf) = out.first_mut() else { return Walk { depth: 0, flags: sample_flags::TRUNCATED } };
     *leaf = registers.instruction;
     let mut depth = 1;
@@ -115,7 +130,7 @@ pub fn walk(registers: &Registers, memory: &impl Memory, code: &Ranges, out: &mu
             return Walk { depth, flags: 0 };
         }
         let Some(place) = out.get_mut(depth) else { return Walk { depth, flags: sample_flags::TRUNCATED } };
-        *place = address;
+        *place = true_caller(memory, frame, caller, address, code).unwrap_or(address);
         depth += 1;
         lowest = frame + 16;
         frame = caller;
@@ -130,6 +145,14 @@ fn link(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
     Some((memory.word(frame)?, memory.word(frame.checked_add(8)?)?))
 }
 
+/// The return address of a method that was exchanged while it ran: see [`crate::Replaced`]. The first body's frame saved the same frame
+/// pointer, which is the proof that it is one and not a call out of that body.
+fn true_caller(memory: &impl Memory, frame: u64, caller: u64, address: u64, code: &Code) -> Option<u64> {
+    let first = frame.checked_add(16)?.checked_add(code.replaced.distance(address)?)?;
+    let (saved, found) = link(memory, first, frame)?;
+    (saved == caller && code.contains(found)).then_some(found)
+}
+
 /// Where the chain of frames begins.
 struct Start {
     /// The first frame.
@@ -140,7 +163,7 @@ struct Start {
 
 /// RBP if it is a frame. Else the first word above the stack pointer that leads to two links of a chain: the frame pointer that
 /// the leaf has saved. Its return address is then the first address of code above that word. Else RBP all the same.
-fn chain_start(registers: &Registers, memory: &impl Memory, code: &Ranges) -> Start {
+fn chain_start(registers: &Registers, memory: &impl Memory, code: &Code) -> Start {
     let as_it_is = Start { frame: registers.frame, caller: None };
     if is_frame(memory, registers.frame, registers.stack, code) {
         return as_it_is;
@@ -158,7 +181,7 @@ fn chain_start(registers: &Registers, memory: &impl Memory, code: &Ranges) -> St
 }
 
 /// Whether `frame` is one and its caller's frame is one too, or the outermost.
-fn leads_on(memory: &impl Memory, frame: u64, lowest: u64, code: &Ranges) -> bool {
+fn leads_on(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool {
     if !is_frame(memory, frame, lowest, code) {
         return false;
     }
@@ -167,12 +190,12 @@ fn leads_on(memory: &impl Memory, frame: u64, lowest: u64, code: &Ranges) -> boo
 }
 
 /// The first address of code between a saved frame pointer and the frame that it points to.
-fn return_address(memory: &impl Memory, from: u64, to: u64, code: &Ranges) -> Option<u64> {
+fn return_address(memory: &impl Memory, from: u64, to: u64, code: &Code) -> Option<u64> {
     let saved_registers = (0..SAVED_REGISTERS).map(|register| from + register * 8);
     saved_registers.take_while(|at| *at < to).find_map(|at| memory.word(at).filter(|word| code.contains(*word)))
 }
 
-fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Ranges) -> bool {
+fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool {
     link(memory, frame, lowest).is_some_and(|(_, address)| code.contains(address))
 }
 
@@ -194,7 +217,11 @@ mod tests {
 
     fn run(registers: Registers, stack: Vec<u64>, limit: usize) -> (Vec<u64>, u8) {
         let mut out = vec![0; limit];
-        let walk = walk(&registers, &Words(stack), &Ranges::new(&[0x50_0000, 0x60_0000]), &mut out);
+        let code = Code {
+            ranges: Ranges::new(&[0x50_0000, 0x60_0000]),
+            replaced: Replaced::new(&[0x51_0000, 0x51_0100, 0x10]),
+        };
+        let walk = walk(&registers, &Words(stack), &code, &mut out);
         out.truncate(walk.depth);
         (out, walk.flags)
     }
@@ -219,6 +246,18 @@ mod tests {
         let stack = vec![7, 0x1020, 3, 0x50_0009, 0x1030, 0x50_0001, 0, 0x50_0002];
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0xdead, result: 0 };
         assert_eq!(run(registers, stack, 8).0, vec![0x50_0000, 0x50_0009, 0x50_0001, 0x50_0002]);
+    }
+
+    #[test]
+    fn a_method_exchanged_while_it_ran_is_met_once_and_its_caller_is_not_lost() {
+        // The optimised body's frame; the first body's: two locals, what it saved, its return address; two more frames.
+        let stack = vec![0x1040, 0x51_0042, 7, 7, 0x1040, 0x50_0001, 3, 3, 0x1050, 0x50_0002, 0, 0x50_0003];
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
+        assert_eq!(run(registers, stack.clone(), 8).0, vec![0x50_0000, 0x50_0001, 0x50_0002, 0x50_0003]);
+        // A call out of the first body looks like it, but for what lies where its caller's frame would have been saved.
+        let mut call = stack;
+        call[4] = 0x1048;
+        assert_eq!(run(registers, call, 8).0, vec![0x50_0000, 0x51_0042, 0x50_0002, 0x50_0003]);
     }
 
     #[test]

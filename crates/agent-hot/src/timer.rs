@@ -3,6 +3,7 @@
 //! The C library's wrappers are not used: they moved between libraries (glibc 2.34), and the kernel's calls are all that is needed.
 
 use crate::session::Which;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A kernel timer id.
 pub type TimerId = i32;
@@ -50,20 +51,23 @@ pub fn delete(timer: TimerId) {
 }
 
 /// A time around `mean`, from half of it to one and a half, so that a periodic program is never met at one phase only.
-pub fn jittered(state: &core::sync::atomic::AtomicU64, mean: u64) -> u64 {
-    use core::sync::atomic::Ordering;
+pub fn jittered(state: &AtomicU64, mean: u64) -> u64 {
+    let mean = mean.max(2);
+    mean / 2 + below(state, mean)
+}
+
+/// A random number below `bound`.
+pub fn below(state: &AtomicU64, bound: u64) -> u64 {
     // xorshift64: any state but 0 runs through all others.
     let mut random = state.load(Ordering::Relaxed).max(1);
     random ^= random << 13;
     random ^= random >> 7;
     random ^= random << 17;
     state.store(random, Ordering::Relaxed);
-    let mean = mean.max(2);
-    mean / 2 + (random >> 16) % mean
+    (random >> 16) % bound.max(1)
 }
 
 pub(crate) fn which_timer(slot: &crate::Slot, which: Which) -> Option<TimerId> {
-    use core::sync::atomic::Ordering;
     let stored = match which {
         Which::Processor => slot.processor_timer.load(Ordering::Relaxed),
         Which::Clock => slot.clock_timer.load(Ordering::Relaxed),
@@ -79,7 +83,6 @@ pub(crate) fn errno() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::sync::atomic::AtomicU64;
 
     #[test]
     fn jitter_keeps_the_mean_and_its_bounds() {

@@ -21,9 +21,6 @@ use std::time::Duration;
 /// Measured: with 1 ms expected, a detach thread that wakes 2 ms late on a loaded machine sleeps 5 s at once; with 300 ms it never did.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
-/// How often it is looked whether a callback still runs, a millisecond apart. What runs longer is on a thread that the runtime counts.
-const CALLBACK_TRIES: usize = 1000;
-
 struct Leaver {
     shared: Arc<Shared<Linux>>,
     info: Info<Attached, Alive>,
@@ -93,13 +90,31 @@ fn work(shared: &Arc<Shared<Linux>>, info: &Info<Attached, Alive>, notification_
         outcome: Outcome::Inert("the agent's thread panicked".into()),
     }));
     shared.entrances.open(EntranceKind::Thread);
-    if let Ok(thread) = OwnThread::start(work_main, work.cast()) {
-        thread.join();
-    }
+    let worker = OwnThread::start(work_main, work.cast()).map(OwnThread::join);
     shared.entrances.close(EntranceKind::Thread);
     // SAFETY: the worker, if it ran, has been joined: this is the only pointer left.
     let work = *unsafe { Box::from_raw(work) };
+    if worker.is_err() {
+        return without_worker(shared, info, notification_only);
+    }
     work.outcome
+}
+
+/// There is no thread to be had for the worker, and the runtime may have said yes already: it leaves again once that is confirmed.
+fn without_worker(shared: &Arc<Shared<Linux>>, info: &Info<Attached, Alive>, notification_only: bool) -> Outcome {
+    use remora_agent_core::Runtime;
+    while !shared.attach_complete.load(Ordering::SeqCst) {
+        sleep(Duration::from_millis(20));
+    }
+    Clr::new(info, shared, notification_only).silence();
+    Outcome::Detach
+}
+
+/// Sleeps without the standard library, on a thread that must not touch what it keeps for threads.
+fn sleep(time: Duration) {
+    let time = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
+    // SAFETY: `time` is live; the remainder is not wanted.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
 extern "C" fn work_main(argument: *mut c_void) -> *mut c_void {
@@ -133,15 +148,11 @@ fn after_panic(shared: &Shared<Linux>, runtime: &Clr) -> Outcome {
 }
 
 /// The runtime waits for callbacks on its own threads only. ProfilerAttachComplete runs on the diagnostics thread, which it does not
-/// count: a detach asked for meanwhile would be over while that callback still runs (docs/contract-findings.md, DET-07).
+/// count: a detach asked for meanwhile would be over while that callback still runs (docs/contract-findings.md, DET-07). No callback
+/// of ours waits for anything but the worker, which has ended: so this ends, too.
 fn until_no_callback_runs(shared: &Shared<Linux>) {
-    for _ in 0..CALLBACK_TRIES {
-        if shared.inside.load(Ordering::SeqCst) == 0 {
-            return;
-        }
-        let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        // SAFETY: `pause` is live; the remainder is not wanted.
-        unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
+    while shared.inside.load(Ordering::SeqCst) != 0 {
+        sleep(Duration::from_millis(1));
     }
 }
 

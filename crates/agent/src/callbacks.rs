@@ -6,7 +6,6 @@ use corprof::{
     Alive, Attached, CallbackToken, FunctionId, HResult, Info, ModuleId, ProfilerCallback, SuspendReason, ThreadId,
 };
 use remora_agent_core::{Platform, Shared, Unload};
-use remora_wire::FromAgent;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -82,7 +81,7 @@ impl ProfilerCallback for Agent {
 
     fn profiler_detach_succeeded(&self) {
         if let Some(shared) = self.shared.get() {
-            shared.platform.send(&FromAgent::Detached);
+            shared.platform.tell_detached();
         }
     }
 

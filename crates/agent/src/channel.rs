@@ -2,7 +2,7 @@
 
 use remora_agent_core::Received;
 use remora_wire::{Frame, FromAgent, ToAgent};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -70,13 +70,28 @@ impl Channel {
         let bytes = message.encode();
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
-            match self.stream.write(rest) {
+            match self.write(rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && self.writable() => {}
                 Err(_) => return,
             }
         }
+    }
+
+    /// Sends a message if there is room for it now; never waits (contract DET-21).
+    pub fn send_at_once(&self, message: &FromAgent) {
+        // A message is a few bytes: it fits whole or not at all, and without a reader there is nobody to miss it.
+        let _ = self.write(&message.encode());
+    }
+
+    /// Writes what there is room for. Not by the standard library, which does not say that it keeps SIGPIPE away: the other side may
+    /// be gone, and the application may have made that signal deadly again.
+    fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the bytes are live for the call.
+        let written = unsafe { libc::send(self.descriptor(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        usize::try_from(written).map_err(|_| std::io::Error::last_os_error())
     }
 
     fn writable(&self) -> bool {

@@ -2,20 +2,21 @@
 
 use crate::memory::Mapping;
 use crate::proc;
+use crate::published::Published;
 use crate::signal::{is_agents, is_deaf};
 use remora_agent_core::{CodeKind, EntranceKind, Entrances};
 use remora_agent_hot::{
-    Engine, Session, Slot, Which, arm, cookie, create, delete, jittered, thread_clock, thread_cpu_of,
+    Engine, Session, Slot, Which, arm, below, cookie, create, delete, jittered, thread_clock, thread_cpu_of,
 };
 use remora_wire::{Config, layout};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 /// Threads followed at once, at most; more are counted as not followed.
 pub const MAXIMUM_THREADS: usize = 4096;
 
-/// Processor time after which a newly followed thread is first looked at, at most, nanoseconds.
-const FIRST_SHOT: u64 = 1_000_000;
+/// Time after which a newly followed thread is first looked at, on average, nanoseconds.
+const FIRST_SHOT: u64 = 500_000;
 
 /// Memory for the slots.
 pub fn slot_memory() -> Result<Mapping, i32> {
@@ -30,12 +31,15 @@ pub struct Followed {
     requested_interval: u64,
     slots: HashMap<u32, u32>,
     free: Vec<u32>,
-    refused: Vec<u32>,
+    refused: HashSet<u32>,
+    /// Threads that were there when the recording began.
+    elders: HashSet<u32>,
     /// Threads that block the signal: it would wait for them for ever, or be met by somebody who waits for any signal.
     deaf: Vec<u32>,
     begun: bool,
     regions: Vec<proc::Region>,
-    published: Vec<Box<[u64]>>,
+    ranges: Published,
+    ranges_read: u64,
     ranges_due: u64,
     ranges_pause: u64,
 }
@@ -43,6 +47,8 @@ pub struct Followed {
 /// The executable ranges are read again after this long, then after twice as long each time: code that is met later is
 /// mostly compiled into ranges that are there already. Nanoseconds.
 const FIRST_RANGES_PAUSE: u64 = 500_000_000;
+/// Where code runs that lies in none of them, they are read again after no less than this.
+const SHORTEST_RANGES_PAUSE: u64 = 100_000_000;
 /// The longest such pause.
 const LONGEST_RANGES_PAUSE: u64 = 16_000_000_000;
 
@@ -56,11 +62,13 @@ impl Followed {
             requested_interval: interval(config.frequency),
             slots: HashMap::new(),
             free: (0..MAXIMUM_THREADS as u32).rev().collect(),
-            refused: Vec::new(),
+            refused: HashSet::new(),
+            elders: HashSet::new(),
             deaf: Vec::new(),
             begun: false,
             regions: Vec::new(),
-            published: Vec::new(),
+            ranges: Published::default(),
+            ranges_read: 0,
             ranges_due: 0,
             ranges_pause: FIRST_RANGES_PAUSE,
         }
@@ -78,7 +86,8 @@ impl Followed {
 
     /// Finds new threads and lets go of ended ones. Returns the new ones with their names.
     pub fn scan(&mut self, session: &Session, entrances: &Entrances) -> Vec<(u32, String)> {
-        let alive = proc::threads();
+        // Where they cannot be listed at this moment, nobody is taken for ended.
+        let Some(alive) = proc::threads() else { return Vec::new() };
         let ended: Vec<u32> = self.slots.keys().filter(|thread| !alive.contains(thread)).copied().collect();
         for thread in ended {
             self.leave(session, entrances, thread);
@@ -86,23 +95,29 @@ impl Followed {
         self.refused.retain(|thread| alive.contains(thread));
         let deaf = std::mem::take(&mut self.deaf);
         deaf.iter().filter(|thread| !alive.contains(thread)).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        if self.begun {
+            self.elders.retain(|thread| alive.contains(thread));
+        } else {
+            self.elders.clone_from(&alive);
+        }
         let mut new = Vec::new();
         for thread in alive {
             if self.slots.contains_key(&thread) || self.refused.contains(&thread) {
                 continue;
             }
-            if is_agents(thread) {
-                self.refused.push(thread);
-                continue;
-            }
-            if is_deaf(thread, self.signal) {
-                // A thread is born so, and some stay so: it is asked again at the next look.
-                self.deaf.push(thread);
-            } else if self.follow(session, entrances, thread) {
-                new.push((thread, proc::thread_name(thread).unwrap_or_default()));
-            } else {
-                self.refused.push(thread);
-                session.count(layout::THREADS_NOT_FOLLOWED);
+            match is_agents(thread) {
+                Some(true) => {
+                    self.refused.insert(thread);
+                }
+                // A thread is born deaf, and some stay so: it is asked again at the next look.
+                _ if is_deaf(thread, self.signal) => self.deaf.push(thread),
+                _ if self.follow(session, entrances, thread) => {
+                    new.push((thread, proc::thread_name(thread).unwrap_or_default()));
+                }
+                _ => {
+                    self.refused.insert(thread);
+                    session.count(layout::THREADS_NOT_FOLLOWED);
+                }
             }
         }
         self.begun = true;
@@ -110,19 +125,26 @@ impl Followed {
         new
     }
 
-    /// Lets go of every thread: afterwards no timer of ours exists.
-    pub fn leave_all(&mut self, session: &Session, entrances: &Entrances) {
-        let threads: Vec<u32> = self.slots.keys().copied().collect();
-        for thread in threads {
-            self.leave(session, entrances, thread);
-        }
-        self.deaf.drain(..).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+    /// Whether a thread is there that could not be followed yet, and may be one that is just born.
+    pub fn expects_more(&self) -> bool {
+        self.deaf.iter().any(|thread| !self.elders.contains(thread))
     }
 
-    /// Remembers where a thread's stack lies, now that its stack pointer is known.
+    /// Lets go of every thread: afterwards no timer of ours exists. Returns who was followed: only they can be in the handler.
+    pub fn leave_all(&mut self, session: &Session, entrances: &Entrances) -> Vec<u32> {
+        let threads: Vec<u32> = self.slots.keys().copied().collect();
+        for thread in &threads {
+            self.leave(session, entrances, *thread);
+        }
+        self.deaf.drain(..).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        threads
+    }
+
+    /// Remembers where a thread's stack lies, now that its stack pointer is known; again when it has grown beyond what was known.
     pub fn learn_stack(&mut self, session: &Session, slot: u32, thread: u32, stack_pointer: u64) {
         let Some(slot) = session.slots.get(slot as usize) else { return };
-        if slot.thread.load(Ordering::Relaxed) != thread || slot.stack_high.load(Ordering::Relaxed) != 0 {
+        let known = slot.stack_low.load(Ordering::Relaxed)..slot.stack_high.load(Ordering::Relaxed);
+        if slot.thread.load(Ordering::Relaxed) != thread || known.contains(&stack_pointer) {
             return;
         }
         if !self.regions.iter().any(|region| region.writable && holds(region, stack_pointer)) {
@@ -155,34 +177,39 @@ impl Followed {
         if now < self.ranges_due {
             return;
         }
+        self.ranges_read = now;
         self.ranges_due = now + self.ranges_pause;
         self.ranges_pause = (self.ranges_pause * 2).min(LONGEST_RANGES_PAUSE);
         self.regions = proc::regions();
-        let mut block = vec![0_u64];
+        let mut bounds = Vec::new();
         for region in self.regions.iter().filter(|region| region.executable) {
-            block.extend([region.start, region.end]);
+            bounds.extend([region.start, region.end]);
         }
-        block[0] = block.len() as u64 - 1;
-        if self.published.last().is_some_and(|last| **last == *block) {
-            return;
+        self.ranges.publish(session, &session.ranges, &bounds);
+    }
+
+    /// Code runs at `address`: if no range is known around it, the ranges are read again before their time.
+    pub fn code_runs_at(&mut self, address: u64) {
+        if self.code_at(address) == CodeKind::None {
+            self.ranges_due = self.ranges_due.min(self.ranges_read + SHORTEST_RANGES_PAUSE);
         }
-        let mut block = block.into_boxed_slice();
-        session.ranges.store(block.as_mut_ptr(), Ordering::Release);
-        self.published.push(block);
     }
 
     fn follow(&mut self, session: &Session, entrances: &Entrances, thread: u32) -> bool {
         let Some(index) = self.free.pop() else { return false };
         let Some(slot) = session.slots.get(index as usize) else { return false };
         let generation = slot.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        // What a thread used before the recording is not ours to account; of one born during it, everything is.
-        let used = if self.begun { 0 } else { thread_cpu_of(thread) };
-        slot.accounted.store(used, Ordering::Relaxed);
+        slot.active.store(false, Ordering::Relaxed);
         slot.asked.store(0, Ordering::Relaxed);
         slot.answered_at.store(0, Ordering::Relaxed);
         slot.stack_low.store(0, Ordering::Relaxed);
         slot.stack_high.store(0, Ordering::Relaxed);
         slot.random.store(seed(thread), Ordering::Relaxed);
+        let used = thread_cpu_of(thread);
+        let newborn = !self.elders.contains(&thread);
+        // What a thread used before the recording is not ours to account; of one born during it, everything is.
+        let from = if newborn { start_of_newborn(slot, session.interval.load(Ordering::Relaxed)) } else { used };
+        slot.accounted.store(from, Ordering::Relaxed);
         slot.thread.store(thread, Ordering::Release);
         self.slots.insert(thread, index);
         if !self.give_timers(session.engine, entrances, &Timed { slot, thread, index, generation }) {
@@ -190,7 +217,11 @@ impl Followed {
             return false;
         }
         if session.engine == Engine::CpuTimers {
-            self.first_shot(session, slot);
+            if newborn {
+                first_shot_at_newborn(session, slot, used);
+            } else {
+                first_shot(session, slot, thread);
+            }
         }
         true
     }
@@ -216,15 +247,6 @@ impl Followed {
                 }
             }
         })
-    }
-
-    /// The first signal comes by processor time, so that a sleeping thread is never disturbed; and soon, so that a recording
-    /// begins at once: a sample weighs what was used until then, so an early one is a light one.
-    fn first_shot(&self, session: &Session, slot: &Slot) {
-        if let Some(timer) = slot.processor_timer.load(Ordering::Relaxed).checked_sub(1) {
-            let soon = session.interval.load(Ordering::Relaxed).min(FIRST_SHOT);
-            arm(timer as i32, jittered(&slot.random, soon));
-        }
     }
 
     fn leave(&mut self, session: &Session, entrances: &Entrances, thread: u32) {
@@ -265,6 +287,33 @@ struct Timed<'a> {
     thread: u32,
     index: u32,
     generation: u32,
+}
+
+/// The first signal comes soon, so that a recording begins at once: a sample weighs what was used until then, so an early one is a light
+/// one. To who sleeps it comes by processor time, so that a sleeping thread is never disturbed; to who runs by the clock, which is not
+/// bound to the kernel's tick.
+fn first_shot(session: &Session, slot: &Slot, thread: u32) {
+    let runs = proc::signal_masks(thread).is_some_and(|masks| !masks.asleep);
+    let timer = if runs { &slot.clock_timer } else { &slot.processor_timer };
+    if let Some(timer) = timer.load(Ordering::Relaxed).checked_sub(1) {
+        let soon = session.interval.load(Ordering::Relaxed).min(FIRST_SHOT);
+        arm(timer as i32, jittered(&slot.random, soon));
+    }
+}
+
+/// A thread born during the recording works already, and may end within the kernel's tick, to which processor time timers are bound.
+fn first_shot_at_newborn(session: &Session, slot: &Slot, used: u64) {
+    if let Some(timer) = slot.clock_timer.load(Ordering::Relaxed).checked_sub(1) {
+        let due = slot.accounted.load(Ordering::Relaxed).wrapping_add(session.interval.load(Ordering::Relaxed));
+        arm(timer as i32, due.saturating_sub(used).max(1));
+    }
+}
+
+/// Where the account of a thread begins that is born during the recording: an interval before a random point of its first interval,
+/// so that a thread that lives for a tenth of an interval is sampled once in ten times, with the weight of a whole one. Below zero,
+/// and so read with wrapping arithmetic.
+fn start_of_newborn(slot: &Slot, interval: u64) -> u64 {
+    below(&slot.random, interval).wrapping_add(1).wrapping_sub(interval)
 }
 
 fn interval(frequency: u32) -> u64 {

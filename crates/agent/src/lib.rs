@@ -21,6 +21,7 @@ mod follow;
 mod linux;
 mod memory;
 mod proc;
+mod published;
 mod signal;
 mod threads;
 mod wall;

@@ -7,7 +7,7 @@ use crate::signal::OwnSignal;
 use crate::threads::{OwnThread, this_thread};
 use crate::wall::{self, Wall};
 use remora_agent_core::{CodeKind, EntranceKind, Entrances, Platform, Received, Started};
-use remora_agent_hot::{Engine, Session, monotonic};
+use remora_agent_hot::{Engine, RawSample, Session, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, ToAgent, layout};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,6 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Words of the ring between the handlers and the agent's thread (2 MiB).
 const SAMPLE_RING_WORDS: usize = 1 << 18;
+
+/// The C library gives birth to threads with every signal blocked, for less than this, nanoseconds.
+const BIRTH: u64 = 200_000;
+
+/// Where threads are born and die all the time, looking for them takes no more than a part of the agent's time: rest in looks, and at
+/// most nanoseconds.
+const SCAN_REST: u64 = 10;
+const LONGEST_SCAN_REST: u64 = 5_000_000;
 
 /// How often it is looked whether callbacks have ended, before the memory that they may look at stays for good, and how long is
 /// slept in between, nanoseconds.
@@ -37,6 +45,8 @@ pub struct Linux {
     outer: AtomicPtr<&'static [AtomicU64]>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
+    /// When threads may be looked for again.
+    scan_due: AtomicU64,
 }
 
 struct Sampling {
@@ -92,6 +102,7 @@ impl Linux {
             session: AtomicPtr::new(std::ptr::null_mut()),
             outer: AtomicPtr::new(std::ptr::null_mut()),
             handler_stays: AtomicBool::new(false),
+            scan_due: AtomicU64::new(0),
         })
     }
 
@@ -112,6 +123,15 @@ impl Linux {
                 return;
             }
             pause(LET_GO_PAUSE);
+        }
+    }
+
+    /// Tells the other side that it is over, if nobody is just talking to it; called by the runtime, so it never waits.
+    pub fn tell_detached(&self) {
+        if let Ok(channel) = self.channel.try_lock()
+            && let Some(channel) = channel.as_ref()
+        {
+            channel.send_at_once(&FromAgent::Detached);
         }
     }
 
@@ -166,7 +186,10 @@ impl Linux {
             interval: AtomicU64::new(1_000_000_000 / u64::from(self.config.frequency)),
             armed: AtomicBool::new(true),
             inside: AtomicU32::new(0),
+            // SAFETY: takes nothing. The thread with which a process began has the process's number.
+            main_thread: unsafe { libc::getpid() } as u32,
             ranges: AtomicPtr::new(std::ptr::null_mut()),
+            replaced: AtomicPtr::new(std::ptr::null_mut()),
         }));
         self.entrances.open(EntranceKind::SignalHandler);
         let signal = OwnSignal::claim(session).inspect_err(|_| {
@@ -344,9 +367,21 @@ impl Platform for Linux {
     fn follow_threads(&self) -> Vec<(u32, String)> {
         let guard = lock(&self.sampling);
         let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) else { return Vec::new() };
-        let mut followed = lock(&sampling.followed);
-        followed.publish_ranges(session);
-        followed.scan(session, &self.entrances)
+        pause(self.scan_due.load(Ordering::Relaxed).saturating_sub(monotonic()));
+        let begun = monotonic();
+        let scan = |followed: &mut Followed| followed.scan(session, &self.entrances);
+        let (mut new, expects_more) = {
+            let mut followed = lock(&sampling.followed);
+            followed.publish_ranges(session);
+            (scan(&mut followed), followed.expects_more())
+        };
+        if expects_more {
+            pause(BIRTH);
+            new.extend(scan(&mut lock(&sampling.followed)));
+        }
+        let rest = ((monotonic() - begun) * SCAN_REST).min(LONGEST_SCAN_REST);
+        self.scan_due.store(monotonic() + rest, Ordering::Relaxed);
+        new
     }
 
     fn thread_names(&self) -> Vec<(u32, String)> {
@@ -358,7 +393,14 @@ impl Platform for Linux {
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {
         words.clear();
-        self.session().is_some_and(|session| session.ring.pop(|word| words.push(word)).is_some())
+        let found = self.session().is_some_and(|session| session.ring.pop(|word| words.push(word)).is_some());
+        if found
+            && let Some(sample) = RawSample::decode(words)
+            && let (Some(leaf), Some(sampling)) = (sample.addresses.first(), lock(&self.sampling).as_ref())
+        {
+            lock(&sampling.followed).code_runs_at(*leaf);
+        }
+        found
     }
 
     fn samples_pending(&self) -> bool {
@@ -391,10 +433,10 @@ impl Platform for Linux {
         // SAFETY: the session is freed below, after the handler was taken back.
         let session = unsafe { &*sampling.session };
         session.armed.store(false, Ordering::SeqCst);
-        lock(&sampling.followed).leave_all(session, &self.entrances);
+        let sampled = lock(&sampling.followed).leave_all(session, &self.entrances);
         let Sampling { session: pointer, signal, followed, ring, slots, .. } = sampling;
         let retired = Retired { session: pointer, _followed: followed, _ring: ring, _slots: slots };
-        if let Err(why) = signal.release(session) {
+        if let Err(why) = signal.release(session, &sampled) {
             // Whoever may still enter the handler must find its memory: it is given up, for good.
             std::mem::forget(retired);
             self.handler_stays.store(true, Ordering::SeqCst);

@@ -23,7 +23,7 @@ impl Mapping {
         })
     }
 
-    /// The shared memory behind `descriptor`, which must be sealed against shrinking: a shrunk file would be a SIGBUS in the target.
+    /// The shared memory behind `descriptor`, which must be sealed against shrinking and hold all its pages: else a write would be a SIGBUS in the target.
     pub fn shared(descriptor: i32, bytes: usize) -> Result<Mapping, i32> {
         // SAFETY: fcntl and fstat on a descriptor number; a wrong one is answered with an error.
         let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
@@ -36,6 +36,10 @@ impl Mapping {
         let answer = unsafe { libc::fstat(descriptor, &raw mut status) };
         if answer != 0 || (status.st_size as usize) < bytes {
             return Err(libc::EINVAL);
+        }
+        // A page that is not there yet would be made at the first write, or not, where memory has run out: SIGBUS, too.
+        if (status.st_blocks as usize) * 512 < bytes {
+            return Err(libc::ENOSPC);
         }
         // SAFETY: a new mapping at an address of the kernel's choice.
         Mapping::made(bytes, unsafe {

@@ -1,14 +1,15 @@
 //! What the agent reads of its own process under `/proc/self`: threads, their signal masks, mappings.
 
+use std::collections::HashSet;
 use std::fs;
 
-/// Thread ids of this process. Empty if /proc is not there.
-pub fn threads() -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc/self/task") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+/// Thread ids of this process; `None` where they cannot be listed at this moment, for want of a descriptor for example.
+pub fn threads() -> Option<HashSet<u32>> {
+    let entries = fs::read_dir("/proc/self/task").ok()?;
+    Some(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The name of a thread, as the kernel keeps it (15 bytes at most).
+/// The name of a thread, as the kernel keeps it (15 bytes at most); `None` if it is gone or cannot be read.
 pub fn thread_name(thread: u32) -> Option<String> {
     let mut name = fs::read(format!("/proc/self/task/{thread}/comm")).ok()?;
     if name.last() == Some(&b'\n') {
@@ -28,13 +29,23 @@ pub struct SignalMasks {
     pub asleep: bool,
 }
 
-/// The signal masks of a thread; `None` if it is gone.
+/// The signal masks of a thread; `None` if it is gone. One that cannot be read is taken to block everything, and to run.
 ///
 /// While a thread waits in `sigwaitinfo`, the kernel takes what it waits for out of the mask that it shows.
 pub fn signal_masks(thread: u32) -> Option<SignalMasks> {
-    let masks = parse_masks(&fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?)?;
+    const UNKNOWN: SignalMasks = SignalMasks { blocked: u64::MAX, pending: 0, asleep: false };
+    let masks = match fs::read_to_string(format!("/proc/self/task/{thread}/status")) {
+        Ok(status) => parse_masks(&status)?,
+        Err(error) if is_gone(&error) => return None,
+        Err(_) => return Some(UNKNOWN),
+    };
     let waited = if masks.asleep { waited_for(thread) } else { 0 };
     Some(SignalMasks { blocked: masks.blocked | waited, ..masks })
+}
+
+/// Whether the error says that the thread has ended: before its file was opened, or since.
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// The signals that a thread waits for at this moment.
@@ -196,8 +207,9 @@ mod tests {
 
     #[test]
     fn our_own_process_is_readable() {
-        assert!(!threads().is_empty());
-        assert!(signal_masks(threads()[0]).is_some());
+        let threads = threads().expect("they can be listed");
+        assert!(!threads.is_empty());
+        assert!(threads.iter().any(|thread| signal_masks(*thread).is_some()));
         assert!(regions().iter().any(|region| region.executable));
     }
 }

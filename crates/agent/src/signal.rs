@@ -32,7 +32,6 @@ pub struct OwnSignal {
     /// Its number.
     pub number: i32,
     found: libc::sigaction,
-    blocked_before: Vec<u32>,
 }
 
 extern "C" fn handle(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -64,7 +63,7 @@ impl OwnSignal {
                 .is_ok();
             if free {
                 if let Some(found) = install(number) {
-                    return Ok(OwnSignal { number, found, blocked_before: blocked_threads(number) });
+                    return Ok(OwnSignal { number, found });
                 }
                 SESSIONS[number as usize].store(std::ptr::null_mut(), Ordering::Release);
             }
@@ -72,11 +71,12 @@ impl OwnSignal {
         Err("every real-time signal is already used by the application".into())
     }
 
-    /// Gives the signal back, after every source of it is gone. Returns only when no thread is in the handler any more.
+    /// Gives the signal back, after every source of it is gone. Returns only when none of `sampled`, the threads that had a source,
+    /// is in the handler any more.
     ///
     /// # Errors
     /// In words, when that cannot be shown: the library must then stay mapped.
-    pub fn release(self, session: &Session) -> Result<(), String> {
+    pub fn release(self, session: &Session, sampled: &[u32]) -> Result<(), String> {
         if !ignore(self.number) {
             return Err(format!("another component has taken over signal {} from Remora", self.number));
         }
@@ -87,21 +87,19 @@ impl OwnSignal {
         if !traced || debugger_holds_nobody() {
             put_back(self.number, &self.found);
         }
-        self.drain(session)?;
+        self.drain(session, sampled)?;
         SESSIONS[self.number as usize].store(std::ptr::null_mut(), Ordering::Release);
         Ok(())
     }
 
     /// While a thread is in the handler, the kernel shows the signal as blocked for it: from before the handler's first instruction
     /// until after its last. But a thread may block it for reasons of its own: see [`Suspects`].
-    fn drain(&self, session: &Session) -> Result<(), String> {
+    fn drain(&self, session: &Session, sampled: &[u32]) -> Result<(), String> {
         let mut quiet = 0;
         let mut suspects = Suspects::default();
-        // Who is born from now on never enters it; under a program that breeds threads there would be no end of looking.
-        let threads: Vec<u32> = own_threads_excluded().filter(|thread| !self.blocked_before.contains(thread)).collect();
         for _ in 0..DRAIN_TRIES {
             let busy = session.inside.load(Ordering::SeqCst) > 0
-                || threads.iter().any(|thread| suspects.may_be_inside(*thread, self.number));
+                || sampled.iter().any(|thread| suspects.may_be_inside(*thread, self.number));
             quiet = if busy { 0 } else { quiet + 1 };
             if quiet >= QUIET_LOOKS {
                 return Ok(());
@@ -177,18 +175,14 @@ impl Suspects {
     }
 }
 
-fn blocked_threads(number: i32) -> Vec<u32> {
-    own_threads_excluded().filter(|thread| is_deaf(*thread, number)).collect()
-}
-
 /// The agent's threads block every signal, which says nothing about the application. Nor do those of another agent.
 fn own_threads_excluded() -> impl Iterator<Item = u32> {
-    proc::threads().into_iter().filter(|thread| !is_agents(*thread))
+    proc::threads().unwrap_or_default().into_iter().filter(|thread| is_agents(*thread) != Some(true))
 }
 
-/// Whether a thread is one of an agent's.
-pub fn is_agents(thread: u32) -> bool {
-    proc::thread_name(thread).is_some_and(|name| name.starts_with(remora_wire::THREAD_NAME))
+/// Whether a thread is one of an agent's; `None` if it is gone or cannot be asked.
+pub fn is_agents(thread: u32) -> Option<bool> {
+    Some(proc::thread_name(thread)?.starts_with(remora_wire::THREAD_NAME))
 }
 
 fn disposition(number: i32) -> libc::sighandler_t {

@@ -70,6 +70,14 @@ unsafe impl Send for LibraryReference {}
 // SAFETY: as above.
 unsafe impl Sync for LibraryReference {}
 
+impl Drop for LibraryReference {
+    /// For an attach that fails while it begins: the runtime holds a reference of its own, so nothing is unmapped here.
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours and is closed once.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
+
 impl LibraryReference {
     /// Takes one. The file may already be unlinked: the linker knows the library by its name.
     ///
@@ -98,6 +106,7 @@ impl LibraryReference {
     /// thread's last frame of ours is gone. The third argument must not be an address of ours: it would pin this library.
     /// Returns false where there is no such function (musl, which never unmaps anyway).
     pub fn give_back_at_thread_end(self) -> bool {
+        let handle = std::mem::ManuallyDrop::new(self).0;
         type AtExit = unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void) -> i32, *mut c_void, *mut c_void) -> i32;
         // SAFETY: looks up a name; no library is loaded.
         let at_exit = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_thread_atexit_impl".as_ptr()) };
@@ -111,6 +120,6 @@ impl LibraryReference {
         // SAFETY: `dlclose` has this signature.
         let close_function: unsafe extern "C" fn(*mut c_void) -> i32 = unsafe { std::mem::transmute(close) };
         // SAFETY: the handle is ours and closed once, by the C library, at the end of this thread.
-        unsafe { at_exit(close_function, self.0, close) == 0 }
+        unsafe { at_exit(close_function, handle, close) == 0 }
     }
 }

@@ -9,13 +9,16 @@ use crate::follow::Followed;
 use crate::threads::{self, OwnThread};
 use remora_agent_core::REPEATED;
 use remora_agent_hot::{RawSample, Session, Slot, arm, jittered, monotonic, thread_cpu_of};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Visits a second, at most: one is a look at a clock, about a microsecond.
 const VISITS_A_SECOND: u64 = 20_000;
+
+/// With many threads, as many are visited at once as are due in this time, nanoseconds: to sleep and wake costs more than a visit.
+const SHORTEST_PAUSE: u64 = 1_000_000;
 
 /// After a sample a thread needs some processor time to get back to where it waited; less than this is not "ran since".
 const SETTLING: u64 = 50_000;
@@ -41,6 +44,12 @@ struct Visited {
     /// Its processor time when it was seen settled after its last sample.
     settled: Option<u64>,
     generation: u32,
+}
+
+/// The first instant of the recording, and how long one round takes, nanoseconds.
+struct Round {
+    start: u64,
+    length: u64,
 }
 
 /// Starts the sampler thread.
@@ -73,38 +82,42 @@ fn run(wall: &Wall) {
             let followed = wall.followed.lock().unwrap_or_else(PoisonError::into_inner);
             followed.threads().collect()
         };
-        visited.retain(|thread, _| threads.iter().any(|(known, _)| known == thread));
+        let known: HashSet<u32> = threads.iter().map(|(thread, _)| *thread).collect();
+        visited.retain(|thread, _| known.contains(thread));
         let count = threads.len().max(1) as u64;
-        let round = wall.interval.load(Ordering::Relaxed).max(count * 1_000_000_000 / VISITS_A_SECOND);
+        let length = wall.interval.load(Ordering::Relaxed).max(count * 1_000_000_000 / VISITS_A_SECOND);
+        let round = Round { start, length };
+        let at_once = (count * SHORTEST_PAUSE).div_ceil(length).max(1);
         let mut signals = 0;
-        for (thread, slot) in &threads {
+        for some in threads.chunks(at_once as usize) {
             if wall.stop.load(Ordering::Acquire) {
                 return;
             }
-            signals += u64::from(visit(wall, visited.entry(*thread).or_default(), *thread, *slot, start));
-            pause(jittered(&random, round / count));
+            for (thread, slot) in some {
+                signals += u64::from(visit(wall, visited.entry(*thread).or_default(), *thread, *slot, &round));
+            }
+            pause(jittered(&random, length * some.len() as u64 / count));
         }
         // More signals than the budget allows in this time: rest before the next round.
         let allowed = signals * 1_000_000_000 / wall.budget.max(1);
-        if allowed > round {
-            pause(allowed - round);
+        if allowed > length {
+            pause(allowed - length);
         }
         if threads.is_empty() {
-            pause(round);
+            pause(length);
         }
     }
 }
 
 /// Visits one thread; true if it was sent a signal.
-fn visit(wall: &Wall, visited: &mut Visited, thread: u32, index: u32, start: u64) -> bool {
+fn visit(wall: &Wall, visited: &mut Visited, thread: u32, index: u32, round: &Round) -> bool {
     let Some(slot) = wall.session.slots.get(index as usize) else { return false };
     let generation = slot.generation.load(Ordering::Relaxed);
     let now = monotonic();
     if visited.accounted == 0 || visited.generation != generation {
-        *visited = Visited { accounted: start.max(now.saturating_sub(1)), settled: None, generation };
-        if visited.accounted >= now {
-            visited.accounted = now - 1;
-        }
+        // One that is new stands for the round in which it was found, whatever of it was left when it came.
+        let accounted = round.start.max(now.saturating_sub(round.length)).min(now - 1);
+        *visited = Visited { accounted, settled: None, generation };
     }
     if slot.asked.load(Ordering::Acquire) != 0 {
         // Still owes its last answer: this visit's time is added to what it owes.

@@ -1,0 +1,64 @@
+//! Tables that the handlers read: replaced whole, and kept until no handler can have the old one.
+
+use remora_agent_hot::Session;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The blocks of one table that a handler may still read; the last is the one that is published.
+#[derive(Default)]
+pub struct Published(Vec<Box<[u64]>>);
+
+impl Published {
+    /// Publishes `words` in `place`, unless they are there already.
+    pub fn publish(&mut self, session: &Session, place: &AtomicPtr<u64>, words: &[u64]) {
+        if self.0.last().is_some_and(|last| last.get(1..) == Some(words)) {
+            return;
+        }
+        let mut block: Box<[u64]> = std::iter::once(words.len() as u64).chain(words.iter().copied()).collect();
+        place.store(block.as_mut_ptr(), Ordering::SeqCst);
+        self.0.push(block);
+        // Who enters from now on finds the new one, and nobody is inside: the others have no reader any more.
+        if session.inside.load(Ordering::SeqCst) == 0 {
+            self.0.drain(..self.0.len() - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_agent_hot::Engine;
+    use remora_agent_ring::{HEADER_WORDS, Ring};
+    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+    fn session(words: &[AtomicU64]) -> Session<'_> {
+        Session {
+            engine: Engine::CpuTimers,
+            ring: Ring::new(words).expect("a ring"),
+            counters: &[],
+            slots: &[],
+            interval: AtomicU64::new(1),
+            armed: AtomicBool::new(false),
+            inside: AtomicU32::new(0),
+            main_thread: 0,
+            ranges: AtomicPtr::new(std::ptr::null_mut()),
+            replaced: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    #[test]
+    fn an_old_table_is_kept_while_a_handler_runs_and_not_longer() {
+        let words: Vec<AtomicU64> = (0..HEADER_WORDS + 64).map(|_| AtomicU64::new(0)).collect();
+        let session = session(&words);
+        let mut published = Published::default();
+        published.publish(&session, &session.ranges, &[1, 2]);
+        session.inside.store(1, Ordering::SeqCst);
+        published.publish(&session, &session.ranges, &[3, 4]);
+        published.publish(&session, &session.ranges, &[3, 4]);
+        assert_eq!(published.0.len(), 2, "a handler may still read the first");
+        session.inside.store(0, Ordering::SeqCst);
+        published.publish(&session, &session.ranges, &[5, 6, 7]);
+        assert_eq!(published.0.len(), 1);
+        // SAFETY: the block that was published last is alive, and begins with the number of words behind it.
+        assert_eq!(unsafe { *session.ranges.load(Ordering::SeqCst) }, 3);
+    }
+}
