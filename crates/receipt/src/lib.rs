@@ -35,6 +35,7 @@ pub use error::{Error, Result};
 pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerSlot};
 pub use left::{Kind, Left};
 pub use left_overs::find_left_overs;
+pub use parse::parse_anything;
 pub use receipt::{Outcome, Receipt, Verdict};
 pub use snapshot::{
     Child, Descriptor, Mapping, Mappings, Memory, Placed, Presence, Signals, Snapshot, Thread, Timer, Totals, Unread,

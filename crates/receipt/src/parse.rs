@@ -139,6 +139,14 @@ pub(crate) fn socket_inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
+/// Feeds `text` to every parser here; it must return whatever that is. Entry point for fuzzing: whether one of them understood.
+pub fn parse_anything(text: &str) -> bool {
+    let (mappings, timers) = (maps(text), timers(text));
+    assert!(mappings.count <= text.lines().count() && mappings.ours.len() <= mappings.count);
+    let told = stat(text).is_some() || status(text).is_some() || proportional_kib(text).is_some();
+    told || mappings.count > 0 || !timers.is_empty() || socket_inode(text).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,13 +34,16 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 13] = [
+pub const ENTRIES: [Entry; 16] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
     Entry { name: "agent_ring", run: inside::agent_ring, seeds: seeds::rings, rounds: 20_000 },
     Entry { name: "leaf_caller", run: inside::leaf_caller, seeds: seeds::methods, rounds: 20_000 },
     Entry { name: "trigger_codec", run: outside::trigger_codec, seeds: seeds::diagnostics, rounds: 20_000 },
+    Entry { name: "trigger_elf", run: outside::trigger_elf, seeds: seeds::elfs, rounds: 1_000 },
+    Entry { name: "trigger_proc", run: outside::trigger_proc, seeds: seeds::trigger_proc, rounds: 20_000 },
+    Entry { name: "receipt_proc", run: outside::receipt_proc, seeds: seeds::receipt_proc, rounds: 20_000 },
     Entry { name: "nettrace", run: outside::nettrace, seeds: Vec::new, rounds: 3_000 },
     Entry { name: "recording", run: outside::recording, seeds: seeds::recordings, rounds: 2_000 },
     Entry { name: "symbols_image", run: symbols::image, seeds: seeds::images, rounds: 200 },

@@ -13,6 +13,31 @@ pub(crate) fn trigger_codec(bytes: &[u8]) -> bool {
     answered || Advertisement::decode(bytes).is_ok() || ProcessInfo::decode(ProcessInfoVersion::Two, bytes).is_ok()
 }
 
+/// Files of a target: the runtime, the C library, what else is mapped.
+pub(crate) fn trigger_elf(bytes: &[u8]) -> bool {
+    let understood = remora_trigger::read_any_elf(bytes);
+    let library = remora_trigger::Requirements::of_library(bytes);
+    assert!(understood || library.is_err());
+    understood
+}
+
+/// What the kernel tells of a process, in words that the process has a say in: paths, names of threads.
+pub(crate) fn trigger_proc(bytes: &[u8]) -> bool {
+    use remora_trigger::proc::{parse_listening, parse_maps, parse_mounts, parse_stat, parse_status};
+    let lines = bytes.split(|byte| *byte == b'\n').count();
+    let (maps, mounts, listening) = (parse_maps(bytes), parse_mounts(bytes), parse_listening(bytes));
+    assert!(maps.len().max(mounts.len()).max(listening.len()) <= lines);
+    maps.iter().for_each(|mapping| assert!(mapping.file_name().len() <= bytes.len() * 3));
+    let status = parse_status(bytes);
+    let listed = !maps.is_empty() || !mounts.is_empty() || !listening.is_empty();
+    listed || parse_stat(bytes).is_some() || status.process_id != 0
+}
+
+/// The same files as the judge of what is left reads them.
+pub(crate) fn receipt_proc(bytes: &[u8]) -> bool {
+    remora_receipt::parse_anything(&String::from_utf8_lossy(bytes))
+}
+
 /// Counts, and believes nothing.
 #[derive(Default)]
 struct Counting {

@@ -133,6 +133,35 @@ pub(crate) fn maps() -> Vec<Vec<u8>> {
     vec![text.as_bytes().to_vec()]
 }
 
+/// What discovery and checks read: all but timers, memory and links.
+pub(crate) fn trigger_proc() -> Vec<Vec<u8>> {
+    proc_files()[..5].to_vec()
+}
+
+/// What the judge reads: all but mounts and listening sockets.
+pub(crate) fn receipt_proc() -> Vec<Vec<u8>> {
+    [&proc_files()[..3], &proc_files()[5..]].concat()
+}
+
+/// Lines of the files in `/proc/PID`, as kernels write them.
+fn proc_files() -> Vec<Vec<u8>> {
+    let texts = [
+        "7 (a) b (c)) S 3 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1\n",
+        "Name:\tdotnet\nState:\tS (sleeping)\nTgid:\t900\nPid:\t900\nPPid:\t1\nTracerPid:\t0\nUid:\t1\t2\t3\t4\nGid:\t1\t2\t3\t4\n\
+         Groups:\t4 24\nNSpid:\t900\t7\nVmSize:\t  100 kB\nVmRSS:\t 10 kB\nThreads:\t9\nSigQ:\t1/30000\nSigPnd:\t1\n\
+         ShdPnd:\t2\nSigBlk:\t4\nSigIgn:\t8\nSigCgt:\t10\nCapEff:\t00000000a80425fb\nNoNewPrivs:\t1\nSeccomp:\t2\n",
+        "7f0000001000-7f0000002000 r-xp 00001000 08:01 7      /lib/a b.so (deleted)\n7f0000003000-7f0000004000 rw-p 00000000 00:00 0 \n\
+         7f10-7f20 r-xp 00000000 08:01 42      /a\\012b/libremora_agent-1.so\n9000-9800 rw-s 00000000 00:0e 11    anon_inode:[perf_event]\n",
+        "36 35 98:0 /mnt1 /mnt\\0402 rw,noexec,noatime master:1 - ext3 /dev/root rw,errors=continue\n37 35 0:1 / /tmp ro - tmpfs t rw\n",
+        "Num       RefCount Protocol Flags    Type St Inode Path\n\
+         ffff: 00000002 00000000 00010000 0001 01 16163 /tmp/dotnet-diagnostic-7-1-socket\nffff: 00000002 00000000 00000000 0002 01 12 @x\n",
+        "ID: 3\nsignal: 42/00007f0000000000\nnotify: signal/tid.77\nClockID: -6\nID: 4\nsignal: 14/0\nnotify: none/pid.7\nClockID: 1\n",
+        "Rss:  10 kB\nPss:  7 kB\n",
+        "socket:[123]",
+    ];
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
 pub(crate) fn names() -> Vec<Vec<u8>> {
     let names = [
         "App.Outer+<>c__DisplayClass3_0[System.Int32,[A.B`1[C], D]] <Run>b__0",
