@@ -10,6 +10,7 @@
 //! A word on a stack may look like a return address into code that has just unloaded. Where such code lay is remembered for
 //! some seconds, and callers there are not asked for. Only code that had been met is known so.
 
+use crate::exchanged::Exchanged;
 use crate::asking::NOT_ASKED;
 use crate::gate::Unload;
 use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller};
@@ -126,6 +127,8 @@ pub struct Catalogue {
     modules: HashMap<usize, u32>,
     bodies: HashMap<usize, Vec<CodeBody>>,
     unloaded: VecDeque<Unloaded>,
+    /// What the walk has to know of methods exchanged while they ran.
+    pub(crate) exchanged: Exchanged,
     next_method: u32,
     next_type: u32,
     next_module: u32,
@@ -243,6 +246,7 @@ impl Catalogue {
         self.types.clear();
         self.modules.clear();
         self.bodies.clear();
+        self.exchanged.forget_everything();
         gone_through
     }
 
@@ -256,6 +260,7 @@ impl Catalogue {
     fn unload_bodies(&mut self, function: usize) -> bool {
         let Some(bodies) = self.bodies.remove(&function) else { return false };
         for body in bodies {
+            self.exchanged.forget(body);
             if self.unloaded.len() >= MAXIMUM_UNLOADED {
                 self.unloaded.pop_front();
             }
@@ -300,6 +305,7 @@ impl Catalogue {
             let bodies = runtime.bodies(function);
             // Code lies there again: what is met there may be asked for.
             self.unloaded.retain(|gone| !bodies.iter().any(|body| overlap(&gone.body, body)));
+            self.exchanged.learn(runtime, &bodies);
             self.bodies.insert(function, bodies);
         }
         self.bodies.get(&function)?.iter().find(|body| holds(body, address))

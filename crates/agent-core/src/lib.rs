@@ -18,6 +18,7 @@ mod batch;
 mod catalogue;
 mod delivery;
 mod entrances;
+mod exchanged;
 mod gate;
 mod leaf;
 mod outward;

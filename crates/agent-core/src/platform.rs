@@ -99,6 +99,9 @@ pub trait Platform: Send + Sync + 'static {
     /// Agent's thread: tells the handlers where the stack of a slot's thread lies, now that its stack pointer is known.
     fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64);
 
+    /// Agent's thread: tells the walk of methods exchanged while they ran, as [`remora_agent_hot::Replaced`] takes them.
+    fn publish_replaced(&self, bodies: &[u64]);
+
     /// Agent's thread: what kind of code is at an address.
     fn code_at(&self, address: u64) -> CodeKind;
 

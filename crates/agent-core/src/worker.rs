@@ -130,6 +130,9 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         }
         self.samples.delivery.outward.grant(PATIENCE);
         self.more = self.samples.pass(self.shared, self.runtime);
+        if let Some(bodies) = self.samples.catalogue.exchanged.changes() {
+            platform.publish_replaced(&bodies);
+        }
         let now = platform.now();
         if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
             self.samples.delivery.introduce(platform, platform.follow_threads());

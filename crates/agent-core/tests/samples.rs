@@ -303,3 +303,49 @@ fn a_repeat_stands_for_its_threads_last_sample_or_is_lost_with_it() {
     assert_eq!(platform.counter(layout::SENT), 4);
     assert_eq!(platform.counter(layout::LOST_TRANSPORT_FULL), 3);
 }
+
+/// Code that is sampled and unloads at once, over and over, on four threads beside the agent's.
+fn unload_from_four_threads(impatient: u64) {
+    let shared = session(0, Received::Nothing);
+    let platform = &shared.platform;
+    platform.quiet.store(true, Ordering::SeqCst);
+    platform.callbacks_wait.lock().expect("no panic").replace(impatient);
+    let gone: Arc<std::sync::Mutex<Vec<usize>>> = Arc::default();
+    let (worker_side, worker_gone) = (Arc::clone(&shared), Arc::clone(&gone));
+    let worker = std::thread::spawn(move || {
+        let runtime = Clr { unloaded: worker_gone, ..Clr::default() };
+        runtime.takes_time.set(true);
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&worker_side, &runtime)));
+        // Whoever still waits for a worker that has failed may go.
+        worker_side.platform.quiet.store(false, Ordering::SeqCst);
+        ran.is_ok()
+    });
+    std::thread::scope(|scope| {
+        for function in 1..=4_usize {
+            let (shared, gone) = (&shared, &gone);
+            scope.spawn(move || {
+                for round in 0..200_u64 {
+                    let address = function as u64 * 0x1000 + round % 0x100;
+                    shared.platform.arrive([raw(9, 0, &[address], &[])]);
+                    shared.gate.unloading(&shared.platform, Unload::Function(function));
+                    gone.lock().expect("no panic").push(function);
+                    std::thread::yield_now();
+                    gone.lock().expect("no panic").retain(|gone| *gone != function);
+                }
+            });
+        }
+    });
+    platform.quiet.store(false, Ordering::SeqCst);
+    assert!(worker.join().expect("caught"), "a stale id reached the runtime");
+    assert_eq!(platform.counter(layout::SENT), 800);
+}
+
+#[test]
+fn cat_09_no_stale_id_reaches_the_runtime_whatever_the_order() {
+    unload_from_four_threads(0);
+}
+
+#[test]
+fn cat_09_no_stale_id_reaches_the_runtime_although_patience_is_lost() {
+    unload_from_four_threads(100);
+}

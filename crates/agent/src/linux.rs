@@ -414,6 +414,13 @@ impl Platform for Linux {
         }
     }
 
+    fn publish_replaced(&self, bodies: &[u64]) {
+        let guard = lock(&self.sampling);
+        if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
+            lock(&sampling.followed).publish_replaced(session, bodies);
+        }
+    }
+
     fn code_at(&self, address: u64) -> CodeKind {
         let guard = lock(&self.sampling);
         guard.as_ref().map_or(CodeKind::None, |sampling| lock(&sampling.followed).code_at(address))

@@ -7,7 +7,7 @@ mod recorded;
 
 use recorded::{recorded_while_it_uses, target_is_well};
 use remora_e2e::read_back::{ReadBack, array, number, report};
-use remora_e2e::{Recorded, Recording, Runtime, Start, Target, on_every_runtime, until_used};
+use remora_e2e::{Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes, until_used};
 use std::time::Duration;
 
 #[test]
@@ -175,4 +175,29 @@ fn nearly_all_have_names(recorded: &Recorded) {
 /// Keeps the JIT at its first tier.
 fn tiered(runtime: &Runtime) -> &'static str {
     if runtime.major() < 6 { "COMPlus_TieredCompilation" } else { "DOTNET_TieredCompilation" }
+}
+
+/// A loop that runs for long in unoptimised code goes on in an optimised body, which lies on top of the first one's frame (on-stack
+/// replacement): the frame chain then holds the method twice, and its caller not at all.
+#[test]
+fn a_method_exchanged_while_it_runs_is_met_once_and_keeps_its_caller() {
+    on_runtimes(&Runtime::from_major(8), |runtime| {
+        let start = Start::managed(runtime, "busy").arg("1");
+        let start = start.env("DOTNET_OSR_HitLimit", "1").env("DOTNET_TC_OnStackReplacement_InitialCounter", "10");
+        let target = start.env("DOTNET_TieredPGO", "0").ready();
+        let recorded = recorded_while_it_uses(&target, 1000, &["--frequency", "500"]);
+        let read = ReadBack::of(&recorded);
+        let times = |names: &[&str]| names.iter().filter(|name| **name == "Busy.Work(int)").count();
+        let once = read.weight_where(|names| times(names) == 1);
+        let called = read.weight_where(|names| {
+            names
+                .windows(2)
+                .any(|pair| pair[0].starts_with("Busy.Main(string[]).lambda") && pair[1] == "Busy.Work(int)")
+        });
+        assert!(once > 0, "the loop is met");
+        // The table of such methods reaches the walk some milliseconds after the first of them is met.
+        assert!(called * 100 >= read.weight() * 80, "called by the lambda: {called} of {}", read.weight());
+        let twice = read.weight_where(|names| times(names) > 1);
+        assert!(twice * 100 <= read.weight() * 10, "met twice: {twice} of {}", read.weight());
+    });
 }

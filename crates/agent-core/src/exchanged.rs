@@ -1,0 +1,90 @@
+//! Finds the methods that were exchanged while they ran (on-stack replacement): for the walk, which would meet them twice and lose their
+//! callers (`remora_agent_hot::Replaced`).
+//!
+//! The optimised body begins by fetching the caller's frame pointer out of the first body's frame, which no other code does. The first
+//! body's prolog says how far above its lowest stack address its frame lies.
+//! (Read off the code of .NET 8.0.4, 9.0.7 and 10.0.12 with `DOTNET_OSR_HitLimit=1`.)
+
+use crate::runtime::{CodeBody, Runtime};
+use std::collections::BTreeMap;
+
+/// `mov rax, [rbp]; push rax`.
+const OPTIMISED: [u8; 5] = [0x48, 0x8b, 0x45, 0x00, 0x50];
+
+/// `push rbp`.
+const PUSH_FRAME_POINTER: u8 = 0x55;
+
+/// The first body's prolog has made its frame within so many bytes.
+const PROLOG_BYTES: usize = 64;
+
+/// Bodies remembered, at most; the handlers look one up for each frame.
+const MAXIMUM: usize = 4096;
+
+/// The first bodies of such methods.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanged {
+    /// By start: end and distance.
+    bodies: BTreeMap<u64, (u64, u64)>,
+    changed: bool,
+}
+
+impl Exchanged {
+    /// Looks at all bodies of one function.
+    pub(crate) fn learn(&mut self, runtime: &impl Runtime, bodies: &[CodeBody]) {
+        let mut bytes = [0; PROLOG_BYTES];
+        if bodies.len() < 2
+            || !bodies.iter().any(|body| runtime.code(*body, body.start, &mut bytes).starts_with(&OPTIMISED))
+        {
+            return;
+        }
+        for body in bodies {
+            let distance = distance(runtime.code(*body, body.start, &mut bytes));
+            if let (Some(distance), true) = (distance, self.bodies.len() < MAXIMUM) {
+                self.changed |= self.bodies.insert(body.start, (body.end, distance)) != Some((body.end, distance));
+            }
+        }
+    }
+
+    /// The code has unloaded.
+    pub(crate) fn forget(&mut self, body: CodeBody) {
+        self.changed |= self.bodies.remove(&body.start).is_some();
+    }
+
+    /// What was learnt is learnt anew as it is met.
+    pub(crate) fn forget_everything(&mut self) {
+        self.changed |= !self.bodies.is_empty();
+        self.bodies.clear();
+    }
+
+    /// The table for the handlers, if it has changed since the last question.
+    pub(crate) fn changes(&mut self) -> Option<Vec<u64>> {
+        std::mem::take(&mut self.changed)
+            .then(|| self.bodies.iter().flat_map(|(start, (end, distance))| [*start, *end, *distance]).collect())
+    }
+}
+
+/// How far above the stack pointer, once all room is made, an unoptimised prolog puts its frame pointer, bytes: `lea rbp, [rsp + distance]`.
+fn distance(prolog: &[u8]) -> Option<u64> {
+    let (&PUSH_FRAME_POINTER, rest) = prolog.split_first()? else { return None };
+    (0..rest.len()).find_map(|at| match rest[at..] {
+        [0x48, 0x8d, 0x6c, 0x24, distance, ..] => Some(u64::from(distance)),
+        [0x48, 0x8d, 0xac, 0x24, a, b, c, d, ..] => Some(u64::from(u32::from_le_bytes([a, b, c, d]))),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unoptimised_prolog_tells_where_its_frame_is() {
+        let small = [0x55, 0x48, 0x83, 0xec, 0x40, 0x48, 0x8d, 0x6c, 0x24, 0x40, 0x33, 0xc0];
+        assert_eq!(distance(&small), Some(0x40));
+        let large = [0x55, 0x48, 0x81, 0xec, 0, 1, 0, 0, 0x48, 0x8d, 0xac, 0x24, 0, 1, 0, 0];
+        assert_eq!(distance(&large), Some(0x100));
+        assert_eq!(distance(&OPTIMISED), None);
+        assert_eq!(distance(&[0x55, 0x48, 0x8b, 0xec, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(distance(&[]), None);
+    }
+}
