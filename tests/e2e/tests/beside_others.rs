@@ -297,7 +297,8 @@ fn att_07_of_several_remoras_started_at_once_one_records_and_the_others_are_told
         let mut target = busy(runtime);
         for engine in ["agent", "eventpipe"] {
             let mut all: Vec<Recording> = (0..3).map(|_| Recording::start(&target, &["--engine", engine])).collect();
-            let alive = |all: &mut Vec<Recording>| all.iter_mut().filter(|one| one.remora().is_alive()).count();
+            let alive =
+                |all: &mut [Recording]| all.iter_mut().map(|one| usize::from(one.remora().is_alive())).sum::<usize>();
             until("all but one have given up", || alive(&mut all) <= 1);
             let pids: Vec<u32> = all.iter_mut().map(|one| one.remora().pid()).collect();
             let mut first = None;
