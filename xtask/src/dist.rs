@@ -17,6 +17,8 @@ const MOST_BYTES: u64 = 512 * 1024;
 /// The libraries that are libc's own family, as far as the library may need them.
 const LIBC_FAMILY: [&str; 6] =
     ["libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2"];
+/// What an ordinary linker adds for unwinding. CoreCLR needs it, too, so it is in every target; the library that is handed out does without.
+const OF_THIS_LINKER: &str = "libgcc_s.so.1";
 /// What the runtime looks for. Nothing else may be seen: a name of ours could take the place of one of the program's.
 const EXPORTS: [&str; 1] = ["DllGetClassObject"];
 
@@ -34,8 +36,11 @@ const ZIGBUILD: Package = Package {
     sha256: "484412e39e4c6039474535ce97ee75a22bab22d58233056f8ec8a8f9034bb957",
 };
 
-/// Builds both and reports on the library.
-pub fn run(_: &[String]) -> Outcome<()> {
+/// Builds both and reports on the library; with `--check`, looks at the library that an ordinary build has made.
+pub fn run(arguments: &[String]) -> Outcome<()> {
+    if arguments.iter().any(|argument| argument == "--check") {
+        return check_built();
+    }
     let library = build_library()?;
     let facts = Facts::of(&library)?;
     println!("\n{}\n{facts}", library.display());
@@ -47,14 +52,15 @@ pub fn run(_: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// Holds the library that a build of the command has made to its budget. It is linked here, so it may ask for the glibc of this machine.
+/// Holds the library that a build of the command has made to its budget. It is linked here, so it may ask for the glibc of this machine
+/// and for what this machine's linker adds.
 pub fn check_built() -> Outcome<()> {
     let Some(library) = newest_built(&crate::target_folder()?.join("debug/build")) else {
         bail!("no build of the command has left its library: run `cargo build` first");
     };
     let facts = Facts::of(&library)?;
     println!("{}\n{facts}", library.display());
-    judge(facts.faults())
+    judge(facts.without_this_linkers().faults())
 }
 
 /// The library that `crates/cli/build.rs` made last.
@@ -125,6 +131,12 @@ impl Facts {
         facts.read_dynamic(&readelf("--dynamic")?);
         facts.read_symbols(&readelf("--dyn-syms")?);
         Ok(facts)
+    }
+
+    /// The facts but for what only an ordinary build has.
+    fn without_this_linkers(mut self) -> Facts {
+        self.needed.retain(|library| library != OF_THIS_LINKER);
+        self
     }
 
     /// ` 0x...01 (NEEDED)  Shared library: [libc.so.6]`
@@ -232,6 +244,9 @@ mod tests {
         let within =
             Facts { bytes: MOST_BYTES, needed: vec!["libc.so.6".into()], glibc: GLIBC, exported: facts().exported };
         assert_eq!([within.faults(), within.too_new()].concat(), Vec::<String>::new());
+        let here = Facts { exported: facts().exported, bytes: 1, ..facts() };
+        assert_eq!(here.faults().len(), 1);
+        assert_eq!(here.without_this_linkers().faults(), Vec::<String>::new());
         let talkative = Facts { exported: vec![EXPORTS[0].into(), "malloc".into()], ..within };
         assert!(talkative.faults().join("").contains("exports `DllGetClassObject malloc`"));
     }

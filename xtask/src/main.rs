@@ -55,7 +55,7 @@ const TASKS: &[Task] = &[
     Task { name: "ci", usage: "", summary: "every check and every test", run: ci::run },
     Task {
         name: "dist",
-        usage: "",
+        usage: "[--check]",
         summary: "build the library for old systems and the command that carries it, and hold the library to its budget",
         run: dist::run,
     },
