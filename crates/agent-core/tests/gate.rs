@@ -47,6 +47,7 @@ fn cat_09_an_unload_goes_on_when_its_samples_have_been_looked_up_and_no_sooner()
     platform.samples.lock().expect("no panic").pop_front();
     // One that comes in the midst of a batch, with no sample left: what is being looked up may still hold it.
     gate.unloading(&platform, Unload::Function(2));
+    assert_eq!(platform.callback_waits.lock().expect("no panic").len(), 2);
     let mut again = Vec::new();
     gate.leave(&platform, &mut passage, |told| again.extend_from_slice(told));
     assert_eq!(again, [Unload::Function(1), Unload::Function(2)], "a look-up may have brought them back");
@@ -60,6 +61,8 @@ fn cat_09_an_unload_that_has_waited_long_enough_is_counted_and_nothing_that_wait
     platform.arrive([vec![0], vec![0]]);
     gate.unloading(&platform, Unload::Module(1));
     assert_eq!(gate.impatient(), 1);
+    let waits = platform.callback_waits.lock().expect("no panic").clone();
+    assert_eq!(waits, [100_000_000, 400_000_000], "the second is for the question that has been begun");
     platform.samples.lock().expect("no panic").pop_front();
     assert_eq!(batch(&gate, &platform, &mut passage).1, [Unload::Module(1), Unload::Anything]);
     assert!(passage.is_blind());

@@ -59,10 +59,8 @@ pub struct Script {
     pub wakes: AtomicU64,
     /// What a callback's wait answers.
     pub callback_is_served: AtomicBool,
-    /// Callbacks really wait, however long it takes, after they have lost their patience so many times.
-    pub callbacks_wait: Mutex<Option<u64>>,
-    /// Nobody says anything, but nobody has hung up.
-    pub quiet: AtomicBool,
+    /// How long callbacks were ready to wait, nanoseconds.
+    pub callback_waits: Mutex<Vec<u64>>,
 }
 
 /// Counts, and keeps the most that was reached between two starts.
@@ -147,19 +145,9 @@ impl Platform for Script {
         }
     }
 
-    fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, _nanoseconds: u64) -> bool {
-        match self.callbacks_wait.lock().expect("no panic").as_mut() {
-            None => return self.callback_is_served.load(Ordering::SeqCst),
-            Some(0) => {}
-            Some(impatient) => {
-                *impatient -= 1;
-                return counter.load(Ordering::SeqCst) >= goal;
-            }
-        }
-        while counter.load(Ordering::SeqCst) < goal && self.quiet.load(Ordering::SeqCst) {
-            std::thread::yield_now();
-        }
-        true
+    fn wait_in_callback(&self, _counter: &AtomicU64, _goal: u64, nanoseconds: u64) -> bool {
+        self.callback_waits.lock().expect("no panic").push(nanoseconds);
+        self.callback_is_served.load(Ordering::SeqCst)
     }
 
     fn announce(&self, counter: &AtomicU64) {
@@ -177,8 +165,7 @@ impl Platform for Script {
     fn receive(&self) -> Received {
         self.pauses_at_once.start();
         self.samples_at_once.start();
-        let silence = if self.quiet.load(Ordering::SeqCst) { Received::Nothing } else { Received::HungUp };
-        self.inbox.lock().expect("no panic").pop_front().unwrap_or(silence)
+        self.inbox.lock().expect("no panic").pop_front().unwrap_or(Received::HungUp)
     }
 
     fn send(&self, message: &FromAgent) {
@@ -276,8 +263,6 @@ pub struct Clr {
     pub dynamic: HashMap<usize, String>,
     pub callbacks_arrive: bool,
     pub silenced: Cell<bool>,
-    /// Whether others may run while a question is answered.
-    pub takes_time: Cell<bool>,
     pub questions: RefCell<Vec<Question>>,
     /// Answered with an error, once each.
     pub errors: RefCell<Vec<Question>>,
@@ -295,7 +280,6 @@ impl Default for Clr {
             dynamic: HashMap::new(),
             callbacks_arrive: true,
             silenced: Cell::new(false),
-            takes_time: Cell::new(false),
             questions: RefCell::default(),
             errors: RefCell::default(),
             meanwhile: RefCell::default(),
@@ -318,11 +302,6 @@ impl Clr {
         let gone = stale.is_some_and(|stale| self.unloaded.lock().expect("no panic").contains(&stale));
         assert!(!gone, "stale: {question:?}");
         self.questions.borrow_mut().push(question);
-        if self.takes_time.get() {
-            std::thread::yield_now();
-            let gone = stale.is_some_and(|stale| self.unloaded.lock().expect("no panic").contains(&stale));
-            assert!(!gone, "stale before it was answered: {question:?}");
-        }
         let happens = take_first(&self.meanwhile, |(when, _)| *when == question);
         if let Some((_, happens)) = happens {
             happens();
