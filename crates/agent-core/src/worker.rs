@@ -11,8 +11,9 @@ use crate::shared::Shared;
 use remora_wire::{FromAgent, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
-/// How long the agent's thread sleeps when nothing wakes it, nanoseconds.
-const ROUND: u64 = 20_000_000;
+/// How long the agent's thread sleeps when nothing wakes it, nanoseconds. The ring before it takes the deepest stacks of all signals that
+/// a process is sent in that time.
+const ROUND: u64 = 40_000_000;
 
 /// How often threads are looked for without being told, nanoseconds.
 const SCAN: u64 = 500_000_000;
@@ -26,7 +27,7 @@ const LAST_PATIENCE: u64 = 200_000_000;
 /// Passes after the recording: more than the samples that fit before the agent.
 const LAST_PASSES: usize = 64;
 
-/// Rounds in which an attach that nobody waits for any more is looked after closely: 10 s of them. Rounds are counted, not time: a
+/// Rounds in which an attach that nobody waits for any more is looked after closely: 20 s of them. Rounds are counted, not time: a
 /// process that was stopped meanwhile has had no time to confirm it.
 const CLOSE_ROUNDS: u64 = 500;
 
@@ -93,13 +94,17 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         self.leave()
     }
 
-    /// Waits for the word that the runtime has answered. False if the other side is gone.
+    /// Waits for the welcome and for the runtime's confirmation; or for the word that the runtime has answered, after which it should
+    /// have come. False if the other side is gone.
     fn begin(&self) -> bool {
+        let mut welcome = false;
         loop {
             match self.shared.platform.receive() {
                 Received::Message(ToAgent::Begin) => return true,
+                Received::Message(ToAgent::Welcome) => welcome = true,
                 Received::Message(ToAgent::Detach) | Received::HungUp => return false,
                 Received::Message(_) => {}
+                Received::Nothing if welcome && self.shared.attach_complete.load(Ordering::SeqCst) => return true,
                 Received::Nothing => self.shared.platform.wait(ROUND),
             }
         }

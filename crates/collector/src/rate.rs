@@ -19,7 +19,7 @@ pub fn slower_than_asked(profile: &Profile) -> Option<String> {
     (samples >= TELLING_SAMPLES && rate < asked * TELLING_PART).then(|| {
         format!(
             "each thread was sampled {rate:.1} times a second{of} on average, not {asked}: \
-             the number of signals is limited; weights are as true"
+             the number of signals is limited; times stay right, since each sample weighs the time that it stands for"
         )
     })
 }

@@ -22,6 +22,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How long the agent may take to connect once the runtime has said yes.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often the ring is looked at: it takes 25 times as much as comes in that time at most, and each look takes a processor from the
+/// target for a moment.
+const LOOK: Duration = Duration::from_millis(40);
+
 /// How long the agent may take to close everything, and the runtime to detach it.
 const DETACH_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -121,8 +125,7 @@ impl Session {
         let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let (requested, asked) = (monotonic(), Instant::now());
         // From here on there may be something in the target.
-        let arrived = remora_trigger::attach_when_ready(process, &request).map_err(Error::from);
-        let arrived = arrived.and_then(|()| greet(&listener, &config, process, &memory, &mut facts));
+        let arrived = arrive(&listener, &request, &Expected { config: &config, process, memory: &memory }, &mut facts);
         // Both are open on the other side by now, or will not be: their names go at once.
         drop((placed, socket, listener));
         let started = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
@@ -172,7 +175,7 @@ impl Session {
             }
             if took == 0 {
                 // The ring has no bell: what lies in it is met at the next look.
-                self.control.wait(left.min(Duration::from_millis(10)))?;
+                self.control.wait(left.min(LOOK))?;
             }
         }
     }
@@ -344,27 +347,54 @@ struct Began {
     engine: String,
 }
 
-/// Waits for the agent, checks its hello and answers it with the shared memory.
-fn greet(
-    listener: &UnixListener,
-    config: &Config,
-    process: &Process,
-    memory: &SharedMemory,
-    facts: &mut Facts,
-) -> Result<Control, Error> {
-    let accepted = Control::accept(listener, Instant::now() + HELLO_PATIENCE)?;
-    let mut control = accepted.ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?;
+/// Who is expected to connect, and what it gets.
+struct Expected<'a> {
+    config: &'a Config,
+    process: &'a Process,
+    memory: &'a SharedMemory,
+}
+
+/// How often it is looked whether the runtime has refused, while the agent is waited for.
+const REFUSAL_LOOK: Duration = Duration::from_millis(20);
+
+/// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
+/// has confirmed the attach to it: so it is welcomed meanwhile, and each wait for a processor is not added to the other.
+fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected, facts: &mut Facts) -> Result<Control, Error> {
+    let (answer, early) = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| remora_trigger::attach_when_ready(expected.process, request));
+        let mut early = Ok(None);
+        while matches!(early, Ok(None)) && !asking.is_finished() {
+            early = Control::accept(listener, Instant::now() + REFUSAL_LOOK);
+        }
+        let early = early.and_then(|control| control.map(|control| greet(control, expected, facts)).transpose());
+        let answer = asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (answer, early)
+    });
+    // What the runtime says comes first: what became of the connection follows from it.
+    answer?;
+    let mut control = match early? {
+        Some(control) => control,
+        None => {
+            let accepted = Control::accept(listener, Instant::now() + HELLO_PATIENCE)?;
+            greet(accepted.ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?, expected, facts)?
+        }
+    };
+    control.say(&ToAgent::Begin);
+    Ok(control)
+}
+
+/// Checks the hello and answers it with the shared memory.
+fn greet(mut control: Control, expected: &Expected, facts: &mut Facts) -> Result<Control, Error> {
     let peer = control.peer();
     let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
     let Heard::Message(FromAgent::Hello { version, nonce, thread }) = heard else {
         return Err(if heard == Heard::HungUp { Error::TargetEnded } else { Error::NoHello(HELLO_PATIENCE.as_secs()) });
     };
-    let known = peer.is_none_or(|peer| peer == process.pid);
-    if version != remora_wire::VERSION || nonce != config.nonce || !known {
+    let known = peer.is_none_or(|peer| peer == expected.process.pid);
+    if version != remora_wire::VERSION || nonce != expected.config.nonce || !known {
         return Err(Error::Stranger(peer));
     }
-    control.welcome(memory.descriptor())?;
-    control.say(&ToAgent::Begin);
+    control.welcome(expected.memory.descriptor())?;
     facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
     Ok(control)
 }
