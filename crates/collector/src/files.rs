@@ -2,12 +2,17 @@
 
 use remora_symbols::{ElfImage, ManagedImage, MapEntry, NativeName, find_mapping, mapped_name, parse_maps};
 use std::collections::HashMap;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Longest file that is read for its names, bytes.
 const LARGEST_FILE: u64 = 1 << 30;
+
+/// How an ELF file begins.
+const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 
 /// The target's files, each read once.
 pub struct Files {
@@ -97,7 +102,7 @@ impl Files {
         if entry.path == "[vdso]" {
             return None;
         }
-        let bytes = if entry.deleted { self.read_deleted(entry) } else { self.read(&entry.path) };
+        let bytes = if entry.deleted { self.read_deleted(entry) } else { self.read_elf(&entry.path) };
         let mut image = ElfImage::parse(bytes?).ok()?;
         for path in image.debug_file_paths(&entry.path) {
             let added = self.read(&path).map(|bytes| image.add_debug_file(bytes));
@@ -108,8 +113,53 @@ impl Files {
         Some(image)
     }
 
-    /// A file that was unlinked is still there behind the mapping, for those who may look.
+    fn read_elf(&self, path: &str) -> Option<Vec<u8>> {
+        read_elf(&self.process.join("root").join(path.trim_start_matches('/')))
+    }
+
+    /// A file that was unlinked is still there behind the mapping, for those who may look. Memory that only has a name is no library,
+    /// and may be large: all code that .NET 7 and later compile lies in one of 2 GiB.
     fn read_deleted(&self, entry: &MapEntry) -> Option<Vec<u8>> {
-        fs::read(self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end))).ok()
+        if entry.path.starts_with("/memfd:") {
+            return None;
+        }
+        read_elf(&self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end)))
+    }
+}
+
+/// The whole of a file that begins like an ELF file and is not too large.
+fn read_elf(path: &Path) -> Option<Vec<u8>> {
+    // What lies there by now may be a pipe, which would wait for a writer.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let facts = file.metadata().ok().filter(|facts| facts.is_file() && facts.len() <= LARGEST_FILE)?;
+    let mut bytes = vec![0; ELF_MAGIC.len()];
+    file.read_exact(&mut bytes).ok().filter(|()| bytes == ELF_MAGIC)?;
+    bytes.reserve(usize::try_from(facts.len()).ok()?);
+    file.take(LARGEST_FILE).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn memory_with_a_name_is_not_read_and_neither_is_what_only_looks_like_a_library_by_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("library.so");
+        let mut file = File::create(&path).expect("a file");
+        // Sparse, as the runtime's own memory for code is.
+        file.set_len(LARGEST_FILE).expect("room for nothing");
+        assert_eq!(read_elf(&path), None);
+        file.write_all(&ELF_MAGIC).expect("room");
+        file.set_len(LARGEST_FILE + 1).expect("room for nothing");
+        assert_eq!(read_elf(&path), None, "too large");
+        file.set_len(100).expect("less");
+        assert_eq!(read_elf(&path).map(|bytes| bytes.len()), Some(100));
+        let code = parse_maps("1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
+        assert!(code.deleted);
+        assert_eq!(Files::of(std::process::id()).read_deleted(&code), None);
     }
 }
