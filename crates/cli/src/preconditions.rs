@@ -65,9 +65,9 @@ fn ended(process_id: u32) -> Option<Failure> {
         Ok(Process { attachable: Err(reason @ Reason::Ended), pid, .. }) => {
             Some(Error::NotAttachable { pid, reason }.into())
         }
-        // It has given up its memory, and is on its way out.
-        Ok(Process { pid, .. }) if Proc::default().maps(pid).is_ok_and(|maps| maps.is_empty()) => {
-            Some(Error::NoSuchProcess { pid }.into())
+        // It has given up its memory, and is on its way out: it may not even look like .NET any more.
+        _ if Proc::default().maps(process_id).is_ok_and(|maps| maps.is_empty()) => {
+            Some(Error::NoSuchProcess { pid: process_id }.into())
         }
         _ => None,
     }

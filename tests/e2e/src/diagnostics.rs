@@ -42,12 +42,6 @@ fn exchange(pid: u32, set: u8, id: u8, payload: &[u8]) -> std::io::Result<Result
     })
 }
 
-/// Begins a message and does not end it: until the value is dropped, the runtime hears nobody else. What they say meanwhile waits.
-pub fn hold_the_line(pid: u32) -> UnixStream {
-    let begun = UnixStream::connect(socket_of(pid)).and_then(|mut stream| stream.write_all(MAGIC).map(|()| stream));
-    begun.unwrap_or_else(|error| panic!("cannot hold the line of {pid}: {error}"))
-}
-
 /// Asks the runtime to attach a profiler: the class `clsid` of `library`, given `data`.
 pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Result<(), u32> {
     command(pid, PROFILER_SET, ATTACH, &attach_payload(clsid, library, data)).map(drop)

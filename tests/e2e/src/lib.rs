@@ -18,7 +18,7 @@ pub mod probe;
 mod process_facts;
 mod processor_time;
 pub mod read_back;
-mod recording;
+pub mod recording;
 mod remora;
 mod runtime;
 mod runtime_messages;

@@ -8,6 +8,11 @@ use std::time::Duration;
 /// Processor time that makes some samples, whatever the way of sampling.
 const SOME_SAMPLES: Duration = Duration::from_millis(60);
 
+/// Samples that did not fit between the agent and this `remora`, as [`Recording::counter`] has them.
+pub const LOST_TRANSPORT_FULL: u64 = 11;
+/// Samples for which a thread was sent a signal.
+pub const SIGNALLED: u64 = 16;
+
 /// A `remora record` that runs. Its files go away with it.
 pub struct Recording {
     remora: Remora,
@@ -96,6 +101,11 @@ impl Recording {
         paths.find(|path| path.to_string_lossy().ends_with(".unfinished.remora"))
     }
 
+    /// What the agent has counted in the memory that it shares with this `remora`, by the index of the word.
+    pub fn counter(&self, word: u64) -> u64 {
+        counter(self.remora.pid(), word).unwrap_or_else(|error| panic!("the shared memory cannot be read: {error}"))
+    }
+
     /// What of the target was so before the recording.
     pub fn before(&self) -> &Facts {
         &self.before
@@ -129,6 +139,16 @@ impl Recording {
         drop(remora);
         folder
     }
+}
+
+fn counter(remora: u32, word: u64) -> std::io::Result<u64> {
+    let descriptors = std::fs::read_dir(format!("/proc/{remora}/fd"))?.flatten().map(|entry| entry.path());
+    let is_ours =
+        |path: &PathBuf| std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("memfd:remora-"));
+    let memory = descriptors.into_iter().find(is_ours).ok_or(std::io::ErrorKind::NotFound)?;
+    let mut bytes = [0; 8];
+    std::os::unix::fs::FileExt::read_exact_at(&std::fs::File::open(memory)?, &mut bytes, word * 8)?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 impl Recorded {

@@ -9,11 +9,12 @@ mod recorded;
 
 use recorded::{recorded_while_it_uses, target_is_well};
 use remora_e2e::read_back::{BLOCKED, ReadBack, array, converted, number, report};
+use remora_e2e::recording::{LOST_TRANSPORT_FULL, SIGNALLED};
 use remora_e2e::{Recorded, Recording, Runtime, Start, Target, on_every_runtime, processor_time, until_used};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Samples of equal weight from which a share is known well enough: three points are more than three standard deviations.
 const ENOUGH: f64 = 3000.0;
@@ -164,6 +165,31 @@ fn wall_says_at_which_rate_it_really_sampled() {
 }
 
 #[test]
+fn wall_keeps_to_the_budget_of_signals_that_was_asked_for() {
+    const BUDGET: u64 = 200;
+    on_every_runtime(|runtime| {
+        // 200 threads wake ten times a second: that would be 2,000 signals a second, and is, without this budget.
+        let target = Target::start(runtime, "threads", &["400", "1"]);
+        let budget = BUDGET.to_string();
+        let recording =
+            Recording::begun(&target, &["--event", "wall", "--frequency", "99", "--signal-budget", &budget]);
+        // Time is taken before the first look and after the second: a machine that is busy makes the rate look lower, never higher.
+        let begun = Instant::now();
+        let before = recording.counter(SIGNALLED);
+        remora_e2e::until("the budget is used up several times", || recording.counter(SIGNALLED) > before + 4 * BUDGET);
+        let signals = recording.counter(SIGNALLED) - before;
+        let seconds = begun.elapsed().as_secs_f64();
+        let recorded = recording.stop();
+        recorded.is_clean();
+        let rate = signals as f64 / seconds;
+        // A round is paid for after it was made: one that is begun just before the end of the time counts whole.
+        let most = BUDGET as f64 + 400.0 / seconds;
+        assert!(rate <= most, "{signals} signals in {seconds:.2} s are {rate:.0} a second");
+        assert!(loss(&recorded, "repeated_stacks") > 0);
+    });
+}
+
+#[test]
 fn an_idle_target_is_told_as_such_and_the_clock_proposed() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "idle", &[]);
@@ -282,8 +308,7 @@ fn what_is_lost_while_nobody_takes_it_is_counted() {
         let mut recording = Recording::begun(&target, &["--frequency", "1000"]);
         recording.wait_until_it_is_spooled();
         recording.remora().signal(rustix::process::Signal::STOP);
-        let remora = recording.remora().pid();
-        remora_e2e::until("something is lost", || lost_in_transport(remora) > 10);
+        remora_e2e::until("something is lost", || recording.counter(LOST_TRANSPORT_FULL) > 10);
         recording.remora().signal(rustix::process::Signal::CONT);
         let recorded = recording.stop();
         recorded.is_clean();
@@ -360,20 +385,6 @@ fn adds_up(recorded: &Recorded) -> Account {
 #[track_caller]
 fn loss(recorded: &Recorded, what: &str) -> u64 {
     number(&recorded.finished.json()["recording"]["loss"][what])
-}
-
-/// What the agent has counted as lost on its way to this `remora`, in the memory that they share: the word after those for
-/// identity, samples taken, samples sent, and samples that did not fit between the handlers and the agent's thread.
-fn lost_in_transport(remora: u32) -> u64 {
-    const WORD: u64 = 11;
-    let descriptors = std::fs::read_dir(format!("/proc/{remora}/fd")).unwrap().flatten().map(|entry| entry.path());
-    let is_ours = |path: &std::path::PathBuf| {
-        std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("memfd:remora-"))
-    };
-    let memory = std::fs::File::open(descriptors.into_iter().find(is_ours).unwrap()).unwrap();
-    let mut word = [0; 8];
-    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut word, WORD * 8).unwrap();
-    u64::from_le_bytes(word)
 }
 
 #[track_caller]

@@ -1,4 +1,5 @@
-// Preloaded into a runtime: its diagnostics server answers as many connections as DEAF_AFTER says, and then takes no more.
+// Preloaded into a runtime: its diagnostics server answers as many connections as DEAF_AFTER says, and then takes no more,
+// or none until the file DEAF_UNTIL is there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -7,14 +8,14 @@
 
 static int answered;
 
-// Waits for ever from one connection on.
+// Waits from one connection on.
 static void answer_or_wait(void)
 {
-    const char *after = getenv("DEAF_AFTER");
+    const char *after = getenv("DEAF_AFTER"), *until = getenv("DEAF_UNTIL");
     int most = after == NULL ? 0 : atoi(after);
     if (__atomic_fetch_add(&answered, 1, __ATOMIC_RELAXED) >= most)
-        for (;;)
-            pause();
+        while (until == NULL || access(until, F_OK) != 0)
+            usleep(1000);
 }
 
 // What .NET Core 3.1 calls.
