@@ -10,6 +10,13 @@ pub enum Command {
     Measure(Arguments),
     /// Be the recorder without privilege that a measurement starts.
     Record(Order),
+    /// Be the recorder that a measurement starts and kills.
+    RecordUntilKilled {
+        /// The target.
+        process_id: u32,
+        /// Whether all its threads are recorded, by the clock.
+        wall: bool,
+    },
 }
 
 /// How to measure.
@@ -62,6 +69,10 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             "record-without-privilege" => {
                 let (process_id, samples) = (number(&value()?)?, number(&value()?)?);
                 return Ok(Command::Record(Order { process_id, samples, methods: words.collect() }));
+            }
+            "record-until-killed" => {
+                let (process_id, event) = (number(&value()?)?, value()?);
+                return Ok(Command::RecordUntilKilled { process_id, wall: event == "wall" });
             }
             other => return Err(format!("`{other}` is not known; {}", usage())),
         }

@@ -43,6 +43,8 @@ pub struct Sizes {
     pub befores: usize,
     /// Attach-detach rounds in one process.
     pub rounds: usize,
+    /// Recorders that are killed, for each event.
+    pub kills: usize,
     /// Recordings whose memory is measured.
     pub memories: usize,
 }
@@ -58,6 +60,7 @@ const FULL: Sizes = Sizes {
     large: Duration::from_secs(8),
     befores: 8,
     rounds: 200,
+    kills: 10,
     memories: 3,
 };
 
@@ -72,6 +75,7 @@ const QUICK: Sizes = Sizes {
     large: Duration::from_secs(3),
     befores: 3,
     rounds: 40,
+    kills: 3,
     memories: 1,
 };
 

@@ -17,6 +17,7 @@ mod account;
 mod agent;
 mod arguments;
 mod bench;
+mod killed;
 mod paired;
 mod peer;
 mod process;
@@ -28,6 +29,7 @@ mod unprivileged;
 
 use arguments::{Arguments, Command};
 use bench::Bench;
+use remora_profile::Event;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -40,6 +42,10 @@ fn main() -> ExitCode {
     let outcome = match arguments::parse(std::env::args().skip(1)) {
         Ok(Command::Measure(arguments)) => measure(&arguments),
         Ok(Command::Record(order)) => unprivileged::record(&order).map(|()| true),
+        Ok(Command::RecordUntilKilled { process_id, wall }) => {
+            let event = if wall { Event::Wall } else { Event::Cpu };
+            killed::record(process_id, event).map(|()| true)
+        }
         Err(message) => Err(message.into()),
     };
     match outcome {

@@ -1,9 +1,11 @@
-//! What is different in a process after Remora has left it: its throughput, and what many rounds add up to.
+//! What is different in a process after Remora has left it: its throughput, and what many rounds add up to. And how soon it leaves
+//! when whoever records is killed.
 
 use super::percent;
 use crate::Outcome;
 use crate::agent::Agent;
 use crate::bench::Bench;
+use crate::killed;
 use crate::paired::pace_alone;
 use crate::statistics::{Interval, median, slope};
 use crate::table::Row;
@@ -22,11 +24,33 @@ const WARM: usize = 20;
 /// What resident memory may grow by in each round, KiB: a page, and less than anything of ours that could be left.
 const GROWTH_BAR: f64 = 4.0;
 
-/// Measures both.
+/// How long the library may stay after its recorder was killed, milliseconds.
+const KILLED_BAR: f64 = 2000.0;
+
+/// Measures all.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let mut rows = vec![before_and_after(bench)?];
     rows.extend(rounds(bench)?);
+    for (name, event) in [("cpu", Event::Cpu), ("wall", Event::Wall)] {
+        rows.push(killed(bench, name, event)?);
+    }
     Ok(rows)
+}
+
+/// The recorder killed, again and again, in one busy process.
+fn killed(bench: &Bench, name: &str, event: Event) -> Outcome<Row> {
+    let target = bench.start("busy", &["2"]);
+    std::thread::sleep(SETTLED);
+    let mut times = Vec::new();
+    for _ in 0..bench.sizes.kills {
+        times.push(killed::until_unmapped(target.pid(), event)?.as_secs_f64() * 1e3);
+    }
+    let middle = median(&times).ok_or("nothing was killed")?;
+    let longest = times.iter().copied().fold(0.0, f64::max);
+    let what = format!("kill -9 of the recorder ({name}) to unmapped, median of {}", times.len());
+    Ok(Row::shown(&what, format!("{middle:.0} ms (longest {longest:.0})"))
+        .against("2000 ms", middle <= KILLED_BAR)
+        .numbers(json!(times)))
 }
 
 /// Fresh processes, a second before their only recording and a second after it.
