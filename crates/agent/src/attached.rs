@@ -158,12 +158,29 @@ fn until_no_callback_runs(shared: &Shared<Linux>) {
 
 /// Every other way in is closed. After success nothing of the runtime is touched any more.
 fn ask_for_detach(shared: &Shared<Linux>, info: Info<Attached, Alive>) {
-    // The longest callback that was seen (DET-15), but no less than the runtime's own shortest sleep.
-    let longest = Duration::from_nanos(shared.longest_callback.load(Ordering::Relaxed));
-    let expected = longest.max(SHORTEST_SLEEP);
     until_no_callback_runs(shared);
+    let expected = expected_time(shared.longest_callback.load(Ordering::Relaxed));
     if let Err(refused) = info.request_profiler_detach(expected) {
         shared.platform.send(&FromAgent::DetachRefused { code: refused.code.0 as u32 });
         shared.platform.let_go(&shared.inside);
+    }
+}
+
+/// What the runtime is told that a callback takes (contract DET-15): the longest that was seen, in nanoseconds, but no less than its
+/// own shortest sleep.
+fn expected_time(longest_callback: u64) -> Duration {
+    Duration::from_nanos(longest_callback).max(SHORTEST_SLEEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn det_15_the_expected_time_is_the_longest_callback_and_no_less_than_the_runtimes_own_sleep() {
+        for (longest, expected) in [(0, 300), (299_999_999, 300), (300_000_001, 300), (450_000_000, 450)] {
+            assert_eq!(expected_time(longest).as_millis(), expected, "{longest} ns");
+        }
+        assert_eq!(expected_time(300_000_001), Duration::from_nanos(300_000_001));
     }
 }
