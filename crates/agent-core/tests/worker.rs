@@ -234,3 +234,15 @@ fn the_runtime_is_tried_again_while_it_is_busy_and_for_a_minute_at_most() {
     assert!(!persist(&script, || Attempt::Busy));
     assert_eq!(script.time.load(Ordering::SeqCst), 60_000_000_000);
 }
+
+#[test]
+fn det_15_the_longest_callback_is_measured_and_a_shorter_one_after_it_changes_nothing() {
+    let shared = shared(Script::default());
+    for (lasts, longest) in [(7_000_000, 8_000_000), (450_000_000, 451_000_000), (1_000_000, 451_000_000)] {
+        let begun = shared.enter_callback();
+        shared.platform.time.fetch_add(lasts, Ordering::SeqCst);
+        shared.leave_callback(begun);
+        // The made-up clock goes on by a millisecond whenever it is looked at.
+        assert_eq!(shared.longest_callback.load(Ordering::SeqCst), longest);
+    }
+}
