@@ -218,7 +218,7 @@ impl Linux {
             session,
             followed: sampling.followed.clone(),
             budget: u64::from(self.config.signal_budget),
-            interval: AtomicU64::new(session.interval.load(Ordering::Relaxed)),
+            interval: AtomicU64::new(self.wall_interval(self.config.frequency)),
             stop: AtomicBool::new(false),
         });
         self.entrances.open(EntranceKind::Thread);
@@ -228,6 +228,12 @@ impl Linux {
         })?;
         sampling.wall = Some((wall, thread));
         Ok(())
+    }
+
+    /// Time between two visits of a thread that works: as requested, but no thread is sent more signals than its own budget allows.
+    fn wall_interval(&self, hertz: u32) -> u64 {
+        let rate = hertz.clamp(1, 10_000).min(self.config.thread_budget.max(1));
+        1_000_000_000 / u64::from(rate)
     }
 
     fn session(&self) -> Option<&Session<'static>> {
@@ -360,7 +366,7 @@ impl Platform for Linux {
         let Some(sampling) = guard.as_ref() else { return };
         lock(&sampling.followed).set_frequency(hertz);
         if let Some((wall, _)) = &sampling.wall {
-            wall.interval.store(1_000_000_000 / u64::from(hertz.clamp(1, 10_000)), Ordering::Relaxed);
+            wall.interval.store(self.wall_interval(hertz), Ordering::Relaxed);
         }
     }
 
