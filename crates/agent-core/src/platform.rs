@@ -30,6 +30,8 @@ pub enum CodeKind {
 pub struct Started {
     /// The signal in use.
     pub signal: u32,
+    /// The agent's thread.
+    pub thread: u32,
     /// Threads followed, with their names.
     pub threads: Vec<(u32, String)>,
     /// What takes the samples, in words.

@@ -82,6 +82,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                 self.samples.delivery.introduce(platform, started.threads);
                 platform.send(&FromAgent::Started {
                     signal: started.signal,
+                    thread: started.thread,
                     threads,
                     time: platform.now(),
                     engine: started.engine,

@@ -23,9 +23,11 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
 struct Leaver {
     shared: Arc<Shared<Linux>>,
-    info: Info<Attached, Alive>,
+    /// In a place of its own: the worker looks at it.
+    info: Box<Info<Attached, Alive>>,
     reference: LibraryReference,
-    notification_only: bool,
+    worker: OwnThread,
+    work: *mut Work,
 }
 
 struct Work {
@@ -35,7 +37,9 @@ struct Work {
     outcome: Outcome,
 }
 
-/// Called from InitializeForAttach: asks for callbacks, starts the leaver, returns at once.
+/// Called from InitializeForAttach: asks for callbacks, calls the other side, starts both threads, returns at once.
+///
+/// Each of the three then waits for a processor at the same time as the others, not one after the other.
 ///
 /// # Errors
 /// The HRESULT that the trigger gets.
@@ -51,17 +55,48 @@ pub fn begin(
     info.set_event_mask2(LOW_MASK, HIGH_MASK)?;
     let entrances = Arc::new(Entrances::default());
     let platform = Linux::new(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
+    // Nobody there is no reason to refuse: the worker finds the same, and leaves.
+    let _ = platform.call();
     let shared = Arc::new(Shared::new(platform, entrances));
-    let leaver = Box::into_raw(Box::new(Leaver { shared: shared.clone(), info, reference, notification_only }));
+    let info = Box::new(info);
+    let (worker, work) = start_worker(&shared, &info, notification_only)?;
+    let leaver = Leaver { shared: shared.clone(), info, reference, worker, work };
+    start_leaver(leaver)?;
+    Ok(shared)
+}
+
+fn start_worker(
+    shared: &Arc<Shared<Linux>>,
+    info: &Info<Attached, Alive>,
+    notification_only: bool,
+) -> Result<(OwnThread, *mut Work), HResult> {
+    let outcome = Outcome::Inert("the agent's thread panicked".into());
+    let work = Box::into_raw(Box::new(Work { shared: shared.clone(), info, notification_only, outcome }));
     shared.entrances.open(EntranceKind::Thread);
+    let worker = OwnThread::start(work_main, work.cast()).map_err(|_| {
+        // SAFETY: no thread took it over.
+        drop(unsafe { Box::from_raw(work) });
+        HResult::E_OUTOFMEMORY
+    })?;
+    Ok((worker, work))
+}
+
+fn start_leaver(leaver: Leaver) -> Result<(), HResult> {
+    leaver.shared.entrances.open(EntranceKind::Thread);
+    let leaver = Box::into_raw(Box::new(leaver));
     match OwnThread::start(leave_main, leaver.cast()) {
         Ok(thread) => {
             thread.detach();
-            Ok(shared)
+            Ok(())
         }
         Err(_) => {
             // SAFETY: no thread took it over.
-            drop(unsafe { Box::from_raw(leaver) });
+            let leaver = *unsafe { Box::from_raw(leaver) };
+            // The attach is refused and the library unloaded: the worker ends before that.
+            leaver.shared.platform.hang_up();
+            leaver.shared.shutdown.store(true, Ordering::SeqCst);
+            leaver.shared.platform.wake();
+            outcome_of(leaver.worker, leaver.work);
             Err(HResult::E_OUTOFMEMORY)
         }
     }
@@ -69,10 +104,12 @@ pub fn begin(
 
 extern "C" fn leave_main(argument: *mut c_void) -> *mut c_void {
     name_this("");
-    // SAFETY: `begin` handed this box over.
-    let Leaver { shared, info, reference, notification_only } = *unsafe { Box::from_raw(argument.cast::<Leaver>()) };
-    match work(&shared, &info, notification_only) {
-        Outcome::Detach => ask_for_detach(&shared, info),
+    // SAFETY: `start_leaver` handed this box over.
+    let Leaver { shared, info, reference, worker, work } = *unsafe { Box::from_raw(argument.cast::<Leaver>()) };
+    let outcome = outcome_of(worker, work);
+    shared.entrances.close(EntranceKind::Thread);
+    match outcome {
+        Outcome::Detach => ask_for_detach(&shared, *info),
         Outcome::Inert(_) => shared.platform.let_go(&shared.inside),
     }
     shared.entrances.close(EntranceKind::Thread);
@@ -81,33 +118,11 @@ extern "C" fn leave_main(argument: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Runs the worker on a thread of its own and waits until that thread is gone.
-fn work(shared: &Arc<Shared<Linux>>, info: &Info<Attached, Alive>, notification_only: bool) -> Outcome {
-    let work = Box::into_raw(Box::new(Work {
-        shared: shared.clone(),
-        info,
-        notification_only,
-        outcome: Outcome::Inert("the agent's thread panicked".into()),
-    }));
-    shared.entrances.open(EntranceKind::Thread);
-    let worker = OwnThread::start(work_main, work.cast()).map(OwnThread::join);
-    shared.entrances.close(EntranceKind::Thread);
-    // SAFETY: the worker, if it ran, has been joined: this is the only pointer left.
-    let work = *unsafe { Box::from_raw(work) };
-    if worker.is_err() {
-        return without_worker(shared, info, notification_only);
-    }
-    work.outcome
-}
-
-/// There is no thread to be had for the worker, and the runtime may have said yes already: it leaves again once that is confirmed.
-fn without_worker(shared: &Arc<Shared<Linux>>, info: &Info<Attached, Alive>, notification_only: bool) -> Outcome {
-    use remora_agent_core::Runtime;
-    while !shared.attach_complete.load(Ordering::SeqCst) {
-        sleep(Duration::from_millis(20));
-    }
-    Clr::new(info, shared, notification_only).silence();
-    Outcome::Detach
+/// Waits until the worker is gone; how it ended.
+fn outcome_of(worker: OwnThread, work: *mut Work) -> Outcome {
+    worker.join();
+    // SAFETY: made by `start_worker`; the worker has been joined, so this is the only pointer left.
+    unsafe { Box::from_raw(work) }.outcome
 }
 
 /// Sleeps without the standard library, on a thread that must not touch what it keeps for threads.
@@ -119,9 +134,9 @@ fn sleep(time: Duration) {
 
 extern "C" fn work_main(argument: *mut c_void) -> *mut c_void {
     name_this("");
-    // SAFETY: `work` waits for this thread before it looks at the value again.
+    // SAFETY: nobody looks at the value before this thread has been joined.
     let work = unsafe { &mut *argument.cast::<Work>() };
-    // SAFETY: `info` is borrowed by the joining thread for longer than this thread lives.
+    // SAFETY: `info` is kept in its place by whoever joins this thread, until then.
     let info = unsafe { &*work.info };
     let shared = work.shared.clone();
     let runtime = Clr::new(info, &shared, work.notification_only);

@@ -110,7 +110,7 @@ impl Linux {
     ///
     /// `callbacks_inside` counts the callbacks that run: one of them may still look at the session.
     pub fn let_go(&self, callbacks_inside: &AtomicU32) {
-        *lock(&self.channel) = None;
+        self.hang_up();
         self.session.store(std::ptr::null_mut(), Ordering::SeqCst);
         if self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some() {
             return;
@@ -124,6 +124,22 @@ impl Linux {
             }
             pause(LET_GO_PAUSE);
         }
+    }
+
+    /// Connects and says hello. That never waits: the other side listens, and nobody else calls there.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn call(&self) -> Result<(), String> {
+        let mut channel = Channel::connect(&self.config.socket_path)?;
+        channel.send(&FromAgent::Hello { version: remora_wire::VERSION, nonce: self.config.nonce });
+        *lock(&self.channel) = Some(channel);
+        Ok(())
+    }
+
+    /// Ends the connection.
+    pub fn hang_up(&self) {
+        *lock(&self.channel) = None;
     }
 
     /// Tells the other side that it is over, if nobody is just talking to it; called by the runtime, so it never waits.
@@ -298,14 +314,7 @@ impl Platform for Linux {
     }
 
     fn connect(&self) -> Result<(), String> {
-        let mut channel = Channel::connect(&self.config.socket_path)?;
-        channel.send(&FromAgent::Hello {
-            version: remora_wire::VERSION,
-            nonce: self.config.nonce,
-            thread: this_thread(),
-        });
-        *lock(&self.channel) = Some(channel);
-        Ok(())
+        if lock(&self.channel).is_some() { Ok(()) } else { self.call() }
     }
 
     fn receive(&self) -> Received {
@@ -358,7 +367,7 @@ impl Platform for Linux {
             EventKind::Cpu => "thread timers",
             EventKind::Wall => "budgeted signals",
         };
-        Ok(Started { signal, threads, engine: engine.into() })
+        Ok(Started { signal, thread: this_thread(), threads, engine: engine.into() })
     }
 
     fn set_frequency(&self, hertz: u32) {

@@ -125,7 +125,7 @@ impl Session {
         let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let (requested, asked) = (monotonic(), Instant::now());
         // From here on there may be something in the target.
-        let arrived = arrive(&listener, &request, &Expected { config: &config, process, memory: &memory }, &mut facts);
+        let arrived = arrive(&listener, &request, &Expected { config: &config, process, memory: &memory });
         // Both are open on the other side by now, or will not be: their names go at once.
         drop((placed, socket, listener));
         let started = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
@@ -359,14 +359,14 @@ const REFUSAL_LOOK: Duration = Duration::from_millis(20);
 
 /// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
 /// has confirmed the attach to it: so it is welcomed meanwhile, and each wait for a processor is not added to the other.
-fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected, facts: &mut Facts) -> Result<Control, Error> {
+fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
     let (answer, early) = std::thread::scope(|scope| {
         let asking = scope.spawn(|| remora_trigger::attach_when_ready(expected.process, request));
         let mut early = Ok(None);
         while matches!(early, Ok(None)) && !asking.is_finished() {
             early = Control::accept(listener, Instant::now() + REFUSAL_LOOK);
         }
-        let early = early.and_then(|control| control.map(|control| greet(control, expected, facts)).transpose());
+        let early = early.and_then(|control| control.map(|control| greet(control, expected)).transpose());
         let answer = asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (answer, early)
     });
@@ -376,7 +376,7 @@ fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected, facts:
         Some(control) => control,
         None => {
             let accepted = Control::accept(listener, Instant::now() + HELLO_PATIENCE)?;
-            greet(accepted.ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?, expected, facts)?
+            greet(accepted.ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?, expected)?
         }
     };
     control.say(&ToAgent::Begin);
@@ -384,10 +384,10 @@ fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected, facts:
 }
 
 /// Checks the hello and answers it with the shared memory.
-fn greet(mut control: Control, expected: &Expected, facts: &mut Facts) -> Result<Control, Error> {
+fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
     let peer = control.peer();
     let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
-    let Heard::Message(FromAgent::Hello { version, nonce, thread }) = heard else {
+    let Heard::Message(FromAgent::Hello { version, nonce }) = heard else {
         return Err(if heard == Heard::HungUp { Error::TargetEnded } else { Error::NoHello(HELLO_PATIENCE.as_secs()) });
     };
     let known = peer.is_none_or(|peer| peer == expected.process.pid);
@@ -395,15 +395,15 @@ fn greet(mut control: Control, expected: &Expected, facts: &mut Facts) -> Result
         return Err(Error::Stranger(peer));
     }
     control.welcome(expected.memory.descriptor())?;
-    facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
     Ok(control)
 }
 
 /// Waits for the word that sampling has begun.
 fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
     match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
-        Heard::Message(FromAgent::Started { signal, time, engine, .. }) => {
+        Heard::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
             facts.signal = Some(signal);
+            facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
             Ok(Began { time, engine })
         }
         Heard::Message(FromAgent::Inert { reason }) => {

@@ -31,13 +31,13 @@ pub enum FromAgent {
         version: u32,
         /// The nonce of the client data.
         nonce: [u8; 16],
-        /// The agent's thread, as the target's namespace numbers it.
-        thread: u32,
     },
     /// Sampling has begun.
     Started {
         /// The signal in use.
         signal: u32,
+        /// The agent's thread, as the target's namespace numbers it.
+        thread: u32,
         /// Threads followed at the start.
         threads: u32,
         /// Monotonic time of the start, nanoseconds.
@@ -146,12 +146,12 @@ impl FromAgent {
     /// The frame, length included.
     pub fn encode(&self) -> Vec<u8> {
         framed(|writer| match self {
-            FromAgent::Hello { version, nonce, thread } => {
-                writer.u8(1).u32(*version).u32(*thread);
+            FromAgent::Hello { version, nonce } => {
+                writer.u8(1).u32(*version);
                 writer.bytes.extend_from_slice(nonce);
             }
-            FromAgent::Started { signal, threads, time, engine } => {
-                writer.u8(2).u32(*signal).u32(*threads).u64(*time).text(engine);
+            FromAgent::Started { signal, thread, threads, time, engine } => {
+                writer.u8(2).u32(*signal).u32(*thread).u32(*threads).u64(*time).text(engine);
             }
             FromAgent::Inert { reason } => {
                 writer.u8(3).text(reason);
@@ -178,9 +178,10 @@ impl FromAgent {
     pub fn decode(body: &[u8]) -> Result<FromAgent, Malformed> {
         let mut reader = Reader::new(body);
         Ok(match reader.u8()? {
-            1 => FromAgent::Hello { version: reader.u32()?, thread: reader.u32()?, nonce: reader.array()? },
+            1 => FromAgent::Hello { version: reader.u32()?, nonce: reader.array()? },
             2 => FromAgent::Started {
                 signal: reader.u32()?,
+                thread: reader.u32()?,
                 threads: reader.u32()?,
                 time: reader.u64()?,
                 engine: reader.text()?,
@@ -206,8 +207,8 @@ mod tests {
     #[test]
     fn frames_come_out_whole_however_they_were_cut() {
         let messages = [
-            FromAgent::Hello { version: 1, nonce: [3; 16], thread: 42 },
-            FromAgent::Started { signal: 40, threads: 9, time: 1, engine: "timers".into() },
+            FromAgent::Hello { version: 1, nonce: [3; 16] },
+            FromAgent::Started { signal: 40, thread: 42, threads: 9, time: 1, engine: "timers".into() },
             FromAgent::Inert { reason: "no callbacks".into() },
             FromAgent::Leaving { longest_callback: 1, callbacks: 2, impatient_unloads: 3 },
             FromAgent::DetachRefused { code: 0x8013_1372 },

@@ -188,7 +188,7 @@ impl Platform for Script {
 
     fn start_sampling(&self) -> Result<Started, String> {
         self.step(Step::SamplingStarted);
-        Ok(Started { signal: 40, threads: vec![(9, "main".into())], engine: "made up".into() })
+        Ok(Started { signal: 40, thread: 42, threads: vec![(9, "main".into())], engine: "made up".into() })
     }
 
     fn set_frequency(&self, hertz: u32) {
