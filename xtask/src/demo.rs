@@ -28,9 +28,14 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
 }
 
 fn show() -> Outcome<()> {
-    let runtime = runtimes::installed_or_fetched()?;
+    // The network and the compiler need not wait for each other.
+    let (runtime, remora) = std::thread::scope(|scope| {
+        let runtime = scope.spawn(runtimes::installed_or_fetched);
+        let remora = test_run::build_command();
+        (runtime.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), remora)
+    });
+    let (runtime, remora) = (runtime?, remora?);
     println!("runtime: .NET {} in {}", runtime.version_text(), runtime.root.display());
-    let remora = test_run::build_command()?;
     let program = Program::start(Command::new(runtime.launcher()).arg(assembly()))?;
     println!(
         "\nstarted a .NET program, process {}; whoever started it, `remora` now comes from outside:\n",
