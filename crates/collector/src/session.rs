@@ -125,7 +125,8 @@ impl Session {
         let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let (requested, asked) = (monotonic(), Instant::now());
         // From here on there may be something in the target.
-        let arrived = arrive(&listener, &request, &Expected { config: &config, process, memory: &memory });
+        let expected = Expected { config: &config, process, target: &target, memory: &memory };
+        let arrived = arrive(&listener, &request, &expected);
         // Both are open on the other side by now, or will not be: their names go at once.
         drop((placed, socket, listener));
         let started = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
@@ -351,6 +352,7 @@ struct Began {
 struct Expected<'a> {
     config: &'a Config,
     process: &'a Process,
+    target: &'a Target,
     memory: &'a SharedMemory,
 }
 
@@ -374,13 +376,24 @@ fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected) -> Res
     answer?;
     let mut control = match early? {
         Some(control) => control,
-        None => {
-            let accepted = Control::accept(listener, Instant::now() + HELLO_PATIENCE)?;
-            greet(accepted.ok_or(Error::NoHello(HELLO_PATIENCE.as_secs()))?, expected)?
-        }
+        None => greet(late(listener, expected.target)?, expected)?,
     };
     control.say(&ToAgent::Begin);
     Ok(control)
+}
+
+/// The agent's connection, if the runtime was faster than the agent. One whose process has ended is not waited for.
+fn late(listener: &UnixListener, target: &Target) -> Result<Control, Error> {
+    let deadline = Instant::now() + HELLO_PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(control) = Control::accept(listener, Instant::now() + LOOK)? {
+            return Ok(control);
+        }
+        if target.has_ended() {
+            return Err(Error::TargetEnded);
+        }
+    }
+    Err(Error::NoHello(HELLO_PATIENCE.as_secs()))
 }
 
 /// Checks the hello and answers it with the shared memory.

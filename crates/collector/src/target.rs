@@ -68,7 +68,8 @@ impl Target {
         self.has_ended() || !self.maps(library)
     }
 
-    fn has_ended(&self) -> bool {
+    /// Whether the process has ended, or is about to.
+    pub fn has_ended(&self) -> bool {
         self.stat(START_TIME).is_none_or(|time| Some(time) != self.start_time) || self.is_ending()
     }
 
