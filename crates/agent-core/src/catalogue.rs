@@ -10,8 +10,8 @@
 //! A word on a stack may look like a return address into code that has just unloaded. Where such code lay is remembered for
 //! some seconds, and callers there are not asked for. Only code that had been met is known so.
 
-use crate::exchanged::Exchanged;
 use crate::asking::NOT_ASKED;
+use crate::exchanged::Exchanged;
 use crate::gate::Unload;
 use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller};
 use crate::runtime::{CodeBody, FunctionFacts, Runtime, TypeFacts};

@@ -47,7 +47,7 @@ const TAIL: usize = 8;
 pub enum Refused {
     /// The consumer is too far behind, or the record is longer than the ring can ever take.
     Full,
-    /// Other producers won [`RESERVE_TRIES`] times in a row.
+    /// Other producers won `RESERVE_TRIES` times in a row.
     Contended,
 }
 
