@@ -98,10 +98,10 @@ impl Facts {
             add(format!("signal dispositions {:x?}, before {:x?}", self.dispositions, before.dispositions));
         }
         for (thread, mask) in &self.blocked {
-            // A thread inside a handler of the application's own blocks that signal until it returns.
+            // A thread inside a handler of the application's own blocks that signal until it returns, now or before.
             let handlers_of_its_own = before.dispositions.1;
             if let Some(earlier) = before.blocked.get(thread)
-                && mask & !(handlers_of_its_own & !earlier) != *earlier
+                && (mask ^ earlier) & !handlers_of_its_own != 0
                 && earlier & ALL_REAL_TIME != ALL_REAL_TIME
             {
                 add(format!("thread {thread} blocks {mask:x}, before {earlier:x}"));
@@ -189,6 +189,7 @@ mod tests {
             *mask |= 1 << 40;
         }
         assert_eq!(after.left_since(&before), Vec::<String>::new());
+        assert_eq!(before.left_since(&after), Vec::<String>::new(), "nor is one that was inside then");
         for mask in after.blocked.values_mut() {
             *mask |= 1 << 41;
         }

@@ -47,8 +47,8 @@ pub(crate) fn controls() -> Vec<Vec<u8>> {
         [ToAgent::Welcome, ToAgent::Begin, ToAgent::SetFrequency(99), ToAgent::Detach].map(|message| message.encode());
     let engine = "thread timers".to_owned();
     let from = [
-        FromAgent::Hello { version: remora_wire::VERSION, nonce: *b"0123456789abcdef", thread: 7 },
-        FromAgent::Started { signal: 36, threads: 9, time: 1 << 40, engine },
+        FromAgent::Hello { version: remora_wire::VERSION, nonce: *b"0123456789abcdef" },
+        FromAgent::Started { signal: 36, thread: 7, threads: 9, time: 1 << 40, engine },
         FromAgent::Inert { reason: "no signal is free".to_owned() },
         FromAgent::Leaving { longest_callback: 5000, callbacks: 70, impatient_unloads: 0 },
         FromAgent::DetachRefused { code: 0x8013_1367 },
