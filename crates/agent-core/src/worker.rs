@@ -11,9 +11,9 @@ use crate::shared::Shared;
 use remora_wire::{FromAgent, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
-/// How long the agent's thread sleeps when nothing wakes it, nanoseconds. The ring before it takes the deepest stacks of all signals that
-/// a process is sent in that time.
-const ROUND: u64 = 40_000_000;
+/// How long the agent's thread sleeps when nothing wakes it, nanoseconds. What was sampled meanwhile is lost if the process ends in that
+/// time; the ring takes the deepest stacks of all signals that a process is sent.
+const ROUND: u64 = 20_000_000;
 
 /// How often threads are looked for without being told, nanoseconds.
 const SCAN: u64 = 500_000_000;
@@ -27,7 +27,7 @@ const LAST_PATIENCE: u64 = 200_000_000;
 /// Passes after the recording: more than the samples that fit before the agent.
 const LAST_PASSES: usize = 64;
 
-/// Rounds in which an attach that nobody waits for any more is looked after closely: 20 s of them. Rounds are counted, not time: a
+/// Rounds in which an attach that nobody waits for any more is looked after closely: 10 s of them. Rounds are counted, not time: a
 /// process that was stopped meanwhile has had no time to confirm it.
 const CLOSE_ROUNDS: u64 = 500;
 

@@ -30,6 +30,9 @@ pub struct Recorded {
     folder: tempfile::TempDir,
 }
 
+/// Word of the shared memory: samples that the agent has handed over (`remora_wire::layout::SENT`).
+const SENT: u64 = 9;
+
 impl Recording {
     /// Starts it with these arguments besides process, output and receipt. Without an engine among them, it is the agent.
     pub fn start(target: &Target, arguments: &[&str]) -> Recording {
@@ -84,6 +87,11 @@ impl Recording {
 
     fn samples_now(&self) -> bool {
         Facts::of(self.pid).dispositions != self.before.dispositions
+    }
+
+    /// Waits until the agent has handed samples over: they are in the recording whatever becomes of the target.
+    pub fn wait_until_samples_are_handed_over(&self) {
+        until("samples are handed over", || self.counter(SENT) > 0);
     }
 
     /// Waits until some of the recording is on the disk.

@@ -180,6 +180,7 @@ fn det_17_a_target_killed_while_the_agent_leaves() {
         for gone_first in [false, true] {
             let mut target = busy(runtime);
             let mut recording = Recording::begun(&target, &[]);
+            recording.wait_until_samples_are_handed_over();
             recording.remora().signal(Signal::INT);
             if gone_first {
                 let before = recording.before().dispositions;
@@ -339,6 +340,7 @@ fn ends_by(order: &str, words: &[&str]) {
         for event in ["cpu", "wall"] {
             let mut target = Target::start(runtime, "crash", &[]);
             let recording = Recording::begun(&target, &["--event", event]);
+            recording.wait_until_samples_are_handed_over();
             target.tell(order);
             let recorded = recording.finish();
             recorded.ended_with(TARGET_ENDED);
