@@ -35,7 +35,7 @@ pub struct Followed {
     /// Threads that were there when the recording began.
     elders: HashSet<u32>,
     /// Threads that block the signal: it would wait for them for ever, or be met by somebody who waits for any signal.
-    deaf: Vec<u32>,
+    deaf: HashMap<u32, u32>,
     begun: bool,
     regions: Vec<proc::Region>,
     ranges: Published,
@@ -65,7 +65,7 @@ impl Followed {
             free: (0..MAXIMUM_THREADS as u32).rev().collect(),
             refused: HashSet::new(),
             elders: HashSet::new(),
-            deaf: Vec::new(),
+            deaf: HashMap::new(),
             begun: false,
             regions: Vec::new(),
             ranges: Published::default(),
@@ -96,7 +96,9 @@ impl Followed {
         }
         self.refused.retain(|thread| alive.contains(thread));
         let deaf = std::mem::take(&mut self.deaf);
-        deaf.iter().filter(|thread| !alive.contains(thread)).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        let ended = deaf.iter().filter(|(thread, _)| !alive.contains(thread));
+        // One that was met once or twice was in the instant of its birth or its end, when the C library blocks everything.
+        ended.filter(|(_, looks)| **looks > 2).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
         if self.begun {
             self.elders.retain(|thread| alive.contains(thread));
         } else {
@@ -112,7 +114,9 @@ impl Followed {
                     self.refused.insert(thread);
                 }
                 // A thread is born deaf, and some stay so: it is asked again at the next look.
-                _ if is_deaf(thread, self.signal) => self.deaf.push(thread),
+                _ if is_deaf(thread, self.signal) => {
+                    self.deaf.insert(thread, deaf.get(&thread).map_or(1, |looks| looks + 1));
+                }
                 _ if self.follow(session, entrances, thread) => {
                     new.push((thread, proc::thread_name(thread).unwrap_or_default()));
                 }
@@ -129,7 +133,7 @@ impl Followed {
 
     /// Whether a thread is there that could not be followed yet, and may be one that is just born.
     pub fn expects_more(&self) -> bool {
-        self.deaf.iter().any(|thread| !self.elders.contains(thread))
+        self.deaf.keys().any(|thread| !self.elders.contains(thread))
     }
 
     /// Lets go of every thread: afterwards no timer of ours exists. Returns who was followed: only they can be in the handler.
@@ -138,7 +142,9 @@ impl Followed {
         for thread in &threads {
             self.leave(session, entrances, *thread);
         }
-        self.deaf.drain(..).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        let deaf = std::mem::take(&mut self.deaf);
+        let stayed_so = deaf.iter().filter(|(thread, looks)| **looks > 2 || self.elders.contains(thread));
+        stayed_so.for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
         threads
     }
 
