@@ -35,7 +35,8 @@ fn main() {
 
 /// Builds the library with the same cargo and compiler.
 fn built() -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // Asked now: what it was when this script was compiled may be another checkout.
+    let crates = Path::new(&required("CARGO_MANIFEST_DIR")).join("..");
     for inside in INSIDE {
         println!("cargo::rerun-if-changed={}", crates.join(inside).display());
     }

@@ -120,6 +120,8 @@ impl Followed {
                 _ if self.follow(session, entrances, thread) => {
                     new.push((thread, proc::thread_name(thread).unwrap_or_default()));
                 }
+                // It ended meanwhile.
+                _ if proc::signal_masks(thread).is_none() => {}
                 _ => {
                     self.refused.insert(thread);
                     session.count(layout::THREADS_NOT_FOLLOWED);
@@ -144,7 +146,10 @@ impl Followed {
         }
         let deaf = std::mem::take(&mut self.deaf);
         let stayed_so = deaf.iter().filter(|(thread, looks)| **looks > 2 || self.elders.contains(thread));
-        stayed_so.for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        // The agent's own other thread may have had no name yet when it was looked at.
+        stayed_so
+            .filter(|(thread, _)| is_agents(**thread) == Some(false))
+            .for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
         threads
     }
 
