@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Reason};
 use crate::proc::{Proc, is_gone};
-use crate::process::{Process, inspect};
+use crate::process::{Process, has_ended, inspect};
 use crate::survey::Survey;
 
 /// Finds one process by its id, or by the id of one of its threads.
@@ -54,7 +54,7 @@ fn unrecognised(proc: &Proc, pid: u32) -> Error {
         }
         _ => {
             let name = proc.stat(pid).map(|stat| stat.name).unwrap_or_default();
-            if proc.stat(pid).is_ok_and(|stat| matches!(stat.state, 'Z' | 'X')) {
+            if proc.stat(pid).is_ok_and(|stat| has_ended(&stat)) {
                 return Error::NotAttachable { pid, reason: Reason::Ended };
             }
             Error::NotDotNet { pid, name }

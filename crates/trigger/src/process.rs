@@ -174,6 +174,8 @@ fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[Mappi
         Some(Runtime { version: Some(version), .. }) if version.major < 3 => {
             return Err(Reason::TooOld { version: *version });
         }
+        // What has just begun to end has no mapping of a runtime any more.
+        None if process.require_same().is_err() => return Err(Reason::Ended),
         None if !maps.is_empty() && process.diagnostics.is_err() => return Err(Reason::RuntimeNotLoaded),
         _ => {}
     }
@@ -199,8 +201,8 @@ fn stopped(stat: &Stat, status: &Status) -> Option<Reason> {
     Some(Reason::Stopped { by })
 }
 
-fn has_ended(stat: &Stat) -> bool {
-    matches!(stat.state, 'Z' | 'X' | 'x')
+pub(crate) fn has_ended(stat: &Stat) -> bool {
+    stat.exiting || matches!(stat.state, 'Z' | 'X' | 'x')
 }
 
 fn architecture(proc: &Proc, pid: u32) -> Option<Architecture> {

@@ -1,5 +1,8 @@
 //! `/proc/PID/stat`: the state, and the start time that tells a process from a later one with its id.
 
+/// The kernel's flag of a task that is ending (Linux `include/linux/sched.h`).
+const PF_EXITING: u64 = 4;
+
 /// What is read of `stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
@@ -7,6 +10,8 @@ pub struct Stat {
     pub name: String,
     /// State letter: `R`, `S`, `D`, `T` stopped, `t` traced, `Z` dead but not collected.
     pub state: char,
+    /// Whether it has begun to end: its mappings vanish while the state is still that of a living one.
+    pub exiting: bool,
     /// Clock ticks from boot to the process's start, field 22.
     pub start_time: u64,
 }
@@ -17,7 +22,8 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let (open, close) = (text.find('(')?, text.rfind(')')?);
     let mut fields = text.get(close + 1..)?.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    // The state is field 3; the start time is field 22, eighteen after the one that follows the state.
-    let start_time = fields.nth(18)?.parse().ok()?;
-    Some(Stat { name: text.get(open + 1..close)?.to_owned(), state, start_time })
+    // The state is field 3; the flags are field 9, five after the one that follows the state; the start time is field 22.
+    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    let start_time = fields.nth(12)?.parse().ok()?;
+    Some(Stat { name: text.get(open + 1..close)?.to_owned(), state, exiting: flags & PF_EXITING != 0, start_time })
 }
