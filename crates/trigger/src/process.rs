@@ -95,10 +95,24 @@ impl Process {
         stopped(&stat, &status)
     }
 
+    /// Waits a moment for the process to end: a runtime that lives does not break a connection, and one that dies closes its sockets
+    /// before the kernel shows it as ended.
+    fn await_end(&self) {
+        for _ in 0..ENDING_LOOKS {
+            if self.require_same().is_err() {
+                return;
+            }
+            std::thread::sleep(ENDING_PAUSE);
+        }
+    }
+
     /// A better account of a failed exchange, from what became of the process.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error {
             Error::TimedOut { .. } | Error::Broken { .. } | Error::Connect { .. } => {
+                if matches!(error, Error::Broken { .. }) {
+                    self.await_end();
+                }
                 if let Err(changed) = self.require_same() {
                     return changed;
                 }
@@ -111,6 +125,10 @@ impl Process {
         }
     }
 }
+
+/// How often it is looked whether a process has ended that broke a connection, and how long is slept in between.
+const ENDING_LOOKS: usize = 200;
+const ENDING_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Reads everything about a process. `None`: it shows no sign of .NET.
 pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result<Option<Process>> {
