@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         Some(child) => child.process(&mut stop)?,
         None => choose(&args.target)?,
     };
-    let choice = choose_engine(&plan, &process)?;
+    let choice = choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let output = plan.output_for(&process)?;
     let _hold = Hold::take(&process)?;
     let target = Target::hold(&process)?;
@@ -68,7 +68,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let finish = Finish { plan: &plan, output, before, target };
     let mut engine = match attached {
         Ok(engine) => engine,
-        Err(NotStarted { failure, facts }) => return Err(finish.of_nothing(failure, facts)),
+        Err(NotStarted { failure, facts }) => {
+            return Err(finish.of_nothing(unless_it_ended(&process, failure), facts));
+        }
     };
     let ends_by = match (stop.by_enter(), &engine) {
         _ if child.is_some() => "Ctrl-C ends it and the command",
@@ -84,6 +86,14 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     ));
     let why = sample(&mut engine, &plan, &mut stop, &mut processor, child.as_mut());
     finish.run(engine, End { why, processor, child, late })
+}
+
+/// The failure; but whatever could not be done to a process that is just ending, its end is the reason.
+fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
+    if process.has_ended() {
+        return Failure::Trigger(remora_trigger::Error::Changed { pid: process.pid, what: "has ended" });
+    }
+    failure
 }
 
 /// The engine that can be had, before anything is asked of the target.

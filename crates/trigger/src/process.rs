@@ -80,6 +80,11 @@ impl Process {
         self.diagnostics.as_ref().map_err(|reason| not_attachable(reason.clone()))
     }
 
+    /// Whether it has ended since it was found, or is about to.
+    pub fn has_ended(&self) -> bool {
+        self.require_same().is_err()
+    }
+
     /// Fails if the process ended, or its id belongs to another one by now.
     pub(crate) fn require_same(&self) -> Result<(), Error> {
         match self.proc.stat(self.pid) {
