@@ -106,6 +106,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                 Received::Message(ToAgent::Detach) | Received::HungUp => return false,
                 Received::Message(_) => {}
                 Received::Nothing if welcome && self.shared.attach_complete.load(Ordering::SeqCst) => return true,
+                // The attach is being taken back, or the process ends.
+                Received::Nothing if self.shared.shutdown.load(Ordering::SeqCst) => return false,
                 Received::Nothing => self.shared.platform.wait(ROUND),
             }
         }

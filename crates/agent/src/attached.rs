@@ -6,7 +6,7 @@
 
 use crate::clr::{Clr, HIGH_MASK, LOW_MASK};
 use crate::linux::Linux;
-use crate::threads::{LibraryReference, OwnThread, name_this};
+use crate::threads::{LibraryReference, OwnThread, name_this, pause};
 use corprof::{Alive, Attached, HResult, Info};
 use remora_agent_core::{EntranceKind, Entrances, Outcome, Platform, Shared, Worker};
 use remora_wire::{Config, FromAgent};
@@ -125,13 +125,6 @@ fn outcome_of(worker: OwnThread, work: *mut Work) -> Outcome {
     unsafe { Box::from_raw(work) }.outcome
 }
 
-/// Sleeps without the standard library, on a thread that must not touch what it keeps for threads.
-fn sleep(time: Duration) {
-    let time = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
-    // SAFETY: `time` is live; the remainder is not wanted.
-    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
-}
-
 extern "C" fn work_main(argument: *mut c_void) -> *mut c_void {
     name_this("");
     // SAFETY: nobody looks at the value before this thread has been joined.
@@ -167,7 +160,7 @@ fn after_panic(shared: &Shared<Linux>, runtime: &Clr) -> Outcome {
 /// of ours waits for anything but the worker, which has ended: so this ends, too.
 fn until_no_callback_runs(shared: &Shared<Linux>) {
     while shared.inside.load(Ordering::SeqCst) != 0 {
-        sleep(Duration::from_millis(1));
+        pause(1_000_000);
     }
 }
 

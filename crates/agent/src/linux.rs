@@ -4,7 +4,7 @@ use crate::channel::Channel;
 use crate::follow::{Followed, slot_memory};
 use crate::memory::Mapping;
 use crate::signal::OwnSignal;
-use crate::threads::{OwnThread, this_thread};
+use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
 use remora_agent_core::{CodeKind, EntranceKind, Entrances, Platform, Received, Started};
 use remora_agent_hot::{Engine, RawSample, Session, monotonic};
@@ -485,15 +485,6 @@ fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
             &raw const time,
         )
     };
-}
-
-fn pause(nanoseconds: u64) {
-    let time = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: `time` is live; the remainder is not wanted.
-    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
 fn in_words(error: i32) -> String {

@@ -62,6 +62,16 @@ pub fn this_thread() -> u32 {
     (unsafe { libc::syscall(libc::SYS_gettid) }) as u32
 }
 
+/// Sleeps: by the system's own call, since the standard library's may touch what it keeps for each thread.
+pub fn pause(nanoseconds: u64) {
+    let time = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `time` is live; the remainder is not wanted.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
 /// A reference on this library, held so that it cannot be unmapped under a thread of ours (contract DET-05).
 pub struct LibraryReference(*mut c_void);
 

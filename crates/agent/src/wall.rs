@@ -8,7 +8,7 @@
 //! would find more there than there is.
 
 use crate::follow::Followed;
-use crate::threads::{self, OwnThread};
+use crate::threads::{self, OwnThread, pause};
 use remora_agent_core::REPEATED;
 use remora_agent_hot::{RawSample, Session, Slot, arm, jittered, monotonic, thread_cpu_of};
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Visits a second, at most: one is a look at a clock, about a microsecond.
 const VISITS_A_SECOND: u64 = 20_000;
 
-/// As how many signals one counts that wakes a thread. Measured with 500 threads: half of what sampling them costs is such wakes.
+/// As how many signals one counts that wakes a thread. It interrupts who works, and the
+/// sleeper goes back to sleep: two switches of threads besides the signal.
 const WAKE: u64 = 4;
 
 /// Who used less than this part of the time since its last visit is taken for a sleeper.
@@ -179,13 +180,4 @@ fn ask(slot: &Slot, weight: u64) -> bool {
         slot.asked.store(0, Ordering::Release);
     }
     asked
-}
-
-fn pause(nanoseconds: u64) {
-    let time = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: `time` is live; the remainder is not wanted.
-    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }

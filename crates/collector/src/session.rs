@@ -35,8 +35,8 @@ pub const CPU_BUDGET: u32 = 10_000;
 /// Signals a second that a process is sent at most when all its threads are sampled.
 pub const WALL_BUDGET: u32 = 2_000;
 
-/// Signals a second that one thread is sent at most: one costs it 5 to 8 microseconds on a virtual machine, where each arms and
-/// takes a timer interrupt. A higher frequency is met by weights.
+/// Signals a second that one thread is sent at most: each arms and takes a timer interrupt, which on a virtual machine is
+/// an exit to the hypervisor. A higher frequency is met by weights.
 pub const THREAD_BUDGET: u32 = 250;
 
 /// How to record.
