@@ -1,18 +1,26 @@
 //! Runs other programs: shows what is run, and turns an exit status into a failure that names the command.
 
 use crate::outcome::{Context, Outcome, bail};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
 
 /// Runs `command` with our own terminal; a status other than success is a failure.
 pub fn run(command: &mut Command) -> Outcome<()> {
-    println!("\x1b[2m$ {}\x1b[0m", line_of(command));
-    std::io::stdout().flush().context(|| "cannot write to standard output")?;
+    show(command)?;
     let status = command.status().context(|| could_not_start(command))?;
     if !status.success() {
         bail!("`{}` ended with {status}", line_of(command));
     }
     Ok(())
+}
+
+/// Shows what is run; dimmed where somebody reads along.
+pub fn show(command: &Command) -> Outcome<()> {
+    let line = line_of(command);
+    let mut out = std::io::stdout();
+    if out.is_terminal() { writeln!(out, "\x1b[2m$ {line}\x1b[0m") } else { writeln!(out, "$ {line}") }
+        .and_then(|()| out.flush())
+        .context(|| "cannot write to standard output")
 }
 
 /// Runs `command` quietly and returns what it wrote to standard output; on failure, its standard error is the message.
@@ -33,9 +41,14 @@ pub fn is_installed(program: &str) -> bool {
 }
 
 /// A `cargo` command in the repository, the same cargo that runs us.
+///
+/// Where nobody reads along it tells of no crate that compiles: a log is read for what went wrong.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::root());
+    if !std::io::stdout().is_terminal() {
+        command.env("CARGO_TERM_QUIET", "true").env("CARGO_TERM_COLOR", "never");
+    }
     command
 }
 

@@ -6,12 +6,25 @@
 use crate::outcome::{Context, Outcome, bail};
 use crate::{debian, process, runtimes, targets};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// End-to-end tests at a time. Each has a live target that wants a processor; more would measure the machine.
 const LIVE_AT_A_TIME: &str = "2";
+
+/// Hundreds of lines about what passed would bury the one that failed: that one is told whole, and last.
+const NEXTEST: [&str; 9] = [
+    "nextest",
+    "run",
+    "--no-fail-fast",
+    "--status-level",
+    "slow",
+    "--final-status-level",
+    "fail",
+    "--failure-output",
+    "final",
+];
 
 /// How many tests passed and failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +117,7 @@ pub fn unit_tests() -> Outcome<Count> {
     if !has_nextest() {
         return counted(process::cargo().arg("test").args(most).arg("--no-fail-fast"));
     }
-    let mut count = counted(process::cargo().args(["nextest", "run", "--no-fail-fast"]).args(most))?;
+    let mut count = counted(process::cargo().args(NEXTEST).args(most))?;
     // nextest leaves out what stands in the documentation: there it is proved what does not compile.
     count.add(counted(process::cargo().args(["test", "--doc", "--no-fail-fast"]).args(most))?);
     Ok(count)
@@ -114,8 +127,7 @@ pub fn unit_tests() -> Outcome<Count> {
 pub fn end_to_end(live: &[(&'static str, OsString)], filter: &[String]) -> Outcome<Count> {
     let mut command = process::cargo();
     if has_nextest() {
-        command.args(["nextest", "run", "--no-fail-fast", "--package", "remora-e2e", "--test-threads", LIVE_AT_A_TIME]);
-        command.args(filter);
+        command.args(NEXTEST).args(["--package", "remora-e2e", "--test-threads", LIVE_AT_A_TIME]).args(filter);
     } else {
         command.args(["test", "--no-fail-fast", "--package", "remora-e2e"]);
         command.args(filter.first()).args(["--", "--test-threads", LIVE_AT_A_TIME]);
@@ -159,8 +171,12 @@ impl Count {
 
 /// Runs a test command, shows its output, and counts.
 fn counted(command: &mut Command) -> Outcome<Count> {
-    command.env("CARGO_TERM_COLOR", "always").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    println!("\x1b[2m$ {command:?}\x1b[0m");
+    // Through our pipes cargo would take nobody for reading along.
+    if std::io::stdout().is_terminal() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process::show(command)?;
     let mut child = command.spawn().context(|| "cannot start cargo")?;
     let errors = child.stderr.take().map(|stream| std::thread::spawn(move || pass_on(stream, std::io::stderr())));
     let mut count = child.stdout.take().map_or(Ok(Count::default()), |stream| pass_on(stream, std::io::stdout()))?;
