@@ -46,7 +46,7 @@ static class Collectible
         var context = new AssemblyLoadContext("plug-in", isCollectible: true);
         Assembly assembly = context.LoadFromStream(new MemoryStream(plugin), new MemoryStream(symbols));
         var burn = (Action<int>)assembly.GetType("Plugin.Worker").GetMethod("Burn").CreateDelegate(typeof(Action<int>));
-        burn(30);
+        burn(1000);
         context.Unload();
         return new WeakReference(context);
     }

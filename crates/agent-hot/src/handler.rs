@@ -2,7 +2,8 @@
 //!
 //! **Processor time.** A working thread is sampled by a one-shot timer on the monotonic clock, which the handler arms again at a
 //! jittered distance: it is not bound to the kernel's tick, it fires in user and kernel code alike, and each sample weighs what
-//! the thread's processor clock advanced since the one before. A thread that is found waiting in a system call is not sampled:
+//! the thread's processor clock advanced since the one before. Distances are of processor time: a thread that had to wait for a
+//! processor is met again when it has used what is missing ([`crate::Due`]). A thread that is found waiting in a system call is not sampled:
 //! its clock timer stays off, and a timer on its processor time wakes the sampling again when it has worked. So a sleeping
 //! thread gets no signals, and weights add up to the processor time used.
 //!
@@ -16,12 +17,6 @@ use crate::timer::{arm, jittered, which_timer};
 use crate::{Ranges, Replaced, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
-
-/// A thread that used less than this part of the interval was not working: waiting, or waiting for a processor.
-const IDLE_PART: u64 = 8;
-
-/// A thread that is not due yet is not met again sooner, nanoseconds.
-const SHORTEST_SHOT: u64 = 50_000;
 
 /// The proof that the code runs in a signal handler: made by [`on_signal`] only.
 pub struct InSignal(());
@@ -71,28 +66,26 @@ fn cpu_firing(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Re
     let slot = aimed.slot;
     let interval = session.interval.load(Ordering::Relaxed);
     let used = clock::thread_cpu();
-    let accounted = slot.accounted.load(Ordering::Relaxed);
-    let newborn = accounted.cast_signed() < 0;
-    let weight = if newborn { used.wrapping_sub(accounted) } else { used.saturating_sub(accounted) };
-    if newborn && weight < interval {
-        let next = if blocked { Which::Processor } else { Which::Clock };
-        rearm(slot, next, (interval - weight).max(SHORTEST_SHOT));
-        return;
+    if let Some(missing) = slot.due.too_early(used, interval) {
+        return drive(slot, !blocked && slot.due.comes_nearer(missing), missing);
     }
-    // The first shot comes at once, whatever was used until then.
-    let first = aimed.which == Which::Clock && !slot.active.load(Ordering::Relaxed);
-    let works = aimed.which == Which::Processor || (!blocked && (first || weight >= interval / IDLE_PART));
+    let works = !blocked || aimed.which == Which::Processor;
+    // Of a newborn thread the account begins below zero.
+    let weight = used.wrapping_sub(slot.accounted.load(Ordering::Relaxed)).cast_signed().max(0).cast_unsigned();
     // A sample that does not fit leaves its weight to the next one.
     if works && weight > 0 && take(token, session, &Taking { aimed, weight, flags: 0 }, registers) {
         slot.accounted.store(used, Ordering::Relaxed);
     }
-    let next = if works { Which::Clock } else { Which::Processor };
-    slot.active.store(works, Ordering::Relaxed);
-    rearm(slot, next, jittered(&slot.random, interval));
+    let distance = jittered(&slot.random, interval);
+    slot.due.set(used.wrapping_add(distance));
+    drive(slot, works, distance);
 }
 
-fn rearm(slot: &Slot, which: Which, nanoseconds: u64) {
-    if let Some(timer) = which_timer(slot, which) {
+/// The timer for a thread that works, or the one for a thread that does not, fires next.
+fn drive(slot: &Slot, works: bool, nanoseconds: u64) {
+    slot.active.store(works, Ordering::Relaxed);
+    let next = if works { Which::Clock } else { Which::Processor };
+    if let Some(timer) = which_timer(slot, next) {
         arm(timer, nanoseconds);
     }
 }

@@ -19,6 +19,7 @@
 extern crate std;
 
 mod clock;
+mod due;
 mod handler;
 mod ranges;
 mod record;
@@ -28,6 +29,7 @@ mod stack;
 mod timer;
 
 pub use clock::{monotonic, thread_clock, thread_cpu, thread_cpu_of};
+pub use due::Due;
 pub use handler::{InSignal, on_signal};
 pub use ranges::Ranges;
 pub use record::{RawSample, WINDOW_WORDS};

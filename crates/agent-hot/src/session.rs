@@ -1,5 +1,6 @@
 //! The memory that the handler works on: one [`Session`] per attach, one [`Slot`] per followed thread.
 
+use crate::due::Due;
 use crate::record::WINDOW_WORDS;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -52,6 +53,8 @@ pub struct Slot {
     pub stack_low: AtomicU64,
     /// See `stack_low`.
     pub stack_high: AtomicU64,
+    /// Where in its processor time it is sampled next.
+    pub due: Due,
     /// Clock sampling: nanoseconds that the sample asked for stands for; 0 when none is asked for.
     pub asked: AtomicU64,
     /// Clock sampling: processor time at the end of the last answered sample, nanoseconds; 0 if there was none.

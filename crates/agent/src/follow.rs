@@ -226,8 +226,10 @@ impl Followed {
         let used = thread_cpu_of(thread);
         let newborn = !self.elders.contains(&thread);
         // What a thread used before the recording is not ours to account; of one born during it, everything is.
-        let from = if newborn { start_of_newborn(slot, session.interval.load(Ordering::Relaxed)) } else { used };
+        let interval = session.interval.load(Ordering::Relaxed);
+        let from = if newborn { start_of_newborn(slot, interval) } else { used };
         slot.accounted.store(from, Ordering::Relaxed);
+        slot.due.set(if newborn { from.wrapping_add(interval) } else { 0 });
         slot.thread.store(thread, Ordering::Release);
         self.slots.insert(thread, index);
         if !self.give_timers(session.engine, entrances, &Timed { slot, thread, index, generation }) {
@@ -236,7 +238,7 @@ impl Followed {
         }
         if session.engine == Engine::CpuTimers {
             if newborn {
-                first_shot_at_newborn(session, slot, used);
+                first_shot_at_newborn(slot, used);
             } else {
                 first_shot(session, slot, thread);
             }
@@ -320,10 +322,9 @@ fn first_shot(session: &Session, slot: &Slot, thread: u32) {
 }
 
 /// A thread born during the recording works already, and may end within the kernel's tick, to which processor time timers are bound.
-fn first_shot_at_newborn(session: &Session, slot: &Slot, used: u64) {
+fn first_shot_at_newborn(slot: &Slot, used: u64) {
     if let Some(timer) = slot.clock_timer.load(Ordering::Relaxed).checked_sub(1) {
-        let due = slot.accounted.load(Ordering::Relaxed).wrapping_add(session.interval.load(Ordering::Relaxed));
-        arm(timer as i32, due.saturating_sub(used).max(1));
+        arm(timer as i32, slot.due.missing(used).max(1));
     }
 }
 

@@ -1,0 +1,123 @@
+//! Where in its processor time a thread is to be sampled: at points that are drawn beforehand.
+//!
+//! A timer on the clock runs on while its thread waits for a processor. Its signal then meets the thread just where the kernel has taken
+//! the processor away: at a tick, or on the way out of a system call. A program would be shown as what it does at such moments. So a
+//! signal that comes before its point is no sample: the timer is armed again for what is missing.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What is missing to the point may be this part of the interval: the kernel keeps some of a thread's time for interrupts.
+const TOLERATED_PART: u64 = 16;
+
+/// A thread is not met again sooner than after this, nanoseconds.
+const SHORTEST: u64 = 50_000;
+
+/// A thread that used less than this part of what was missing has not moved.
+const UNMOVED_PART: u64 = 8;
+
+/// Signals one after another that find a thread unmoved, after which it is taken for one that sleeps.
+const PATIENCE: u32 = 3;
+
+/// The point of one thread. Written by the agent's thread before the thread's first signal, and then by the handler on that thread.
+#[derive(Debug, Default)]
+pub struct Due {
+    at: AtomicU64,
+    missing: AtomicU64,
+    unmoved: AtomicU32,
+}
+
+impl Due {
+    /// Sets the point, in nanoseconds of the thread's processor time; 0 for the first signal, whenever it comes.
+    pub fn set(&self, at: u64) {
+        self.at.store(at, Ordering::Relaxed);
+        self.missing.store(0, Ordering::Relaxed);
+        self.unmoved.store(0, Ordering::Relaxed);
+    }
+
+    /// What is missing to the point at this processor time, nanoseconds.
+    pub fn missing(&self, used: u64) -> u64 {
+        self.at.load(Ordering::Relaxed).saturating_sub(used)
+    }
+
+    /// What is missing if it is so much that the thread must be met again.
+    pub(crate) fn too_early(&self, used: u64, interval: u64) -> Option<u64> {
+        let missing = self.missing(used);
+        (missing > (interval / TOLERATED_PART).max(SHORTEST)).then_some(missing)
+    }
+
+    /// Told of each signal that came too early: whether the thread comes nearer to its point.
+    pub(crate) fn comes_nearer(&self, missing: u64) -> bool {
+        let before = self.missing.swap(missing, Ordering::Relaxed);
+        let moved = before == 0 || before.saturating_sub(missing) >= before / UNMOVED_PART;
+        let unmoved = if moved { 0 } else { self.unmoved.load(Ordering::Relaxed).saturating_add(1) };
+        self.unmoved.store(unmoved, Ordering::Relaxed);
+        unmoved < PATIENCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timer::jittered;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// Shares of weight by what `doing` says of a processor time, in a thread that runs and waits by turns.
+    fn sampled(interval: u64, runs: u64, waits: u64, doing: impl Fn(u64) -> usize) -> [f64; 2] {
+        let (due, random) = (Due::default(), AtomicU64::new(42));
+        let (mut used, mut clock, mut accounted) = (0, 0, 0);
+        let mut weights = [0; 2];
+        let mut fires = interval;
+        while used < 40_000 * interval {
+            // One turn: signals within it come in time, one from before it at its beginning.
+            let end = clock + runs;
+            fires = fires.max(clock);
+            while fires < end {
+                used += fires - clock;
+                clock = fires;
+                let distance = due.too_early(used, interval).unwrap_or_else(|| {
+                    weights[doing(used)] += used - accounted;
+                    accounted = used;
+                    let distance = jittered(&random, interval);
+                    due.set(used + distance);
+                    distance
+                });
+                fires = clock + distance;
+            }
+            used += end - clock;
+            clock = end + waits;
+        }
+        let all = weights.iter().sum::<u64>() as f64;
+        weights.map(|weight| weight as f64 / all)
+    }
+
+    #[test]
+    fn a_program_that_loses_its_processor_in_step_with_its_period_is_seen_as_it_is() {
+        let first_quarter = |used: u64| usize::from(used % (4 * MILLISECOND) >= MILLISECOND);
+        for (runs, waits) in [(4, 4), (4, 36), (8, 4), (12, 8), (2, 2), (3, 5)] {
+            for interval in [MILLISECOND, 4 * MILLISECOND, 10 * MILLISECOND] {
+                let [share, _] = sampled(interval, runs * MILLISECOND, waits * MILLISECOND, first_quarter);
+                assert!((share - 0.25).abs() < 0.02, "{share}: {runs} ms of {}, every {interval} ns", runs + waits);
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_never_waits_is_sampled_by_every_signal() {
+        let due = Due::default();
+        due.set(4 * MILLISECOND);
+        assert_eq!(due.too_early(4 * MILLISECOND - 200_000, 4 * MILLISECOND), None, "interrupts took the rest");
+        assert_eq!(due.too_early(3 * MILLISECOND, 4 * MILLISECOND), Some(MILLISECOND));
+        due.set(0);
+        assert_eq!(due.too_early(1, 4 * MILLISECOND), None, "the first one");
+    }
+
+    #[test]
+    fn one_that_does_not_move_is_given_up_after_some_signals() {
+        let due = Due::default();
+        due.set(MILLISECOND);
+        let seen = [900_000, 890_000, 880_000, 870_000].map(|missing| due.comes_nearer(missing));
+        assert_eq!(seen, [true, true, true, false]);
+        assert!(due.comes_nearer(500_000), "it works again");
+    }
+}
