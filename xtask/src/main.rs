@@ -19,6 +19,7 @@ mod frameworks;
 mod outcome;
 mod packages;
 mod process;
+mod published;
 mod running;
 mod runtimes;
 mod targets;

@@ -1,7 +1,7 @@
 //! Fetches single packages from PyPI and npm, each pinned by the hash of its file.
 //!
 //! Only the ordinary clients are used (`python3 -m pip download`, `npm pack`), so a mirror or a proxy that is configured for them works here too.
-//! A package is never installed: its file is opened, and nothing in it is run.
+//! A package is never installed: its file is opened, and nothing in it is run to fetch it.
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::process;
@@ -161,6 +161,14 @@ pub const DOTNET_9_APPLICATION: Package = Package {
     name: "@azure/mcp-linux-x64",
     version: "0.5.8",
     sha256: "376db4e32b7b544bb100e9660b6769000343c68863b90e3ba9cadc95860edc97",
+};
+
+/// An application in one file, with .NET 10.0.11 in it.
+pub const SINGLE_FILE_APPLICATION: Package = Package {
+    registry: Registry::Npm,
+    name: "@microsoft/fabric-mcp-linux-x64",
+    version: "1.4.0",
+    sha256: "b412a52fc65bf1ca3a8716634456f52f292e99b121552f47aea4159741204c7f",
 };
 
 /// A code generator that carries the C# compiler as a library.

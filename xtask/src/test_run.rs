@@ -4,7 +4,7 @@
 //! The end-to-end tests run against the release build, since that is what users have.
 
 use crate::outcome::{Context, Outcome, bail};
-use crate::{debian, process, runtimes, targets};
+use crate::{debian, process, published, runtimes, targets};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -74,6 +74,7 @@ pub fn prepare() -> Outcome<Vec<(&'static str, OsString)>> {
     Ok(vec![
         ("REMORA_TEST_DOTNET_ROOTS", roots),
         ("REMORA_TEST_TARGETS", programs.into()),
+        ("REMORA_TEST_PUBLISHED", published::provide()?.into()),
         ("REMORA_BIN", build_command()?.into()),
         ("REMORA_PROBE", build_probe()?.into()),
     ])

@@ -1,6 +1,7 @@
 //! Programs that know which share of their time each method takes, and what the samplers say about it.
 //!
-//! Targets and recorders have no capability here. A target and its recorder have two processors for themselves; as many as there is room for run at a time.
+//! Targets and recorders have no capability here. At first a target and its recorder have two processors for themselves, and as many as
+//! there is room for run at a time; then some run all at once, beside a program that keeps every processor busy.
 
 use crate::Outcome;
 use crate::arguments::Order;
@@ -45,6 +46,17 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
+/// These also wait for a processor about half of the time.
+const CROWDED: &[Program] = &[
+    shares_of("shares in a period of 4 ms, processors shared with busy threads", "4"),
+    Program {
+        what: "half in system calls, processors shared with busy threads",
+        name: "syscalls",
+        argument: None,
+        methods: &["InSystemCalls", "InManagedCode"],
+    },
+];
+
 /// What came out for one program.
 struct Answer {
     recorded: Recorded,
@@ -56,29 +68,37 @@ struct Answer {
 
 /// Measures all of them.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
-    // A thread that competes for its processor is preempted at system calls rather than anywhere, and sampled there.
-    let at_a_time = std::thread::available_parallelism().map_or(1, usize::from) / 2;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut rows = Vec::new();
-    for programs in PROGRAMS.chunks(at_a_time.max(1)) {
-        let targets: Vec<Target> = programs.iter().map(|program| start(bench, program)).collect();
-        let sizes = bench.sizes;
-        // Errors cross the threads as text.
-        let answers: Vec<Result<Answer, String>> = std::thread::scope(|scope| {
-            let asked: Vec<_> = programs
-                .iter()
-                .zip(targets)
-                .map(|(program, target)| {
-                    scope.spawn(move || ask(program, target, sizes).map_err(|error| error.to_string()))
-                })
-                .collect();
-            let gone = |_| Err("the target misbehaved".to_owned());
-            asked.into_iter().map(|thread| thread.join().unwrap_or_else(gone)).collect()
-        });
-        for (program, answer) in programs.iter().zip(answers) {
-            let answer = answer?;
-            answer.recorded.enter(&mut bench.account);
-            rows.push(row(program, &answer));
-        }
+    for programs in PROGRAMS.chunks((processors / 2).max(1)) {
+        rows.extend(at_once(bench, programs)?);
+    }
+    let crowd = bench.start("busy", &[&processors.to_string()]);
+    rows.extend(at_once(bench, CROWDED)?);
+    drop(crowd);
+    Ok(rows)
+}
+
+fn at_once(bench: &mut Bench, programs: &[Program]) -> Outcome<Vec<Row>> {
+    let targets: Vec<Target> = programs.iter().map(|program| start(bench, program)).collect();
+    let sizes = bench.sizes;
+    // Errors cross the threads as text.
+    let answers: Vec<Result<Answer, String>> = std::thread::scope(|scope| {
+        let asked: Vec<_> = programs
+            .iter()
+            .zip(targets)
+            .map(|(program, target)| {
+                scope.spawn(move || ask(program, target, sizes).map_err(|error| error.to_string()))
+            })
+            .collect();
+        let gone = |_| Err("the target misbehaved".to_owned());
+        asked.into_iter().map(|thread| thread.join().unwrap_or_else(gone)).collect()
+    });
+    let mut rows = Vec::new();
+    for (program, answer) in programs.iter().zip(answers) {
+        let answer = answer?;
+        answer.recorded.enter(&mut bench.account);
+        rows.push(row(program, &answer));
     }
     Ok(rows)
 }

@@ -4,7 +4,7 @@
 //! that it shuts down. The answer is then an error of our own.
 
 use crate::platform::Platform;
-use crate::runtime::{CodeBody, FunctionFacts, Runtime, TypeFacts};
+use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::shared::Shared;
 use std::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ impl<P: Platform, R: Runtime> Runtime for Asking<'_, P, R> {
         self.ask(|runtime| runtime.describe_type(class))
     }
 
-    fn describe_module(&self, module: usize) -> Result<(String, bool), u32> {
+    fn describe_module(&self, module: usize) -> Result<ModuleFacts, u32> {
         self.ask(|runtime| runtime.describe_module(module))
     }
 

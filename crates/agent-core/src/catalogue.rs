@@ -14,7 +14,7 @@ use crate::asking::NOT_ASKED;
 use crate::exchanged::Exchanged;
 use crate::gate::Unload;
 use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller};
-use crate::runtime::{CodeBody, FunctionFacts, Runtime, TypeFacts};
+use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use remora_wire::{Message, MethodKind, Place, TypeKind};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -320,24 +320,23 @@ impl Catalogue {
         let (kind, module) = match runtime.describe_function(function) {
             Ok(FunctionFacts::Token { module, token, class, arguments }) => {
                 let (index, on_disk) = self.module(runtime, module, &mut standing, out);
-                let kind = match runtime.names_of(function, on_disk, token) {
-                    Some((type_name, method_name)) => named(Some(index), type_name, method_name),
-                    None => MethodKind::Token {
-                        module: index,
-                        token,
-                        class_arguments: self.arguments_of(runtime, class, &mut standing, out),
-                        arguments: self.types(runtime, &arguments, 0, &mut standing, out),
-                    },
+                let names = runtime.names_of(function, on_disk, token);
+                let kind = MethodKind::Token {
+                    module: index,
+                    token,
+                    class_arguments: self.arguments_of(runtime, class, &mut standing, out),
+                    arguments: self.types(runtime, &arguments, 0, &mut standing, out),
+                    names: names.map(|(type_name, method_name)| (shortened(type_name), shortened(method_name))),
                 };
                 (kind, Some(module))
             }
             Ok(FunctionFacts::Dynamic { name, module }) => {
                 let index = module.map(|module| self.module(runtime, module, &mut standing, out).0);
-                (named(index, String::new(), name), module)
+                (named(index, name), module)
             }
             Err(code) => {
                 standing = self.failed(code);
-                (named(None, String::new(), String::new()), None)
+                (named(None, String::new()), None)
             }
         };
         let index = self.next_method;
@@ -441,26 +440,24 @@ impl Catalogue {
         }
         let index = self.next_module;
         self.next_module += 1;
-        let (path, on_disk) = match runtime.describe_module(module) {
-            Ok((path, on_disk)) => {
-                self.modules.insert(module, if on_disk { index } else { index | IN_MEMORY });
-                (path, on_disk)
-            }
-            Err(code) => {
-                standing.and(self.failed(code));
-                (String::new(), false)
-            }
-        };
-        out.push(Message::Module { index, path: shortened(path), on_disk });
-        (index, on_disk)
+        let facts = runtime.describe_module(module);
+        if let Ok(facts) = &facts {
+            self.modules.insert(module, if facts.mvid.is_none() { index } else { index | IN_MEMORY });
+        }
+        let ModuleFacts { path, mvid } = facts.unwrap_or_else(|code| {
+            standing.and(self.failed(code));
+            ModuleFacts { path: String::new(), mvid: Some([0; 16]) }
+        });
+        out.push(Message::Module { index, path: shortened(path), mvid });
+        (index, mvid.is_none())
     }
 }
 
 /// Marks a module without a file in the table of modules.
 const IN_MEMORY: u32 = 1 << 31;
 
-fn named(module: Option<u32>, type_name: String, method_name: String) -> MethodKind {
-    MethodKind::Named { module, type_name: shortened(type_name), method_name: shortened(method_name) }
+fn named(module: Option<u32>, name: String) -> MethodKind {
+    MethodKind::Named { module, name: shortened(name) }
 }
 
 fn shortened(mut name: String) -> String {

@@ -36,6 +36,6 @@ pub use gate::{Gate, Passage, Unload};
 pub use leaf::{Caller, caller};
 pub use persist::{Attempt, persist};
 pub use platform::{CodeKind, Platform, Received, Started};
-pub use runtime::{CodeBody, FunctionFacts, Runtime, TypeFacts};
+pub use runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 pub use shared::Shared;
 pub use worker::{Outcome, Worker};

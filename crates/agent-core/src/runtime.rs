@@ -48,6 +48,15 @@ pub enum TypeFacts {
     Unknown,
 }
 
+/// A module, as the runtime describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleFacts {
+    /// The path of its file, or what stands for one.
+    pub path: String,
+    /// Where it has no file of its own: its MVID, in the byte order of a file; zeros if that cannot be read.
+    pub mvid: Option<[u8; 16]>,
+}
+
 /// One compiled body of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeBody {
@@ -71,7 +80,7 @@ pub trait Runtime {
     /// The HRESULT.
     fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32>;
 
-    /// The names of a function's type and of itself, read through the runtime's metadata; `None` if `on_disk`
+    /// The names of a function's type and of itself, read through the runtime's metadata; `None` if its module is `on_disk`
     /// (they are then read outside), or if they cannot be had.
     fn names_of(&self, function: usize, on_disk: bool, token: u32) -> Option<(String, String)>;
 
@@ -85,7 +94,7 @@ pub trait Runtime {
     ///
     /// # Errors
     /// The HRESULT.
-    fn describe_module(&self, module: usize) -> Result<(String, bool), u32>;
+    fn describe_module(&self, module: usize) -> Result<ModuleFacts, u32>;
 
     /// The compiled bodies of a function.
     fn bodies(&self, function: usize) -> Vec<CodeBody>;

@@ -162,7 +162,7 @@ fn name_at(messages: &[Message], at: u64) -> String {
                 |indexes: &[u32]| -> Vec<String> { indexes.iter().map(|index| type_name(&types, *index)).collect() };
             format!("{}.{}({})", names(class_arguments).join(","), token & 0xff_ffff, names(arguments).join(","))
         }
-        MethodKind::Named { method_name, .. } => method_name.clone(),
+        MethodKind::Named { name, .. } => name.clone(),
     }
 }
 

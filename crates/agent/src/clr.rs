@@ -2,10 +2,10 @@
 
 use crate::linux::Linux;
 use corprof::{
-    Alive, AttachMask, Attached, ClassId, FunctionId, HResult, HighAttachMask, IlMapping, Info, MethodToken,
+    Alive, AttachMask, Attached, ClassId, FunctionId, Guid, HResult, HighAttachMask, IlMapping, Info, MethodToken,
     ModuleFlags, ModuleId, RejitId, sys,
 };
-use remora_agent_core::{Attempt, CodeBody, FunctionFacts, Runtime, Shared, TypeFacts, persist};
+use remora_agent_core::{Attempt, CodeBody, FunctionFacts, ModuleFacts, Runtime, Shared, TypeFacts, persist};
 use std::sync::atomic::Ordering;
 
 /// Enclosing types that are named, at most.
@@ -133,15 +133,13 @@ impl Runtime for Clr<'_> {
         }
     }
 
-    fn describe_module(&self, module: usize) -> Result<(String, bool), u32> {
-        match self.info.get_module_info2(ModuleId(module)) {
-            Ok(facts) => {
-                // A module of a single-file application has a path and no file.
-                let on_disk = facts.flags.contains(ModuleFlags::DISK) && std::path::Path::new(&facts.path).is_file();
-                Ok((facts.path, on_disk))
-            }
-            Err(code) => Err(code.0 as u32),
-        }
+    fn describe_module(&self, module: usize) -> Result<ModuleFacts, u32> {
+        let module = ModuleId(module);
+        let facts = self.info.get_module_info2(module).map_err(|code| code.0 as u32)?;
+        // A module of a single-file application has a name for a path.
+        let on_disk = facts.flags.contains(ModuleFlags::DISK) && std::path::Path::new(&facts.path).is_file();
+        let mvid = || self.info.get_module_metadata(module).ok()??.mvid().ok().map(Guid::to_bytes);
+        Ok(ModuleFacts { path: facts.path, mvid: (!on_disk).then(|| mvid().unwrap_or_default()) })
     }
 
     fn bodies(&self, function: usize) -> Vec<CodeBody> {

@@ -81,7 +81,7 @@ impl Assembler {
 
     fn message(&mut self, message: Message) {
         match message {
-            Message::Module { index, path, on_disk } => self.names.module(index, path, on_disk),
+            Message::Module { index, path, mvid } => self.names.module(index, path, mvid),
             Message::Type { index, kind } => self.names.type_(index, kind),
             Message::Method { index, kind } => self.names.method(index, kind),
             Message::Address { address, place } => self.address(address, place),
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn described_methods_count_with_their_names() {
         let mut assembler = assembler();
-        let named = MethodKind::Named { module: None, type_name: String::new(), method_name: "Work".into() };
-        let nameless = MethodKind::Named { module: None, type_name: String::new(), method_name: String::new() };
+        let named = MethodKind::Named { module: None, name: "Work".into() };
+        let nameless = MethodKind::Named { module: None, name: String::new() };
         for (index, kind) in [(1, named), (2, nameless)] {
             assembler.take(&Message::Method { index, kind }.encode());
             let place = Place::Managed { method: index, il_offset: None };

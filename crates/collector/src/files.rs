@@ -1,5 +1,6 @@
 //! Files as the target sees them, read from here: through its root, so that containers and chroots look like themselves.
 
+use crate::bundle::Executable;
 use remora_symbols::{ElfImage, ManagedImage, MapEntry, NativeName, find_mapping, mapped_name, parse_maps};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -14,10 +15,15 @@ const LARGEST_FILE: u64 = 1 << 30;
 /// How an ELF file begins.
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 
+/// A module's id, in the byte order of its file.
+pub type Mvid = [u8; 16];
+
 /// The target's files, each read once.
 pub struct Files {
     process: PathBuf,
-    managed: HashMap<String, Option<Arc<ManagedImage>>>,
+    managed: HashMap<(String, Option<Mvid>), Option<Arc<ManagedImage>>>,
+    /// Once it was looked for.
+    executable: Option<Option<Executable>>,
     native: HashMap<String, Option<ElfImage>>,
     maps: Vec<MapEntry>,
 }
@@ -28,19 +34,33 @@ impl Files {
         Files {
             process: PathBuf::from(format!("/proc/{process_id}")),
             managed: HashMap::new(),
+            executable: None,
             native: HashMap::new(),
             maps: Vec::new(),
         }
     }
 
-    /// The managed module at `path`, with its portable PDB where there is one.
-    pub fn managed(&mut self, path: &str) -> Option<Arc<ManagedImage>> {
-        if let Some(known) = self.managed.get(path) {
+    /// The managed module at `path`, with its portable PDB where there is one. One that has no file of its own, and so an `mvid`, may
+    /// lie in a single-file application.
+    pub fn managed(&mut self, path: &str, mvid: Option<Mvid>) -> Option<Arc<ManagedImage>> {
+        let key = (path.to_owned(), mvid);
+        if let Some(known) = self.managed.get(&key) {
             return known.clone();
         }
-        let file = self.read_managed(path);
-        self.managed.insert(path.to_owned(), file.clone());
-        file
+        let image = match mvid {
+            None => self.read(path).and_then(|bytes| self.managed_image(path, bytes)),
+            Some(mvid) => self.bundled(path, mvid),
+        };
+        self.managed.insert(key, image.clone());
+        image
+    }
+
+    /// The module of this name, if it is the one that was loaded: others may have been loaded from bytes under the same name.
+    fn bundled(&mut self, name: &str, mvid: Mvid) -> Option<Arc<ManagedImage>> {
+        let process = &self.process;
+        let executable = self.executable.get_or_insert_with(|| Executable::of(process)).as_ref()?;
+        let (beside, bytes) = (executable.beside(name), executable.read(name)?);
+        self.managed_image(&beside, bytes).filter(|image| image.mvid().is_some_and(|found| found.0 == mvid))
     }
 
     /// The ELF file behind a mapping; debug files beside it are taken where they belong to it.
@@ -88,8 +108,8 @@ impl Files {
         (file.1.is_file() && file.1.len() <= LARGEST_FILE).then(|| fs::read(file.0).ok())?
     }
 
-    fn read_managed(&self, path: &str) -> Option<Arc<ManagedImage>> {
-        let mut image = ManagedImage::parse(self.read(path)?).ok()?;
+    fn managed_image(&self, path: &str, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
+        let mut image = ManagedImage::parse(bytes).ok()?;
         if !image.use_embedded_pdb().unwrap_or(false) {
             // A PDB of another build is refused; without one there are names but no lines.
             let paths = image.pdb_paths(path);

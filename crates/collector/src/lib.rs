@@ -13,6 +13,7 @@
 
 mod account;
 mod assembler;
+mod bundle;
 mod control;
 mod error;
 mod files;

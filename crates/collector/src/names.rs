@@ -1,10 +1,11 @@
 //! From what the agent described to frames with names, files and lines.
 
-use crate::files::Files;
+use crate::files::{Files, Mvid};
 use remora_profile::{Frame, FrameIx, FrameKind, Profile};
-use remora_symbols::{Primitive, TypeArgument, demangle_raw};
+use remora_symbols::{ManagedImage, Primitive, TypeArgument, demangle_raw};
 use remora_wire::{MethodKind, TypeKind};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// How deep generic arguments are followed.
 const MAXIMUM_DEPTH: u32 = 8;
@@ -12,10 +13,10 @@ const MAXIMUM_DEPTH: u32 = 8;
 /// Shown for a stack that was cut at the depth limit, in place of the outer frames.
 const TRUNCATED: &str = "[truncated]";
 
-#[derive(Clone)]
 struct Module {
     path: String,
-    on_disk: bool,
+    /// Of one without a file of its own.
+    mvid: Option<Mvid>,
 }
 
 /// Everything described so far.
@@ -42,8 +43,8 @@ impl Names {
     }
 
     /// A module was described.
-    pub fn module(&mut self, index: u32, path: String, on_disk: bool) {
-        self.modules.insert(index, Module { path, on_disk });
+    pub fn module(&mut self, index: u32, path: String, mvid: Option<Mvid>) {
+        self.modules.insert(index, Module { path, mvid });
     }
 
     /// A type was described.
@@ -102,24 +103,32 @@ impl Names {
         !self.unnamed.contains(&frame)
     }
 
+    fn image(&mut self, module: u32) -> Option<Arc<ManagedImage>> {
+        let Module { path, mvid } = self.modules.get(&module)?;
+        self.files.managed(path, *mvid)
+    }
+
+    fn file_of(&self, module: u32) -> Option<String> {
+        let path = &self.modules.get(&module)?.path;
+        (!path.is_empty()).then(|| file_name(path).to_owned())
+    }
+
     fn text_of(&mut self, method: u32) -> Option<(String, Option<String>)> {
         if let Some(known) = self.texts.get(&method) {
             return Some(known.clone());
         }
         let text = match self.methods.get(&method)?.clone() {
-            MethodKind::Token { module, token, class_arguments, arguments } => {
-                let module = self.modules.get(&module)?.clone();
-                let image = self.files.managed(&module.path)?;
+            MethodKind::Token { module, token, class_arguments, arguments, names } => {
+                let image = self.image(module);
                 let class: Vec<_> = class_arguments.iter().map(|index| self.argument(*index, 0)).collect();
                 let own: Vec<_> = arguments.iter().map(|index| self.argument(*index, 0)).collect();
-                let name = image.method_name(token, &class, &own)?.to_string();
-                (name, Some(file_name(&module.path).to_owned()))
+                let name = image.and_then(|image| image.method_name(token, &class, &own));
+                let read_inside = || names.map(|(type_name, name)| demangle_raw(&type_name, &name).to_string());
+                (name.map(|name| name.to_string()).or_else(read_inside)?, self.file_of(module))
             }
-            MethodKind::Named { method_name, .. } if method_name.is_empty() => return None,
-            MethodKind::Named { module, type_name, method_name } => {
-                let module = module.and_then(|index| self.modules.get(&index)).map(|module| module.path.clone());
-                let module = module.filter(|path| !path.is_empty()).map(|path| file_name(&path).to_owned());
-                (demangle_raw(&type_name, &method_name).to_string(), module)
+            MethodKind::Named { name, .. } if name.is_empty() => return None,
+            MethodKind::Named { module, name } => {
+                (demangle_raw("", &name).to_string(), module.and_then(|module| self.file_of(module)))
             }
         };
         self.texts.insert(method, text.clone());
@@ -128,11 +137,8 @@ impl Names {
 
     fn line_of(&mut self, method: u32, il_offset: Option<u32>) -> Option<(String, u32)> {
         let MethodKind::Token { module, token, .. } = self.methods.get(&method)? else { return None };
-        let (module, token) = (self.modules.get(module)?.clone(), *token);
-        if !module.on_disk {
-            return None;
-        }
-        let image = self.files.managed(&module.path)?;
+        let token = *token;
+        let image = self.image(*module)?;
         let pdb = image.pdb()?;
         il_offset.and_then(|offset| pdb.line(token, offset)).or_else(|| pdb.first_line(token))
     }
@@ -143,10 +149,7 @@ impl Names {
         }
         match self.types.get(&index).cloned() {
             Some(TypeKind::Class { module, token, arguments }) => {
-                let module = self.modules.get(&module).cloned();
-                let Some(image) = module.and_then(|module| self.files.managed(&module.path)) else {
-                    return TypeArgument::Unknown;
-                };
+                let Some(image) = self.image(module) else { return TypeArgument::Unknown };
                 let arguments: Vec<_> = arguments.iter().map(|index| self.argument(*index, depth + 1)).collect();
                 if image.type_name(token, &[]).as_deref() == Some(CANONICAL) {
                     return TypeArgument::Canon;

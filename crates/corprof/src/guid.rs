@@ -34,6 +34,14 @@ impl Guid {
             | ((self.data3 as u128) << 64)
             | u64::from_be_bytes(self.data4) as u128
     }
+
+    /// Its bytes in memory order, which is that of files.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        let [a, b, c, d] = self.data1.to_le_bytes();
+        let ([e, f], [g, h]) = (self.data2.to_le_bytes(), self.data3.to_le_bytes());
+        let [i, j, k, l, m, n, o, p] = self.data4;
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+    }
 }
 
 impl fmt::Display for Guid {

@@ -3,6 +3,7 @@
 //! It borrows from [`Info`] and is released on drop, so that nothing is left open when the detach is asked for.
 
 use crate::buffer;
+use crate::guid::Guid;
 use crate::ids::{MethodToken, ModuleId, Token, TypeToken};
 use crate::{Alive, HResult, Info, Loading, sys};
 use core::ffi::c_void;
@@ -82,6 +83,24 @@ impl<L: Loading> Info<L, Alive> {
 }
 
 impl ModuleMetadata<'_> {
+    /// The module's id: every compilation has its own.
+    pub fn mvid(&self) -> Result<Guid, HResult> {
+        let mut mvid = Guid::from_u128(0);
+        let nothing = core::ptr::null_mut();
+        // SAFETY: alive until drop, and a place for the answer; the name is not asked for.
+        let answer = unsafe {
+            sys::IMetaDataImport::GetScopeProps(
+                self.import(),
+                nothing,
+                0,
+                core::ptr::null_mut(),
+                (&raw mut mvid).cast(),
+            )
+        };
+        HResult(answer).ok()?;
+        Ok(mvid)
+    }
+
     /// A method's name, type, flags and signature.
     pub fn method(&self, method: MethodToken) -> Result<MethodProperties, HResult> {
         let (mut class, mut attributes, mut address, mut implementation) = (0, 0, 0, 0);

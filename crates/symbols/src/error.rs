@@ -4,10 +4,8 @@
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolError {
-    /// The bytes are no PE file: a native library, a bundle, or a file replaced since the target loaded it.
-    #[error(
-        "not a PE file; the module may be native or live inside a single-file bundle: use the names read in the target"
-    )]
+    /// The bytes are no PE file: a native library, or a file replaced since the target loaded it.
+    #[error("not a PE file; the module may be native: use the names read in the target")]
     NotPortableExecutable,
     /// A PE file without managed code.
     #[error("the PE file holds no managed code; its functions have no metadata names")]

@@ -1,12 +1,12 @@
 //! A managed module, opened from the bytes of its file.
 
 use crate::error::SymbolError;
+use crate::inflate::inflated;
 use crate::metadata::{Guid, Metadata, Table};
 use crate::pdb::PortablePdb;
 use crate::pe::{CodeView, EMBEDDED_PDB_LIMIT, PortableExecutable};
 use crate::types::row_of;
 use std::fmt;
-use std::io::Read;
 
 /// A managed module: its metadata, and which PDB belongs to it.
 ///
@@ -77,12 +77,7 @@ impl ManagedImage {
         if *size > EMBEDDED_PDB_LIMIT {
             return Some(Err(SymbolError::PdbTooLarge));
         }
-        let mut unpacked = Vec::new();
-        let read = flate2::read::DeflateDecoder::new(&packed[..]).take(*size as u64 + 1).read_to_end(&mut unpacked);
-        Some(match read {
-            Ok(length) if length == *size => Ok(unpacked),
-            _ => Err(SymbolError::Damaged { what: "embedded PDB" }),
-        })
+        Some(inflated(packed, *size as u64).ok_or(SymbolError::Damaged { what: "embedded PDB" }))
     }
 
     /// Where the PDB may lie, best first: beside the module, under its own name and under the one the compiler wrote.

@@ -3,6 +3,7 @@
 //! # Purpose
 //! - [`ManagedImage`]: from a method token to the method's name as C# writes it, and with its PDB to file and line.
 //! - [`ElfImage`], [`parse_maps`], [`mapped_name`]: from a native address to a function, else module and the offset of the function, else `[unknown]`.
+//! - [`Bundle`]: where the assemblies of a single-file application lie in it.
 //! - [`demangle_raw`], [`short_type_name`], [`demangle_native`]: readable names where only a name is known.
 //!
 //! # Design constraints
@@ -60,12 +61,14 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+mod bundle;
 mod bytes;
 mod demangle;
 mod elf;
 mod error;
 mod generated;
 mod image;
+mod inflate;
 mod keyword;
 mod mapped;
 mod maps;
@@ -83,6 +86,7 @@ mod types;
 mod unwind;
 
 pub use argument::TypeArgument;
+pub use bundle::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, BundledFile, list_of_bundle};
 pub use demangle::{demangle_raw, native as demangle_native, short_type_name};
 pub use elf::ElfImage;
 pub use error::SymbolError;

@@ -34,6 +34,11 @@ impl Writer {
         self
     }
 
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(bytes);
+        self
+    }
+
     /// A text, cut at 65,535 bytes on a character boundary.
     pub(crate) fn text(&mut self, value: &str) -> &mut Self {
         let mut length = value.len().min(usize::from(u16::MAX));

@@ -55,15 +55,15 @@ pub enum MethodKind {
         class_arguments: Vec<u32>,
         /// Its own generic arguments, indexes of types.
         arguments: Vec<u32>,
+        /// The names of its type and of itself as in metadata, read in the target where the module has no file of its own.
+        names: Option<(String, String)>,
     },
-    /// By names read in the target, since there is no file to read them from.
+    /// By its name only: a dynamic method.
     Named {
         /// Index of the module, if it has one.
         module: Option<u32>,
-        /// The type's name as in metadata; empty for dynamic methods.
-        type_name: String,
-        /// The method's name as in metadata.
-        method_name: String,
+        /// The name; empty if it could not be told.
+        name: String,
     },
 }
 
@@ -88,10 +88,10 @@ pub enum Message {
     Module {
         /// Its index from now on.
         index: u32,
-        /// The file's path in the target, or whatever the runtime calls it; empty for in-memory modules.
+        /// The path of its file, as the target sees it; of one without a file of its own, what the runtime calls it.
         path: String,
-        /// Whether there is a file.
-        on_disk: bool,
+        /// Of one without a file of its own: its MVID, in the byte order of a file; zeros if it is not known.
+        mvid: Option<[u8; 16]>,
     },
     /// A type.
     Type {
@@ -213,8 +213,12 @@ impl Message {
 
     fn write(&self, writer: &mut Writer) {
         match self {
-            Message::Module { index, path, on_disk } => {
-                writer.u32(*index).u8(u8::from(*on_disk)).text(path);
+            Message::Module { index, path, mvid } => {
+                writer
+                    .u32(*index)
+                    .text(path)
+                    .u8(u8::from(mvid.is_some()))
+                    .bytes(mvid.as_ref().map_or(&[], |mvid| mvid));
             }
             Message::Type { index, kind } => {
                 writer.u32(*index);
@@ -243,7 +247,7 @@ impl Message {
 
     fn read(kind: u8, reader: &mut Reader) -> Result<Message, Malformed> {
         Ok(match kind {
-            1 => Message::Module { index: reader.u32()?, on_disk: reader.u8()? != 0, path: reader.text()? },
+            1 => Message::Module { index: reader.u32()?, path: reader.text()?, mvid: read_mvid(reader)? },
             2 => Message::Type { index: reader.u32()?, kind: read_type(reader)? },
             3 => Message::Method { index: reader.u32()?, kind: read_method(reader)? },
             4 => Message::Address {
@@ -299,26 +303,40 @@ fn read_type(reader: &mut Reader) -> Result<TypeKind, Malformed> {
     })
 }
 
+fn read_mvid(reader: &mut Reader) -> Result<Option<[u8; 16]>, Malformed> {
+    if reader.u8()? == 0 { Ok(None) } else { reader.array().map(Some) }
+}
+
+/// How kinds of methods are told apart.
+const TOKEN: u8 = 1;
+const NAMED: u8 = 2;
+const TOKEN_AND_NAMES: u8 = 3;
+
 fn write_method(writer: &mut Writer, kind: &MethodKind) {
     match kind {
-        MethodKind::Token { module, token, class_arguments, arguments } => {
-            writer.u8(1).u32(*module).u32(*token).list(class_arguments).list(arguments)
+        MethodKind::Token { module, token, class_arguments, arguments, names } => {
+            writer.u8(if names.is_some() { TOKEN_AND_NAMES } else { TOKEN });
+            writer.u32(*module).u32(*token).list(class_arguments).list(arguments);
+            if let Some((type_name, method_name)) = names {
+                writer.text(type_name).text(method_name);
+            }
         }
-        MethodKind::Named { module, type_name, method_name } => {
-            writer.u8(2).u32(optional(*module)).text(type_name).text(method_name)
+        MethodKind::Named { module, name } => {
+            writer.u8(NAMED).u32(optional(*module)).text(name);
         }
-    };
+    }
 }
 
 fn read_method(reader: &mut Reader) -> Result<MethodKind, Malformed> {
     Ok(match reader.u8()? {
-        1 => MethodKind::Token {
+        kind @ (TOKEN | TOKEN_AND_NAMES) => MethodKind::Token {
             module: reader.u32()?,
             token: reader.u32()?,
             class_arguments: reader.list()?,
             arguments: reader.list()?,
+            names: if kind == TOKEN_AND_NAMES { Some((reader.text()?, reader.text()?)) } else { None },
         },
-        2 => MethodKind::Named { module: some(reader.u32()?), type_name: reader.text()?, method_name: reader.text()? },
+        NAMED => MethodKind::Named { module: some(reader.u32()?), name: reader.text()? },
         _ => return Err(Malformed),
     })
 }
@@ -329,18 +347,32 @@ mod tests {
 
     fn one_of_each() -> Vec<Message> {
         vec![
-            Message::Module { index: 1, path: "/app/Ä.dll".into(), on_disk: true },
+            Message::Module { index: 1, path: "/app/Ä.dll".into(), mvid: None },
+            Message::Module { index: 2, path: "Ä.dll".into(), mvid: Some(*b"sixteen bytes of") },
             Message::Type { index: 2, kind: TypeKind::Class { module: 1, token: 0x0200_0002, arguments: vec![3, 4] } },
             Message::Type { index: 3, kind: TypeKind::Array { element: None, rank: 2, element_kind: 8 } },
             Message::Type { index: 4, kind: TypeKind::Unknown },
             Message::Method {
                 index: 5,
-                kind: MethodKind::Token { module: 1, token: 0x0600_0001, class_arguments: vec![2], arguments: vec![] },
+                kind: MethodKind::Token {
+                    module: 1,
+                    token: 0x0600_0001,
+                    class_arguments: vec![2],
+                    arguments: vec![],
+                    names: None,
+                },
             },
             Message::Method {
-                index: 6,
-                kind: MethodKind::Named { module: None, type_name: String::new(), method_name: "lambda".into() },
+                index: 7,
+                kind: MethodKind::Token {
+                    module: 1,
+                    token: 0x0600_0002,
+                    class_arguments: vec![],
+                    arguments: vec![4],
+                    names: Some(("Type".into(), String::new())),
+                },
             },
+            Message::Method { index: 6, kind: MethodKind::Named { module: None, name: "lambda".into() } },
             Message::Address { address: 0x7f00, place: Place::Managed { method: 5, il_offset: Some(12) } },
             Message::Address { address: 0x7f01, place: Place::Native },
             Message::Thread { thread: 99, name: "worker".into() },

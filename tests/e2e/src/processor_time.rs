@@ -14,11 +14,18 @@ pub fn processor_time(pid: u32) -> Duration {
     TICK * ticks
 }
 
-/// Waits until a process has used so much more than it had.
+/// Waits until a process has used so much more than it had: as long as it gets on at all, however few processors it gets.
 #[track_caller]
 pub fn until_used(pid: u32, more: Duration) {
-    let goal = processor_time(pid) + more;
-    until("the process has used its processor time", || processor_time(pid) >= goal);
+    let mut used = processor_time(pid);
+    let goal = used + more;
+    while used < goal {
+        let before = used;
+        until("the process uses processor time", || {
+            used = processor_time(pid);
+            used > before
+        });
+    }
 }
 
 fn ticks_in(stat: &str) -> Option<u32> {

@@ -10,15 +10,24 @@ pub(crate) const NAMES_DLL: &[u8] = include_bytes!("../../../crates/symbols/fixt
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let text = || "Größe.dll".to_owned();
     let class = TypeKind::Class { module: 1, token: 0x0200_0002, arguments: vec![1, 2, 3] };
-    let token = MethodKind::Token { module: 1, token: 0x0600_0007, class_arguments: vec![1], arguments: vec![2, 3] };
-    let named = MethodKind::Named { module: Some(2), type_name: text(), method_name: "Main".to_owned() };
+    let token = |names| MethodKind::Token {
+        module: 1,
+        token: 0x0600_0007,
+        class_arguments: vec![1],
+        arguments: vec![2, 3],
+        names,
+    };
+    let with_names = token(Some((text(), "Main".to_owned())));
+    let named = MethodKind::Named { module: Some(2), name: text() };
     let managed = Place::Managed { method: 3, il_offset: Some(9) };
     let messages = [
-        Message::Module { index: 1, path: text(), on_disk: true },
+        Message::Module { index: 1, path: text(), mvid: None },
+        Message::Module { index: 2, path: text(), mvid: Some([7; 16]) },
         Message::Type { index: 1, kind: class },
         Message::Type { index: 2, kind: TypeKind::Array { element: Some(1), rank: 2, element_kind: 0x12 } },
         Message::Type { index: 3, kind: TypeKind::Unknown },
-        Message::Method { index: 1, kind: token },
+        Message::Method { index: 1, kind: token(None) },
+        Message::Method { index: 3, kind: with_names },
         Message::Method { index: 2, kind: named },
         Message::Address { address: 0x7f00_1234, place: managed },
         Message::Address { address: 0x7f00_1235, place: Place::Native },

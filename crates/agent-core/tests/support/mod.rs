@@ -1,7 +1,9 @@
 //! A made-up operating system and a made-up runtime: everything is a script, nothing waits.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use remora_agent_core::{CodeBody, CodeKind, FunctionFacts, Platform, Received, Runtime, Started, TypeFacts};
+use remora_agent_core::{
+    CodeBody, CodeKind, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
+};
 use remora_wire::{FromAgent, Message, ToAgent};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -355,9 +357,9 @@ impl Runtime for Clr {
         })
     }
 
-    fn describe_module(&self, module: usize) -> Result<(String, bool), u32> {
+    fn describe_module(&self, module: usize) -> Result<ModuleFacts, u32> {
         self.asked(Question::Module(module))?;
-        Ok(("/app/made-up.dll".into(), true))
+        Ok(ModuleFacts { path: "/app/made-up.dll".into(), mvid: None })
     }
 
     fn bodies(&self, function: usize) -> Vec<CodeBody> {
