@@ -66,7 +66,7 @@ fn cpu_firing(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Re
     let slot = aimed.slot;
     let interval = session.interval.load(Ordering::Relaxed);
     let used = clock::thread_cpu();
-    if let Some(missing) = slot.due.too_early(used, interval) {
+    if let Some(missing) = slot.due.too_early(used, clock::monotonic(), interval) {
         return drive(slot, !blocked && slot.due.comes_nearer(missing), missing);
     }
     let works = !blocked || aimed.which == Which::Processor;
@@ -86,6 +86,7 @@ fn drive(slot: &Slot, works: bool, nanoseconds: u64) {
     slot.active.store(works, Ordering::Relaxed);
     let next = if works { Which::Clock } else { Which::Processor };
     if let Some(timer) = which_timer(slot, next) {
+        slot.due.fires_at(clock::monotonic().saturating_add(nanoseconds));
         arm(timer, nanoseconds);
     }
 }
