@@ -3,7 +3,7 @@
 use crate::memory::Mapping;
 use crate::proc;
 use crate::published::Published;
-use crate::signal::{is_agents, is_deaf};
+use crate::signal::{is_agents, is_agents_name, is_deaf};
 use remora_agent_core::{CodeKind, EntranceKind, Entrances};
 use remora_agent_hot::{
     Engine, Session, Slot, Which, arm, below, cookie, create, delete, jittered, thread_clock, thread_cpu_of,
@@ -109,23 +109,21 @@ impl Followed {
             if self.slots.contains_key(&thread) || self.refused.contains(&thread) {
                 continue;
             }
-            match is_agents(thread) {
-                Some(true) => {
-                    self.refused.insert(thread);
-                }
+            let name = proc::thread_name(thread).unwrap_or_default();
+            if is_agents_name(&name) {
+                self.refused.insert(thread);
+                continue;
+            }
+            // It ended meanwhile.
+            let Some(masks) = proc::signal_masks(thread) else { continue };
+            if is_deaf(masks, self.signal) {
                 // A thread is born deaf, and some stay so: it is asked again at the next look.
-                _ if is_deaf(thread, self.signal) => {
-                    self.deaf.insert(thread, deaf.get(&thread).map_or(1, |looks| looks + 1));
-                }
-                _ if self.follow(session, entrances, thread) => {
-                    new.push((thread, proc::thread_name(thread).unwrap_or_default()));
-                }
-                // It ended meanwhile.
-                _ if proc::signal_masks(thread).is_none() => {}
-                _ => {
-                    self.refused.insert(thread);
-                    session.count(layout::THREADS_NOT_FOLLOWED);
-                }
+                self.deaf.insert(thread, deaf.get(&thread).map_or(1, |looks| looks + 1));
+            } else if self.follow(session, entrances, thread, !masks.asleep) {
+                new.push((thread, name));
+            } else if proc::signal_masks(thread).is_some() {
+                self.refused.insert(thread);
+                session.count(layout::THREADS_NOT_FOLLOWED);
             }
         }
         self.begun = true;
@@ -213,7 +211,7 @@ impl Followed {
         }
     }
 
-    fn follow(&mut self, session: &Session, entrances: &Entrances, thread: u32) -> bool {
+    fn follow(&mut self, session: &Session, entrances: &Entrances, thread: u32, runs: bool) -> bool {
         let Some(index) = self.free.pop() else { return false };
         let Some(slot) = session.slots.get(index as usize) else { return false };
         let generation = slot.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -240,7 +238,7 @@ impl Followed {
             if newborn {
                 first_shot_at_newborn(slot, used);
             } else {
-                first_shot(session, slot, thread);
+                first_shot(session, slot, runs);
             }
         }
         true
@@ -312,8 +310,7 @@ struct Timed<'a> {
 /// The first signal comes soon, so that a recording begins at once: a sample weighs what was used until then, so an early one is a light
 /// one. To who sleeps it comes by processor time, so that a sleeping thread is never disturbed; to who runs by the clock, which is not
 /// bound to the kernel's tick.
-fn first_shot(session: &Session, slot: &Slot, thread: u32) {
-    let runs = proc::signal_masks(thread).is_some_and(|masks| !masks.asleep);
+fn first_shot(session: &Session, slot: &Slot, runs: bool) {
     let timer = if runs { &slot.clock_timer } else { &slot.processor_timer };
     if let Some(timer) = timer.load(Ordering::Relaxed).checked_sub(1) {
         let soon = session.interval.load(Ordering::Relaxed).min(FIRST_SHOT);

@@ -1,7 +1,37 @@
 //! What the agent reads of its own process under `/proc/self`: threads, their signal masks, mappings.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
+
+/// Room for a thread's status, which has some 1,500 bytes.
+const STATUS: usize = 4096;
+
+/// A small file of one thread. The standard library would feel its way to the length that the kernel does not tell, with a call for
+/// each step.
+fn read_of(thread: u32, what: &str) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(format!("/proc/self/task/{thread}/{what}"))?;
+    let mut bytes = vec![0; STATUS];
+    let mut filled = 0;
+    loop {
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(length) => filled += length,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if filled == bytes.len() {
+            bytes.resize(2 * filled, 0);
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// [`read_of`], as text.
+fn text_of(thread: u32, what: &str) -> std::io::Result<String> {
+    read_of(thread, what).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// Thread ids of this process; `None` where they cannot be listed at this moment, for want of a descriptor for example.
 pub fn threads() -> Option<HashSet<u32>> {
@@ -11,7 +41,7 @@ pub fn threads() -> Option<HashSet<u32>> {
 
 /// The name of a thread, as the kernel keeps it (15 bytes at most); `None` if it is gone or cannot be read.
 pub fn thread_name(thread: u32) -> Option<String> {
-    let mut name = fs::read(format!("/proc/self/task/{thread}/comm")).ok()?;
+    let mut name = read_of(thread, "comm").ok()?;
     if name.last() == Some(&b'\n') {
         name.pop();
     }
@@ -34,7 +64,7 @@ pub struct SignalMasks {
 /// While a thread waits in `sigwaitinfo`, the kernel takes what it waits for out of the mask that it shows.
 pub fn signal_masks(thread: u32) -> Option<SignalMasks> {
     const UNKNOWN: SignalMasks = SignalMasks { blocked: u64::MAX, pending: 0, asleep: false };
-    let masks = match fs::read_to_string(format!("/proc/self/task/{thread}/status")) {
+    let masks = match text_of(thread, "status") {
         Ok(status) => parse_masks(&status)?,
         Err(error) if is_gone(&error) => return None,
         Err(_) => return Some(UNKNOWN),
@@ -50,7 +80,7 @@ fn is_gone(error: &std::io::Error) -> bool {
 
 /// The signals that a thread waits for at this moment.
 fn waited_for(thread: u32) -> u64 {
-    let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).unwrap_or_default();
+    let call = text_of(thread, "syscall").unwrap_or_default();
     let Some(set) = parse_wait(&call) else { return 0 };
     let mut signals = 0_u64;
     let local = libc::iovec { iov_base: (&raw mut signals).cast(), iov_len: 8 };
@@ -82,9 +112,7 @@ pub struct Tracing {
 
 /// Whether a thread is traced; all false if it is gone.
 pub fn tracing(thread: u32) -> Tracing {
-    fs::read_to_string(format!("/proc/self/task/{thread}/status"))
-        .map(|status| parse_tracing(&status))
-        .unwrap_or_default()
+    text_of(thread, "status").map(|status| parse_tracing(&status)).unwrap_or_default()
 }
 
 fn parse_tracing(status: &str) -> Tracing {

@@ -147,9 +147,9 @@ fn wanted_by(masks: proc::SignalMasks, all: u64) -> u64 {
     chosen | masks.pending
 }
 
-/// Whether a thread blocks a signal at this moment.
-pub fn is_deaf(thread: u32, number: i32) -> bool {
-    proc::signal_masks(thread).is_some_and(|masks| masks.blocked & bit(number) != 0)
+/// Whether a thread with these masks blocks a signal.
+pub fn is_deaf(masks: proc::SignalMasks, number: i32) -> bool {
+    masks.blocked & bit(number) != 0
 }
 
 /// Threads that block our signal while the handler drains: in it, or for a reason of their own?
@@ -182,7 +182,12 @@ fn own_threads_excluded() -> impl Iterator<Item = u32> {
 
 /// Whether a thread is one of an agent's; `None` if it is gone or cannot be asked.
 pub fn is_agents(thread: u32) -> Option<bool> {
-    Some(proc::thread_name(thread)?.starts_with(remora_wire::THREAD_NAME))
+    Some(is_agents_name(&proc::thread_name(thread)?))
+}
+
+/// Whether a thread of this name is an agent's.
+pub fn is_agents_name(name: &str) -> bool {
+    name.starts_with(remora_wire::THREAD_NAME)
 }
 
 fn disposition(number: i32) -> libc::sighandler_t {

@@ -11,10 +11,14 @@ use crate::target::Target;
 use crate::{Error, NotAttached};
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::{AgentThread, Facts, ProfilerSlot};
-use remora_trigger::{Attach, Guid, Libc, Process};
+use remora_trigger::{Asked, Attach, Guid, Libc, Process};
 use remora_wire::{
     CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind, FromAgent, MEMORY_NAME, THREAD_NAME, ToAgent, layout,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -356,30 +360,40 @@ struct Expected<'a> {
     memory: &'a SharedMemory,
 }
 
-/// How often it is looked whether the runtime has refused, while the agent is waited for.
-const REFUSAL_LOOK: Duration = Duration::from_millis(20);
-
 /// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
-/// has confirmed the attach to it: so it is welcomed meanwhile, and each wait for a processor is not added to the other.
+/// has confirmed the attach to it: so it is welcomed meanwhile. (By this same thread: a new one would first wait for a processor.)
 fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
-    let (answer, early) = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| remora_trigger::attach_when_ready(expected.process, request));
-        let mut early = Ok(None);
-        while matches!(early, Ok(None)) && !asking.is_finished() {
-            early = Control::accept(listener, Instant::now() + REFUSAL_LOOK);
-        }
-        let early = early.and_then(|control| control.map(|control| greet(control, expected)).transpose());
-        let answer = asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (answer, early)
-    });
+    let asked = remora_trigger::begin_attach(expected.process, request)?;
+    let early = if connects_first(listener, &asked, request.timeout)? {
+        let control = Control::accept(listener, Instant::now());
+        control.and_then(|control| control.map(|control| greet(control, expected)).transpose())
+    } else {
+        Ok(None)
+    };
     // What the runtime says comes first: what became of the connection follows from it.
-    answer?;
+    match asked.answer() {
+        Err(error) if error.is_too_early() => remora_trigger::attach_when_ready(expected.process, request)?,
+        answer => answer?,
+    }
     let mut control = match early? {
         Some(control) => control,
         None => greet(late(listener, expected.target)?, expected)?,
     };
     control.say(&ToAgent::Begin);
     Ok(control)
+}
+
+/// Waits for the agent or for the runtime's answer: whether the agent is there.
+fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) -> Result<bool, Error> {
+    let mut watched = [listener.as_fd(), asked.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let limit = Timespec::try_from(patience).map_err(|_| Error::Channel(ErrorKind::InvalidInput.into()))?;
+    loop {
+        match poll(&mut watched, Some(&limit)) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::Channel(errno.into())),
+            Ok(_) => return Ok(!watched[0].revents().is_empty()),
+        }
+    }
 }
 
 /// The agent's connection, if the runtime was faster than the agent. One whose process has ended is not waited for.

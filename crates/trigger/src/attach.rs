@@ -7,6 +7,8 @@ use crate::codec::{AttachProfiler, Guid, ProcessInfo, ProcessInfoVersion, Reques
 use crate::error::Error;
 use crate::hresult::HResult;
 use crate::process::Process;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,20 +49,49 @@ impl Attach {
     }
 }
 
-/// Asks the process to load a profiler; returns when the runtime has said that it did.
-pub fn attach(process: &Process, attach: &Attach) -> Result<(), Error> {
+/// A request that a runtime has, and has not answered yet: the caller may see to something else meanwhile.
+///
+/// As a descriptor it can be read from when the answer is there, or never will be.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    process: &'a Process,
+    stream: UnixStream,
+    deadline: Deadline,
+}
+
+impl AsFd for Asked<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Asked<'_> {
+    /// Waits for the answer: returns when the runtime has said that the profiler is loaded.
+    pub fn answer(mut self) -> Result<(), Error> {
+        let reply = receive_reply(&mut self.stream, self.deadline).map_err(|error| self.process.explain(error))?;
+        Ok(reply.into_attached()?)
+    }
+}
+
+/// Asks the process to load a profiler, and does not wait for the answer.
+pub fn begin_attach<'a>(process: &'a Process, attach: &Attach) -> Result<Asked<'a>, Error> {
     attach.with_request(|request| {
         // A request that cannot be sent is refused before anybody is asked.
         request.encode()?;
         let socket = process.ready_socket()?;
         let deadline = Deadline::after(attach.timeout);
-        let answer = connect(socket, deadline).and_then(|mut stream| {
+        let sent = connect(socket, deadline).and_then(|mut stream| {
             send(&mut stream, request, deadline)?;
-            receive_reply(&mut stream, deadline)
+            Ok(stream)
         });
-        let reply = answer.map_err(|error| process.explain(error))?;
-        Ok(reply.into_attached()?)
+        let stream = sent.map_err(|error| process.explain(error))?;
+        Ok(Asked { process, stream, deadline })
     })
+}
+
+/// Asks the process to load a profiler; returns when the runtime has said that it did.
+pub fn attach(process: &Process, attach: &Attach) -> Result<(), Error> {
+    begin_attach(process, attach)?.answer()
 }
 
 /// Like [`attach`], but asks again while the runtime is still starting. For programs that were started for recording.

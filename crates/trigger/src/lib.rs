@@ -47,7 +47,7 @@ mod test_elf;
 mod test_process;
 mod view;
 
-pub use attach::{Attach, ask, attach, attach_when_ready};
+pub use attach::{Asked, Attach, ask, attach, attach_when_ready, begin_attach};
 pub use check::{Check, check, check_answer, check_pid};
 pub use codec::{EventPipeConfig, Guid, ProcessInfo, Provider, Rundown, Stacks};
 pub use container::Container;

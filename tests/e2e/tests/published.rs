@@ -26,9 +26,9 @@ fn att_01_a_program_in_a_single_file_is_recorded_and_its_names_are_those_of_csha
 
 fn is_recorded(program: &str, runtime: &str) {
     let mut server = Server::start(program);
-    let pid = server.target.pid().to_string();
+    let (id, pid) = (u64::from(server.target.pid()), server.target.pid().to_string());
     let listed = remora(["ps", "--json"]).succeeded().json();
-    let row = array(&listed).iter().find(|row| row["process_id"].to_string() == pid);
+    let row = array(&listed).iter().find(|row| number(&row["process_id"]) == id);
     assert!(row.is_some_and(|row| row["runtime_version"] == runtime), "{listed:#}");
     remora(["check", "-p", &pid]).succeeded();
 
