@@ -3,17 +3,18 @@
 //! The *worker* does everything and may use all of the standard library: it is joined before detach is asked for.
 //! The *leaver* only waits for it, asks for detach, and ends so that the C library drops the last reference on this library after
 //! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
+//! Which of the two is which is decided by who gets a processor first ([`pair`]).
 
 use crate::clr::{Clr, HIGH_MASK, LOW_MASK};
-use crate::linux::Linux;
-use crate::threads::{LibraryReference, OwnThread, name_this, pause};
+use crate::linux::{Linux, lock};
+use crate::pair::{self, Roles};
+use crate::threads::{LibraryReference, pause};
 use corprof::{Alive, Attached, HResult, Info};
 use remora_agent_core::{EntranceKind, Entrances, Outcome, Platform, Shared, Worker};
 use remora_wire::{Config, FromAgent};
-use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The runtime never sleeps less than this between two looks, and falls back to 5 s once twice the expected time has passed.
@@ -21,20 +22,14 @@ use std::time::Duration;
 /// Measured: with 1 ms expected, a detach thread that wakes 2 ms late on a loaded machine sleeps 5 s at once; with 300 ms it never did.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
-struct Leaver {
+/// The two threads and what they have in common.
+struct Attach {
     shared: Arc<Shared<Linux>>,
-    /// In a place of its own: the worker looks at it.
-    info: Box<Info<Attached, Alive>>,
-    reference: LibraryReference,
-    worker: OwnThread,
-    work: *mut Work,
-}
-
-struct Work {
-    shared: Arc<Shared<Linux>>,
-    info: *const Info<Attached, Alive>,
+    /// Taken by who leaves, when nobody else looks at it any more.
+    info: Mutex<Option<Info<Attached, Alive>>>,
+    reference: Mutex<Option<LibraryReference>>,
     notification_only: bool,
-    outcome: Outcome,
+    outcome: Mutex<Outcome>,
 }
 
 /// Called from InitializeForAttach: asks for callbacks, calls the other side, starts both threads, returns at once.
@@ -58,84 +53,60 @@ pub fn begin(
     // Nobody there is no reason to refuse: the worker finds the same, and leaves.
     let _ = platform.call();
     let shared = Arc::new(Shared::new(platform, entrances));
-    let info = Box::new(info);
-    let (worker, work) = start_worker(&shared, &info, notification_only)?;
-    let leaver = Leaver { shared: shared.clone(), info, reference, worker, work };
-    start_leaver(leaver)?;
+    let outcome = Outcome::Inert("the agent's thread panicked".into());
+    let attach = Attach {
+        shared: shared.clone(),
+        info: Mutex::new(Some(info)),
+        reference: Mutex::new(Some(reference)),
+        notification_only,
+        outcome: Mutex::new(outcome),
+    };
+    start_threads(&shared, attach)?;
     Ok(shared)
 }
 
-fn start_worker(
-    shared: &Arc<Shared<Linux>>,
-    info: &Info<Attached, Alive>,
-    notification_only: bool,
-) -> Result<(OwnThread, *mut Work), HResult> {
-    let outcome = Outcome::Inert("the agent's thread panicked".into());
-    let work = Box::into_raw(Box::new(Work { shared: shared.clone(), info, notification_only, outcome }));
+fn start_threads(shared: &Shared<Linux>, attach: Attach) -> Result<(), HResult> {
     shared.entrances.open(EntranceKind::Thread);
-    let worker = OwnThread::start(work_main, work.cast()).map_err(|_| {
-        // SAFETY: no thread took it over.
-        drop(unsafe { Box::from_raw(work) });
+    shared.entrances.open(EntranceKind::Thread);
+    pair::start(Arc::new(attach)).map_err(|alone| {
+        if let Some(thread) = alone {
+            // The attach is refused and the library unloaded: the thread ends before that.
+            shared.platform.hang_up();
+            shared.shutdown.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+            thread.join();
+        }
         HResult::E_OUTOFMEMORY
-    })?;
-    Ok((worker, work))
+    })
 }
 
-fn start_leaver(leaver: Leaver) -> Result<(), HResult> {
-    leaver.shared.entrances.open(EntranceKind::Thread);
-    let leaver = Box::into_raw(Box::new(leaver));
-    match OwnThread::start(leave_main, leaver.cast()) {
-        Ok(thread) => {
-            thread.detach();
-            Ok(())
+impl Roles for Attach {
+    fn work(&self) {
+        let shared = &self.shared;
+        let info = lock(&self.info);
+        // Taken only by who leaves, after this thread.
+        let Some(info) = info.as_ref() else { return };
+        let runtime = Clr::new(info, shared, self.notification_only);
+        let run = catch_unwind(AssertUnwindSafe(|| Worker::new(shared, &runtime).run()));
+        *lock(&self.outcome) = run.unwrap_or_else(|_| after_panic(shared, &runtime));
+    }
+
+    fn leave(self: Arc<Self>) {
+        let (info, reference) = (lock(&self.info).take(), lock(&self.reference).take());
+        let shared = self.shared.clone();
+        shared.entrances.close(EntranceKind::Thread);
+        let detaches = matches!(*lock(&self.outcome), Outcome::Detach);
+        drop(self);
+        match info {
+            Some(info) if detaches => ask_for_detach(&shared, info),
+            _ => shared.platform.let_go(&shared.inside),
         }
-        Err(_) => {
-            // SAFETY: no thread took it over.
-            let leaver = *unsafe { Box::from_raw(leaver) };
-            // The attach is refused and the library unloaded: the worker ends before that.
-            leaver.shared.platform.hang_up();
-            leaver.shared.shutdown.store(true, Ordering::SeqCst);
-            leaver.shared.platform.wake();
-            outcome_of(leaver.worker, leaver.work);
-            Err(HResult::E_OUTOFMEMORY)
+        shared.entrances.close(EntranceKind::Thread);
+        drop(shared);
+        if let Some(reference) = reference {
+            reference.give_back_at_thread_end();
         }
     }
-}
-
-extern "C" fn leave_main(argument: *mut c_void) -> *mut c_void {
-    name_this("");
-    // SAFETY: `start_leaver` handed this box over.
-    let Leaver { shared, info, reference, worker, work } = *unsafe { Box::from_raw(argument.cast::<Leaver>()) };
-    let outcome = outcome_of(worker, work);
-    shared.entrances.close(EntranceKind::Thread);
-    match outcome {
-        Outcome::Detach => ask_for_detach(&shared, *info),
-        Outcome::Inert(_) => shared.platform.let_go(&shared.inside),
-    }
-    shared.entrances.close(EntranceKind::Thread);
-    drop(shared);
-    reference.give_back_at_thread_end();
-    std::ptr::null_mut()
-}
-
-/// Waits until the worker is gone; how it ended.
-fn outcome_of(worker: OwnThread, work: *mut Work) -> Outcome {
-    worker.join();
-    // SAFETY: made by `start_worker`; the worker has been joined, so this is the only pointer left.
-    unsafe { Box::from_raw(work) }.outcome
-}
-
-extern "C" fn work_main(argument: *mut c_void) -> *mut c_void {
-    name_this("");
-    // SAFETY: nobody looks at the value before this thread has been joined.
-    let work = unsafe { &mut *argument.cast::<Work>() };
-    // SAFETY: `info` is kept in its place by whoever joins this thread, until then.
-    let info = unsafe { &*work.info };
-    let shared = work.shared.clone();
-    let runtime = Clr::new(info, &shared, work.notification_only);
-    let run = catch_unwind(AssertUnwindSafe(|| Worker::new(&shared, &runtime).run()));
-    work.outcome = run.unwrap_or_else(|_| after_panic(&shared, &runtime));
-    std::ptr::null_mut()
 }
 
 /// The worker panicked: a recording is lost, the target is not. Everything is closed as far as it can be.

@@ -20,6 +20,7 @@ mod clr;
 mod follow;
 mod linux;
 mod memory;
+mod pair;
 mod proc;
 mod published;
 mod signal;

@@ -491,6 +491,7 @@ fn in_words(error: i32) -> String {
     std::io::Error::from_raw_os_error(error).to_string()
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks; what a thread that panicked left is used as it is.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -25,15 +25,25 @@ impl OwnThread {
 
     /// Waits until the thread has ended.
     pub fn join(self) {
-        // SAFETY: the thread was made joinable and is joined once.
-        unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
+        join(self.0);
     }
 
-    /// Lets the thread end on its own; nobody will join it.
-    pub fn detach(self) {
-        // SAFETY: the thread was made joinable and is given up once.
-        unsafe { libc::pthread_detach(self.0) };
+    /// What [`join`] takes.
+    pub fn handle(&self) -> libc::pthread_t {
+        self.0
     }
+}
+
+/// Waits until the thread with this handle has ended: once, and by one thread only.
+pub fn join(handle: libc::pthread_t) {
+    // SAFETY: the thread was made joinable and is joined once.
+    unsafe { libc::pthread_join(handle, std::ptr::null_mut()) };
+}
+
+/// Lets the calling thread, one of ours, end on its own; nobody will join it.
+pub fn detach_this() {
+    // SAFETY: the thread was made joinable and is given up once.
+    unsafe { libc::pthread_detach(libc::pthread_self()) };
 }
 
 fn block_all() -> libc::sigset_t {
