@@ -15,12 +15,12 @@ use std::time::Duration;
 const ENOUGH: Duration = Duration::from_secs(3);
 
 #[test]
-fn att_01_a_self_contained_program_is_recorded() {
+fn att_03_det_14_a_self_contained_program_is_recorded() {
     is_recorded("self-contained/dist/azmcp", "9.0.7");
 }
 
 #[test]
-fn att_01_a_program_in_a_single_file_is_recorded_and_its_names_are_those_of_csharp() {
+fn att_03_det_14_a_program_in_a_single_file_is_recorded_and_its_names_are_those_of_csharp() {
     is_recorded("single-file/dist/fabmcp", "10.0.11");
 }
 

@@ -135,6 +135,20 @@ pub(crate) fn elfs() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Lists of an early version, and of one whose files may be packed.
+pub(crate) fn bundles() -> Vec<Vec<u8>> {
+    let list = |version: u32| {
+        let mut bytes = [version, 0, 1].map(u32::to_le_bytes).concat();
+        bytes.extend(b"\x02id");
+        bytes.extend(vec![0; if version >= 2 { 40 } else { 0 }]);
+        let sizes = if version >= 6 { vec![4096_u64, 90, 60] } else { vec![4096, 90] };
+        bytes.extend(sizes.into_iter().flat_map(u64::to_le_bytes));
+        bytes.extend(b"\x01\x05a.dll");
+        bytes
+    };
+    vec![list(1), list(2), list(6)]
+}
+
 pub(crate) fn maps() -> Vec<Vec<u8>> {
     let text = "7f0000001000-7f0000002000 r-xp 00001000 08:01 7    /lib/a b.so (deleted)\n\
                 7f0000003000-7f0000004000 rw-p 00000000 00:00 0 \n7fff0000-7fff1000 r-xp 00000000 00:00 0  [vdso]\n\

@@ -1,7 +1,7 @@
 //! Modules, symbols and names, which are read from files that a target names.
 
 use remora_symbols::{
-    ElfImage, ManagedImage, PortablePdb, demangle_native, demangle_raw, find_mapping, mapped_name, parse_maps,
+    Bundle, ElfImage, ManagedImage, PortablePdb, demangle_native, demangle_raw, find_mapping, mapped_name, parse_maps,
     short_type_name,
 };
 
@@ -47,6 +47,18 @@ pub(crate) fn elf(bytes: &[u8]) -> bool {
     let _ = (image.debug_file_paths("/a/b"), image.build_id().map(<[u8]>::len));
     let _ = image.add_debug_file(bytes);
     true
+}
+
+pub(crate) fn bundle(bytes: &[u8]) -> bool {
+    let Ok(bundle) = Bundle::parse(bytes) else { return false };
+    assert!(bundle.len() * 17 <= bytes.len(), "each file takes some bytes of the list");
+    if let Some(file) = bundle.file("a.dll") {
+        let unpacked = file.unpack(bytes.to_vec());
+        assert!(
+            unpacked.is_err() || unpacked.is_ok_and(|unpacked| unpacked.len() as u64 == file.size || unpacked == bytes)
+        );
+    }
+    !bundle.is_empty()
 }
 
 pub(crate) fn maps(bytes: &[u8]) -> bool {
