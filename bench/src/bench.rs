@@ -51,7 +51,7 @@ pub struct Sizes {
 
 const FULL: Sizes = Sizes {
     attaches: 20,
-    blocks: 80,
+    blocks: 160,
     peer_every: 4,
     blocks_of_500: 20,
     samples: 8_050,

@@ -18,6 +18,9 @@ const LATE: u64 = 100_000;
 /// A thread that used less than this part of what was missing has not moved.
 const UNMOVED_PART: u64 = 8;
 
+/// Signals that may come too early for one sample: the next one is a sample wherever it meets the thread.
+const MOST_EARLY: u32 = 8;
+
 /// Signals one after another that find a thread unmoved, after which it is taken for one that sleeps.
 const PATIENCE: u32 = 3;
 
@@ -28,14 +31,27 @@ pub struct Due {
     fires: AtomicU64,
     missing: AtomicU64,
     unmoved: AtomicU32,
+    early: AtomicU32,
+}
+
+/// What a signal that comes too early finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Early {
+    /// Whether the thread comes nearer to its point, so that the clock may go on.
+    pub(crate) nearer: bool,
+    /// What is missing to its point, nanoseconds.
+    pub(crate) missing: u64,
 }
 
 impl Due {
     /// Sets the point, in nanoseconds of the thread's processor time; 0 for the first signal, whenever it comes.
     pub fn set(&self, at: u64) {
         self.at.store(at, Ordering::Relaxed);
+        // Until it is said when the timer fires, no signal is late.
+        self.fires.store(u64::MAX, Ordering::Relaxed);
         self.missing.store(0, Ordering::Relaxed);
         self.unmoved.store(0, Ordering::Relaxed);
+        self.early.store(0, Ordering::Relaxed);
     }
 
     /// What is missing to the point at this processor time, nanoseconds.
@@ -48,17 +64,20 @@ impl Due {
         self.fires.store(time, Ordering::Relaxed);
     }
 
-    /// What is missing if it is so much that the thread must be met again. Less is tolerated of a signal that comes late: it meets the
-    /// thread where that lost its processor, and not anywhere.
-    pub(crate) fn too_early(&self, used: u64, now: u64, interval: u64) -> Option<u64> {
+    /// Told of each signal: what it finds if it comes too early. Less is tolerated of one that comes late: it meets the thread where
+    /// that lost its processor, and not anywhere. A point that lies beyond the present interval was drawn for another, longer one.
+    pub(crate) fn too_early(&self, used: u64, now: u64, interval: u64) -> Option<Early> {
         let missing = self.missing(used);
         let late = now > self.fires.load(Ordering::Relaxed).saturating_add(LATE);
         let tolerated = if late { SHORTEST } else { (interval / TOLERATED_PART).max(SHORTEST) };
-        (missing > tolerated).then_some(missing)
+        let of_this_interval = missing <= interval + interval / 2;
+        if missing <= tolerated || !of_this_interval || self.early.fetch_add(1, Ordering::Relaxed) >= MOST_EARLY {
+            return None;
+        }
+        Some(Early { nearer: self.comes_nearer(missing), missing })
     }
 
-    /// Told of each signal that came too early: whether the thread comes nearer to its point.
-    pub(crate) fn comes_nearer(&self, missing: u64) -> bool {
+    fn comes_nearer(&self, missing: u64) -> bool {
         let before = self.missing.swap(missing, Ordering::Relaxed);
         let moved = before == 0 || before.saturating_sub(missing) >= before / UNMOVED_PART;
         let unmoved = if moved { 0 } else { self.unmoved.load(Ordering::Relaxed).saturating_add(1) };
@@ -87,7 +106,7 @@ mod tests {
             while fires < end {
                 used += fires - clock;
                 clock = fires;
-                let distance = due.too_early(used, clock, interval).unwrap_or_else(|| {
+                let distance = due.too_early(used, clock, interval).map(|early| early.missing).unwrap_or_else(|| {
                     weights[doing(used)] += used - accounted;
                     accounted = used;
                     let distance = jittered(&random, interval);
@@ -123,12 +142,27 @@ mod tests {
         let due = Due::default();
         due.set(4 * MILLISECOND);
         due.fires_at(9 * MILLISECOND);
-        let early = |used, now| due.too_early(used, now, 4 * MILLISECOND);
+        let early = |used, now| due.too_early(used, now, 4 * MILLISECOND).map(|early| early.missing);
         assert_eq!(early(4 * MILLISECOND - 200_000, 9 * MILLISECOND), None, "interrupts took the rest");
         assert_eq!(early(4 * MILLISECOND - 200_000, 10 * MILLISECOND), Some(200_000), "it waited for a processor");
         assert_eq!(early(3 * MILLISECOND, 9 * MILLISECOND), Some(MILLISECOND));
         due.set(0);
         assert_eq!(early(1, 10 * MILLISECOND), None, "the first one");
+    }
+
+    #[test]
+    fn a_point_of_a_longer_interval_is_not_waited_for() {
+        let due = Due::default();
+        due.set(1_500 * MILLISECOND);
+        assert_eq!(due.too_early(MILLISECOND, 0, MILLISECOND), None);
+    }
+
+    #[test]
+    fn one_that_loses_its_processor_again_and_again_is_sampled_in_the_end() {
+        let due = Due::default();
+        due.set(4 * MILLISECOND);
+        let early = (0..100).take_while(|met| due.too_early(met * 300_000, 0, 4 * MILLISECOND).is_some()).count();
+        assert_eq!(early, MOST_EARLY as usize);
     }
 
     #[test]

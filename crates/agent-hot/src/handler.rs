@@ -66,8 +66,9 @@ fn cpu_firing(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Re
     let slot = aimed.slot;
     let interval = session.interval.load(Ordering::Relaxed);
     let used = clock::thread_cpu();
-    if let Some(missing) = slot.due.too_early(used, clock::monotonic(), interval) {
-        return drive(slot, !blocked && slot.due.comes_nearer(missing), missing);
+    if let Some(early) = slot.due.too_early(used, clock::monotonic(), interval) {
+        session.count(layout::SIGNALLED);
+        return drive(slot, !blocked && early.nearer, early.missing);
     }
     let works = !blocked || aimed.which == Which::Processor;
     // Of a newborn thread the account begins below zero.

@@ -136,8 +136,9 @@ impl Runtime for Clr<'_> {
     fn describe_module(&self, module: usize) -> Result<ModuleFacts, u32> {
         let module = ModuleId(module);
         let facts = self.info.get_module_info2(module).map_err(|code| code.0 as u32)?;
-        // A module of a single-file application has a name for a path.
-        let on_disk = facts.flags.contains(ModuleFlags::DISK) && std::path::Path::new(&facts.path).is_file();
+        // A module of a single-file application has a name for a path: what lies in the working folder under that name is another.
+        let path = std::path::Path::new(&facts.path);
+        let on_disk = facts.flags.contains(ModuleFlags::DISK) && path.is_absolute() && path.is_file();
         let mvid = || self.info.get_module_metadata(module).ok()??.mvid().ok().map(Guid::to_bytes);
         Ok(ModuleFacts { path: facts.path, mvid: (!on_disk).then(|| mvid().unwrap_or_default()) })
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Read at once while the mark is looked for, bytes.
 const PIECE: usize = 1 << 20;
 /// The launcher is at the file's beginning and some ten megabytes long: the mark is not looked for behind this.
-const LARGEST_LAUNCHER: u64 = 1 << 28;
+const LARGEST_LAUNCHER: u64 = 1 << 26;
 /// The longest list of files: some hundred bytes for each.
 const LONGEST_LIST: u64 = 1 << 24;
 /// What stands before the mark: the place of the list.

@@ -17,7 +17,6 @@ use remora_wire::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -364,7 +363,8 @@ struct Expected<'a> {
 /// has confirmed the attach to it: so it is welcomed meanwhile. (By this same thread: a new one would first wait for a processor.)
 fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
     let asked = remora_trigger::begin_attach(expected.process, request)?;
-    let early = if connects_first(listener, &asked, request.timeout)? {
+    // From here on the runtime's answer is waited for, whatever happens.
+    let early = if connects_first(listener, &asked, request.timeout) {
         let control = Control::accept(listener, Instant::now());
         control.and_then(|control| control.map(|control| greet(control, expected)).transpose())
     } else {
@@ -384,16 +384,11 @@ fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected) -> Res
 }
 
 /// Waits for the agent or for the runtime's answer: whether the agent is there.
-fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) -> Result<bool, Error> {
+fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) -> bool {
     let mut watched = [listener.as_fd(), asked.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    let limit = Timespec::try_from(patience).map_err(|_| Error::Channel(ErrorKind::InvalidInput.into()))?;
-    loop {
-        match poll(&mut watched, Some(&limit)) {
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::Channel(errno.into())),
-            Ok(_) => return Ok(!watched[0].revents().is_empty()),
-        }
-    }
+    let limit = Timespec::try_from(patience).ok();
+    while poll(&mut watched, limit.as_ref()) == Err(Errno::INTR) {}
+    !watched[0].revents().is_empty()
 }
 
 /// The agent's connection, if the runtime was faster than the agent. One whose process has ended is not waited for.

@@ -75,10 +75,11 @@ fn names_are_those_of_csharp(told: &Value, read: &ReadBack) {
     assert!(showing > 3 && showing == of_the_framework.len(), "{of_the_framework:#?}");
 }
 
-/// One that runs, and the number of its last question.
+/// One that runs, the number of its last question, and where it runs.
 struct Server {
     target: Target,
     asked: u64,
+    _folder: tempfile::TempDir,
 }
 
 impl Server {
@@ -86,10 +87,16 @@ impl Server {
         let published =
             std::env::var_os("REMORA_TEST_PUBLISHED").expect("REMORA_TEST_PUBLISHED is set by `cargo xtask e2e`");
         let path = PathBuf::from(published).join(program);
+        // Assemblies of the same names lie where it is started: they are not the ones that it has loaded.
+        let folder = remora_e2e::folder();
+        for name in ["System.Private.CoreLib.dll", "System.Text.Json.dll"] {
+            std::fs::write(folder.path().join(name), "another").unwrap();
+        }
         let mut command = Command::new(&path);
+        command.current_dir(folder.path());
         // It is to tell nobody that it runs.
         command.args(["server", "start"]).env("AZURE_MCP_COLLECT_TELEMETRY", "false");
-        let mut server = Server { target: Start::of(command, program).spawn(), asked: 0 };
+        let mut server = Server { target: Start::of(command, program).spawn(), asked: 0, _folder: folder };
         let client = json!({ "name": "test", "version": "1" });
         server.ask("initialize", json!({ "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client }));
         server
