@@ -16,10 +16,11 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Samples of equal weight from which a share is known well enough: three points are more than three standard deviations.
-const ENOUGH: f64 = 3000.0;
+/// Samples of equal weight from which a share is known well enough: what is tolerated is more than four standard deviations, since
+/// a dozen programs are judged in each run of all tests.
+const ENOUGH: f64 = 3500.0;
 /// How far a share may be from the truth.
-const SHARE_TOLERANCE: f64 = 0.03;
+const SHARE_TOLERANCE: f64 = 0.035;
 /// How far a sum of weights may be from the kernel's account.
 const WEIGHT_TOLERANCE: f64 = 0.05;
 
@@ -48,7 +49,8 @@ fn half_in_system_calls_is_seen_without_any_privilege() {
         let mut recording = Recording::by(unprivileged_remora(), &target, &["--frequency", "1000"]);
         recording.wait_until_it_samples();
         assert!(!may_look_into_the_kernel(recording.remora().pid()));
-        until_used(target.pid(), Duration::from_secs(5));
+        // Some 2,000 samples: five points are more than four standard deviations.
+        until_used(target.pid(), Duration::from_secs(8));
         let recorded = recording.stop();
         let truth = shares_of(&target.ask("shares"));
         recorded.is_clean();
@@ -59,7 +61,7 @@ fn half_in_system_calls_is_seen_without_any_privilege() {
         let kernel = read.weight_where(turns) - managed;
         let share = kernel as f64 / (kernel + managed) as f64;
         let wanted = truth["InSystemCalls"];
-        assert!(recorded.samples() > 900, "{}", recorded.finished);
+        assert!(recorded.samples() > 1500, "{}", recorded.finished);
         assert!((share - wanted).abs() < 0.05, "in system calls: {share:.3} of the weights, {wanted:.3} in truth");
         assert!((0.3..0.7).contains(&share), "neither side may be missing: {share:.3}");
     });
