@@ -4,27 +4,61 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+use memchr::memmem;
 use remora_e2e::read_back::{ReadBack, array, number};
 use remora_e2e::{Facts, Recording, Start, Target, processor_time, remora};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+/// The single file, in the folder of all of them.
+const SINGLE_FILE: &str = "single-file/dist/fabmcp";
+/// Where a program puts what it extracts, in the folder that it runs in.
+const EXTRACTED: &str = "extracted";
 
 /// Processor time that makes enough samples for a share of frames.
 const ENOUGH: Duration = Duration::from_secs(3);
 
 #[test]
 fn att_03_det_14_a_self_contained_program_is_recorded() {
-    is_recorded("self-contained/dist/azmcp", "9.0.7");
+    is_recorded(&published("self-contained/dist/azmcp"), "9.0.7");
 }
 
 #[test]
 fn att_03_det_14_a_program_in_a_single_file_is_recorded_and_its_names_are_those_of_csharp() {
-    is_recorded("single-file/dist/fabmcp", "10.0.11");
+    is_recorded(&published(SINGLE_FILE), "10.0.11");
 }
 
-fn is_recorded(program: &str, runtime: &str) {
+#[test]
+fn att_03_det_14_a_program_that_extracts_itself_is_recorded() {
+    let folder = remora_e2e::folder();
+    let program = folder.path().join("fabmcp");
+    std::fs::write(&program, with_extraction(std::fs::read(published(SINGLE_FILE)).unwrap())).unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let ran_in = is_recorded(&program, "10.0.11");
+    let ids = std::fs::read_dir(ran_in.path().join(EXTRACTED).join("fabmcp")).unwrap().flatten();
+    let has_assemblies = |id: std::fs::DirEntry| id.path().join("System.Private.CoreLib.dll").is_file();
+    assert!(ids.map(has_assemblies).any(|has| has), "its assemblies are files now");
+}
+
+/// The same single file with the flag that has its launcher extract all files and run them from there, as those of .NET Core 3.x do:
+/// `NetcoreApp3CompatMode`, the first bit of the flags in the list of files (see `crates/symbols/src/bundle.rs`).
+fn with_extraction(mut executable: Vec<u8>) -> Vec<u8> {
+    let mark = memmem::find(&executable, &remora_symbols::BUNDLE_MARK).unwrap();
+    let list = u64::from_le_bytes(executable[mark - 8..mark].try_into().unwrap()) as usize;
+    // Two numbers of version, the count, the id behind its length, two places of settings.
+    let id = usize::from(executable[list + 12]);
+    let flags = list + 13 + id + 32;
+    assert_eq!(executable[flags..flags + 8], [0; 8]);
+    executable[flags] = 1;
+    executable
+}
+
+/// Records the program in both ways; the folder that it ran in.
+fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
     let mut server = Server::start(program);
     let (id, pid) = (u64::from(server.target.pid()), server.target.pid().to_string());
     let listed = remora(["ps", "--json"]).succeeded().json();
@@ -55,6 +89,7 @@ fn is_recorded(program: &str, runtime: &str) {
     assert_eq!(Facts::of(server.target.pid()).remora(), Vec::<String>::new());
     assert_eq!(Facts::of(server.target.pid()).dispositions, before.dispositions);
     assert!(server.target.wait().success());
+    server.folder
 }
 
 /// Of the managed frames, 99 of a hundred and more have a name; and methods of the framework show what they take.
@@ -79,28 +114,31 @@ fn names_are_those_of_csharp(told: &Value, read: &ReadBack) {
     assert!(showing > 3 && showing == of_the_framework.len(), "{of_the_framework:#?}");
 }
 
+fn published(program: &str) -> PathBuf {
+    let folder = std::env::var_os("REMORA_TEST_PUBLISHED").expect("REMORA_TEST_PUBLISHED is set by `cargo xtask e2e`");
+    PathBuf::from(folder).join(program)
+}
+
 /// One that runs, the number of its last question, and where it runs.
 struct Server {
     target: Target,
     asked: u64,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Server {
-    fn start(program: &str) -> Server {
-        let published =
-            std::env::var_os("REMORA_TEST_PUBLISHED").expect("REMORA_TEST_PUBLISHED is set by `cargo xtask e2e`");
-        let path = PathBuf::from(published).join(program);
+    fn start(program: &Path) -> Server {
         // Assemblies of the same names lie where it is started: they are not the ones that it has loaded.
         let folder = remora_e2e::folder();
         for name in ["System.Private.CoreLib.dll", "System.Text.Json.dll"] {
             std::fs::write(folder.path().join(name), "another").unwrap();
         }
-        let mut command = Command::new(&path);
-        command.current_dir(folder.path());
+        let mut command = Command::new(program);
+        command.current_dir(folder.path()).env("DOTNET_BUNDLE_EXTRACT_BASE_DIR", folder.path().join(EXTRACTED));
         // It is to tell nobody that it runs.
         command.args(["server", "start"]).env("AZURE_MCP_COLLECT_TELEMETRY", "false");
-        let mut server = Server { target: Start::of(command, program).spawn(), asked: 0, _folder: folder };
+        let target = Start::of(command, &program.display().to_string()).spawn();
+        let mut server = Server { target, asked: 0, folder };
         let client = json!({ "name": "test", "version": "1" });
         server.ask("initialize", json!({ "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client }));
         server
