@@ -21,6 +21,8 @@ const EXTRACTED: &str = "extracted";
 
 /// Processor time that makes enough samples for a share of frames.
 const ENOUGH: Duration = Duration::from_secs(3);
+/// So many questions are answered in it at least: while it starts, most of that time goes into the runtime's compiler.
+const QUESTIONS: u32 = 2000;
 
 #[test]
 fn att_03_det_14_a_self_contained_program_is_recorded() {
@@ -73,17 +75,16 @@ fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
 
     let recording = Recording::begun(&server.target, &["--frequency", "999"]);
     let goal = processor_time(server.target.pid()) + ENOUGH;
-    while processor_time(server.target.pid()) < goal {
+    let mut questions = 0;
+    while processor_time(server.target.pid()) < goal || questions < QUESTIONS {
         server.ask("ping", json!({}));
+        questions += 1;
     }
     let working = recording.stop();
     working.is_clean();
     let read = ReadBack::of(&working);
     names_are_those_of_csharp(&working.finished.json(), &read);
-    assert!(
-        read.frames.iter().any(|frame| frame.name.starts_with("System.Text.Json.Utf8JsonReader.")),
-        "it reads JSON"
-    );
+    assert!(read.frames.iter().any(|frame| frame.name.starts_with("System.Text.Json.")), "it reads and writes JSON");
 
     server.ask("ping", json!({}));
     assert_eq!(Facts::of(server.target.pid()).remora(), Vec::<String>::new());
@@ -97,21 +98,24 @@ fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
 fn names_are_those_of_csharp(told: &Value, read: &ReadBack) {
     let (all, named) = (number(&told["managed_frames"]), number(&told["managed_frames_named"]));
     assert!(all > 0 && named * 100 >= all * 99, "{named} of {all} managed frames are named");
-    // What the runtime makes itself, as for calls of native code, is in no type.
-    let in_a_type = |name: &&str| name.contains('.');
+    // What is made while the program runs has only a name: the runtime's stubs for calls of native code (`IL_STUB_PInvoke`),
+    // the methods that reflection compiles for those that it calls again (`InvokeStub_Type.Method`).
+    let in_a_namespace =
+        |name: &&str| ["System.", "Interop.", "Internal.", "Microsoft."].iter().any(|start| name.starts_with(start));
     let of_the_framework: Vec<&str> = read
         .frames
         .iter()
         .filter(|frame| frame.file.ends_with("System.Private.CoreLib.dll"))
         .map(|frame| frame.name.as_str())
-        .filter(in_a_type)
+        .filter(in_a_namespace)
         .collect();
     // Accessors take nothing.
-    let shows = |name: &&&str| {
+    let shows = |name: &&str| {
         name.ends_with(')') || [".get", ".set", ".init", ".add", ".remove"].iter().any(|end| name.ends_with(end))
     };
-    let showing = of_the_framework.iter().filter(shows).count();
-    assert!(showing > 3 && showing == of_the_framework.len(), "{of_the_framework:#?}");
+    let (showing, silent): (Vec<&str>, Vec<&str>) = of_the_framework.iter().partition(|name| shows(name));
+    assert!(showing.len() > 3, "{showing:#?}");
+    assert_eq!(silent, Vec::<&str>::new(), "of {} these do not show what they take", of_the_framework.len());
 }
 
 fn published(program: &str) -> PathBuf {
