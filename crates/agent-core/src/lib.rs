@@ -1,7 +1,7 @@
 //! What the agent does, apart from the operating system: callbacks, look-ups, the way from attach to detach.
 //!
 //! # Purpose
-//! [`Worker`] is the agent's own thread; [`Shared`] is what callbacks leave for it; [`Gate`] keeps code from unloading while it is
+//! [`Agent`] is what the runtime calls; [`Worker`] is the agent's own thread; [`Shared`] is what callbacks leave for it; [`Gate`] keeps code from unloading while it is
 //! looked up; [`Entrances`] keeps the library from leaving while a way into it is open.
 //!
 //! # Design constraints
@@ -14,12 +14,16 @@
 #![forbid(unsafe_code)]
 
 mod asking;
+mod attached;
 mod batch;
+mod callbacks;
 mod catalogue;
+mod clr;
 mod delivery;
 mod entrances;
 mod exchanged;
 mod gate;
+mod host;
 mod leaf;
 mod outward;
 mod persist;
@@ -30,9 +34,11 @@ mod stacks;
 mod worker;
 
 pub use batch::REPEATED;
+pub use callbacks::Agent;
 pub use catalogue::{Catalogue, MAXIMUM_ADDRESSES, Met};
 pub use entrances::{EntranceKind, Entrances};
 pub use gate::{Gate, Passage, Unload};
+pub use host::{Alone, Host, HostedPlatform, Roles};
 pub use leaf::{Caller, caller};
 pub use persist::{Attempt, persist};
 pub use platform::{CodeKind, Platform, Received, Started};

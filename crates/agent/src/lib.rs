@@ -1,4 +1,4 @@
-//! The library that is loaded into the target: exports, the callback object, the two threads of an attach.
+//! The library that is loaded into the target: its export, and the operating system of an attach.
 //!
 //! # Purpose
 //! The runtime loads this library, asks `DllGetClassObject` for a callback object, and calls it. Everything else is in
@@ -13,11 +13,9 @@
 //! # Rejected
 //! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
 
-mod attached;
-mod callbacks;
 mod channel;
-mod clr;
 mod follow;
+mod host;
 mod linux;
 mod memory;
 mod pair;
@@ -27,8 +25,9 @@ mod signal;
 mod threads;
 mod wall;
 
-use callbacks::Agent;
 use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
+use host::Process;
+use remora_agent_core::Agent;
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use std::ffi::c_void;
 
@@ -51,9 +50,9 @@ fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
         *class == Guid { data1: known.0, data2: known.1, data3: known.2, data4: known.3 }
     };
     if is(CLSID_MAIN) {
-        Some(CallbackObject::create(Agent::new(false)))
+        Some(CallbackObject::create(Agent::new(Process, false)))
     } else if is(CLSID_NOTIFICATION) {
-        Some(CallbackObject::create(Agent::new(true)))
+        Some(CallbackObject::create(Agent::new(Process, true)))
     } else {
         None
     }

@@ -6,7 +6,7 @@ use crate::memory::Mapping;
 use crate::signal::OwnSignal;
 use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
-use remora_agent_core::{CodeKind, EntranceKind, Entrances, Platform, Received, Started};
+use remora_agent_core::{CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
 use remora_agent_hot::{Engine, RawSample, Session, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, ToAgent, layout};
@@ -104,51 +104,6 @@ impl Linux {
             handler_stays: AtomicBool::new(false),
             scan_due: AtomicU64::new(0),
         })
-    }
-
-    /// The library stays in the process: gives back what only a recording needs, so that nothing else stays with it.
-    ///
-    /// `callbacks_inside` counts the callbacks that run: one of them may still look at the session.
-    pub fn let_go(&self, callbacks_inside: &AtomicU32) {
-        self.hang_up();
-        self.session.store(std::ptr::null_mut(), Ordering::SeqCst);
-        if self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some() {
-            return;
-        }
-        for _ in 0..LET_GO_TRIES {
-            if callbacks_inside.load(Ordering::SeqCst) == 0 {
-                *lock(&self.retired) = None;
-                self.forget_outer();
-                *lock(&self.shared) = None;
-                return;
-            }
-            pause(LET_GO_PAUSE);
-        }
-    }
-
-    /// Connects and says hello. That never waits: the other side listens, and nobody else calls there.
-    ///
-    /// # Errors
-    /// In words.
-    pub fn call(&self) -> Result<(), String> {
-        let mut channel = Channel::connect(&self.config.socket_path)?;
-        channel.send(&FromAgent::Hello { version: remora_wire::VERSION, nonce: self.config.nonce });
-        *lock(&self.channel) = Some(channel);
-        Ok(())
-    }
-
-    /// Ends the connection.
-    pub fn hang_up(&self) {
-        *lock(&self.channel) = None;
-    }
-
-    /// Tells the other side that it is over, if nobody is just talking to it; called by the runtime, so it never waits.
-    pub fn tell_detached(&self) {
-        if let Ok(channel) = self.channel.try_lock()
-            && let Some(channel) = channel.as_ref()
-        {
-            channel.send_at_once(&FromAgent::Detached);
-        }
     }
 
     fn forget_outer(&self) {
@@ -261,6 +216,52 @@ impl Linux {
 impl Drop for Linux {
     fn drop(&mut self) {
         self.forget_outer();
+    }
+}
+
+impl HostedPlatform for Linux {
+    fn let_go(&self, callbacks_inside: &AtomicU32) {
+        self.hang_up();
+        self.session.store(std::ptr::null_mut(), Ordering::SeqCst);
+        if self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some() {
+            return;
+        }
+        for _ in 0..LET_GO_TRIES {
+            if callbacks_inside.load(Ordering::SeqCst) == 0 {
+                *lock(&self.retired) = None;
+                self.forget_outer();
+                *lock(&self.shared) = None;
+                return;
+            }
+            pause(LET_GO_PAUSE);
+        }
+    }
+
+    fn call(&self) -> Result<(), String> {
+        let mut channel = Channel::connect(&self.config.socket_path)?;
+        channel.send(&FromAgent::Hello { version: remora_wire::VERSION, nonce: self.config.nonce });
+        *lock(&self.channel) = Some(channel);
+        Ok(())
+    }
+
+    fn hang_up(&self) {
+        *lock(&self.channel) = None;
+    }
+
+    fn tell_detached(&self) {
+        if let Ok(channel) = self.channel.try_lock()
+            && let Some(channel) = channel.as_ref()
+        {
+            channel.send_at_once(&FromAgent::Detached);
+        }
+    }
+
+    fn read_checked(&self, address: u64) -> Option<[u8; 8]> {
+        remora_agent_hot::read_checked(address)
+    }
+
+    fn is_file(&self, path: &str) -> bool {
+        std::path::Path::new(path).is_file()
     }
 }
 

@@ -4,18 +4,10 @@
 //! The second is mostly made for another processor than the first: so one of the two begins at once.
 
 use crate::threads::{OwnThread, detach_this, join, name_this, pause};
+use remora_agent_core::Roles;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// What the two do.
-pub trait Roles: Send + Sync + 'static {
-    /// All there is to do; must not panic.
-    fn work(&self);
-
-    /// Runs when the thread that worked has ended; the very last there is of the attach. Must use nothing with a thread-local destructor.
-    fn leave(self: Arc<Self>);
-}
 
 /// Between two looks whether the other thread's handle is there, nanoseconds.
 const LOOK: u64 = 100_000;

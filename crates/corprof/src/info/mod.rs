@@ -12,6 +12,7 @@ mod event_pipe;
 mod irreversible;
 mod lookup;
 mod startup;
+mod suspend;
 
 pub use detach::DetachRefused;
 pub use enumeration::{Enumerated, Enumeration, JittedFunction};

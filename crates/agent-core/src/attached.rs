@@ -3,18 +3,20 @@
 //! The *worker* does everything and may use all of the standard library: it is joined before detach is asked for.
 //! The *leaver* only waits for it, asks for detach, and ends so that the C library drops the last reference on this library after
 //! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
-//! Which of the two is which is decided by who gets a processor first ([`pair`]).
+//! Which of the two is which is decided by who gets a processor first ([`Host::start_pair`]).
 
 use crate::clr::{Clr, HIGH_MASK, LOW_MASK};
-use crate::linux::{Linux, lock};
-use crate::pair::{self, Roles};
-use crate::threads::{LibraryReference, pause};
+use crate::entrances::{EntranceKind, Entrances};
+use crate::host::{Host, HostedPlatform, Roles};
+use crate::platform::Platform;
+use crate::runtime::Runtime;
+use crate::shared::Shared;
+use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
-use remora_agent_core::{EntranceKind, Entrances, Outcome, Platform, Shared, Worker};
 use remora_wire::{Config, FromAgent};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The runtime never sleeps less than this between two looks, and falls back to 5 s once twice the expected time has passed.
@@ -22,12 +24,15 @@ use std::time::Duration;
 /// Measured: with 1 ms expected, a detach thread that wakes 2 ms late on a loaded machine sleeps 5 s at once; with 300 ms it never did.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
+/// Between two looks whether callbacks still run, nanoseconds.
+const CALLBACK_LOOK: u64 = 1_000_000;
+
 /// The two threads and what they have in common.
-struct Attach {
-    shared: Arc<Shared<Linux>>,
+struct Attach<H: Host> {
+    shared: Arc<Shared<H::Platform>>,
     /// Taken by who leaves, when nobody else looks at it any more.
     info: Mutex<Option<Info<Attached, Alive>>>,
-    reference: Mutex<Option<LibraryReference>>,
+    reference: Mutex<Option<H::LibraryReference>>,
     notification_only: bool,
     outcome: Mutex<Outcome>,
 }
@@ -38,49 +43,48 @@ struct Attach {
 ///
 /// # Errors
 /// The HRESULT that the trigger gets.
-pub fn begin(
+pub fn begin<H: Host>(
+    host: &H,
     info: Info<Attached, Alive>,
     client_data: &[u8],
     notification_only: bool,
-) -> Result<Arc<Shared<Linux>>, HResult> {
-    // The standard hook prints on the target's standard error. This library's copy of the hook is its own.
-    std::panic::set_hook(Box::new(|_| {}));
+) -> Result<Arc<Shared<H::Platform>>, HResult> {
     let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
-    let reference = LibraryReference::take().map_err(|_| HResult::E_FAIL)?;
+    let reference = host.reference_library().map_err(|_| HResult::E_FAIL)?;
     info.set_event_mask2(LOW_MASK, HIGH_MASK)?;
     let entrances = Arc::new(Entrances::default());
-    let platform = Linux::new(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
+    let platform = host.open(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
     // Nobody there is no reason to refuse: the worker finds the same, and leaves.
     let _ = platform.call();
     let shared = Arc::new(Shared::new(platform, entrances));
     let outcome = Outcome::Inert("the agent's thread panicked".into());
-    let attach = Attach {
+    let attach = Attach::<H> {
         shared: shared.clone(),
         info: Mutex::new(Some(info)),
         reference: Mutex::new(Some(reference)),
         notification_only,
         outcome: Mutex::new(outcome),
     };
-    start_threads(&shared, attach)?;
+    start_threads(host, &shared, attach)?;
     Ok(shared)
 }
 
-fn start_threads(shared: &Shared<Linux>, attach: Attach) -> Result<(), HResult> {
+fn start_threads<H: Host>(host: &H, shared: &Shared<H::Platform>, attach: Attach<H>) -> Result<(), HResult> {
     shared.entrances.open(EntranceKind::Thread);
     shared.entrances.open(EntranceKind::Thread);
-    pair::start(Arc::new(attach)).map_err(|alone| {
-        if let Some(thread) = alone {
+    host.start_pair(Arc::new(attach)).map_err(|alone| {
+        if let Some(join) = alone {
             // The attach is refused and the library unloaded: the thread ends before that.
             shared.platform.hang_up();
             shared.shutdown.store(true, Ordering::SeqCst);
             shared.platform.wake();
-            thread.join();
+            join();
         }
         HResult::E_OUTOFMEMORY
     })
 }
 
-impl Roles for Attach {
+impl<H: Host> Roles for Attach<H> {
     fn work(&self) {
         let shared = &self.shared;
         let info = lock(&self.info);
@@ -104,14 +108,13 @@ impl Roles for Attach {
         shared.entrances.close(EntranceKind::Thread);
         drop(shared);
         if let Some(reference) = reference {
-            reference.give_back_at_thread_end();
+            H::give_back_at_thread_end(reference);
         }
     }
 }
 
 /// The worker panicked: a recording is lost, the target is not. Everything is closed as far as it can be.
-fn after_panic(shared: &Shared<Linux>, runtime: &Clr) -> Outcome {
-    use remora_agent_core::Runtime;
+fn after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outcome {
     shared.gate.open(&shared.platform);
     shared.platform.send(&FromAgent::Failed { what: "the agent panicked; it stops and detaches".into() });
     let closed = catch_unwind(AssertUnwindSafe(|| {
@@ -129,14 +132,14 @@ fn after_panic(shared: &Shared<Linux>, runtime: &Clr) -> Outcome {
 /// The runtime waits for callbacks on its own threads only. ProfilerAttachComplete runs on the diagnostics thread, which it does not
 /// count: a detach asked for meanwhile would be over while that callback still runs (docs/contract-findings.md, DET-07). No callback
 /// of ours waits for anything but the worker, which has ended: so this ends, too.
-fn until_no_callback_runs(shared: &Shared<Linux>) {
+fn until_no_callback_runs(shared: &Shared<impl Platform>) {
     while shared.inside.load(Ordering::SeqCst) != 0 {
-        pause(1_000_000);
+        shared.platform.pause(CALLBACK_LOOK);
     }
 }
 
 /// Every other way in is closed. After success nothing of the runtime is touched any more.
-fn ask_for_detach(shared: &Shared<Linux>, info: Info<Attached, Alive>) {
+fn ask_for_detach(shared: &Shared<impl HostedPlatform>, info: Info<Attached, Alive>) {
     until_no_callback_runs(shared);
     let expected = expected_time(shared.longest_callback.load(Ordering::Relaxed));
     if let Err(refused) = info.request_profiler_detach(expected) {
@@ -149,6 +152,11 @@ fn ask_for_detach(shared: &Shared<Linux>, info: Info<Attached, Alive>) {
 /// own shortest sleep.
 fn expected_time(longest_callback: u64) -> Duration {
     Duration::from_nanos(longest_callback).max(SHORTEST_SLEEP)
+}
+
+/// What a panicked thread left behind is taken as it is.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! The real [`Runtime`]: CoreCLR behind its profiling API, asked on the agent's thread.
 
-use crate::linux::Linux;
+use crate::host::HostedPlatform;
+use crate::persist::{Attempt, persist};
+use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
+use crate::shared::Shared;
 use corprof::{
     Alive, AttachMask, Attached, ClassId, FunctionId, Guid, HResult, HighAttachMask, IlMapping, Info, MethodToken,
-    ModuleFlags, ModuleId, RejitId, sys,
+    ModuleFlags, ModuleId, RejitId,
 };
-use remora_agent_core::{Attempt, CodeBody, FunctionFacts, ModuleFacts, Runtime, Shared, TypeFacts, persist};
 use std::sync::atomic::Ordering;
 
 /// Enclosing types that are named, at most.
@@ -17,36 +19,25 @@ pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREA
 pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
 
 /// The runtime of one attach.
-pub struct Clr<'a> {
+pub struct Clr<'a, P: HostedPlatform> {
     info: &'a Info<Attached, Alive>,
-    shared: &'a Shared<Linux>,
+    shared: &'a Shared<P>,
     notification_only: bool,
 }
 
-impl<'a> Clr<'a> {
+impl<'a, P: HostedPlatform> Clr<'a, P> {
     /// The runtime behind `info`.
-    pub fn new(info: &'a Info<Attached, Alive>, shared: &'a Shared<Linux>, notification_only: bool) -> Clr<'a> {
+    pub fn new(info: &'a Info<Attached, Alive>, shared: &'a Shared<P>, notification_only: bool) -> Clr<'a, P> {
         Clr { info, shared, notification_only }
     }
 
     /// Stops the managed threads for an instant and lets them go. False if that could not be had.
     fn suspend_and_resume(&self) -> bool {
-        if self.info.version() < 10 {
-            return false;
-        }
-        let raw = self.info.as_raw().cast::<sys::ICorProfilerInfo10>();
-        persist(&self.shared.platform, || {
-            // SAFETY: the runtime's object in a version it has; this thread is native and inside no callback.
-            match HResult(unsafe { sys::ICorProfilerInfo10::SuspendRuntime(raw) }) {
-                answer if answer.is_success() => {
-                    // SAFETY: as above; the same thread has just suspended the runtime.
-                    unsafe { sys::ICorProfilerInfo10::ResumeRuntime(raw) };
-                    Attempt::Done
-                }
-                // Another suspension is under way, a collection mostly.
-                HResult::CORPROF_E_SUSPENSION_IN_PROGRESS => Attempt::Busy,
-                _ => Attempt::Refused,
-            }
+        persist(&self.shared.platform, || match self.info.suspend_and_resume() {
+            Ok(()) => Attempt::Done,
+            // Another suspension is under way, a collection mostly.
+            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Attempt::Busy,
+            Err(_) => Attempt::Refused,
         })
     }
 }
@@ -69,7 +60,7 @@ fn read_code(read: impl Fn(u64) -> Option<[u8; 8]>, from: u64, end: u64, into: &
     done
 }
 
-impl Runtime for Clr<'_> {
+impl<P: HostedPlatform> Runtime for Clr<'_, P> {
     fn function_at(&self, address: u64) -> Result<Option<usize>, u32> {
         match self.info.get_function_from_ip3(address as usize) {
             Ok((function, _)) if function.0 != 0 => Ok(Some(function.0)),
@@ -138,7 +129,8 @@ impl Runtime for Clr<'_> {
         let facts = self.info.get_module_info2(module).map_err(|code| code.0 as u32)?;
         // A module of a single-file application has a name for a path: what lies in the working folder under that name is another.
         let path = std::path::Path::new(&facts.path);
-        let on_disk = facts.flags.contains(ModuleFlags::DISK) && path.is_absolute() && path.is_file();
+        let on_disk =
+            facts.flags.contains(ModuleFlags::DISK) && path.is_absolute() && self.shared.platform.is_file(&facts.path);
         let mvid = || self.info.get_module_metadata(module).ok()??.mvid().ok().map(Guid::to_bytes);
         Ok(ModuleFacts { path: facts.path, mvid: (!on_disk).then(|| mvid().unwrap_or_default()) })
     }
@@ -168,7 +160,7 @@ impl Runtime for Clr<'_> {
             return &[];
         }
         // The kernel reads: should the code be gone all the same, it says no, and a plain copy would end the process.
-        let length = read_code(remora_agent_hot::read_checked, from, body.end, into);
+        let length = read_code(|at| self.shared.platform.read_checked(at), from, body.end, into);
         into.get(..length).unwrap_or_default()
     }
 

@@ -1,24 +1,27 @@
 //! What the runtime calls: each callback leaves a mark for the agent's thread and returns.
 
 use crate::attached;
-use crate::linux::Linux;
+use crate::gate::Unload;
+use crate::host::{Host, HostedPlatform};
+use crate::platform::Platform;
+use crate::shared::Shared;
 use corprof::{
     Alive, Attached, CallbackToken, FunctionId, HResult, Info, ModuleId, ProfilerCallback, SuspendReason, ThreadId,
 };
-use remora_agent_core::{Platform, Shared, Unload};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// The callback object. Inert until InitializeForAttach.
-pub struct Agent {
+pub struct Agent<H: Host> {
+    host: H,
     notification_only: bool,
-    shared: OnceLock<Arc<Shared<Linux>>>,
+    shared: OnceLock<Arc<Shared<H::Platform>>>,
 }
 
-impl Agent {
+impl<H: Host> Agent<H> {
     /// One of the two ways to be loaded.
-    pub fn new(notification_only: bool) -> Agent {
-        Agent { notification_only, shared: OnceLock::new() }
+    pub fn new(host: H, notification_only: bool) -> Agent<H> {
+        Agent { host, notification_only, shared: OnceLock::new() }
     }
 
     fn unloading(&self, what: Unload) {
@@ -35,7 +38,7 @@ impl Agent {
     }
 }
 
-impl ProfilerCallback for Agent {
+impl<H: Host> ProfilerCallback for Agent<H> {
     fn enter(&self, _slot: &'static str) -> CallbackToken {
         CallbackToken(self.shared.get().map_or(0, |shared| shared.enter_callback()))
     }
@@ -59,7 +62,7 @@ impl ProfilerCallback for Agent {
     }
 
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
-        let shared = attached::begin(info, client_data, self.notification_only)?;
+        let shared = attached::begin(&self.host, info, client_data, self.notification_only)?;
         // The first and only value: the runtime initialises a callback object once.
         let _ = self.shared.set(shared);
         Ok(())
