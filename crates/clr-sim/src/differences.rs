@@ -1,0 +1,148 @@
+//! Where the runtimes differ, as one table: each row a fact, each column a runtime, and at its end where it was read or seen.
+//!
+//! Sources: *seed* is one of the five founding documents; *source* is dotnet/runtime (or dotnet/coreclr for 3.1) with the file;
+//! *live* is a test of `tests/e2e` that shows it on that version (see docs/contract-findings.md). 6 is read, never run.
+
+/// Which runtime the model is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Personality {
+    /// CLR 4 of the .NET Framework on Windows, as the founding documents describe it.
+    Desktop4,
+    /// .NET Core 3.1.
+    Core3,
+    /// .NET 6.
+    Core6,
+    /// .NET 8.
+    Core8,
+    /// .NET 9.
+    Core9,
+    /// .NET 10.
+    Core10,
+}
+
+/// Where a runtime writes down that profilers came, went, or could not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// The application event log of Windows.
+    EventLog,
+    /// `ProfilerMessage` events.
+    Events,
+    /// Nowhere.
+    None,
+}
+
+use Log::{EventLog, Events, None as Nowhere};
+
+macro_rules! differences {
+    ($($(#[doc = $doc:literal])+ $name:ident : $type:ty = [$desktop:expr, $three:expr, $six:expr, $eight:expr, $nine:expr, $ten:expr] $source:literal;)+) => {
+        /// What one runtime does; a row of the table each.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Differences { $($(#[doc = $doc])+ #[doc = concat!(" Source: ", $source)] pub $name: $type,)+ }
+
+        const COLUMNS: [Differences; 6] = [
+            Differences { $($name: $desktop,)+ },
+            Differences { $($name: $three,)+ },
+            Differences { $($name: $six,)+ },
+            Differences { $($name: $eight,)+ },
+            Differences { $($name: $nine,)+ },
+            Differences { $($name: $ten,)+ },
+        ];
+
+        /// Name, source and the six values of each row, in words.
+        pub fn rows() -> Vec<(&'static str, &'static str, [String; 6])> {
+            vec![$((stringify!($name), $source, COLUMNS.each_ref().map(|column| format!("{:?}", column.$name))),)+]
+        }
+    };
+}
+
+differences! {
+    // desktop4, 3.1, 6, 8, 9, 10
+    /// As `--personality` takes it.
+    name: &'static str = ["desktop4", "core3.1", "core6", "core8", "core9", "core10"] "ours";
+    /// The newest ICorProfilerInfo.
+    info_version: u8 = [3, 11, 12, 14, 15, 15] "source: corprof.idl of each version";
+    /// Bits of the mask that an attached profiler may set.
+    allowable: u32 = [0x1001_02FE, 0x1005_02FE, 0x1005_02FE, 0x1005_02FE, 0x1005_02FE, 0x1065_02FE] "seed 004; source: corprof.idl, COR_PRF_ALLOWABLE_AFTER_ATTACH; live: att_12";
+    /// The same of its high half.
+    allowable_high: u32 = [0, 0x76, 0xF6, 0xF6, 0xF6, 0xF6] "source: corprof.idl, COR_PRF_HIGH_ALLOWABLE_AFTER_ATTACH; live: att_12";
+    /// Bits that only a profiler in Initialize may change, and that forbid its detach.
+    immutable: u32 = [0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEE98_CC00] "seed 000; source: corprof.idl, COR_PRF_MONITOR_IMMUTABLE; live: att_12, det_02";
+    /// The same of the high half.
+    immutable_high: u32 = [0, 0x8, 0x8, 0x8, 0x8, 0x8] "source: corprof.idl, COR_PRF_HIGH_MONITOR_IMMUTABLE";
+    /// Whether an attached profiler that asks for an immutable bit gets E_FAIL instead of the code for what is not for attaching profilers.
+    immutable_is_plain_failure: bool = [false, true, true, true, true, true] "source: eetoprofinterfaceimpl.cpp, SetEventMask; live: att_12";
+    /// Whether profilers that are only notified may stand beside the main one.
+    notification_profilers: bool = [false, false, true, true, true, true] "source: profilinghelper.cpp (6 and later); live: sbs_03";
+    /// Whether a refused attach has loaded the library and made its object, and leaks both.
+    refused_attach_leaks: bool = [false, false, true, true, true, true] "source: profilinghelper.cpp, LoadProfiler; live: att_07";
+    /// Whether an attach that comes during a detach waits for its end, instead of being refused.
+    attach_waits_for_detach: bool = [false, false, true, true, true, true] "source: profdetach.cpp, ExecuteEvacuationLoop; live: det_11";
+    /// Whether the departure of a main profiler is counted as one of a notification-only profiler.
+    main_departure_is_miscounted: bool = [false, false, true, true, true, true] "source: profilepriv.inl, DeRegisterProfilerInfo; live: det_18";
+    /// What is slept before a detach is looked at again, at least, milliseconds.
+    shortest_sleep: u64 = [0, 300, 300, 300, 300, 300] "source: profdetach.cpp, kdwDefaultMinSleepMs; live: det_09";
+    /// The same, at most.
+    longest_sleep: u64 = [600_000, 5_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp, kdwDefaultMaxSleepMs";
+    /// What is slept once twice the expected time has passed.
+    steady_sleep: u64 = [600_000, 5_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp";
+    /// What an expected time of 0 stands for, milliseconds. The seeds do not say what the desktop's is.
+    expected_by_default: u64 = [2_500, 2_500, 2_500, 2_500, 2_500, 2_500] "source: profdetach.cpp, RequestProfilerDetach";
+    /// What a request in `Initialize` is answered.
+    detach_in_initialize: u32 = [0x8013_1373, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371] "seed 000; live: det_13";
+    /// Whether a callback that may not trigger a collection may ask for the detach.
+    detach_in_any_callback: bool = [false, false, false, true, true, true] "source: proftoeeinterfaceimpl.inl (3.1); live: det_19 (6 not run)";
+    /// Whether rejit in the mask forbids the detach.
+    rejit_forbids_detach: bool = [false, true, true, true, true, true] "source: eetoprofinterfaceimpl.cpp, SetModifiedRejitState; live: det_02";
+    /// Whether concurrent collections are switched off for a profiler that asks for MONITOR_GC while it attaches; refused otherwise.
+    concurrent_is_switched_off_at_attach: bool = [false, true, true, true, true, true] "seed 004; source: eetoprofinterfaceimpl.cpp; live: gch_05";
+    /// Whether a profiler for 2.x is refused unless a variable allows it.
+    old_profilers_need_a_word: bool = [true, true, true, true, true, true] "seed 003; live: cmp_01";
+    /// The largest message of an attach, bytes; 0 where there is no such bound.
+    largest_message: usize = [0, 65_535, 65_535, 65_535, 65_535, 65_535] "source: ds-ipc protocol, a 16 bit size; live: att_11";
+    /// Whether the attach is answered only when ProfilerAttachComplete has returned.
+    answers_after_attach_complete: bool = [false, true, true, true, true, true] "seed 001; live: att_20";
+    /// Where it is written down.
+    log: Log = [EventLog, Nowhere, Events, Events, Events, Events] "seed 001; live: att_15 (6 not run)";
+}
+
+impl Personality {
+    /// All of them.
+    pub const ALL: [Personality; 6] = [
+        Personality::Desktop4,
+        Personality::Core3,
+        Personality::Core6,
+        Personality::Core8,
+        Personality::Core9,
+        Personality::Core10,
+    ];
+
+    /// What it does.
+    pub fn differences(self) -> &'static Differences {
+        static TABLE: [Differences; 6] = COLUMNS;
+        &TABLE[self as usize]
+    }
+
+    /// By the name that the table gives it.
+    pub fn by_name(name: &str) -> Option<Personality> {
+        Personality::ALL.into_iter().find(|one| one.differences().name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_set_after_attach_is_never_immutable() {
+        for one in Personality::ALL.map(Personality::differences) {
+            assert_eq!(one.allowable & one.immutable, 0, "{}", one.name);
+            assert_eq!(one.allowable_high & one.immutable_high, 0, "{}", one.name);
+        }
+    }
+
+    #[test]
+    fn every_row_names_its_source_and_every_column_its_name() {
+        assert!(rows().iter().all(|(_, source, _)| source.len() > 3));
+        assert!(Personality::ALL.iter().all(|one| Personality::by_name(one.differences().name) == Some(*one)));
+    }
+}

@@ -1,0 +1,3 @@
+//! The runtime's side.
+
+pub mod schedule;

@@ -1,0 +1,448 @@
+//! Deterministic schedules: every thread of the modelled world is a coroutine, one runs at a time, and time is a number.
+//!
+//! # Purpose
+//! [`run`] executes one schedule on the calling thread. Inside it, [`spawn`] makes a thread, [`point`] is a place at which another one
+//! may go on, [`wait_until`] blocks, [`now`] reads the time. What is chosen at each place comes from a [`Chooser`] and is written down:
+//! the same choices give the same schedule.
+//!
+//! # Design constraints
+//! Code in the world uses these functions and no clock, thread or lock of the system's; a lock is never held across a point.
+//! Time passes when nobody can work, or, now and then, although somebody could: so a time-out may come before what it waited for.
+//!
+//! # Rejected
+//! Threads of the system that hand a baton on: a switch costs microseconds instead of nanoseconds. Futures: the agent's code blocks, and
+//! has to be run as it is.
+
+mod chooser;
+mod timeline;
+
+pub use chooser::{Chooser, Exhaustive, Random};
+pub use timeline::{Line, Timeline};
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Stack of a modelled thread, bytes.
+const STACK: usize = 256 * 1024;
+
+/// Choices after which a schedule is given up: something goes round in circles.
+const MAXIMUM_CHOICES: usize = 200_000;
+
+/// Resumptions in which what is left of a schedule ends by itself.
+const MAXIMUM_DRAINING: usize = 50_000;
+
+/// A modelled thread, in the order in which they began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Task(pub usize);
+
+/// How a schedule ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// Every thread has ended, or the world was stopped.
+    Complete,
+    /// These threads wait for what never comes.
+    Stuck(Vec<String>),
+    /// It went on for ever.
+    Endless,
+    /// A thread of the model or of the agent panicked where nobody catches it.
+    Panicked(String),
+}
+
+/// What is left of a schedule.
+#[derive(Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub end: End,
+    /// What happened.
+    pub timeline: Timeline,
+    /// The choices, for [`Chooser::Replay`].
+    pub choices: Vec<u16>,
+    /// The chooser, for the next schedule of an exhaustive walk.
+    pub chooser: Chooser,
+    /// The time that had passed, nanoseconds.
+    pub time: u64,
+}
+
+type Body = Coroutine<(), (), (), DefaultStack>;
+type Condition = *const dyn Fn() -> bool;
+
+enum Wait {
+    Ready,
+    Until { deadline: Option<u64>, ready: Condition },
+    Ended,
+}
+
+struct Thread {
+    name: String,
+    body: Option<Body>,
+    yielder: *const Yielder<(), ()>,
+    wait: Wait,
+}
+
+struct World {
+    threads: RefCell<Vec<Thread>>,
+    current: Cell<usize>,
+    /// Who goes on when the present one yields.
+    next: Cell<Option<usize>>,
+    now: Cell<u64>,
+    chooser: RefCell<Chooser>,
+    choices: RefCell<Vec<u16>>,
+    timeline: RefCell<Timeline>,
+    stopped: Cell<bool>,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs one schedule: `first` is its first thread. Not to be nested.
+pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static) -> Ran {
+    let world = Rc::new(World {
+        threads: RefCell::default(),
+        current: Cell::new(0),
+        next: Cell::new(None),
+        now: Cell::new(0),
+        chooser: RefCell::new(chooser),
+        choices: RefCell::default(),
+        timeline: RefCell::new(timeline),
+        stopped: Cell::new(false),
+    });
+    WORLD.with(|place| *place.borrow_mut() = Some(world.clone()));
+    spawn("director", first);
+    let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.drive()))
+        .unwrap_or_else(|panic| End::Panicked(in_words(&*panic)));
+    world.drain();
+    WORLD.with(|place| *place.borrow_mut() = None);
+    Ran {
+        end,
+        timeline: world.timeline.take(),
+        choices: world.choices.take(),
+        chooser: world.chooser.replace(Chooser::Replay(Vec::new())),
+        time: world.now.get(),
+    }
+}
+
+/// The time, nanoseconds since the schedule began.
+pub fn now() -> u64 {
+    world().now.get()
+}
+
+/// The thread that runs.
+pub fn current() -> Task {
+    Task(world().current.get())
+}
+
+/// Begins a thread.
+pub fn spawn(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
+    let world = world();
+    let index = world.threads.borrow().len();
+    let stack = STACKS.with(|stacks| stacks.borrow_mut().pop()).unwrap_or_else(new_stack);
+    let of_body = Rc::downgrade(&world);
+    let body = Body::with_stack(stack, move |yielder, ()| {
+        if let Some(world) = of_body.upgrade() {
+            world.threads.borrow_mut()[index].yielder = yielder;
+        }
+        body();
+    });
+    world.threads.borrow_mut().push(Thread {
+        name: name.into(),
+        body: Some(body),
+        yielder: std::ptr::null(),
+        wait: Wait::Ready,
+    });
+    Task(index)
+}
+
+/// Whether a thread has ended.
+pub fn has_ended(task: Task) -> bool {
+    world().threads.borrow().get(task.0).is_none_or(|thread| matches!(thread.wait, Wait::Ended))
+}
+
+/// A place at which another thread may go on.
+pub fn point() {
+    world().point();
+}
+
+/// Waits until `ready`, or for so many nanoseconds; whether it is ready. Until the world is stopped, where no time is given.
+pub fn wait_until(nanoseconds: Option<u64>, ready: impl Fn() -> bool) -> bool {
+    world().wait_until(nanoseconds, &ready)
+}
+
+/// Lets so many nanoseconds pass.
+pub fn sleep(nanoseconds: u64) {
+    wait_until(Some(nanoseconds), || false);
+}
+
+/// Stops the world: everything that waits goes on at once, and what is done from here on does not count.
+pub fn stop() {
+    world().stopped.set(true);
+}
+
+/// Whether the world has been stopped.
+pub fn is_stopped() -> bool {
+    world().stopped.get()
+}
+
+/// Writes a line into the timeline. `{}` in the text stands for the value.
+pub fn note(what: &'static str, value: u64) {
+    let world = world();
+    let task = world.current.get();
+    let draining = world.stopped.get();
+    if !draining {
+        world.timeline.borrow_mut().add(Line { time: world.now.get(), task, what, value });
+    }
+}
+
+fn world() -> Rc<World> {
+    WORLD.with(|world| world.borrow().clone()).expect("inside a schedule")
+}
+
+fn new_stack() -> DefaultStack {
+    DefaultStack::new(STACK).expect("memory for the stack of a modelled thread")
+}
+
+fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words").to_owned()
+}
+
+impl World {
+    /// Until all have ended, nobody can go on, or the world is stopped.
+    fn drive(&self) -> End {
+        loop {
+            if self.stopped.get() {
+                return End::Complete;
+            }
+            if self.choices.borrow().len() > MAXIMUM_CHOICES {
+                return End::Endless;
+            }
+            match self.next.take().or_else(|| self.pick()) {
+                Some(thread) => self.resume(thread),
+                None => return self.idle_end(),
+            }
+        }
+    }
+
+    fn idle_end(&self) -> End {
+        let threads = self.threads.borrow();
+        let waiting: Vec<String> = threads
+            .iter()
+            .filter(|thread| !matches!(thread.wait, Wait::Ended))
+            .map(|thread| thread.name.clone())
+            .collect();
+        if waiting.is_empty() { End::Complete } else { End::Stuck(waiting) }
+    }
+
+    /// Chooses among those who can go on; lets time pass if there is nobody. `None` if nothing can ever happen again.
+    fn pick(&self) -> Option<usize> {
+        loop {
+            let ready = self.ready(None);
+            let deadline = self.earliest_deadline();
+            if ready.is_empty() && deadline.is_none() {
+                return None;
+            }
+            let choice = match (ready.len(), deadline) {
+                (1, None) => 0,
+                (0, Some(_)) => 0,
+                (ready, deadline) => self.chosen(|chooser, at| chooser.pick(at, ready, deadline.is_some())),
+            };
+            match ready.get(usize::from(choice)) {
+                Some(thread) => return Some(*thread),
+                None => self.now.set(self.now.get().max(deadline.unwrap_or_default())),
+            }
+        }
+    }
+
+    fn chosen(&self, choose: impl FnOnce(&mut Chooser, usize) -> u16) -> u16 {
+        let mut choices = self.choices.borrow_mut();
+        let choice = choose(&mut self.chooser.borrow_mut(), choices.len());
+        choices.push(choice);
+        choice
+    }
+
+    fn ready(&self, but: Option<usize>) -> Vec<usize> {
+        let now = self.now.get();
+        let threads = self.threads.borrow();
+        let can_go_on = |thread: &Thread| match thread.wait {
+            Wait::Ready => true,
+            // SAFETY: the condition lies on the stack of the thread that waits for it, which is suspended.
+            Wait::Until { deadline, ready } => deadline.is_some_and(|at| at <= now) || unsafe { (*ready)() },
+            Wait::Ended => false,
+        };
+        let others = threads.iter().enumerate().filter(|(index, _)| Some(*index) != but);
+        others.filter(|(_, thread)| can_go_on(thread)).map(|(index, _)| index).collect()
+    }
+
+    fn earliest_deadline(&self) -> Option<u64> {
+        let now = self.now.get();
+        let deadline = |thread: &Thread| match thread.wait {
+            Wait::Until { deadline, .. } => deadline.filter(|at| *at > now),
+            _ => None,
+        };
+        self.threads.borrow().iter().filter_map(deadline).min()
+    }
+
+    fn resume(&self, thread: usize) {
+        let Some(mut body) = self.threads.borrow_mut()[thread].body.take() else { return };
+        self.current.set(thread);
+        self.threads.borrow_mut()[thread].wait = Wait::Ready;
+        match body.resume(()) {
+            CoroutineResult::Yield(()) => self.threads.borrow_mut()[thread].body = Some(body),
+            CoroutineResult::Return(()) => {
+                self.threads.borrow_mut()[thread].wait = Wait::Ended;
+                STACKS.with(|stacks| stacks.borrow_mut().push(body.into_stack()));
+            }
+        }
+    }
+
+    fn point(&self) {
+        if self.stopped.get() {
+            return;
+        }
+        let this = self.current.get();
+        let mut others = Vec::new();
+        let choice = self.chosen(|chooser, at| {
+            chooser.preempt(at, || {
+                others = self.ready(Some(this));
+                others.len()
+            })
+        });
+        if let Some(next) = usize::from(choice).checked_sub(1).and_then(|index| others.get(index)) {
+            self.next.set(Some(*next));
+            self.suspend(Wait::Ready);
+        }
+    }
+
+    fn wait_until(&self, nanoseconds: Option<u64>, ready: &dyn Fn() -> bool) -> bool {
+        if self.stopped.get() {
+            self.suspend(Wait::Ready);
+            return ready();
+        }
+        let deadline = nanoseconds.map(|time| self.now.get().saturating_add(time));
+        // SAFETY: only the lifetime is forgotten: the condition outlives the suspension, and is asked for no longer than that.
+        let ready_for_ever: Condition = unsafe { std::mem::transmute::<&dyn Fn() -> bool, &'static dyn Fn() -> bool>(ready) };
+        self.suspend(Wait::Until { deadline, ready: ready_for_ever });
+        ready()
+    }
+
+    fn suspend(&self, wait: Wait) {
+        let this = self.current.get();
+        let yielder = {
+            let mut threads = self.threads.borrow_mut();
+            threads[this].wait = wait;
+            threads[this].yielder
+        };
+        // SAFETY: the yielder of the coroutine that runs, which lives as long as its body.
+        unsafe { (*yielder).suspend(()) };
+    }
+
+    /// The world is stopped: its threads end by themselves, as those of a process that nobody waits for any more. What does not end is given up with what its stack holds.
+    fn drain(&self) {
+        self.stopped.set(true);
+        for _ in 0..MAXIMUM_DRAINING {
+            let next = self.threads.borrow().iter().rposition(|thread| thread.body.is_some() && !matches!(thread.wait, Wait::Ended));
+            let Some(_) = next else { return };
+            let alive: Vec<usize> = (0..self.threads.borrow().len()).filter(|index| self.threads.borrow()[*index].body.is_some()).collect();
+            for thread in alive {
+                let resumed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.resume(thread)));
+                if resumed.is_err() {
+                    self.threads.borrow_mut()[thread].wait = Wait::Ended;
+                }
+            }
+        }
+        for thread in self.threads.borrow_mut().iter_mut() {
+            if let Some(mut body) = thread.body.take() {
+                // SAFETY: nothing of what is on that stack is used any more; it is leaked.
+                unsafe { body.force_reset() };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seeded(seed: u64, first: impl FnOnce() + 'static) -> Ran {
+        run(Chooser::Random(Random::new(seed)), Timeline::recording(), first)
+    }
+
+    fn three_steps_each() {
+        for name in ["a", "b"] {
+            spawn(name, move || {
+                for step in 0..3 {
+                    note("step {}", step);
+                    point();
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn one_seed_is_one_schedule_and_seeds_differ() {
+        let of = |seed| seeded(seed, three_steps_each).timeline.hash();
+        let hashes: std::collections::BTreeSet<u64> = (0..64).map(of).collect();
+        assert!(hashes.len() > 5, "{hashes:?}");
+        assert!((0..64).all(|seed| of(seed) == of(seed)));
+    }
+
+    #[test]
+    fn the_choices_of_a_run_repeat_it() {
+        for seed in 0..64 {
+            let ran = seeded(seed, three_steps_each);
+            let again = run(Chooser::Replay(ran.choices.clone()), Timeline::recording(), three_steps_each);
+            assert_eq!(ran.timeline.lines(), again.timeline.lines());
+        }
+    }
+
+    #[test]
+    fn every_schedule_of_a_small_world_is_walked_once() {
+        let mut walk = Chooser::Exhaustive(Exhaustive::new(9));
+        let mut seen = std::collections::BTreeSet::new();
+        loop {
+            let ran = run(walk, Timeline::recording(), three_steps_each);
+            let steps: Vec<(usize, u64)> = ran.timeline.lines().iter().map(|line| (line.task, line.value)).collect();
+            seen.insert(steps);
+            let Chooser::Exhaustive(mut state) = ran.chooser else { panic!("the chooser comes back") };
+            if !state.advance() {
+                break;
+            }
+            walk = Chooser::Exhaustive(state);
+        }
+        // Two sequences of three steps interleave in 6! / (3! 3!) ways.
+        assert_eq!(seen.len(), 20);
+    }
+
+    #[test]
+    fn ten_minutes_cost_nothing_and_pass_in_order() {
+        let ran = seeded(1, || {
+            spawn("later", || {
+                sleep(600_000_000_000);
+                note("later", 0);
+            });
+            sleep(1);
+            note("sooner", 0);
+        });
+        assert_eq!(ran.time, 600_000_000_000);
+        assert_eq!(ran.timeline.lines().iter().map(|line| line.what).collect::<Vec<_>>(), ["sooner", "later"]);
+    }
+
+    #[test]
+    fn who_waits_for_what_never_comes_is_named() {
+        let ran = seeded(1, || {
+            spawn("forgotten", || {
+                wait_until(None, || false);
+            });
+        });
+        assert_eq!(ran.end, End::Stuck(vec!["forgotten".into()]));
+    }
+
+    #[test]
+    fn a_panic_is_the_end_of_the_schedule_and_not_of_the_test() {
+        let ran = seeded(1, || panic!("said so"));
+        assert_eq!(ran.end, End::Panicked("said so".into()));
+    }
+}
