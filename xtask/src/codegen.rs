@@ -1,4 +1,5 @@
-//! `cargo xtask codegen [--check]`: makes the raw CLR profiling API of `crates/corprof` from the table in `crates/corprof/abi`.
+//! `cargo xtask codegen [--check]`: makes the raw CLR profiling API of `crates/corprof` from the table in `crates/corprof/abi`,
+//! and the runtime's half of it in `crates/clr-sim-abi`.
 //!
 //! The table is the only place where slots, parameters and constants are written by hand; what is made from it is committed
 //! and compared in CI, so that a reader sees the code and a reviewer sees one changed line of the table.
@@ -8,6 +9,8 @@
 mod callback;
 #[path = "codegen/raw.rs"]
 mod raw;
+#[path = "codegen/served.rs"]
+mod served;
 #[path = "codegen/support.rs"]
 mod support;
 #[path = "codegen/table.rs"]
@@ -24,7 +27,7 @@ pub(crate) const HEAD: &str =
 pub fn run(check: bool) -> Result<(), String> {
     let root = root()?;
     let table = table::Table::read(&root.join("crates/corprof/abi"))?;
-    let source = root.join("crates/corprof");
+    let source = root.join("crates");
     let mut stale = Vec::new();
     for (name, text) in files(&table)? {
         let path = source.join(&name);
@@ -44,16 +47,18 @@ pub fn run(check: bool) -> Result<(), String> {
     }
 }
 
-/// Every generated file: its path below `crates/corprof`, and its text.
+/// Every generated file: its path below `crates`, and its text.
 fn files(table: &table::Table) -> Result<Vec<(String, String)>, String> {
-    let mut files = vec![("src/sys/mod.rs".to_owned(), raw::module(table))];
-    files.push(("src/sys/types.rs".to_owned(), raw::types(table)));
-    files.push(("src/sys/constants.rs".to_owned(), raw::constants(table)));
+    let mut files = vec![("corprof/src/sys/mod.rs".to_owned(), raw::module(table))];
+    files.push(("corprof/src/sys/types.rs".to_owned(), raw::types(table)));
+    files.push(("corprof/src/sys/constants.rs".to_owned(), raw::constants(table)));
     for group in table::GROUPS {
-        files.push((format!("src/sys/{group}.rs"), raw::interfaces(table, group)?));
+        files.push((format!("corprof/src/sys/{group}.rs"), raw::interfaces(table, group)?));
     }
-    files.push(("src/callback/slots.rs".to_owned(), callback::slots(table)?));
-    files.push(("tests/support/generated.rs".to_owned(), support::support(table)?));
+    files.push(("corprof/src/callback/slots.rs".to_owned(), callback::slots(table)?));
+    files.push(("corprof/tests/support/generated.rs".to_owned(), support::support(table)?));
+    files.push(("clr-sim-abi/src/info.rs".to_owned(), served::info(table)?));
+    files.push(("clr-sim-abi/src/callbacks.rs".to_owned(), served::callbacks(table)?));
     Ok(files)
 }
 

@@ -1,0 +1,166 @@
+//! The lists that Info hands out: snapshots behind the five enumerators of the API.
+//!
+//! They do as CoreCLR's do (`ProfilerEnum`, <https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/profilingenumerators.h>):
+//! `GetCount` tells what is left, a clone begins at the start again, and a null pointer is `E_INVALIDARG`.
+
+use crate::Live;
+use crate::counted::Counted;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use corprof::{Guid, HResult, sys};
+
+/// One of the five kinds of enumerators.
+pub trait Kind: 'static {
+    /// What is enumerated.
+    type Item: Copy + Send + Sync + 'static;
+    /// The interface.
+    type Interface;
+    /// Its vtable.
+    #[doc(hidden)]
+    type Vtbl: 'static;
+    /// Its identifier.
+    const IID: Guid;
+    #[doc(hidden)]
+    const VTABLE: &'static Self::Vtbl;
+}
+
+/// Makes an enumerator of `items` with one reference, which is the caller's to hand out; `live` counts it until it is released.
+pub fn enumerator<K: Kind>(items: Vec<K::Item>, live: &Live) -> *mut K::Interface {
+    // SAFETY: the vtable of a kind is made for its own objects.
+    unsafe { Object::<K>::create(K::VTABLE, K::IID, live, Cursor { items, next: AtomicUsize::new(0) }) }.cast()
+}
+
+type Object<K> = Counted<<K as Kind>::Vtbl, Cursor<<K as Kind>::Item>>;
+
+/// The items, and which of them comes next.
+struct Cursor<T> {
+    items: Vec<T>,
+    next: AtomicUsize,
+}
+
+impl<T: Copy> Cursor<T> {
+    fn left(&self) -> usize {
+        self.items.len().saturating_sub(self.next.load(Ordering::Acquire))
+    }
+
+    /// Takes up to `count` items.
+    fn take(&self, count: usize) -> &[T] {
+        let taken = |next: usize| next.saturating_add(count).min(self.items.len());
+        let from = self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, |next| Some(taken(next)));
+        let from = from.unwrap_or_else(|same| same);
+        self.items.get(from..taken(from)).unwrap_or(&[])
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident, $item:ty, $interface:ident, $vtbl:ident, $iid:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub enum $kind {}
+
+            impl Kind for $kind {
+                type Item = $item;
+                type Interface = sys::$interface;
+                type Vtbl = sys::$vtbl;
+                const IID: Guid = sys::$iid;
+                const VTABLE: &'static sys::$vtbl = &sys::$vtbl {
+                    base: Object::<$kind>::UNKNOWN,
+                    Skip: skip::<$kind>,
+                    Reset: reset::<$kind>,
+                    Clone: clone::<$kind>,
+                    GetCount: get_count::<$kind>,
+                    Next: next::<$kind>,
+                };
+            }
+        )*
+    };
+}
+
+kinds! {
+    /// ICorProfilerModuleEnum.
+    Modules, sys::ModuleID, ICorProfilerModuleEnum, ICorProfilerModuleEnumVtbl, IID_ICorProfilerModuleEnum;
+    /// ICorProfilerThreadEnum.
+    Threads, sys::ThreadID, ICorProfilerThreadEnum, ICorProfilerThreadEnumVtbl, IID_ICorProfilerThreadEnum;
+    /// ICorProfilerObjectEnum.
+    Objects, sys::ObjectID, ICorProfilerObjectEnum, ICorProfilerObjectEnumVtbl, IID_ICorProfilerObjectEnum;
+    /// ICorProfilerFunctionEnum.
+    Functions, sys::COR_PRF_FUNCTION, ICorProfilerFunctionEnum, ICorProfilerFunctionEnumVtbl, IID_ICorProfilerFunctionEnum;
+    /// ICorProfilerMethodEnum.
+    Methods, sys::COR_PRF_METHOD, ICorProfilerMethodEnum, ICorProfilerMethodEnumVtbl, IID_ICorProfilerMethodEnum;
+}
+
+unsafe extern "system" fn skip<K: Kind>(this: *mut c_void, count: sys::ULONG) -> sys::HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    let skipped = object.inner().take(count as usize).len();
+    satisfied(skipped, count)
+}
+
+unsafe extern "system" fn reset<K: Kind>(this: *mut c_void) -> sys::HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    object.inner().next.store(0, Ordering::Release);
+    HResult::S_OK.0
+}
+
+unsafe extern "system" fn clone<K: Kind>(this: *mut c_void, answer: *mut *mut K::Interface) -> sys::HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    if answer.is_null() {
+        return HResult::E_INVALIDARG.0;
+    }
+    let copy = object.another(Cursor { items: object.inner().items.clone(), next: AtomicUsize::new(0) });
+    // SAFETY: the caller asks for an answer there, and it is not null.
+    unsafe { answer.write(copy.cast()) };
+    HResult::S_OK.0
+}
+
+unsafe extern "system" fn get_count<K: Kind>(this: *mut c_void, answer: *mut sys::ULONG) -> sys::HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    if answer.is_null() {
+        return HResult::E_INVALIDARG.0;
+    }
+    // SAFETY: the caller asks for an answer there, and it is not null.
+    unsafe { answer.write(object.inner().left() as u32) };
+    HResult::S_OK.0
+}
+
+unsafe extern "system" fn next<K: Kind>(
+    this: *mut c_void,
+    count: sys::ULONG,
+    items: *mut K::Item,
+    fetched: *mut sys::ULONG,
+) -> sys::HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    if (fetched.is_null() && count > 1) || (items.is_null() && count > 0) {
+        return HResult::E_INVALIDARG.0;
+    }
+    let taken = object.inner().take(count as usize);
+    for (index, item) in taken.iter().enumerate() {
+        // SAFETY: the caller gives room for `count` items, and no more are taken.
+        unsafe { items.add(index).write(*item) };
+    }
+    if !fetched.is_null() {
+        // SAFETY: the caller asks for an answer there, and it is not null.
+        unsafe { fetched.write(taken.len() as u32) };
+    }
+    satisfied(taken.len(), count)
+}
+
+/// `S_FALSE` for less than what was asked for.
+fn satisfied(done: usize, count: u32) -> sys::HRESULT {
+    if done < count as usize { HResult::S_FALSE.0 } else { HResult::S_OK.0 }
+}

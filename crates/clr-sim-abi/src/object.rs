@@ -1,0 +1,97 @@
+//! Info as a COM object: a vtable and what serves it. It counts no references, for the runtime's own does not either.
+
+use crate::fence::caught;
+use crate::info::VERSIONS;
+use crate::{InfoServer, Slot};
+use core::ffi::c_void;
+use corprof::{HResult, sys};
+
+/// The runtime's Info object, whose owner frees it whatever references a profiler believes to hold.
+///
+/// So does CoreCLR: `ProfToEEInterfaceImpl::AddRef` and `Release` answer 1 and count nothing, and the object goes with the profiler
+/// (<https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/proftoeeinterfaceimpl.cpp>).
+#[repr(C)]
+pub struct InfoObject<T> {
+    vtbl: *const sys::ICorProfilerInfo15Vtbl,
+    server: T,
+}
+
+// SAFETY: the vtable is a constant, and the server may be sent.
+unsafe impl<T: Send> Send for InfoObject<T> {}
+// SAFETY: the vtable is a constant, and the server may be shared.
+unsafe impl<T: Sync> Sync for InfoObject<T> {}
+
+impl<T: InfoServer> InfoObject<T> {
+    pub(crate) const UNKNOWN: sys::IUnknownVtbl =
+        sys::IUnknownVtbl { QueryInterface: query_interface::<T>, AddRef: add_ref::<T>, Release: release::<T> };
+    const SHARED: &'static sys::ICorProfilerInfo15Vtbl = &Self::VTABLE;
+
+    /// Makes the object. It must outlive every call of the profiler.
+    pub fn create(server: T) -> Box<Self> {
+        Box::new(InfoObject { vtbl: Self::SHARED, server })
+    }
+
+    /// What is handed to `Initialize` and `InitializeForAttach`.
+    pub fn as_unknown(&self) -> *mut sys::IUnknown {
+        core::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// What serves it.
+    pub fn server(&self) -> &T {
+        &self.server
+    }
+}
+
+/// Tells the server of a call of IUnknown's, and gives the newest version that it has.
+///
+/// # Safety
+/// `this` is null or a live [`InfoObject`] of this type.
+unsafe fn told<T: InfoServer>(this: *mut c_void, slot: Slot) -> Option<u8> {
+    // SAFETY: the caller's promise.
+    let server = unsafe { this.cast::<InfoObject<T>>().as_ref() }?.server();
+    let tell = || {
+        server.unknown(slot);
+        server.version()
+    };
+    caught(tell, |payload| server.panicked(slot, payload))
+}
+
+unsafe extern "system" fn query_interface<T: InfoServer>(
+    this: *mut c_void,
+    riid: sys::REFIID,
+    object: *mut *mut c_void,
+) -> sys::HRESULT {
+    if this.is_null() || object.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    // SAFETY: the caller asks for an answer there, and it is not null.
+    unsafe { object.write(core::ptr::null_mut()) };
+    if riid.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    // SAFETY: the profiler calls through the vtable of this very object.
+    let Some(newest) = (unsafe { told::<T>(this, Slot::QUERY_INTERFACE) }) else {
+        return HResult::E_UNEXPECTED.0;
+    };
+    // SAFETY: not null; the caller's identifiers need not be aligned.
+    let iid = unsafe { riid.read_unaligned() };
+    let is_known = iid == sys::IID_IUnknown || VERSIONS.iter().take(usize::from(newest)).any(|known| *known == iid);
+    if !is_known {
+        return HResult::E_NOINTERFACE.0;
+    }
+    // SAFETY: as above.
+    unsafe { object.write(this) };
+    HResult::S_OK.0
+}
+
+unsafe extern "system" fn add_ref<T: InfoServer>(this: *mut c_void) -> u32 {
+    // SAFETY: the profiler calls through the vtable of this very object.
+    unsafe { told::<T>(this, Slot::ADD_REF) };
+    1
+}
+
+unsafe extern "system" fn release<T: InfoServer>(this: *mut c_void) -> u32 {
+    // SAFETY: the profiler calls through the vtable of this very object.
+    unsafe { told::<T>(this, Slot::RELEASE) };
+    1
+}

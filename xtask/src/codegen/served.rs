@@ -1,0 +1,254 @@
+//! The runtime's half, for `crates/clr-sim-abi`: Info as a trait to serve behind its vtable, and a profiler's callbacks as methods to call.
+
+use super::HEAD;
+use super::callback::{in_sys, safe};
+use super::raw::{identifier, rust_type};
+use super::table::{Interface, Method, Table};
+use std::fmt::Write;
+
+/// Words that the runtime writes in a case of their own, and as one word of a Rust name.
+const WORDS: &[(&str, &str)] =
+    &[("ReJITIDs", "RejitIds"), ("ReJIT", "Rejit"), ("JITed", "Jited"), ("IThis", "This"), ("IDs", "Ids")];
+
+/// `info.rs`.
+pub fn info(table: &Table) -> Result<String, String> {
+    let chain = chain(table, "info")?;
+    let mut out = String::from(HEAD);
+    out.push_str(
+        "//! One method, one thunk and one vtable entry for each slot of ICorProfilerInfo.\n\
+         #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
+         use crate::fence::serve;\nuse crate::{InfoObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
+    );
+    let named = |method: &Method| Ok(snake(&method.name));
+    slots(&chain, "INFO", named, &mut out)?;
+    identifiers(&chain, &mut out);
+    server(table, &chain, &mut out);
+    for method in methods(&chain) {
+        thunk(table, method, &mut out);
+    }
+    vtable(&chain, &mut out);
+    Ok(out)
+}
+
+/// `callbacks.rs`.
+pub fn callbacks(table: &Table) -> Result<String, String> {
+    let chain = chain(table, "callback")?;
+    let mut out = String::from(HEAD);
+    out.push_str(
+        "//! One call for each slot of ICorProfilerCallback.\n\
+         #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
+         use crate::{ProfilerObject, Slot};\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
+    );
+    slots(&chain, "CALLBACK", |method| Ok(safe(table, method)?.name.clone()), &mut out)?;
+    identifiers(&chain, &mut out);
+    out.push_str("impl ProfilerObject {\n");
+    for (one, version) in chain.iter().zip(1..) {
+        for method in &one.methods {
+            call(table, one, version, method, &mut out)?;
+        }
+    }
+    out.push_str("}\n");
+    Ok(out)
+}
+
+/// The interfaces of a group, whose slots must all answer an HRESULT: nothing else could be refused.
+fn chain<'a>(table: &'a Table, group: &str) -> Result<Vec<&'a Interface>, String> {
+    let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == group).collect();
+    let other = methods(&chain).find(|method| method.returns != "HRESULT");
+    match other {
+        Some(method) => Err(format!("{}: {} cannot be served: it answers no HRESULT", group, method.name)),
+        None => Ok(chain),
+    }
+}
+
+fn methods<'a>(chain: &[&'a Interface]) -> impl Iterator<Item = &'a Method> {
+    chain.iter().flat_map(|one| &one.methods)
+}
+
+/// A constant for each slot, by its name, and the list of them.
+fn slots(
+    chain: &[&Interface],
+    prefix: &str,
+    named: impl Fn(&Method) -> Result<String, String>,
+    out: &mut String,
+) -> Result<(), String> {
+    let mut list = String::new();
+    out.push_str("/// Every slot by its name.\npub mod slot {\n    use crate::Slot;\n\n");
+    for (one, version) in chain.iter().zip(1..) {
+        for method in &one.methods {
+            let constant = named(method)?.to_uppercase();
+            let _ = writeln!(
+                out,
+                "    /// `{}` of {}.\n    pub const {constant}: Slot = Slot {{ index: {}, name: {:?}, version: {version} }};",
+                method.name, one.name, method.slot, method.name
+            );
+            let _ = writeln!(list, "    slot::{constant},");
+        }
+    }
+    let _ = write!(out, "}}\n\n/// Every slot, from 3 on.\npub const {prefix}_SLOTS: &[Slot] = &[\n{list}];\n\n");
+    Ok(())
+}
+
+fn identifiers(chain: &[&Interface], out: &mut String) {
+    out.push_str("/// The identifiers of the versions, the first one first.\npub const VERSIONS: &[sys::GUID] = &[\n");
+    for one in chain {
+        let _ = writeln!(out, "    sys::IID_{},", one.name);
+    }
+    out.push_str("];\n\n");
+}
+
+fn server(table: &Table, chain: &[&Interface], out: &mut String) {
+    out.push_str(
+        "/// What serves Info behind its vtable: one method for each slot, each refusing until it is overridden.\n\
+         ///\n\
+         /// # Safety of the methods\n\
+         /// A pointer is what the profiler gave: nothing about it was checked.\n\
+         #[allow(unused_variables, reason = \"the defaults refuse\")]\n\
+         #[allow(clippy::missing_safety_doc, reason = \"stated once above\")]\n\
+         pub trait InfoServer: Send + Sync + Sized + 'static {\n\
+         \x20   /// Before every slot: an error is answered to the profiler without the call.\n\
+         \x20   fn enter(&self, slot: Slot) -> Result<(), HResult>;\n\n\
+         \x20   /// After every slot, called or refused, with what the profiler is answered.\n\
+         \x20   /// One that panicked ends in [`panicked`](Self::panicked) instead.\n\
+         \x20   fn leave(&self, slot: Slot, answer: HResult) {}\n\n\
+         \x20   /// A slot, its `enter` or its `leave` panicked: the profiler is answered `E_UNEXPECTED`, and the payload is this method's to keep.\n\
+         \x20   fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>);\n\n\
+         \x20   /// One of the three slots of IUnknown was called. They answer what they answer, and go through neither `enter` nor `leave`.\n\
+         \x20   fn unknown(&self, slot: Slot) {}\n\n\
+         \x20   /// The newest ICorProfilerInfo that this runtime has: a later one is refused with `E_NOINTERFACE`.\n\
+         \x20   fn version(&self) -> u8;\n",
+    );
+    for one in chain {
+        for method in &one.methods {
+            let _ = write!(
+                out,
+                "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self{}) -> HResult {{\n        HResult::E_NOTIMPL\n    }}\n",
+                method.slot,
+                method.name,
+                one.name,
+                snake(&method.name),
+                parameters(table, method)
+            );
+        }
+    }
+    out.push_str("}\n");
+}
+
+fn thunk(table: &Table, method: &Method, out: &mut String) {
+    let name = snake(&method.name);
+    let _ = write!(
+        out,
+        "\nunsafe extern \"system\" fn {name}<T: InfoServer>(this: *mut c_void{}) -> sys::HRESULT {{\n\
+         \x20   // SAFETY: the pointers are the profiler's, passed on as they came.\n\
+         \x20   let call = |server: &T| unsafe {{ server.{name}({}) }};\n\
+         \x20   // SAFETY: the profiler calls through the vtable of this very object.\n\
+         \x20   unsafe {{ serve(this, slot::{}, call) }}\n}}\n",
+        parameters(table, method),
+        arguments(method),
+        name.to_uppercase()
+    );
+}
+
+fn vtable(chain: &[&Interface], out: &mut String) {
+    let mut base = "UNKNOWN".to_owned();
+    out.push_str("\nimpl<T: InfoServer> InfoObject<T> {\n");
+    for (one, version) in chain.iter().zip(1..) {
+        let last = version == chain.len();
+        let constant = if last { "VTABLE".to_owned() } else { format!("V{version}") };
+        if last {
+            out.push_str(
+                "    /// The one vtable of every such object: it begins with those of all earlier versions.\n",
+            );
+        }
+        let visible = if last { "pub(crate) " } else { "" };
+        let _ = writeln!(
+            out,
+            "    {visible}const {constant}: sys::{}Vtbl = sys::{}Vtbl {{\n        base: Self::{base},",
+            one.name, one.name
+        );
+        for method in &one.methods {
+            let _ = writeln!(out, "        {}: {}::<T>,", method.name, snake(&method.name));
+        }
+        out.push_str(if last { "    };\n" } else { "    };\n\n" });
+        base = constant;
+    }
+    out.push_str("}\n");
+}
+
+fn call(table: &Table, one: &Interface, version: usize, method: &Method, out: &mut String) -> Result<(), String> {
+    let name = &safe(table, method)?.name;
+    if method.slot > 3 {
+        out.push('\n');
+    }
+    let _ = write!(
+        out,
+        "    /// Slot {}, `{}` of {}. Without an answer if the profiler does not have that version.\n    ///\n\
+         \x20   /// # Safety\n    /// The pointers are valid for what the profiler reads and writes; no other thread releases the object.\n\
+         \x20   pub unsafe fn {name}(&self{}) -> Option<HResult> {{\n\
+         \x20       let object = self.at({version})?.cast::<sys::{}>();\n\
+         \x20       // SAFETY: the profiler has this version, and the caller vouches for the pointers.\n\
+         \x20       Some(HResult(unsafe {{ sys::{}::{}(object{}{}) }}))\n    }}\n",
+        method.slot,
+        method.name,
+        one.name,
+        parameters(table, method),
+        one.name,
+        one.name,
+        method.name,
+        if method.params.is_empty() { "" } else { ", " },
+        arguments(method)
+    );
+    Ok(())
+}
+
+fn parameters(table: &Table, method: &Method) -> String {
+    let one = |param| {
+        let ty: String = in_sys(&rust_type(table, param));
+        format!(", {}: {ty}", identifier(&param.name))
+    };
+    method.params.iter().map(one).collect()
+}
+
+fn arguments(method: &Method) -> String {
+    let names: Vec<String> = method.params.iter().map(|param| identifier(&param.name)).collect();
+    names.join(", ")
+}
+
+/// `GetCodeInfo2` as `get_code_info2`.
+fn snake(name: &str) -> String {
+    let name = WORDS.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to));
+    let letters: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (index, letter) in letters.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|before| letters.get(before));
+        let after = letters.get(index + 1);
+        let begins = before.is_some_and(|one| !one.is_ascii_uppercase()) || after.is_some_and(char::is_ascii_lowercase);
+        if letter.is_ascii_uppercase() && index > 0 && begins {
+            out.push('_');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::snake;
+
+    #[test]
+    fn names_are_those_of_the_safe_layer() {
+        for (raw, safe) in [
+            ("GetFunctionFromIP2", "get_function_from_ip2"),
+            ("EnumJITedFunctions2", "enum_jited_functions2"),
+            ("RequestReJIT", "request_rejit"),
+            ("GetReJITIDs", "get_rejit_ids"),
+            ("ForceGC", "force_gc"),
+            ("GetClassIDInfo2", "get_class_id_info2"),
+            ("GetILToNativeMapping3", "get_il_to_native_mapping3"),
+            ("SetEnterLeaveFunctionHooks3WithInfo", "set_enter_leave_function_hooks3_with_info"),
+            ("EventPipeStartSession", "event_pipe_start_session"),
+        ] {
+            assert_eq!(snake(raw), safe);
+        }
+    }
+}
