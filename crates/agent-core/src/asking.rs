@@ -5,6 +5,7 @@
 
 use crate::platform::Platform;
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
+use crate::sabotage::{Sabotage, is_on};
 use crate::shared::Shared;
 use std::sync::atomic::Ordering;
 
@@ -22,11 +23,11 @@ pub(crate) struct Asking<'a, P: Platform, R> {
 impl<P: Platform, R> Asking<'_, P, R> {
     /// Whether an unload waits no longer for what is being looked up.
     pub(crate) fn is_over(&self) -> bool {
-        self.shared.gate.impatient() != self.answered
+        self.shared.gate.impatient() != self.answered && !is_on(Sabotage::AskOnWhenImpatient)
     }
 
     fn may_ask(&self) -> bool {
-        !self.is_over() && !self.shared.shutdown.load(Ordering::SeqCst)
+        !self.is_over() && (!self.shared.shutdown.load(Ordering::SeqCst) || is_on(Sabotage::AskAfterShutdown))
     }
 
     fn ask<T>(&self, question: impl FnOnce(&R) -> Result<T, u32>) -> Result<T, u32> {

@@ -10,6 +10,7 @@ use crate::entrances::{EntranceKind, Entrances};
 use crate::host::{Host, HostedPlatform, Roles};
 use crate::platform::Platform;
 use crate::runtime::Runtime;
+use crate::sabotage::{Sabotage, is_on};
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
@@ -51,7 +52,15 @@ pub fn begin<H: Host>(
 ) -> Result<Arc<Shared<H::Platform>>, HResult> {
     let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
     let reference = host.reference_library().map_err(|_| HResult::E_FAIL)?;
-    info.set_event_mask2(LOW_MASK, HIGH_MASK)?;
+    if is_on(Sabotage::EnumerateTooEarly) {
+        drop(info.enum_modules());
+    }
+    if is_on(Sabotage::EnableRejit) {
+        let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
+        info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
+    } else {
+        info.set_event_mask2(LOW_MASK, HIGH_MASK)?;
+    }
     let entrances = Arc::new(Entrances::default());
     let platform = host.open(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
     // Nobody there is no reason to refuse: the worker finds the same, and leaves.
@@ -133,7 +142,7 @@ fn after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outco
 /// count: a detach asked for meanwhile would be over while that callback still runs (docs/contract-findings.md, DET-07). No callback
 /// of ours waits for anything but the worker, which has ended: so this ends, too.
 fn until_no_callback_runs(shared: &Shared<impl Platform>) {
-    while shared.inside.load(Ordering::SeqCst) != 0 {
+    while shared.inside.load(Ordering::SeqCst) != 0 && !is_on(Sabotage::NotWaitForOwnCallbacks) {
         shared.platform.pause(CALLBACK_LOOK);
     }
 }

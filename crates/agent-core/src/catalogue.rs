@@ -15,6 +15,7 @@ use crate::exchanged::Exchanged;
 use crate::gate::Unload;
 use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller};
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
+use crate::sabotage::{Sabotage, is_on};
 use remora_wire::{Message, MethodKind, Place, TypeKind};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -151,6 +152,9 @@ impl Catalogue {
     ///
     /// Returns how many remembered addresses were gone through for it: none for functions that were never met.
     pub fn forget(&mut self, told: &[Unload]) -> usize {
+        if is_on(Sabotage::KeepWhatUnloaded) {
+            return 0;
+        }
         let mut functions = HashSet::new();
         let mut everything = false;
         for what in told {

@@ -8,6 +8,7 @@
 
 use crate::outward::Outward;
 use crate::platform::Platform;
+use crate::sabotage::{Sabotage, is_on};
 use crate::stacks::Stack;
 use remora_agent_hot::RawSample;
 use remora_wire::{Message, encode_sample, layout};
@@ -100,7 +101,7 @@ impl Delivery {
     /// A sample that is not tried.
     pub(crate) fn lose(&mut self, platform: &impl Platform, thread: u32) {
         self.repeatable.remove(&thread);
-        platform.count(layout::LOST_TRANSPORT_FULL, 1);
+        platform.count(layout::LOST_TRANSPORT_FULL, u64::from(!is_on(Sabotage::LoseInSilence)));
     }
 
     /// The thread has not run since its last sample.

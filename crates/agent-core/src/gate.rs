@@ -17,6 +17,7 @@
 //! may itself wait for the thread that unloads.
 
 use crate::platform::Platform;
+use crate::sabotage::{Sabotage, is_on};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
@@ -124,7 +125,7 @@ impl Gate {
             return;
         }
         platform.wake();
-        if platform.wait_in_callback(&self.served, ticket, PATIENCE) {
+        if is_on(Sabotage::NotHoldUnloads) || platform.wait_in_callback(&self.served, ticket, PATIENCE) {
             return;
         }
         self.impatient.fetch_add(1, Ordering::SeqCst);
@@ -167,7 +168,7 @@ impl Gate {
         self.take_notices(passage);
         // A callback that has its ticket but has not left its notice yet is waited for: it comes in a moment, and wakes us.
         let all_told = passage.received == ticket && self.requested.load(Ordering::SeqCst) == ticket;
-        if all_told && (drained || passage.blind) {
+        if all_told && (drained || passage.blind || is_on(Sabotage::ServeUnloadsEarly)) {
             forget(&passage.told);
             passage.told.clear();
             passage.blind = !drained;
@@ -210,7 +211,7 @@ impl Gate {
             if popped.is_none() {
                 return;
             }
-            passage.received += 1;
+            passage.received += if is_on(Sabotage::CountUnloadsTwice) { 2 } else { 1 };
             let id = words[1] as usize;
             passage.tell(if words[0] == 0 { Unload::Module(id) } else { Unload::Function(id) });
         }

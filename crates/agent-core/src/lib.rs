@@ -29,6 +29,10 @@ mod outward;
 mod persist;
 mod platform;
 mod runtime;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
+#[cfg(not(feature = "sabotage"))]
+mod sabotage;
 mod shared;
 mod stacks;
 mod worker;

@@ -7,6 +7,7 @@
 use crate::batch::Samples;
 use crate::platform::{Platform, Received};
 use crate::runtime::Runtime;
+use crate::sabotage::{Sabotage, is_on};
 use crate::shared::Shared;
 use remora_wire::{FromAgent, ToAgent, layout};
 use std::sync::atomic::Ordering;
@@ -124,6 +125,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                     self.shared.threads_changed.store(true, Ordering::SeqCst);
                 }
                 Received::Message(ToAgent::Detach) => return false,
+                Received::HungUp if is_on(Sabotage::OverhearHangUp) => break,
                 Received::HungUp => {
                     self.samples.delivery.outward.hang_up();
                     return false;
@@ -166,7 +168,9 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         if let Err(why) = stopped {
             return self.inert(&why);
         }
-        if let Some(open) = self.shared.entrances.still_open_besides_own_threads() {
+        if let Some(open) = self.shared.entrances.still_open_besides_own_threads()
+            && !is_on(Sabotage::IgnoreTheRegister)
+        {
             return self.inert(&format!("a way into the library is still open: {open:?}"));
         }
         if self.shared.shutdown.load(Ordering::SeqCst) {
@@ -189,7 +193,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     fn leave_when_confirmed(&self) -> Outcome {
         let platform = &self.shared.platform;
         let mut rounds = 0;
-        while !self.shared.attach_complete.load(Ordering::SeqCst) {
+        while !self.shared.attach_complete.load(Ordering::SeqCst) && !is_on(Sabotage::NotWaitForAttachComplete) {
             if self.shared.shutdown.load(Ordering::SeqCst) {
                 return Outcome::Inert(SHUTDOWN.into());
             }
@@ -210,13 +214,13 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
 
     /// Whether the runtime still calls us. Asks it for no more callbacks, either way.
     fn hears_and_silences(&self) -> bool {
-        let arrive = self.runtime.callbacks_arrive();
+        let arrive = self.runtime.callbacks_arrive() || is_on(Sabotage::DetachUnheard);
         self.silence();
         arrive
     }
 
     fn silence(&self) {
-        if !self.shared.shutdown.load(Ordering::SeqCst) {
+        if !self.shared.shutdown.load(Ordering::SeqCst) || is_on(Sabotage::AskAfterShutdown) {
             self.runtime.silence();
         }
     }

@@ -1,3 +1,22 @@
-//! The runtime's side.
+//! The runtime's side of the profiling API as an executable model: one seed, one schedule.
+//!
+//! # Purpose
+//! A profiler that runs against [`runtime::Runtime`] sees the real COM interfaces and cannot tell it from the CLR; what it does wrong is
+//! written down ([`court`]) instead of crashing a process. Remora's own agent runs in it unchanged ([`agent`]), under any number of
+//! schedules ([`explore`]).
+//!
+//! # Design constraints
+//! Faithful is the model's only virtue: where runtimes differ, [`differences`] says so with the source, and where the model and a live
+//! runtime disagree, the model is wrong. Everything is deterministic ([`schedule`]).
+//!
+//! # Rejected
+//! Modelling what the runtime computes (types, generics, IL): a profiler's races do not depend on it.
+
+
+pub mod court;
+pub mod differences;
+
+pub mod library;
+pub mod runtime;
 
 pub mod schedule;

@@ -1,0 +1,42 @@
+//! Remora's own agent in the modelled process: `agent-core` as it is, over an operating system that is modelled, too.
+
+mod host;
+mod link;
+mod platform;
+mod sampler;
+
+pub use host::{AgentLibrary, ModelHost};
+pub use link::Link;
+pub use platform::ModelPlatform;
+pub use sampler::Sampler;
+
+use crate::library::Library;
+use crate::runtime::Runtime;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What of the modelled process the agent meets.
+pub struct Process {
+    /// Its runtime.
+    pub runtime: Arc<Runtime>,
+    /// The agent's library.
+    pub library: Arc<Library>,
+    /// The way to the recording process.
+    pub link: Arc<Link>,
+    /// The system's clocks and signals.
+    pub sampler: Arc<Sampler>,
+}
+
+thread_local! {
+    /// The process whose library makes objects now: the factory's function takes no argument of ours, and a schedule runs on one thread.
+    static PROCESS: RefCell<Option<Arc<Process>>> = const { RefCell::new(None) };
+}
+
+/// From now on the agent's library makes its objects in this process; in none after `None`.
+pub fn enter_process(process: Option<Arc<Process>>) {
+    PROCESS.with(|place| *place.borrow_mut() = process);
+}
+
+fn this_process() -> Option<Arc<Process>> {
+    PROCESS.with(|place| place.borrow().clone())
+}

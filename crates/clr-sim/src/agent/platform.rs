@@ -1,0 +1,176 @@
+//! The agent's operating system, in virtual time.
+
+use super::Process;
+use crate::schedule;
+use remora_agent_core::{CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
+use remora_wire::{FromAgent, ToAgent};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The signal that the model's samples come by.
+const SIGNAL: u32 = 40;
+
+/// See the module's text.
+pub struct ModelPlatform {
+    process: Arc<Process>,
+    entrances: Arc<Entrances>,
+    woken: AtomicBool,
+    connected: AtomicBool,
+}
+
+impl ModelPlatform {
+    pub(super) fn new(process: Arc<Process>, entrances: Arc<Entrances>) -> ModelPlatform {
+        ModelPlatform { process, entrances, woken: AtomicBool::new(false), connected: AtomicBool::new(false) }
+    }
+
+    fn threads(&self) -> Vec<(u32, String)> {
+        self.process.runtime.os_threads().into_iter().map(|thread| (thread, "worker".to_owned())).collect()
+    }
+}
+
+impl Platform for ModelPlatform {
+    fn now(&self) -> u64 {
+        schedule::now()
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+    }
+
+    fn wait(&self, nanoseconds: u64) {
+        let channel_speaks = || self.connected.load(Ordering::SeqCst) && self.process.link.has_message();
+        schedule::wait_until(Some(nanoseconds), || self.woken.load(Ordering::SeqCst) || channel_speaks());
+        self.woken.store(false, Ordering::SeqCst);
+    }
+
+    fn pause(&self, nanoseconds: u64) {
+        schedule::sleep(nanoseconds);
+    }
+
+    fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool {
+        schedule::wait_until(Some(nanoseconds), || counter.load(Ordering::SeqCst) >= goal)
+    }
+
+    fn announce(&self, _counter: &AtomicU64) {
+        schedule::point();
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        if self.connected.load(Ordering::SeqCst) { Ok(()) } else { self.call() }
+    }
+
+    fn receive(&self) -> Received {
+        schedule::point();
+        if schedule::is_stopped() || !self.connected.load(Ordering::SeqCst) {
+            return Received::HungUp;
+        }
+        match self.process.link.receive() {
+            Some(message) => Received::Message(message),
+            None if self.process.link.is_alive() => Received::Nothing,
+            None => Received::HungUp,
+        }
+    }
+
+    fn send(&self, message: &FromAgent) {
+        schedule::point();
+        if self.connected.load(Ordering::SeqCst) {
+            self.process.link.hear(message.clone());
+        }
+    }
+
+    fn publish(&self, parts: &[&[u64]]) -> bool {
+        schedule::point();
+        self.process.link.publish(parts.concat())
+    }
+
+    fn count(&self, counter: usize, by: u64) {
+        self.process.link.count(counter, by);
+    }
+
+    fn start_sampling(&self) -> Result<Started, String> {
+        self.entrances.open(EntranceKind::SignalHandler);
+        self.entrances.open(EntranceKind::Timer);
+        self.process.sampler.start(&self.process.library);
+        Ok(Started { signal: SIGNAL, thread: schedule::current().0 as u32, threads: self.threads(), engine: "the model".into() })
+    }
+
+    fn set_frequency(&self, _hertz: u32) {}
+
+    fn follow_threads(&self) -> Vec<(u32, String)> {
+        Vec::new()
+    }
+
+    fn thread_names(&self) -> Vec<(u32, String)> {
+        self.threads()
+    }
+
+    fn next_sample(&self, words: &mut Vec<u64>) -> bool {
+        schedule::point();
+        match self.process.sampler.pop() {
+            Some(sample) => {
+                *words = sample;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn samples_pending(&self) -> bool {
+        schedule::point();
+        !self.process.sampler.is_empty()
+    }
+
+    fn learn_stack(&self, _slot: u32, _thread: u32, _stack_pointer: u64) {}
+
+    fn publish_replaced(&self, _bodies: &[u64]) {}
+
+    fn code_at(&self, address: u64) -> CodeKind {
+        if self.process.runtime.is_code(address) { CodeKind::Other } else { CodeKind::None }
+    }
+
+    fn bytes_before(&self, _address: u64) -> Option<[u8; 8]> {
+        None
+    }
+
+    fn stop_sampling(&self) -> Result<(), String> {
+        self.process.sampler.stop(&self.process.library);
+        self.entrances.close(EntranceKind::Timer);
+        self.entrances.close(EntranceKind::SignalHandler);
+        Ok(())
+    }
+}
+
+impl HostedPlatform for ModelPlatform {
+    fn call(&self) -> Result<(), String> {
+        if !self.process.link.is_alive() {
+            return Err("nobody listens".into());
+        }
+        self.connected.store(true, Ordering::SeqCst);
+        self.process.link.hear(FromAgent::Hello { version: remora_wire::VERSION, nonce: [0; 16] });
+        self.process.link.say(ToAgent::Welcome);
+        Ok(())
+    }
+
+    fn hang_up(&self) {
+        self.connected.store(false, Ordering::SeqCst);
+    }
+
+    fn tell_detached(&self) {
+        if self.connected.load(Ordering::SeqCst) {
+            self.process.link.hear(FromAgent::Detached);
+        }
+    }
+
+    fn let_go(&self, callbacks_inside: &AtomicU32) {
+        self.hang_up();
+        schedule::wait_until(Some(1_000_000_000), || callbacks_inside.load(Ordering::SeqCst) == 0);
+    }
+
+    fn read_checked(&self, address: u64) -> Option<[u8; 8]> {
+        self.process.runtime.is_code(address).then_some([0x55, 0x48, 0x89, 0xe5, 0x90, 0x90, 0x90, 0x90])
+    }
+
+    fn is_file(&self, _path: &str) -> bool {
+        true
+    }
+}

@@ -1,0 +1,67 @@
+//! How the runtime calls a profiler: counted on its own threads, and never once the profiler is sealed.
+
+use super::{Profiler, Runtime, Status};
+use crate::schedule;
+use remora_clr_sim_abi::ProfilerObject;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Runtime {
+    /// A callback to every profiler whose mask wants it.
+    pub(super) fn call_all(&self, slot: &'static str, wanted: impl Fn((u32, u32)) -> bool, call: impl Fn(&ProfilerObject)) {
+        if self.is_exiting() {
+            return;
+        }
+        for profiler in self.heard() {
+            schedule::point();
+            self.call(&profiler, slot, &wanted, &call);
+        }
+    }
+
+    /// Profilers that callbacks go to. Notification-only ones are passed over where the runtime believes that there is none
+    /// (`IterateProfilers`, profilepriv.inl).
+    fn heard(&self) -> Vec<Arc<Profiler>> {
+        let state = self.lock();
+        let believes = state.notification_count > 0;
+        state.profilers.iter().filter(|profiler| !profiler.notification_only || believes).cloned().collect()
+    }
+
+    /// The evacuation counter is raised before the status is looked at, so that whoever seals the profiler sees either the counter
+    /// or that this call is not made.
+    fn call(&self, profiler: &Profiler, slot: &'static str, wanted: &impl Fn((u32, u32)) -> bool, call: &impl Fn(&ProfilerObject)) {
+        let (thread, task) = (self.this_thread(), schedule::current());
+        profiler.enter(thread, task);
+        schedule::point();
+        let is_called = profiler.status() == Status::Active && wanted(profiler.mask());
+        let object = || profiler.object.lock().expect("no panic while locked").clone();
+        if let Some(object) = is_called.then(object).flatten() {
+            schedule::note(slot, 0);
+            let inside = profiler.library.enter();
+            schedule::point();
+            call(&object);
+            schedule::point();
+            drop(inside);
+        }
+        profiler.leave(thread, task);
+    }
+
+    /// A callback that is made whatever the mask is, on the thread that attaches or detaches: without a counter, since the runtime
+    /// does not know that thread.
+    pub(super) fn call_uncounted<R>(&self, profiler: &Profiler, slot: &'static str, call: impl FnOnce(&ProfilerObject) -> R) -> Option<R> {
+        let task = schedule::current();
+        let object = profiler.object.lock().expect("no panic while locked").clone()?;
+        schedule::note(slot, 0);
+        profiler.enter(None, task);
+        let inside = profiler.library.enter();
+        schedule::point();
+        let answer = call(&object);
+        schedule::point();
+        drop(inside);
+        profiler.leave(None, task);
+        Some(answer)
+    }
+
+    pub(super) fn count(counter: &std::sync::atomic::AtomicU32) {
+        counter.fetch_add(1, Ordering::SeqCst);
+    }
+}

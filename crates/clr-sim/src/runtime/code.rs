@@ -1,0 +1,231 @@
+//! Modules, functions and the memory of their code: loading and unloading in the order of the golden rule.
+//!
+//! An id becomes enumerable before its load event and ceases to be before its unload event (seed 002); "the event is always last".
+//! Ids are never used again, so a stale one is recognised; addresses of code are, at once, since that is what makes a late look-up lie.
+
+use super::Runtime;
+use crate::schedule;
+use remora_clr_sim_abi::callbacks::slot;
+use std::collections::BTreeMap;
+
+/// A ModuleID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModuleId(pub usize);
+
+/// A FunctionID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub usize);
+
+/// COR_PRF_MONITOR_MODULE_LOADS.
+const MODULE_LOADS: u32 = 0x4;
+/// COR_PRF_MONITOR_JIT_COMPILATION.
+const JIT_COMPILATION: u32 = 0x20;
+/// COR_PRF_HIGH_MONITOR_DYNAMIC_FUNCTION_UNLOADS.
+const DYNAMIC_FUNCTION_UNLOADS: u32 = 0x4;
+
+/// Bytes between the beginnings of two bodies of code, and of each body.
+pub const CODE_SPACING: u64 = 0x1000;
+const CODE_SIZE: u64 = 0x100;
+const FIRST_CODE: u64 = 0x4000_0000;
+const FIRST_MODULE: usize = 0x1000_0000;
+const FIRST_FUNCTION: usize = 0x2000_0000;
+/// Of the tokens that functions have: mdtMethodDef.
+const METHOD_DEFINITION: u32 = 0x0600_0000;
+
+/// What is loaded.
+#[derive(Debug, Default)]
+pub struct Code {
+    pub(super) modules: BTreeMap<ModuleId, Module>,
+    pub(super) functions: BTreeMap<FunctionId, Function>,
+    /// By the beginning of their code.
+    bodies: BTreeMap<u64, FunctionId>,
+    free: Vec<u64>,
+    made: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Module {
+    pub(super) enumerable: bool,
+    pub(super) collectible: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Function {
+    /// Without one it is dynamic: made at run time, without metadata.
+    pub(super) module: Option<ModuleId>,
+    pub(super) token: u32,
+    /// Compiled while the process runs, as opposed to precompiled: the only ones with events, and in the enumeration.
+    pub(super) jitted: bool,
+    pub(super) enumerable: bool,
+    pub(super) start: u64,
+}
+
+impl Code {
+    fn next(&mut self) -> usize {
+        self.made += 1;
+        self.made
+    }
+
+    fn place(&mut self) -> u64 {
+        let next = self.made as u64;
+        self.free.pop().unwrap_or(FIRST_CODE + next * CODE_SPACING)
+    }
+
+    /// The function whose code holds the address.
+    pub(super) fn function_at(&self, address: u64) -> Option<FunctionId> {
+        let (start, function) = self.bodies.range(..=address).next_back()?;
+        (address < start + CODE_SIZE).then_some(*function)
+    }
+
+    fn free_code(&mut self, function: FunctionId) {
+        if let Some(gone) = self.functions.remove(&function) {
+            self.bodies.remove(&gone.start);
+            self.free.push(gone.start);
+        }
+    }
+}
+
+impl Runtime {
+    /// A module loads, step by step, on the running thread.
+    pub fn load_module(&self, collectible: bool) -> ModuleId {
+        let module = {
+            let mut state = self.lock();
+            let module = ModuleId(FIRST_MODULE + state.code.next() * 0x100);
+            state.code.modules.insert(module, Module { enumerable: false, collectible });
+            module
+        };
+        let (id, value) = (module.0, module.0 as u64);
+        schedule::note("Module {} starts to load", value);
+        let loads = |mask: (u32, u32)| mask.0 & MODULE_LOADS != 0;
+        // SAFETY: an id that lives; the object is held while it is called. The same below.
+        self.call_all(slot::MODULE_LOAD_STARTED.name, loads, |object| unsafe {
+            object.module_load_started(id);
+        });
+        if let Some(module) = self.lock().code.modules.get_mut(&module) {
+            module.enumerable = true;
+        }
+        schedule::note("ModuleID {} is now enumerable", value);
+        schedule::point();
+        // SAFETY: as above.
+        self.call_all(slot::MODULE_LOAD_FINISHED.name, loads, |object| unsafe {
+            object.module_load_finished(id, 0);
+        });
+        module
+    }
+
+    /// A collectible module unloads. No thread may be in its code. False if it is not there, or stays for ever.
+    pub fn unload_module(&self, module: ModuleId) -> bool {
+        {
+            let mut state = self.lock();
+            let Some(known) = state.code.modules.get_mut(&module).filter(|known| known.collectible && known.enumerable) else {
+                return false;
+            };
+            known.enumerable = false;
+            state.code.functions.values_mut().filter(|one| one.module == Some(module)).for_each(|one| one.enumerable = false);
+        }
+        let (id, value) = (module.0, module.0 as u64);
+        schedule::note("ModuleID {} is no longer enumerable", value);
+        schedule::point();
+        let loads = |mask: (u32, u32)| mask.0 & MODULE_LOADS != 0;
+        // SAFETY: an id that is told for the last time; the object is held while it is called.
+        self.call_all(slot::MODULE_UNLOAD_STARTED.name, loads, |object| unsafe {
+            object.module_unload_started(id);
+        });
+        schedule::point();
+        {
+            let mut state = self.lock();
+            let of_module = state.code.functions.iter().filter(|(_, one)| one.module == Some(module));
+            let gone: Vec<FunctionId> = of_module.map(|(id, _)| *id).collect();
+            gone.into_iter().for_each(|function| state.code.free_code(function));
+            state.code.modules.remove(&module);
+        }
+        schedule::note("Module {} is gone, and its code with it", value);
+        // SAFETY: the id means nothing any more, and the profiler is told so; the object is held.
+        self.call_all(slot::MODULE_UNLOAD_FINISHED.name, loads, |object| unsafe {
+            object.module_unload_finished(id, 0);
+        });
+        true
+    }
+
+    /// A method of a module gets code: compiled now, or precompiled and met for the first time.
+    pub fn make_function(&self, module: ModuleId, jitted: bool) -> FunctionId {
+        let (function, token) = {
+            let mut state = self.lock();
+            let start = state.code.place();
+            let serial = state.code.next();
+            let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
+            let token = METHOD_DEFINITION | serial as u32;
+            let made = Function { module: Some(module), token, jitted, enumerable: false, start };
+            state.code.functions.insert(function, made);
+            state.code.bodies.insert(start, function);
+            (function, token)
+        };
+        if jitted {
+            let compiles = |mask: (u32, u32)| mask.0 & JIT_COMPILATION != 0;
+            // SAFETY: an id that lives; the object is held while it is called. The same below.
+            self.call_all(slot::JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
+                object.jit_compilation_started(function.0, 1);
+            });
+            self.set_enumerable(function);
+            schedule::note("Function {} is compiled and enumerable", u64::from(token));
+            schedule::point();
+            // SAFETY: as above.
+            self.call_all(slot::JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
+                object.jit_compilation_finished(function.0, 0, 1);
+            });
+        }
+        function
+    }
+
+    /// A function without metadata, made at run time.
+    pub fn make_dynamic_function(&self) -> FunctionId {
+        let mut state = self.lock();
+        let start = state.code.place();
+        let serial = state.code.next();
+        let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
+        let token = METHOD_DEFINITION | serial as u32;
+        state.code.functions.insert(function, Function { module: None, token, jitted: true, enumerable: false, start });
+        state.code.bodies.insert(start, function);
+        drop(state);
+        schedule::note("A dynamic function is made ({})", u64::from(token));
+        function
+    }
+
+    /// It is collected. No thread may be in its code.
+    pub fn unload_dynamic_function(&self, function: FunctionId) {
+        let wanted = |mask: (u32, u32)| mask.1 & DYNAMIC_FUNCTION_UNLOADS != 0;
+        // SAFETY: an id that is told for the last time; the object is held while it is called.
+        self.call_all(slot::DYNAMIC_METHOD_UNLOADED.name, wanted, |object| unsafe {
+            object.dynamic_method_unloaded(function.0);
+        });
+        schedule::point();
+        self.lock().code.free_code(function);
+        schedule::note("A dynamic function is gone ({})", function.0 as u64);
+    }
+
+    /// Where a function's code begins.
+    pub fn address_of(&self, function: FunctionId) -> Option<u64> {
+        self.lock().code.functions.get(&function).map(|function| function.start)
+    }
+
+    /// What a profiler would have to call the function at an address: its token, whatever has happened to its id.
+    pub fn truth_at(&self, address: u64) -> Option<u32> {
+        let state = self.lock();
+        let function = state.code.function_at(address)?;
+        state.code.functions.get(&function).map(|function| function.token)
+    }
+
+    /// Whether an address is in code that exists now.
+    pub fn is_code(&self, address: u64) -> bool {
+        self.lock().code.function_at(address).is_some()
+    }
+
+    fn set_enumerable(&self, function: FunctionId) {
+        if let Some(function) = self.lock().code.functions.get_mut(&function) {
+            function.enumerable = true;
+        }
+    }
+}
+
+/// Bytes of each function's code.
+pub(super) const BODY_SIZE: u64 = CODE_SIZE;

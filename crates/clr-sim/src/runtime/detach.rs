@@ -1,0 +1,161 @@
+//! From the request to the unload: sealing, the wait until every callback has returned, the end.
+
+use super::{Entry, Profiler, Runtime, Status};
+use crate::schedule;
+use corprof::HResult;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A millisecond in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
+impl Runtime {
+    /// RequestProfilerDetach, in the order of its checks (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.
+    pub(super) fn request_detach(&self, profiler: &Arc<Profiler>, expected: u32) -> HResult {
+        let differences = self.differences();
+        match profiler.status() {
+            Status::InitializingForStartup => return HResult(differences.detach_in_initialize as i32),
+            Status::InitializingForAttach => return HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED,
+            Status::Active => {}
+            Status::Detaching | Status::Gone => return HResult::CORPROF_E_PROFILER_DETACHING,
+        }
+        let (low, high) = profiler.mask();
+        if low & differences.immutable != 0 || high & differences.immutable_high != 0 {
+            return HResult::CORPROF_E_IMMUTABLE_FLAGS_SET;
+        }
+        if profiler.irreversible.load(Ordering::SeqCst) {
+            return HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT;
+        }
+        if profiler.notification_only && self.lock().notification_count <= 0 {
+            self.court.convict("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
+        }
+        let expected = if expected == 0 { differences.expected_by_default } else { u64::from(expected) };
+        profiler.expected.store(expected, Ordering::SeqCst);
+        profiler.become_(Status::Detaching);
+        schedule::note("RequestProfilerDetach seals the profiler", 0);
+        self.lock().detaching.push(profiler.clone());
+        HResult::S_OK
+    }
+
+    /// The detach thread, for as long as the process lives.
+    pub(super) fn detach_when_asked(&self) {
+        loop {
+            schedule::wait_until(None, || !self.lock().detaching.is_empty() || self.is_exiting());
+            if self.is_exiting() || schedule::is_stopped() {
+                return;
+            }
+            let profiler = self.lock().detaching.first().cloned();
+            let Some(profiler) = profiler else { continue };
+            if self.evacuate(&profiler) {
+                self.unload(&profiler);
+            }
+        }
+    }
+
+    /// Sleeps and looks until no callback runs. False if the process exits meanwhile.
+    fn evacuate(&self, profiler: &Profiler) -> bool {
+        let expected = profiler.expected.load(Ordering::SeqCst);
+        let mut slept = 0;
+        loop {
+            let sleep = self.sleep_before_next_look(expected, slept);
+            schedule::wait_until(Some(sleep * MILLISECOND), || self.is_exiting());
+            slept += sleep;
+            if self.is_exiting() || schedule::is_stopped() {
+                return false;
+            }
+            schedule::note("The runtime looks whether every callback has returned", 0);
+            if profiler.is_evacuated() {
+                return true;
+            }
+        }
+    }
+
+    /// Milliseconds (contract DET-09): the rest of the expected time, the rest of twice that, then the steady time; clamped.
+    fn sleep_before_next_look(&self, expected: u64, slept: u64) -> u64 {
+        let differences = self.differences();
+        let wanted = if slept < expected {
+            expected - slept
+        } else if slept < 2 * expected {
+            2 * expected - slept
+        } else {
+            differences.steady_sleep
+        };
+        wanted.clamp(differences.shortest_sleep, differences.longest_sleep)
+    }
+
+    /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
+    fn unload(&self, profiler: &Arc<Profiler>) {
+        self.call_uncounted(profiler, "ProfilerDetachSucceeded", |object| {
+            // SAFETY: takes nothing; the object is held.
+            unsafe { object.profiler_detach_succeeded() }
+        });
+        Self::count(&profiler.detach_succeededs);
+        self.release(profiler);
+        profiler.become_(Status::Gone);
+        {
+            let mut state = self.lock();
+            if profiler.notification_only || self.differences().main_departure_is_miscounted {
+                state.notification_count -= 1;
+            }
+        }
+        profiler.library.release();
+        schedule::point();
+        self.write_log(Entry::Detached);
+        schedule::note("The detach is written down", 0);
+        let mut state = self.lock();
+        state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
+        state.detaching.retain(|one| !Arc::ptr_eq(one, profiler));
+    }
+
+    /// Gives up every reference on the profiler's object.
+    pub(super) fn release(&self, profiler: &Profiler) {
+        let object = profiler.object.lock().expect("no panic while locked").take();
+        let Some(object) = object else { return };
+        schedule::point();
+        match Arc::try_unwrap(object) {
+            Ok(object) => {
+                let inside = profiler.library.enter();
+                let left = object.release();
+                drop(inside);
+                profiler.last_release.store(left, Ordering::SeqCst);
+                schedule::note("Release is answered {}", u64::from(left));
+                if left != 0 {
+                    self.court.convict("DET-10", format!("the last Release was answered {left}: the profiler keeps references on itself"));
+                }
+            }
+            Err(_) => self.court.convict("DET-07", "the profiler was released while a callback that the runtime does not count still ran"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::differences::Personality;
+
+    #[test]
+    fn det_09_the_expected_time_then_twice_that_then_the_steady_one() {
+        let cases = [
+            (Personality::Desktop4, 1_000, vec![1_000, 1_000, 600_000, 600_000]),
+            (Personality::Desktop4, 10_000, vec![10_000, 10_000, 600_000, 600_000]),
+            (Personality::Core8, 1_000, vec![1_000, 1_000, 5_000, 5_000]),
+            (Personality::Core8, 1, vec![300, 5_000, 5_000]),
+            (Personality::Core3, 100_000, vec![5_000, 5_000, 5_000]),
+        ];
+        for (personality, expected, sleeps) in cases {
+            let court = Arc::new(crate::court::Court::default());
+            let runtime = Runtime {
+                personality,
+                court,
+                enumerators: Default::default(),
+                state: Default::default(),
+                exiting: Default::default(),
+            };
+            let mut slept = 0;
+            for sleep in sleeps {
+                assert_eq!(runtime.sleep_before_next_look(expected, slept), sleep, "{personality:?} after {slept} of {expected}");
+                slept += sleep;
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! One runtime in a modelled process: what it has loaded, who profiles it, and how it calls them.
+//!
+//! A step of the runtime is what the real one does under one lock; between two steps any other thread may go on ([`schedule::point`]).
+
+mod attach;
+mod calls;
+mod code;
+mod detach;
+mod info;
+mod profiler;
+mod threads;
+
+pub use attach::{Answer, AttachRequest};
+pub use code::{Code, FunctionId, ModuleId};
+pub use profiler::{Profiler, Status};
+pub use threads::ThreadId;
+
+use crate::court::Court;
+use crate::differences::{Differences, Personality};
+use crate::library::Library;
+use crate::schedule;
+use remora_clr_sim_abi::Live;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// An entry of the log of attaches, detaches and failures (contract ATT-15, DET-23).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A profiler was attached.
+    Attached,
+    /// A profiler could not be loaded; the code says why.
+    Failed(u32),
+    /// A profiler has been unloaded.
+    Detached,
+}
+
+/// See the module's text.
+pub struct Runtime {
+    /// Which runtime.
+    pub personality: Personality,
+    /// What it makes of misuse.
+    pub court: Arc<Court>,
+    /// Enumerators that profilers have not released.
+    pub enumerators: Live,
+    state: Mutex<State>,
+    exiting: AtomicBool,
+}
+
+/// What the runtime's locks guard.
+#[derive(Default)]
+struct State {
+    code: Code,
+    threads: threads::Threads,
+    profilers: Vec<Arc<Profiler>>,
+    /// What the runtime believes to be the number of notification-only profilers: wrong after a main one has left (`main_departure_is_miscounted`).
+    notification_count: i32,
+    /// A library whose last detach has not been done yet.
+    detaching: Vec<Arc<Profiler>>,
+    requests: Vec<attach::Pending>,
+    log: Vec<Entry>,
+    /// Who has suspended the managed threads.
+    suspended_by: Option<schedule::Task>,
+    generation: u64,
+}
+
+impl Runtime {
+    /// A runtime that has started, with its attach server and its detach thread.
+    pub fn start(personality: Personality, court: Arc<Court>) -> Arc<Runtime> {
+        let runtime = Arc::new(Runtime {
+            personality,
+            court,
+            enumerators: Live::default(),
+            state: Mutex::default(),
+            exiting: AtomicBool::new(false),
+        });
+        let server = runtime.clone();
+        schedule::spawn("the runtime's attach server", move || server.serve_attaches());
+        let detacher = runtime.clone();
+        schedule::spawn("the runtime's detach thread", move || detacher.detach_when_asked());
+        runtime
+    }
+
+    /// What this runtime does where runtimes differ.
+    pub fn differences(&self) -> &'static Differences {
+        self.personality.differences()
+    }
+
+    /// The log, oldest entry first.
+    pub fn log(&self) -> Vec<Entry> {
+        self.lock().log.clone()
+    }
+
+    /// Loaded profilers, those that detach included.
+    pub fn profilers(&self) -> Vec<Arc<Profiler>> {
+        self.lock().profilers.clone()
+    }
+
+    /// The process exits: profilers are told, and the runtime's own threads end where they are.
+    pub fn exit(&self) {
+        schedule::note("The process exits", 0);
+        self.call_all("Shutdown", |_| true, |object| {
+            // SAFETY: takes nothing; the object is held while it is called.
+            unsafe { object.shutdown() };
+        });
+        self.exiting.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the process is exiting.
+    pub fn is_exiting(&self) -> bool {
+        self.exiting.load(Ordering::SeqCst)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while locked")
+    }
+
+    fn write_log(&self, entry: Entry) {
+        self.lock().log.push(entry);
+    }
+}
+
+/// Takes a library's reference for as long as an attach is being decided.
+fn load(library: &Arc<Library>) {
+    library.hold();
+    schedule::note("The library is loaded", 0);
+}

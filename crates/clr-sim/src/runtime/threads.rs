@@ -1,0 +1,112 @@
+//! Managed threads: which of the modelled threads the runtime knows, and where they are in their code.
+
+use super::Runtime;
+use crate::schedule::{self, Task};
+use remora_clr_sim_abi::callbacks::slot;
+use std::collections::BTreeMap;
+
+/// A ThreadID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadId(pub usize);
+
+/// COR_PRF_MONITOR_THREADS.
+const THREADS: u32 = 0x200;
+
+/// Of ThreadIDs, which are addresses in a real process.
+const FIRST_THREAD: usize = 0x7000_0000;
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    /// Its number in the system.
+    pub(super) os_thread: u32,
+    /// Addresses, innermost last.
+    pub(super) stack: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    pub(super) known: BTreeMap<ThreadId, Thread>,
+    of_task: BTreeMap<Task, ThreadId>,
+    begun: usize,
+}
+
+impl Runtime {
+    /// The running thread becomes one of the runtime's own.
+    pub fn begin_thread(&self) -> ThreadId {
+        let task = schedule::current();
+        let (thread, os_thread) = {
+            let mut state = self.lock();
+            let thread = ThreadId(FIRST_THREAD + state.threads.begun * 0x100);
+            state.threads.begun += 1;
+            let os_thread = 1000 + state.threads.begun as u32;
+            state.threads.known.insert(thread, Thread { os_thread, stack: Vec::new() });
+            state.threads.of_task.insert(task, thread);
+            (thread, os_thread)
+        };
+        schedule::note("A thread begins ({})", thread.0 as u64);
+        // SAFETY: an id that lives; the object is held while it is called.
+        self.call_all(slot::THREAD_CREATED.name, |mask| mask.0 & THREADS != 0, |object| unsafe {
+            object.thread_created(thread.0);
+        });
+        // SAFETY: as above.
+        self.call_all(slot::THREAD_ASSIGNED_TO_OS_THREAD.name, |mask| mask.0 & THREADS != 0, |object| unsafe {
+            object.thread_assigned_to_os_thread(thread.0, os_thread);
+        });
+        thread
+    }
+
+    /// The running thread ends, as far as the runtime is concerned.
+    pub fn end_thread(&self) {
+        let Some(thread) = self.this_thread() else { return };
+        self.lock().threads.known.remove(&thread);
+        schedule::note("A thread ends ({})", thread.0 as u64);
+        // SAFETY: an id that is told for the last time; the object is held while it is called.
+        self.call_all(slot::THREAD_DESTROYED.name, |mask| mask.0 & THREADS != 0, |object| unsafe {
+            object.thread_destroyed(thread.0);
+        });
+        self.lock().threads.of_task.remove(&schedule::current());
+    }
+
+    /// The runtime's id of the running thread, if it knows it.
+    pub fn this_thread(&self) -> Option<ThreadId> {
+        self.lock().threads.of_task.get(&schedule::current()).copied()
+    }
+
+    /// The running thread calls into code at an address.
+    pub fn push_frame(&self, address: u64) {
+        self.with_stack(|stack| stack.push(address));
+    }
+
+    /// It returns.
+    pub fn pop_frame(&self) {
+        self.with_stack(|stack| drop(stack.pop()));
+    }
+
+    /// The running thread's number in the system and its stack, innermost first.
+    pub fn stack(&self) -> Option<(u32, Vec<u64>)> {
+        let thread = self.this_thread()?;
+        let state = self.lock();
+        let known = state.threads.known.get(&thread)?;
+        Some((known.os_thread, known.stack.iter().rev().copied().collect()))
+    }
+
+    /// Numbers in the system of the threads that it knows.
+    pub fn os_threads(&self) -> Vec<u32> {
+        self.lock().threads.known.values().map(|thread| thread.os_thread).collect()
+    }
+
+    fn with_stack(&self, change: impl FnOnce(&mut Vec<u64>)) {
+        let Some(thread) = self.this_thread() else { return };
+        if let Some(thread) = self.lock().threads.known.get_mut(&thread) {
+            change(&mut thread.stack);
+        }
+    }
+
+    /// Waits until nobody has suspended the managed threads: what a managed thread does at each safepoint.
+    pub fn safepoint(&self) {
+        schedule::point();
+        if self.lock().suspended_by.is_some() {
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
+        }
+    }
+}
