@@ -64,7 +64,7 @@ fn the_slots_are_numbered_as_the_interfaces_are() {
     assert_eq!(slots.next(), None);
 }
 
-/// An object that has the callback up to a version, counts references, and answers `S_FALSE` in slots 80 and 83.
+/// An object that has the callback up to a version, counts references, and answers `S_FALSE` to `Shutdown`.
 #[repr(C)]
 struct Old {
     vtbl: *const [*const (); 98],
@@ -134,7 +134,7 @@ unsafe extern "system" fn never(_this: *mut c_void) -> i32 {
 }
 
 #[test]
-fn att_09_one_reference_is_held_for_each_version_and_all_are_released() {
+fn one_reference_is_held_for_each_version_and_all_are_released() {
     for newest in 2..=5 {
         let old = Old::new(newest);
         // SAFETY: the reference that it was made with is given up.

@@ -67,7 +67,7 @@ fn profilers_side(object: &InfoObject<Runtime>) -> Info<Attached, Alive> {
 }
 
 #[test]
-fn det_21_the_request_reaches_the_runtime_with_its_milliseconds() {
+fn the_request_to_detach_reaches_the_runtime_with_its_milliseconds() {
     let object = InfoObject::create(Runtime::of_version(15));
     let sealed = profilers_side(&object).request_profiler_detach(Duration::from_millis(1234));
     assert!(sealed.is_ok());
