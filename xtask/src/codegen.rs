@@ -59,6 +59,7 @@ fn files(table: &table::Table) -> Result<Vec<(String, String)>, String> {
     files.push(("corprof/tests/support/generated.rs".to_owned(), support::support(table)?));
     files.push(("clr-sim-abi/src/info.rs".to_owned(), served::info(table)?));
     files.push(("clr-sim-abi/src/callbacks.rs".to_owned(), served::callbacks(table)?));
+    files.push(("clr-sim-abi/tests/support/generated.rs".to_owned(), served::support(table)?));
     Ok(files)
 }
 

@@ -5,8 +5,8 @@
 
 use crate::Live;
 use crate::counted::Counted;
+use crate::cursor::{Cursor, satisfied};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use corprof::{Guid, HResult, sys};
 
 /// One of the five kinds of enumerators.
@@ -27,30 +27,10 @@ pub trait Kind: 'static {
 /// Makes an enumerator of `items` with one reference, which is the caller's to hand out; `live` counts it until it is released.
 pub fn enumerator<K: Kind>(items: Vec<K::Item>, live: &Live) -> *mut K::Interface {
     // SAFETY: the vtable of a kind is made for its own objects.
-    unsafe { Object::<K>::create(K::VTABLE, K::IID, live, Cursor { items, next: AtomicUsize::new(0) }) }.cast()
+    unsafe { Object::<K>::create(K::VTABLE, K::IID, live, Cursor::new(items)) }.cast()
 }
 
 type Object<K> = Counted<<K as Kind>::Vtbl, Cursor<<K as Kind>::Item>>;
-
-/// The items, and which of them comes next.
-struct Cursor<T> {
-    items: Vec<T>,
-    next: AtomicUsize,
-}
-
-impl<T: Copy> Cursor<T> {
-    fn left(&self) -> usize {
-        self.items.len().saturating_sub(self.next.load(Ordering::Acquire))
-    }
-
-    /// Takes up to `count` items.
-    fn take(&self, count: usize) -> &[T] {
-        let taken = |next: usize| next.saturating_add(count).min(self.items.len());
-        let from = self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, |next| Some(taken(next)));
-        let from = from.unwrap_or_else(|same| same);
-        self.items.get(from..taken(from)).unwrap_or(&[])
-    }
-}
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident, $item:ty, $interface:ident, $vtbl:ident, $iid:ident;)*) => {
@@ -104,7 +84,7 @@ unsafe extern "system" fn reset<K: Kind>(this: *mut c_void) -> sys::HRESULT {
     let Some(object) = (unsafe { Object::<K>::of(this) }) else {
         return HResult::E_POINTER.0;
     };
-    object.inner().next.store(0, Ordering::Release);
+    object.inner().reset();
     HResult::S_OK.0
 }
 
@@ -116,7 +96,7 @@ unsafe extern "system" fn clone<K: Kind>(this: *mut c_void, answer: *mut *mut K:
     if answer.is_null() {
         return HResult::E_INVALIDARG.0;
     }
-    let copy = object.another(Cursor { items: object.inner().items.clone(), next: AtomicUsize::new(0) });
+    let copy = object.another(object.inner().at_the_start());
     // SAFETY: the caller asks for an answer there, and it is not null.
     unsafe { answer.write(copy.cast()) };
     HResult::S_OK.0
@@ -158,9 +138,4 @@ unsafe extern "system" fn next<K: Kind>(
         unsafe { fetched.write(taken.len() as u32) };
     }
     satisfied(taken.len(), count)
-}
-
-/// `S_FALSE` for less than what was asked for.
-fn satisfied(done: usize, count: u32) -> sys::HRESULT {
-    if done < count as usize { HResult::S_FALSE.0 } else { HResult::S_OK.0 }
 }

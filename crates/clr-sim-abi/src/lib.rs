@@ -6,6 +6,7 @@
 //! - [`ProfilerObject`] is a profiler's callback object as the runtime holds it: one method for each slot that calls it.
 //! - [`enumerators`] are the lists that Info hands out.
 //! - [`metahost`] is how a trigger process of the .NET Framework finds the runtimes of a process and attaches.
+//! - [`metahost`] is how a trigger process of the .NET Framework finds the runtimes of a process and attaches.
 //!
 //! # Design constraints
 //! - Decides nothing: what a slot answers, when a callback comes, and who may ask what is the model's, above this crate.
@@ -22,10 +23,12 @@
 #[rustfmt::skip]
 pub mod callbacks;
 mod counted;
+mod cursor;
 pub mod enumerators;
 mod fence;
 #[rustfmt::skip]
 pub mod info;
+pub mod metahost;
 mod object;
 mod profiler;
 mod slot;

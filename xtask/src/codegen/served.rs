@@ -3,7 +3,7 @@
 use super::HEAD;
 use super::callback::{in_sys, safe};
 use super::raw::{identifier, rust_type};
-use super::table::{Interface, Method, Table};
+use super::table::{Interface, Method, Param, Table, Way};
 use std::fmt::Write;
 
 /// Words that the runtime writes in a case of their own, and as one word of a Rust name.
@@ -49,6 +49,81 @@ pub fn callbacks(table: &Table) -> Result<String, String> {
     }
     out.push_str("}\n");
     Ok(out)
+}
+
+/// `tests/support/generated.rs`: a server that writes down each of its methods, and calls of every slot on both sides.
+pub fn support(table: &Table) -> Result<String, String> {
+    let mut out = String::from(HEAD);
+    out.push_str(
+        "//! For every slot: a method that writes itself down, and a call.\n\
+         #![allow(dead_code, reason = \"each test uses a part\")]\n\
+         #![allow(non_snake_case, unused_variables, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
+         use super::Noted;\nuse core::any::Any;\nuse core::ffi::c_void;\nuse core::mem::zeroed;\nuse corprof::{HResult, sys};\n\
+         use remora_clr_sim_abi::{InfoServer, ProfilerObject, Slot};\n\n",
+    );
+    noting(table, &chain(table, "info")?, &mut out);
+    let info = chain(table, "info")?;
+    out.push_str(
+        "\n/// Calls every slot of Info as a profiler would, with zeros for arguments.\n///\n/// # Safety\n/// `info` is a live object of the newest version.\n\
+         pub unsafe fn call_every_info_slot(info: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, HResult)) {\n",
+    );
+    for one in &info {
+        for method in &one.methods {
+            let zeros = ", zeroed()".repeat(method.params.len());
+            let _ = write!(
+                out,
+                "    // SAFETY: the object is alive, and zero is a value of every argument.\n\
+                 \x20   let answer = unsafe {{ sys::{}::{}(info.cast(){zeros}) }};\n    answered({:?}, HResult(answer));\n",
+                one.name, method.name, method.name
+            );
+        }
+    }
+    out.push_str(
+        "}\n\n/// Calls every callback as the runtime would, with zeros for what it hands in.\n///\n/// # Safety\n/// Both are live objects.\n\
+         pub unsafe fn call_every_callback(object: &ProfilerObject, info: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, Option<HResult>)) {\n",
+    );
+    for method in methods(&chain(table, "callback")?) {
+        let arguments: Vec<&str> = method.params.iter().map(|param| argument(param)).collect();
+        let _ = write!(
+            out,
+            "    // SAFETY: the object is alive, and null and zero are allowed for every argument.\n\
+             \x20   let answer = unsafe {{ object.{}({}) }};\n    answered({:?}, answer);\n",
+            safe(table, method)?.name,
+            arguments.join(", "),
+            method.name
+        );
+    }
+    out.push_str("}\n");
+    Ok(out)
+}
+
+fn noting(table: &Table, chain: &[&Interface], out: &mut String) {
+    out.push_str(
+        "impl InfoServer for Noted {\n    fn enter(&self, slot: Slot) -> Result<(), HResult> {\n        self.entered(slot)\n    }\n\n\
+         \x20   fn leave(&self, slot: Slot, answer: HResult) {\n        self.left(slot, answer);\n    }\n\n\
+         \x20   fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {\n        self.caught(slot, payload);\n    }\n\n\
+         \x20   fn unknown(&self, slot: Slot) {\n        self.counted(slot);\n    }\n\n\
+         \x20   fn version(&self) -> u8 {\n        self.newest\n    }\n",
+    );
+    for method in methods(chain) {
+        let _ = write!(
+            out,
+            "\n    unsafe fn {}(&self{}) -> HResult {{\n        self.called({:?})\n    }}\n",
+            snake(&method.name),
+            parameters(table, method),
+            method.name
+        );
+    }
+    out.push_str("}\n");
+}
+
+/// An argument that a profiler takes: a place for what it answers, Info for an object, zero for all else.
+fn argument(param: &Param) -> &'static str {
+    match (param.way, param.ty.as_str()) {
+        (Way::Out, _) => "&mut 7",
+        (Way::In, "IUnknown") => "info",
+        (Way::In, _) => "zeroed()",
+    }
 }
 
 /// The interfaces of a group, whose slots must all answer an HRESULT: nothing else could be refused.

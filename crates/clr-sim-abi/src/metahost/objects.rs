@@ -1,0 +1,274 @@
+//! The three objects in the order in which a trigger process gets them.
+
+use super::runtimes::loaded;
+use super::sys::*;
+use super::{AttachRequest, Fenced, MetaHost, Profiling, Runtime};
+use crate::counted::Counted;
+use crate::fence::caught;
+use crate::{Live, Slot};
+use core::ffi::{c_char, c_void};
+use corprof::sys::{BOOL, DWORD, HANDLE, HRESULT, REFIID, UINT, WCHAR};
+use corprof::{Guid, HResult};
+use std::sync::Arc;
+
+/// HRESULT_FROM_WIN32(ERROR_INSUFFICIENT_BUFFER).
+const INSUFFICIENT_BUFFER: HResult = HResult(0x8007_007A_u32 as i32);
+
+/// The longest path that is read: that of Windows' long paths.
+const LONGEST_PATH: usize = 0x7FFF;
+
+/// A server, and the counter of the objects that it is reached through.
+struct Behind<S: ?Sized> {
+    server: Arc<S>,
+    live: Live,
+}
+
+type Host = Counted<ICLRMetaHostVtbl, Behind<dyn MetaHost>>;
+type Info = Counted<ICLRRuntimeInfoVtbl, Behind<dyn Runtime>>;
+type Attacher = Counted<ICLRProfilingVtbl, Behind<dyn Profiling>>;
+
+const HOST: &ICLRMetaHostVtbl = &ICLRMetaHostVtbl {
+    base: Host::UNKNOWN,
+    GetRuntime: get_runtime,
+    GetVersionFromFile: get_version_from_file,
+    EnumerateInstalledRuntimes: enumerate_installed_runtimes,
+    EnumerateLoadedRuntimes: enumerate_loaded_runtimes,
+    RequestRuntimeLoadedNotification: request_runtime_loaded_notification,
+    QueryLegacyV2RuntimeBinding: query_legacy_v2_runtime_binding,
+    ExitProcess: exit_process,
+};
+
+const INFO: &ICLRRuntimeInfoVtbl = &ICLRRuntimeInfoVtbl {
+    base: Info::UNKNOWN,
+    GetVersionString: get_version_string,
+    GetRuntimeDirectory: get_runtime_directory,
+    IsLoaded: is_loaded,
+    LoadErrorString: load_error_string,
+    LoadLibrary: load_library,
+    GetProcAddress: get_proc_address,
+    GetInterface: get_interface,
+    IsLoadable: is_loadable,
+    SetDefaultStartupFlags: set_default_startup_flags,
+    GetDefaultStartupFlags: get_default_startup_flags,
+    BindAsLegacyV2Runtime: bind_as_legacy_v2_runtime,
+    IsStarted: is_started,
+};
+
+const ATTACHER: &ICLRProfilingVtbl = &ICLRProfilingVtbl { base: Attacher::UNKNOWN, AttachProfiler: attach_profiler };
+
+/// The body of `CLRCreateInstance`: the host as a COM object. `live` counts every object that is reached through it, until released.
+///
+/// # Safety
+/// The pointers are null or valid: identifiers to read, and a place for the answer.
+pub unsafe fn clr_create_instance(
+    host: Arc<dyn MetaHost>,
+    live: &Live,
+    clsid: *const Guid,
+    riid: REFIID,
+    answer: *mut *mut c_void,
+) -> HRESULT {
+    let made = || {
+        // SAFETY: the vtable is that of a host.
+        unsafe { Host::create(HOST, IID_ICLRMetaHost, live, Behind { server: host, live: live.clone() }) }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { of_class(CLSID_CLRMetaHost, clsid, riid, answer, || Ok(made())) }
+}
+
+unsafe extern "system" fn enumerate_loaded_runtimes(
+    this: *mut c_void,
+    process: HANDLE,
+    answer: *mut *mut IEnumUnknown,
+) -> HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(host) = (unsafe { Host::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    if answer.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    let Behind { server, live } = host.inner();
+    let runtimes = served(&**server, slot(6, "EnumerateLoadedRuntimes"), || server.loaded_runtimes(process as usize));
+    let (made, code) = match runtimes {
+        Ok(runtimes) => (loaded(runtimes.into_iter().map(|one| runtime_info(one, live)), live), HResult::S_OK),
+        Err(code) => (core::ptr::null_mut(), code),
+    };
+    // SAFETY: the caller asks for an answer there, and it is not null.
+    unsafe { answer.write(made) };
+    code.0
+}
+
+fn runtime_info(server: Arc<dyn Runtime>, live: &Live) -> *mut corprof::sys::IUnknown {
+    // SAFETY: the vtable is that of a runtime.
+    unsafe { Info::create(INFO, IID_ICLRRuntimeInfo, live, Behind { server, live: live.clone() }) }.cast()
+}
+
+/// Counts in characters with the zero that ends the text; a null buffer asks for that count.
+unsafe extern "system" fn get_version_string(this: *mut c_void, buffer: *mut WCHAR, count: *mut DWORD) -> HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(info) = (unsafe { Info::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    if count.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    let server = &info.inner().server;
+    let version = match served(&**server, slot(3, "GetVersionString"), || Ok(server.version())) {
+        Ok(version) => version.encode_utf16().chain([0]).collect::<Vec<u16>>(),
+        Err(code) => return code.0,
+    };
+    // SAFETY: not null; the caller says there how much room there is, and is told how much is needed.
+    let room = unsafe { count.replace(version.len() as u32) };
+    if buffer.is_null() {
+        return HResult::S_OK.0;
+    }
+    if (room as usize) < version.len() {
+        return INSUFFICIENT_BUFFER.0;
+    }
+    // SAFETY: the caller gives that much room.
+    unsafe { buffer.copy_from_nonoverlapping(version.as_ptr(), version.len()) };
+    HResult::S_OK.0
+}
+
+unsafe extern "system" fn get_interface(
+    this: *mut c_void,
+    rclsid: *const Guid,
+    riid: REFIID,
+    answer: *mut *mut c_void,
+) -> HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(info) = (unsafe { Info::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    let Behind { server, live } = info.inner();
+    let made = || {
+        let profiling = served(&**server, slot(9, "GetInterface"), || server.profiling())?;
+        let behind = Behind { server: profiling, live: live.clone() };
+        // SAFETY: the vtable is that of what attaches.
+        Ok(unsafe { Attacher::create(ATTACHER, IID_ICLRProfiling, live, behind) })
+    };
+    // SAFETY: the caller's pointers, passed on.
+    unsafe { of_class(CLSID_CLRProfiling, rclsid, riid, answer, made) }
+}
+
+unsafe extern "system" fn attach_profiler(
+    this: *mut c_void,
+    process: DWORD,
+    milliseconds: DWORD,
+    class: *const Guid,
+    path: *const WCHAR,
+    data: *mut c_void,
+    count: UINT,
+) -> HRESULT {
+    // SAFETY: called through the vtable of this very object.
+    let Some(attacher) = (unsafe { Attacher::of(this) }) else {
+        return HResult::E_POINTER.0;
+    };
+    if class.is_null() || (data.is_null() && count > 0) {
+        return HResult::E_INVALIDARG.0;
+    }
+    // SAFETY: not null.
+    let profiler = unsafe { class.read_unaligned() };
+    // SAFETY: the caller gives null or a text that a zero ends.
+    let path = unsafe { text(path) };
+    let client_data = match count {
+        0 => Vec::new(),
+        // SAFETY: not null, and the caller gives that many bytes.
+        count => unsafe { core::slice::from_raw_parts(data.cast::<u8>(), count as usize) }.to_vec(),
+    };
+    let request = AttachRequest { process, milliseconds, profiler, path, client_data };
+    let server = &attacher.inner().server;
+    served(&**server, slot(3, "AttachProfiler"), || Ok(server.attach_profiler(request))).unwrap_or_else(|code| code).0
+}
+
+/// Makes an object if it is of the class asked for, and answers the interface asked for.
+///
+/// The desktop's own answer for a class that is not there is not known here: this is COM's, for a class that a library does not have.
+///
+/// # Safety
+/// The pointers are null or valid: identifiers to read, and a place for the answer. What is made has one reference.
+unsafe fn of_class(
+    known: Guid,
+    class: *const Guid,
+    riid: REFIID,
+    answer: *mut *mut c_void,
+    make: impl FnOnce() -> Result<*mut c_void, HResult>,
+) -> HRESULT {
+    if class.is_null() || riid.is_null() || answer.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    // SAFETY: the caller asks for an answer there, and it is not null.
+    unsafe { answer.write(core::ptr::null_mut()) };
+    // SAFETY: not null.
+    if unsafe { class.read_unaligned() } != known {
+        return HResult::CLASS_E_CLASSNOTAVAILABLE.0;
+    }
+    let made = match make() {
+        Ok(made) => made.cast(),
+        Err(code) => return code.0,
+    };
+    // SAFETY: a live object, and pointers that were checked.
+    let code = unsafe { corprof::sys::IUnknown::QueryInterface(made, riid, answer) };
+    // SAFETY: gives up the reference that it was made with; the answer, if there is one, holds its own.
+    unsafe { corprof::sys::IUnknown::Release(made) };
+    code
+}
+
+/// Calls a server behind the fence.
+fn served<S: Fenced + ?Sized, R>(
+    server: &S,
+    slot: Slot,
+    call: impl FnOnce() -> Result<R, HResult>,
+) -> Result<R, HResult> {
+    caught(call, |payload| server.panicked(slot, payload)).unwrap_or(Err(HResult::E_UNEXPECTED))
+}
+
+fn slot(index: usize, name: &'static str) -> Slot {
+    Slot { index, name, version: 1 }
+}
+
+/// A text that a zero ends, without the zero.
+///
+/// # Safety
+/// `raw` is null or such a text.
+unsafe fn text(raw: *const WCHAR) -> Option<Vec<u16>> {
+    if raw.is_null() {
+        return None;
+    }
+    let mut text = Vec::new();
+    while text.len() < LONGEST_PATH {
+        // SAFETY: no zero was met yet, so the text goes on.
+        match unsafe { raw.add(text.len()).read_unaligned() } {
+            0 => break,
+            unit => text.push(unit),
+        }
+    }
+    Some(text)
+}
+
+macro_rules! refused {
+    ($($name:ident($($ty:ty),*);)*) => {
+        $(unsafe extern "system" fn $name(_this: *mut c_void, $(_: $ty),*) -> HRESULT {
+            HResult::E_NOTIMPL.0
+        })*
+    };
+}
+
+refused! {
+    get_runtime(*const WCHAR, REFIID, *mut *mut c_void);
+    get_version_from_file(*const WCHAR, *mut WCHAR, *mut DWORD);
+    enumerate_installed_runtimes(*mut *mut IEnumUnknown);
+    request_runtime_loaded_notification(*mut c_void);
+    query_legacy_v2_runtime_binding(REFIID, *mut *mut c_void);
+    exit_process(i32);
+    get_runtime_directory(*mut WCHAR, *mut DWORD);
+    is_loaded(HANDLE, *mut BOOL);
+    load_error_string(UINT, *mut WCHAR, *mut DWORD, i32);
+    load_library(*const WCHAR, *mut HANDLE);
+    get_proc_address(*const c_char, *mut *mut c_void);
+    is_loadable(*mut BOOL);
+    set_default_startup_flags(DWORD, *const WCHAR);
+    get_default_startup_flags(*mut DWORD, *mut WCHAR, *mut DWORD);
+    bind_as_legacy_v2_runtime();
+    is_started(*mut BOOL, *mut DWORD);
+}
