@@ -83,9 +83,9 @@ impl Samples {
                 return Some(Ready::Sample(taken, stack));
             }
         }
-        // What it meets may have unloaded. Whatever the collector was told before of its addresses holds for it.
+        // What it meets may have unloaded.
         shared.platform.count(layout::LOST_DESCRIPTIONS, 1);
-        Some(Ready::Sample(taken, Stack::unexplained(&sample)))
+        Some(Ready::Sample(taken, Stack::unexplained(&mut self.catalogue, &sample)))
     }
 
     fn hand_over(&mut self, platform: &impl Platform, ready: Ready) {

@@ -128,6 +128,8 @@ pub struct Catalogue {
     modules: HashMap<usize, u32>,
     bodies: HashMap<usize, Vec<CodeBody>>,
     unloaded: VecDeque<Unloaded>,
+    /// Addresses in it that the collector was told mean nothing now.
+    disowned: HashSet<u64>,
     /// What the walk has to know of methods exchanged while they ran.
     pub(crate) exchanged: Exchanged,
     next_method: u32,
@@ -155,6 +157,8 @@ impl Catalogue {
         if is_on(Sabotage::KeepWhatUnloaded) {
             return 0;
         }
+        // Told anew, if the description was lost, or if it was described in between.
+        self.disowned.clear();
         let mut functions = HashSet::new();
         let mut everything = false;
         for what in told {
@@ -192,9 +196,11 @@ impl Catalogue {
             Err(put_off) => put_off,
         };
         if matches!(met, Met::Caller(_)) && self.unloaded.iter().any(|gone| holds(&gone.body, address)) {
+            self.disown(address, out);
             return false;
         }
         self.make_room();
+        self.disowned.remove(&address);
         let (function, place, standing) = match runtime.function_at(address) {
             Ok(Some(function)) => {
                 let (place, standing) = self.managed(runtime, function, address, out);
@@ -252,6 +258,16 @@ impl Catalogue {
         self.bodies.clear();
         self.exchanged.forget_everything();
         gone_through
+    }
+
+    /// What the collector was told of an address before its code unloaded must not name what lies there now.
+    pub(crate) fn disown(&mut self, address: u64, out: &mut Vec<Message>) {
+        if self.disowned.len() >= MAXIMUM_ADDRESSES {
+            self.disowned.clear();
+        }
+        if self.disowned.insert(address) {
+            out.push(Message::Address { address, place: Place::Native });
+        }
     }
 
     fn make_room(&mut self) {

@@ -121,7 +121,9 @@ impl Gate {
         }
         // Either this callback sees the agent's thread at work, or that thread sees the notice.
         fence(Ordering::SeqCst);
-        if !self.busy.load(Ordering::SeqCst) && !platform.samples_pending() {
+        // Samples first: the agent's thread says that it is busy before it takes one, so a sample is seen here or there. The other way
+        // round, one that is taken between the two looks is seen in neither.
+        if !platform.samples_pending() && !self.busy.load(Ordering::SeqCst) {
             return;
         }
         platform.wake();
@@ -149,10 +151,9 @@ impl Gate {
     pub fn enter(&self, passage: &mut Passage, forget: impl FnOnce(&[Unload])) {
         self.busy.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let known = passage.told.len();
         self.take_notices(passage);
-        // Fewer than before: they were too many, and now one of them stands for all.
-        forget(passage.told.get(known..).unwrap_or(&passage.told));
+        // Those of before, too: a notice that came as the last batch ended has let its unload go, and nothing has been forgotten for it.
+        forget(&passage.told);
     }
 
     /// Agent's thread: ends a batch. Lets unloads go whose samples have all been looked up, and tells `forget` again what unloads.

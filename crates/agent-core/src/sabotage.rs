@@ -55,8 +55,6 @@ switches! {
     HoldNoReference,
     /// Never gives its reference on the library back.
     KeepTheReference,
-    /// Goes on using the client data after InitializeForAttach has returned.
-    KeepClientData,
 }
 
 #[cfg(feature = "sabotage")]

@@ -22,11 +22,14 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// The addresses as they were found, without any look-up.
-    pub(crate) fn unexplained(sample: &RawSample) -> Stack {
+    /// The addresses as they were found, without any look-up. What the collector was told of them before may have unloaded since: they
+    /// have no names.
+    pub(crate) fn unexplained(catalogue: &mut Catalogue, sample: &RawSample) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
-        let addresses = std::iter::once(leaf).chain(callers.iter().map(before)).collect();
-        Stack { addresses, ..Stack::default() }
+        let addresses: Vec<u64> = std::iter::once(leaf).chain(callers.iter().map(before)).collect();
+        let mut descriptions = Vec::new();
+        addresses.iter().for_each(|address| catalogue.disown(*address, &mut descriptions));
+        Stack { addresses, descriptions, ..Stack::default() }
     }
 
     /// The addresses with hidden callers put back, each looked up.

@@ -40,6 +40,21 @@ fn cat_09_where_code_has_unloaded_callers_are_not_asked_for_until_something_is_k
     }
 }
 
+/// Found by the model: a function compiled where another one had been unloaded, and met as a caller first, was called by the name of the other.
+#[test]
+fn cat_09_a_caller_where_code_has_unloaded_is_not_called_by_the_name_of_what_lay_there_before() {
+    let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::default(), Vec::new());
+    assert!(catalogue.meet(&runtime, leaf(0x1010), &mut out));
+    catalogue.forget(&[Unload::Function(1)]);
+    out.clear();
+    assert!(!catalogue.meet(&runtime, Met::Caller(0x1010), &mut out));
+    assert!(!catalogue.meet(&runtime, Met::Caller(0x1010), &mut out));
+    assert_eq!(out, [Message::Address { address: 0x1010, place: Place::Native }], "told once");
+    out.clear();
+    assert!(catalogue.meet(&runtime, leaf(0x1010), &mut out), "it runs again, and has a name again");
+    assert!(out.iter().any(|message| matches!(message, Message::Address { place: Place::Managed { .. }, .. })));
+}
+
 #[test]
 fn where_code_has_unloaded_is_of_no_interest_after_some_seconds() {
     let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::default(), Vec::new());

@@ -187,11 +187,17 @@ fn cat_09_an_unload_that_has_lost_its_patience_ends_every_look_up_at_once() {
         let stacks = [vec![0x1010, 0x2020], vec![0x1020, 0x1030], vec![0x3010, 0x2020]];
         assert_eq!(samples(&messages), stacks, "{during:?}: what cannot be named still counts");
         assert_eq!(shared.gate.impatient(), 1, "{during:?}");
-        let of = |wanted: u64| {
-            messages.iter().any(|message| matches!(message, Message::Address { address, .. } if *address == wanted))
+        let told = |wanted: u64, named: bool| {
+            messages.iter().any(|message| match message {
+                Message::Address { address, place } => {
+                    *address == wanted && matches!(place, Place::Managed { .. }) == named
+                }
+                _ => false,
+            })
         };
-        assert!(!of(0x1010) && !of(0x1020), "{during:?}: nothing half asked for is told");
-        assert!(of(0x3010) && of(0x2020), "{during:?}: what comes after the unload is looked up again");
+        assert!(!told(0x1010, true) && !told(0x1020, true), "{during:?}: nothing half asked for is told");
+        assert!(told(0x1010, false) && told(0x1020, false), "{during:?}: nor what was told of them before");
+        assert!(told(0x3010, true) && told(0x2020, true), "{during:?}: what comes after the unload is looked up again");
         runtime.unloaded.lock().expect("no panic").clear();
     }
 }

@@ -12,11 +12,13 @@
 //! # Rejected
 //! Modelling what the runtime computes (types, generics, IL): a profiler's races do not depend on it.
 
-
 pub mod court;
 pub mod differences;
 
 pub mod library;
 pub mod runtime;
 
+pub mod agent;
+pub mod explore;
+pub mod scenario;
 pub mod schedule;

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// The signal that the model's samples come by.
 const SIGNAL: u32 = 40;
 
+/// How long the machine has been running when a schedule begins, nanoseconds.
+const SINCE_START: u64 = 1_000_000_000;
+
 /// See the module's text.
 pub struct ModelPlatform {
     process: Arc<Process>,
@@ -30,7 +33,7 @@ impl ModelPlatform {
 
 impl Platform for ModelPlatform {
     fn now(&self) -> u64 {
-        schedule::now()
+        SINCE_START + schedule::now()
     }
 
     fn wake(&self) {
@@ -91,7 +94,12 @@ impl Platform for ModelPlatform {
         self.entrances.open(EntranceKind::SignalHandler);
         self.entrances.open(EntranceKind::Timer);
         self.process.sampler.start(&self.process.library);
-        Ok(Started { signal: SIGNAL, thread: schedule::current().0 as u32, threads: self.threads(), engine: "the model".into() })
+        Ok(Started {
+            signal: SIGNAL,
+            thread: schedule::current().0 as u32,
+            threads: self.threads(),
+            engine: "the model".into(),
+        })
     }
 
     fn set_frequency(&self, _hertz: u32) {}

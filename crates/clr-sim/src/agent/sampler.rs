@@ -7,8 +7,8 @@ use crate::schedule;
 use remora_agent_core::sabotage::{self, Sabotage};
 use remora_agent_hot::RawSample;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Samples that fit between handlers and the agent's thread.
 const ROOM: usize = 12;
@@ -79,7 +79,8 @@ impl Sampler {
             return false;
         }
         // Return addresses stand behind the call.
-        let addresses: Vec<u64> = stack.iter().enumerate().map(|(depth, address)| address + u64::from(depth > 0)).collect();
+        let addresses: Vec<u64> =
+            stack.iter().enumerate().map(|(depth, address)| address + u64::from(depth > 0)).collect();
         let sample = RawSample { thread, time: number, weight: 1, ..RawSample::default() };
         let mut words = sample.words().to_vec();
         words[0] |= (addresses.len() as u64) << 16;
@@ -108,4 +109,3 @@ impl Sampler {
         (self.taken.load(Ordering::SeqCst), self.lost.load(Ordering::SeqCst))
     }
 }
-

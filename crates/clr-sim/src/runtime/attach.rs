@@ -74,6 +74,9 @@ impl Runtime {
         if differences.attach_waits_for_detach {
             schedule::wait_until(None, || self.lock().detaching.is_empty() || self.is_exiting());
         }
+        if self.is_exiting() {
+            return Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED);
+        }
         if !differences.refused_attach_leaks && !self.profilers().is_empty() {
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
@@ -103,6 +106,7 @@ impl Runtime {
         {
             let mut state = self.lock();
             state.profilers.push(profiler.clone());
+            state.remembered.push(profiler.clone());
             if profiler.notification_only {
                 state.notification_count += 1;
             }
@@ -168,7 +172,12 @@ impl Runtime {
         let factory: *mut sys::IClassFactory = factory.cast();
         // SAFETY: the factory was made a moment ago; an identifier and a place for the answer.
         let made = unsafe {
-            sys::IClassFactory::CreateInstance(factory, std::ptr::null_mut(), &sys::IID_ICorProfilerCallback2, &raw mut object)
+            sys::IClassFactory::CreateInstance(
+                factory,
+                std::ptr::null_mut(),
+                &sys::IID_ICorProfilerCallback2,
+                &raw mut object,
+            )
         };
         // SAFETY: gives up the reference that came with it.
         unsafe { sys::IUnknown::Release(factory.cast()) };

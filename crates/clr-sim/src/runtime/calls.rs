@@ -8,7 +8,12 @@ use std::sync::atomic::Ordering;
 
 impl Runtime {
     /// A callback to every profiler whose mask wants it.
-    pub(super) fn call_all(&self, slot: &'static str, wanted: impl Fn((u32, u32)) -> bool, call: impl Fn(&ProfilerObject)) {
+    pub(super) fn call_all(
+        &self,
+        slot: &'static str,
+        wanted: impl Fn((u32, u32)) -> bool,
+        call: impl Fn(&ProfilerObject),
+    ) {
         if self.is_exiting() {
             return;
         }
@@ -28,7 +33,13 @@ impl Runtime {
 
     /// The evacuation counter is raised before the status is looked at, so that whoever seals the profiler sees either the counter
     /// or that this call is not made.
-    fn call(&self, profiler: &Profiler, slot: &'static str, wanted: &impl Fn((u32, u32)) -> bool, call: &impl Fn(&ProfilerObject)) {
+    fn call(
+        &self,
+        profiler: &Profiler,
+        slot: &'static str,
+        wanted: &impl Fn((u32, u32)) -> bool,
+        call: &impl Fn(&ProfilerObject),
+    ) {
         let (thread, task) = (self.this_thread(), schedule::current());
         profiler.enter(thread, task);
         schedule::point();
@@ -36,6 +47,7 @@ impl Runtime {
         let object = || profiler.object.lock().expect("no panic while locked").clone();
         if let Some(object) = is_called.then(object).flatten() {
             schedule::note(slot, 0);
+            profiler.heard_at.store(schedule::now(), Ordering::SeqCst);
             let inside = profiler.library.enter();
             schedule::point();
             call(&object);
@@ -47,7 +59,12 @@ impl Runtime {
 
     /// A callback that is made whatever the mask is, on the thread that attaches or detaches: without a counter, since the runtime
     /// does not know that thread.
-    pub(super) fn call_uncounted<R>(&self, profiler: &Profiler, slot: &'static str, call: impl FnOnce(&ProfilerObject) -> R) -> Option<R> {
+    pub(super) fn call_uncounted<R>(
+        &self,
+        profiler: &Profiler,
+        slot: &'static str,
+        call: impl FnOnce(&ProfilerObject) -> R,
+    ) -> Option<R> {
         let task = schedule::current();
         let object = profiler.object.lock().expect("no panic while locked").clone()?;
         schedule::note(slot, 0);

@@ -117,11 +117,17 @@ impl Runtime {
     pub fn unload_module(&self, module: ModuleId) -> bool {
         {
             let mut state = self.lock();
-            let Some(known) = state.code.modules.get_mut(&module).filter(|known| known.collectible && known.enumerable) else {
+            let Some(known) = state.code.modules.get_mut(&module).filter(|known| known.collectible && known.enumerable)
+            else {
                 return false;
             };
             known.enumerable = false;
-            state.code.functions.values_mut().filter(|one| one.module == Some(module)).for_each(|one| one.enumerable = false);
+            state
+                .code
+                .functions
+                .values_mut()
+                .filter(|one| one.module == Some(module))
+                .for_each(|one| one.enumerable = false);
         }
         let (id, value) = (module.0, module.0 as u64);
         schedule::note("ModuleID {} is no longer enumerable", value);

@@ -7,6 +7,7 @@ use corprof::{HResult, sys};
 use remora_clr_sim_abi::enumerators::{Functions, Modules, Threads, enumerator};
 use remora_clr_sim_abi::{InfoServer, Slot};
 use std::any::Any;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// COR_PRF_ENABLE_REJIT.
@@ -40,7 +41,9 @@ impl Server {
     fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
         let stale = || {
-            runtime.court.convict("CAT-09", format!("the runtime was asked about a stale id ({what}): an access violation"));
+            runtime
+                .court
+                .convict("CAT-09", format!("the runtime was asked about a stale id ({what}): an access violation"));
             HResult::E_INVALIDARG
         };
         look(&runtime).ok_or_else(stale)?;
@@ -57,14 +60,17 @@ impl Server {
             return HResult::E_INVALIDARG;
         }
         let changes = ((low ^ old_low) & differences.immutable, (high ^ old_high) & differences.immutable_high);
-        if changes != (0, 0) && profiler.status() != Status::InitializingForStartup && differences.immutable_is_plain_failure {
+        if changes != (0, 0)
+            && profiler.status() != Status::InitializingForStartup
+            && differences.immutable_is_plain_failure
+        {
             return HResult::E_FAIL;
         }
         if profiler.attached && (low & !differences.allowable != 0 || high & !differences.allowable_high != 0) {
             return HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
         }
         if low & ENABLE_REJIT != 0 && differences.rejit_forbids_detach {
-            profiler.irreversible.store(true, std::sync::atomic::Ordering::SeqCst);
+            profiler.irreversible.store(true, Ordering::SeqCst);
         }
         profiler.set_mask(low, high);
         schedule::note("The mask is now {}", u64::from(low) | u64::from(high) << 32);
@@ -124,21 +130,31 @@ impl InfoServer for Server {
         let inside_callback = profiler.runs_on(schedule::current());
         match profiler.status() {
             Status::Gone => {
-                runtime.court.convict("DET-20", format!("{} was called on an Info that is freed: a use after free", slot.name));
+                runtime
+                    .court
+                    .convict("DET-20", format!("{} was called on an Info that is freed: a use after free", slot.name));
                 Err(HResult::CORPROF_E_PROFILER_DETACHING)
             }
             Status::Detaching => {
                 if !inside_callback {
-                    runtime.court.convict("DET-20", format!("{} was called after the detach was accepted, outside of a callback", slot.name));
+                    runtime.court.convict(
+                        "DET-20",
+                        format!("{} was called after the detach was accepted, outside of a callback", slot.name),
+                    );
                 }
                 Err(HResult::CORPROF_E_PROFILER_DETACHING)
             }
             Status::InitializingForAttach if slot.name.starts_with("Enum") => {
-                runtime.court.convict("CAT-02", format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name));
+                runtime.court.convict(
+                    "CAT-02",
+                    format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
+                );
                 Ok(())
             }
             _ if runtime.is_exiting() => {
-                runtime.court.convict("DET-17", format!("{} was called after Shutdown", slot.name));
+                if runtime.has_exited() && profiler.told_of_exit.load(Ordering::SeqCst) {
+                    runtime.court.convict("DET-17", format!("{} was called long after Shutdown", slot.name));
+                }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
             _ => Ok(()),
@@ -215,7 +231,12 @@ impl InfoServer for Server {
         HResult::S_OK
     }
 
-    unsafe fn get_function_from_ip3(&self, ip: sys::LPCBYTE, functionId: *mut sys::FunctionID, pReJitId: *mut sys::ReJITID) -> HResult {
+    unsafe fn get_function_from_ip3(
+        &self,
+        ip: sys::LPCBYTE,
+        functionId: *mut sys::FunctionID,
+        pReJitId: *mut sys::ReJITID,
+    ) -> HResult {
         let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
         let Some(function) = runtime.lock().code.function_at(ip as u64) else { return HResult::E_FAIL };
         // SAFETY: as above.
@@ -247,7 +268,9 @@ impl InfoServer for Server {
         pcchName: *mut sys::ULONG,
         wszName: *mut sys::WCHAR,
     ) -> HResult {
-        let token = |runtime: &Runtime| runtime.lock().code.functions.get(&FunctionId(functionId)).map(|function| function.token);
+        let token = |runtime: &Runtime| {
+            runtime.lock().code.functions.get(&FunctionId(functionId)).map(|function| function.token)
+        };
         code(self.about("GetDynamicFunctionInfo", token).map(|token| {
             // SAFETY: as above.
             unsafe { answer(moduleId, 0) };
@@ -316,7 +339,9 @@ impl InfoServer for Server {
         pcCodeStartAddresses: *mut sys::ULONG32,
         codeStartAddresses: *mut sys::UINT_PTR,
     ) -> HResult {
-        let start = |runtime: &Runtime| runtime.lock().code.functions.get(&FunctionId(functionID)).map(|function| function.start);
+        let start = |runtime: &Runtime| {
+            runtime.lock().code.functions.get(&FunctionId(functionID)).map(|function| function.start)
+        };
         code(self.about("GetNativeCodeStartAddresses", start).map(|start| {
             // SAFETY: as above.
             unsafe { answer_list(&[start as usize], cCodeStartAddresses, pcCodeStartAddresses, codeStartAddresses) }
@@ -346,7 +371,8 @@ impl InfoServer for Server {
         pcMap: *mut sys::ULONG32,
         map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP,
     ) -> HResult {
-        let whole = sys::COR_DEBUG_IL_TO_NATIVE_MAP { ilOffset: 0, nativeStartOffset: 0, nativeEndOffset: BODY_SIZE as u32 };
+        let whole =
+            sys::COR_DEBUG_IL_TO_NATIVE_MAP { ilOffset: 0, nativeStartOffset: 0, nativeEndOffset: BODY_SIZE as u32 };
         // SAFETY: as above.
         unsafe { answer_list(&[whole], cMap, pcMap, map) }
     }
@@ -363,10 +389,14 @@ impl InfoServer for Server {
             }
             state.suspended_by = Some(schedule::current());
         }
-        runtime.call_all("RuntimeSuspendStarted", |mask| mask.0 & SUSPENDS != 0, |object| {
-            // SAFETY: the object is held while it is called.
-            unsafe { object.runtime_suspend_started(9) };
-        });
+        runtime.call_all(
+            "RuntimeSuspendStarted",
+            |mask| mask.0 & SUSPENDS != 0,
+            |object| {
+                // SAFETY: the object is held while it is called.
+                unsafe { object.runtime_suspend_started(9) };
+            },
+        );
         HResult::S_OK
     }
 

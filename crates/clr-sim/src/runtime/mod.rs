@@ -20,7 +20,7 @@ use crate::differences::{Differences, Personality};
 use crate::library::Library;
 use crate::schedule;
 use remora_clr_sim_abi::Live;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An entry of the log of attaches, detaches and failures (contract ATT-15, DET-23).
@@ -44,7 +44,11 @@ pub struct Runtime {
     pub enumerators: Live,
     state: Mutex<State>,
     exiting: AtomicBool,
+    exited_at: AtomicU64,
 }
+
+/// A question that was begun before Shutdown came may still be on its way, nanoseconds.
+const ON_ITS_WAY: u64 = 500_000_000;
 
 /// What the runtime's locks guard.
 #[derive(Default)]
@@ -52,6 +56,8 @@ struct State {
     code: Code,
     threads: threads::Threads,
     profilers: Vec<Arc<Profiler>>,
+    /// Every profiler that ever was: the model keeps what a real runtime frees, to see who still uses it.
+    remembered: Vec<Arc<Profiler>>,
     /// What the runtime believes to be the number of notification-only profilers: wrong after a main one has left (`main_departure_is_miscounted`).
     notification_count: i32,
     /// A library whose last detach has not been done yet.
@@ -72,6 +78,7 @@ impl Runtime {
             enumerators: Live::default(),
             state: Mutex::default(),
             exiting: AtomicBool::new(false),
+            exited_at: AtomicU64::new(0),
         });
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());
@@ -95,19 +102,37 @@ impl Runtime {
         self.lock().profilers.clone()
     }
 
+    /// Every profiler that was ever initialised, oldest first.
+    pub fn remembered(&self) -> Vec<Arc<Profiler>> {
+        self.lock().remembered.clone()
+    }
+
     /// The process exits: profilers are told, and the runtime's own threads end where they are.
     pub fn exit(&self) {
         schedule::note("The process exits", 0);
-        self.call_all("Shutdown", |_| true, |object| {
-            // SAFETY: takes nothing; the object is held while it is called.
-            unsafe { object.shutdown() };
-        });
+        self.call_all(
+            "Shutdown",
+            |_| true,
+            |object| {
+                // SAFETY: takes nothing; the object is held while it is called.
+                unsafe { object.shutdown() };
+            },
+        );
+        for profiler in self.profilers() {
+            profiler.told_of_exit.store(profiler.status() == Status::Active, Ordering::SeqCst);
+        }
+        self.exited_at.store(schedule::now(), Ordering::SeqCst);
         self.exiting.store(true, Ordering::SeqCst);
     }
 
     /// Whether the process is exiting.
     pub fn is_exiting(&self) -> bool {
         self.exiting.load(Ordering::SeqCst)
+    }
+
+    /// Whether the process has been exiting for so long that no question of before can be on its way.
+    fn has_exited(&self) -> bool {
+        self.is_exiting() && schedule::now() > self.exited_at.load(Ordering::SeqCst) + ON_ITS_WAY
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -49,17 +49,28 @@ pub struct Profiler {
     pub(super) detach_succeededs: AtomicU32,
     pub(super) last_release: AtomicU32,
     pub(super) looks: AtomicU32,
+    /// When it was last called back, nanoseconds: the proof that the runtime still finds it.
+    pub(super) heard_at: AtomicU64,
+    /// Whether it was told that the process exits.
+    pub(super) told_of_exit: AtomicBool,
 }
 
 impl Profiler {
-    pub(super) fn new(library: Arc<Library>, object: ProfilerObject, notification_only: bool, attached: bool) -> Profiler {
+    pub(super) fn new(
+        library: Arc<Library>,
+        object: ProfilerObject,
+        notification_only: bool,
+        attached: bool,
+    ) -> Profiler {
         Profiler {
             library,
             notification_only,
             attached,
             object: Mutex::new(Some(Arc::new(object))),
             info: OnceLock::new(),
-            status: AtomicU32::new(if attached { Status::InitializingForAttach } else { Status::InitializingForStartup } as u32),
+            status: AtomicU32::new(
+                if attached { Status::InitializingForAttach } else { Status::InitializingForStartup } as u32,
+            ),
             low: AtomicU32::new(0),
             high: AtomicU32::new(0),
             irreversible: AtomicBool::new(false),
@@ -70,6 +81,8 @@ impl Profiler {
             detach_succeededs: AtomicU32::new(0),
             last_release: AtomicU32::new(u32::MAX),
             looks: AtomicU32::new(0),
+            told_of_exit: AtomicBool::new(false),
+            heard_at: AtomicU64::new(0),
         }
     }
 

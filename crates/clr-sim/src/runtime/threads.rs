@@ -45,13 +45,21 @@ impl Runtime {
         };
         schedule::note("A thread begins ({})", thread.0 as u64);
         // SAFETY: an id that lives; the object is held while it is called.
-        self.call_all(slot::THREAD_CREATED.name, |mask| mask.0 & THREADS != 0, |object| unsafe {
-            object.thread_created(thread.0);
-        });
+        self.call_all(
+            slot::THREAD_CREATED.name,
+            |mask| mask.0 & THREADS != 0,
+            |object| unsafe {
+                object.thread_created(thread.0);
+            },
+        );
         // SAFETY: as above.
-        self.call_all(slot::THREAD_ASSIGNED_TO_OS_THREAD.name, |mask| mask.0 & THREADS != 0, |object| unsafe {
-            object.thread_assigned_to_os_thread(thread.0, os_thread);
-        });
+        self.call_all(
+            slot::THREAD_ASSIGNED_TO_OS_THREAD.name,
+            |mask| mask.0 & THREADS != 0,
+            |object| unsafe {
+                object.thread_assigned_to_os_thread(thread.0, os_thread);
+            },
+        );
         thread
     }
 
@@ -61,9 +69,13 @@ impl Runtime {
         self.lock().threads.known.remove(&thread);
         schedule::note("A thread ends ({})", thread.0 as u64);
         // SAFETY: an id that is told for the last time; the object is held while it is called.
-        self.call_all(slot::THREAD_DESTROYED.name, |mask| mask.0 & THREADS != 0, |object| unsafe {
-            object.thread_destroyed(thread.0);
-        });
+        self.call_all(
+            slot::THREAD_DESTROYED.name,
+            |mask| mask.0 & THREADS != 0,
+            |object| unsafe {
+                object.thread_destroyed(thread.0);
+            },
+        );
         self.lock().threads.of_task.remove(&schedule::current());
     }
 
@@ -79,7 +91,9 @@ impl Runtime {
 
     /// It returns.
     pub fn pop_frame(&self) {
-        self.with_stack(|stack| drop(stack.pop()));
+        self.with_stack(|stack| {
+            stack.pop();
+        });
     }
 
     /// The running thread's number in the system and its stack, innermost first.
@@ -108,5 +122,50 @@ impl Runtime {
         if self.lock().suspended_by.is_some() {
             schedule::wait_until(None, || self.lock().suspended_by.is_none());
         }
+    }
+}
+
+/// COR_PRF_MONITOR_SUSPENDS.
+const SUSPENDS: u32 = 0x0001_0000;
+/// COR_PRF_HIGH_BASIC_GC.
+const BASIC_GC: u32 = 0x10;
+
+impl Runtime {
+    /// A blocking collection on the running thread: the others stop at their next safepoint.
+    pub fn collect(&self) {
+        {
+            let mut state = self.lock();
+            if state.suspended_by.is_some() {
+                return;
+            }
+            state.suspended_by = Some(schedule::current());
+        }
+        // SAFETY: the object is held while it is called. The same below.
+        self.call_all(
+            slot::RUNTIME_SUSPEND_STARTED.name,
+            |mask| mask.0 & SUSPENDS != 0,
+            |object| unsafe {
+                object.runtime_suspend_started(1);
+            },
+        );
+        let wanted = |mask: (u32, u32)| mask.1 & BASIC_GC != 0;
+        let mut collected = [1, 0, 0];
+        let generations = collected.as_mut_ptr();
+        // SAFETY: as above; three generations that live.
+        self.call_all(slot::GARBAGE_COLLECTION_STARTED.name, wanted, |object| unsafe {
+            object.garbage_collection_started(3, generations, 0);
+        });
+        schedule::point();
+        // SAFETY: as above.
+        self.call_all(slot::GARBAGE_COLLECTION_FINISHED.name, wanted, |object| unsafe {
+            object.garbage_collection_finished();
+        });
+        self.lock().suspended_by = None;
+        schedule::note("A collection is over", 0);
+    }
+
+    /// Whether the runtime no longer finds the notification-only profilers that it has (`main_departure_is_miscounted`).
+    pub fn has_lost_track(&self) -> bool {
+        self.lock().notification_count <= 0
     }
 }

@@ -30,6 +30,10 @@ const STACK: usize = 256 * 1024;
 /// Choices after which a schedule is given up: something goes round in circles.
 const MAXIMUM_CHOICES: usize = 200_000;
 
+/// How long, in all of a schedule, time may pass although somebody could work, nanoseconds: no thread is kept from its processor for
+/// longer. More than the agent's patience with one unload, less than what it grants to a question that has been begun (`gate.rs`).
+const STARVATION: u64 = 300_000_000;
+
 /// Resumptions in which what is left of a schedule ends by itself.
 const MAXIMUM_DRAINING: usize = 50_000;
 
@@ -87,6 +91,7 @@ struct World {
     /// Who goes on when the present one yields.
     next: Cell<Option<usize>>,
     now: Cell<u64>,
+    starved: Cell<u64>,
     chooser: RefCell<Chooser>,
     choices: RefCell<Vec<u16>>,
     timeline: RefCell<Timeline>,
@@ -105,6 +110,7 @@ pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static)
         current: Cell::new(0),
         next: Cell::new(None),
         now: Cell::new(0),
+        starved: Cell::new(0),
         chooser: RefCell::new(chooser),
         choices: RefCell::default(),
         timeline: RefCell::new(timeline),
@@ -244,14 +250,21 @@ impl World {
             if ready.is_empty() && deadline.is_none() {
                 return None;
             }
+            let early = deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(self.now.get()));
+            let can_pass = early <= STARVATION - self.starved.get();
             let choice = match (ready.len(), deadline) {
-                (1, None) => 0,
-                (0, Some(_)) => 0,
-                (ready, deadline) => self.chosen(|chooser, at| chooser.pick(at, ready, deadline.is_some())),
+                (0, _) => 0,
+                (1, _) if !can_pass => 0,
+                (ready, _) => self.chosen(|chooser, at| chooser.pick(at, ready, can_pass)),
             };
             match ready.get(usize::from(choice)) {
                 Some(thread) => return Some(*thread),
-                None => self.now.set(self.now.get().max(deadline.unwrap_or_default())),
+                None => {
+                    if !ready.is_empty() {
+                        self.starved.set(self.starved.get() + early);
+                    }
+                    self.now.set(self.now.get().max(deadline.unwrap_or_default()));
+                }
             }
         }
     }
@@ -323,7 +336,8 @@ impl World {
         }
         let deadline = nanoseconds.map(|time| self.now.get().saturating_add(time));
         // SAFETY: only the lifetime is forgotten: the condition outlives the suspension, and is asked for no longer than that.
-        let ready_for_ever: Condition = unsafe { std::mem::transmute::<&dyn Fn() -> bool, &'static dyn Fn() -> bool>(ready) };
+        let ready_for_ever: Condition =
+            unsafe { std::mem::transmute::<&dyn Fn() -> bool, &'static dyn Fn() -> bool>(ready) };
         self.suspend(Wait::Until { deadline, ready: ready_for_ever });
         ready()
     }
@@ -343,9 +357,14 @@ impl World {
     fn drain(&self) {
         self.stopped.set(true);
         for _ in 0..MAXIMUM_DRAINING {
-            let next = self.threads.borrow().iter().rposition(|thread| thread.body.is_some() && !matches!(thread.wait, Wait::Ended));
+            let next = self
+                .threads
+                .borrow()
+                .iter()
+                .rposition(|thread| thread.body.is_some() && !matches!(thread.wait, Wait::Ended));
             let Some(_) = next else { return };
-            let alive: Vec<usize> = (0..self.threads.borrow().len()).filter(|index| self.threads.borrow()[*index].body.is_some()).collect();
+            let alive: Vec<usize> =
+                (0..self.threads.borrow().len()).filter(|index| self.threads.borrow()[*index].body.is_some()).collect();
             for thread in alive {
                 let resumed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.resume(thread)));
                 if resumed.is_err() {

@@ -1,0 +1,144 @@
+//! The profiled program: threads that load, compile, run and unload at whatever instant the seed says.
+
+use crate::agent::Process;
+use crate::runtime::{FunctionId, ModuleId, Runtime};
+use crate::schedule::{self, Random, Task};
+use std::sync::{Arc, Mutex};
+
+/// Frames that a thread calls into at a time, at most.
+const DEPTH: usize = 3;
+/// A millisecond in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
+/// What the program has loaded, and which of it some thread executes.
+#[derive(Default)]
+pub struct Program {
+    modules: Vec<Loaded>,
+}
+
+struct Loaded {
+    module: ModuleId,
+    functions: Vec<FunctionId>,
+    collectible: bool,
+    users: u32,
+    leaving: bool,
+}
+
+/// One thread of it.
+struct Thread {
+    process: Arc<Process>,
+    program: Arc<Mutex<Program>>,
+    random: Random,
+}
+
+/// Starts `threads` threads that each do `deeds` things, drawn from `random`.
+pub fn start(process: &Arc<Process>, random: &mut Random, threads: usize, deeds: usize) -> Vec<Task> {
+    let program = Arc::new(Mutex::new(Program::default()));
+    let start_one = |_| {
+        let mut thread =
+            Thread { process: process.clone(), program: program.clone(), random: Random::new(random.next()) };
+        schedule::spawn("a thread of the application", move || thread.live(deeds))
+    };
+    (0..threads).map(start_one).collect()
+}
+
+impl Thread {
+    fn live(&mut self, deeds: usize) {
+        let process = self.process.clone();
+        process.runtime.begin_thread();
+        for _ in 0..deeds {
+            if process.runtime.is_exiting() || schedule::is_stopped() {
+                return;
+            }
+            process.runtime.safepoint();
+            self.do_something(&process.runtime);
+            process.sampler.interrupt(&process);
+        }
+        process.runtime.end_thread();
+    }
+
+    fn do_something(&mut self, runtime: &Runtime) {
+        match self.random.below(10) {
+            0 | 1 => self.load(runtime),
+            2 | 3 => self.unload(runtime),
+            4 | 5 => self.run_a_dynamic_function(runtime),
+            6 => schedule::sleep(self.random.below(30) as u64 * MILLISECOND),
+            7 => runtime.collect(),
+            _ => self.run(runtime),
+        }
+    }
+
+    fn load(&mut self, runtime: &Runtime) {
+        let collectible = self.random.below(4) > 0;
+        let module = runtime.load_module(collectible);
+        let functions =
+            (0..1 + self.random.below(2)).map(|_| runtime.make_function(module, self.random.below(3) > 0)).collect();
+        self.lock().modules.push(Loaded { module, functions, collectible, users: 0, leaving: false });
+        self.run(runtime);
+    }
+
+    /// Only what no thread executes can go.
+    fn unload(&mut self, runtime: &Runtime) {
+        let leaving = {
+            let mut program = self.lock();
+            let idle = program.modules.iter_mut().find(|one| one.collectible && one.users == 0 && !one.leaving);
+            idle.map(|one| {
+                one.leaving = true;
+                one.module
+            })
+        };
+        let Some(module) = leaving else { return };
+        runtime.unload_module(module);
+        self.lock().modules.retain(|one| one.module != module);
+    }
+
+    fn run(&mut self, runtime: &Runtime) {
+        let chosen: Vec<(ModuleId, FunctionId)> =
+            (0..1 + self.random.below(DEPTH)).filter_map(|_| self.begin_use()).collect();
+        let addresses: Vec<u64> = chosen.iter().filter_map(|(_, function)| runtime.address_of(*function)).collect();
+        self.execute(runtime, &addresses);
+        let mut program = self.lock();
+        for (module, _) in chosen {
+            if let Some(one) = program.modules.iter_mut().find(|one| one.module == module) {
+                one.users -= 1;
+            }
+        }
+    }
+
+    fn begin_use(&mut self) -> Option<(ModuleId, FunctionId)> {
+        let draw = self.random.next() as usize;
+        let mut program = self.lock();
+        let mut usable: Vec<&mut Loaded> =
+            program.modules.iter_mut().filter(|one| !one.leaving && !one.functions.is_empty()).collect();
+        let count = usable.len();
+        let one = usable.get_mut(draw.checked_rem(count)?)?;
+        one.users += 1;
+        Some((one.module, one.functions[draw % one.functions.len()]))
+    }
+
+    fn run_a_dynamic_function(&mut self, runtime: &Runtime) {
+        let function = runtime.make_dynamic_function();
+        let address = runtime.address_of(function);
+        self.execute(runtime, address.as_slice());
+        runtime.unload_dynamic_function(function);
+    }
+
+    /// Calls into each address, and is interrupted there now and then.
+    fn execute(&mut self, runtime: &Runtime, addresses: &[u64]) {
+        let process = self.process.clone();
+        for address in addresses {
+            runtime.push_frame(address + 4);
+            for _ in 0..self.random.below(3) {
+                process.sampler.interrupt(&process);
+                schedule::point();
+            }
+        }
+        for _ in addresses {
+            runtime.pop_frame();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Program> {
+        self.program.lock().expect("no panic while locked")
+    }
+}

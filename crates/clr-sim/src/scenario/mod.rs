@@ -1,0 +1,243 @@
+//! One schedule of a whole life: a program runs, the agent is attached, records, leaves; everything that can go wrong at any instant.
+
+mod application;
+mod names;
+mod other;
+mod recording;
+
+pub use recording::{Plan, Recorded};
+
+use crate::agent::{AgentLibrary, Link, Process, Sampler, enter_process};
+use crate::court::{Court, Finding};
+use crate::differences::Personality;
+use crate::library::Library;
+use crate::runtime::{Runtime, Status};
+use crate::schedule::{self, Chooser, End, Random, Task, Timeline};
+use remora_agent_core::sabotage::{Sabotage, break_this_thread};
+use remora_wire::{FromAgent, layout};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How long after the last word of anybody the agent must be gone, nanoseconds of virtual time: the runtime's longest sleeps, and the
+/// longest that the agent waits for anything.
+const PATIENCE: u64 = 120_000_000_000;
+
+/// What is the same in every schedule of an exploration.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Setting {
+    /// The runtime; drawn from the seed where none is given.
+    pub personality: Option<Personality>,
+    /// How the agent is broken.
+    pub sabotage: Option<Sabotage>,
+    /// Whether to keep the timeline's lines.
+    pub records: bool,
+    /// Whether the world is a small one, for walks over all schedules.
+    pub small: bool,
+}
+
+/// What came of one schedule.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What broke the contract.
+    pub findings: Vec<Finding>,
+    /// How the schedule ended.
+    pub end: End,
+    /// What happened.
+    pub timeline: Timeline,
+    /// The choices that repeat it.
+    pub choices: Vec<u16>,
+    /// For the next schedule of a walk.
+    pub chooser: Chooser,
+    /// What was reached, for the account of an exploration.
+    pub reached: Reached,
+    /// Virtual nanoseconds.
+    pub time: u64,
+}
+
+/// What a schedule got to: an exploration that never reaches something proves nothing about it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Reached {
+    /// The agent was detached and unmapped.
+    pub detached: u64,
+    /// It stayed, inert, and said so.
+    pub inert: u64,
+    /// The process exited in between.
+    pub exited: u64,
+    /// The attach was refused.
+    pub refused: u64,
+    /// Samples that were delivered.
+    pub samples: u64,
+    /// Frames that were named, rightly.
+    pub named: u64,
+}
+
+impl Reached {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Reached) -> Reached {
+        Reached {
+            detached: self.detached + other.detached,
+            inert: self.inert + other.inert,
+            exited: self.exited + other.exited,
+            refused: self.refused + other.refused,
+            samples: self.samples + other.samples,
+            named: self.named + other.named,
+        }
+    }
+}
+
+/// Runs one schedule: what happens is drawn from `seed`, in which order from `chooser`.
+pub fn run(seed: u64, chooser: Chooser, setting: Setting) -> Outcome {
+    let court = Arc::new(Court::default());
+    let reached = Rc::new(RefCell::new(Reached::default()));
+    let timeline = if setting.records { Timeline::recording() } else { Timeline::default() };
+    break_this_thread(setting.sabotage);
+    let (of_world, of_director) = (court.clone(), reached.clone());
+    let ran = schedule::run(chooser, timeline, move || direct(seed, setting, &of_world, &of_director));
+    enter_process(None);
+    break_this_thread(None);
+    let mut findings = court.findings();
+    findings.extend(of_end(&ran.end, ran.time));
+    let reached = *reached.borrow();
+    Outcome {
+        findings,
+        end: ran.end,
+        timeline: ran.timeline,
+        choices: ran.choices,
+        chooser: ran.chooser,
+        reached,
+        time: ran.time,
+    }
+}
+
+fn of_end(end: &End, time: u64) -> Option<Finding> {
+    let (clause, what) = match end {
+        End::Complete => return None,
+        End::Stuck(who) => ("DET-16", format!("nothing can go on any more: {}", who.join(", "))),
+        End::Endless => ("DET-16", "it goes on for ever".into()),
+        End::Panicked(words) => ("W4", format!("a panic that nobody catches: {words}")),
+    };
+    Some(Finding { clause, what, time })
+}
+
+/// The first thread of the world: sets everything up, waits for the end, and judges.
+fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<Reached>>) {
+    let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let personality = setting.personality.unwrap_or_else(|| Personality::ALL[1 + random.below(5)]);
+    let runtime = Runtime::start(personality, court.clone());
+    let process = Arc::new(Process {
+        library: Library::new(AgentLibrary, court.clone()),
+        link: Arc::new(Link::new(4 + random.below(60))),
+        sampler: Arc::new(Sampler::default()),
+        runtime,
+    });
+    enter_process(Some(process.clone()));
+    let (threads, deeds) = if setting.small { (1, 2) } else { (1 + random.below(3), 4 + random.below(12)) };
+    let application = application::start(&process, &mut random, threads, deeds);
+    let can_be_notified = personality.differences().notification_profilers;
+    let notification_only = can_be_notified && random.below(4) > 0;
+    let plan = Plan::draw(&mut random, notification_only);
+    let other = (!setting.small && random.once_in(4)).then(|| other::start(&process.runtime, court, &mut random));
+    let recorded = recording::start(&process, plan);
+    let exits = !setting.small && random.once_in(6);
+    if exits {
+        schedule::sleep(random.below(60) as u64 * 1_000_000);
+        process.runtime.exit();
+    }
+    wait_for_the_end(&process, &application, &recorded, other);
+    judge(&process, &recorded, reached);
+    schedule::stop();
+}
+
+fn wait_for_the_end(process: &Process, application: &[Task], recorded: &Recorded, other: Option<Task>) {
+    let others_done = || recorded.ended.load(Ordering::SeqCst) && other.is_none_or(schedule::has_ended);
+    let application_done = || application.iter().all(|task| schedule::has_ended(*task));
+    schedule::wait_until(Some(PATIENCE), || process.runtime.is_exiting() || (others_done() && application_done()));
+    if process.runtime.is_exiting() {
+        schedule::sleep(1_000_000_000);
+        return;
+    }
+    schedule::wait_until(Some(PATIENCE), || {
+        agents(process).all(|agent| agent.status() == Status::Gone) && !process.library.is_mapped()
+    });
+    // The agent's threads may still run their last instructions.
+    schedule::sleep(1_000_000_000);
+}
+
+/// The agent's own attach, if it got as far.
+fn agents(process: &Process) -> impl Iterator<Item = Arc<crate::runtime::Profiler>> {
+    let library = process.library.clone();
+    process.runtime.remembered().into_iter().filter(move |profiler| Arc::ptr_eq(&profiler.library, &library))
+}
+
+fn judge(process: &Process, recorded: &Recorded, reached: &Rc<RefCell<Reached>>) {
+    let mut reached = reached.borrow_mut();
+    recording::read(process, recorded);
+    let names = recorded.names.lock().expect("no panic while locked");
+    (reached.samples, reached.named) = (names.samples, names.named);
+    drop(names);
+    if process.runtime.is_exiting() {
+        reached.exited = 1;
+        return;
+    }
+    let Some(agent) = agents(process).next() else {
+        reached.refused = 1;
+        return;
+    };
+    let court = &process.runtime.court;
+    match agent.status() {
+        Status::Gone => {
+            reached.detached = 1;
+            judge_gone(process, &agent, court);
+        }
+        _ => judge_staying(process, &agent, court, &mut reached),
+    }
+    judge_account(process, court);
+}
+
+fn judge_gone(process: &Process, agent: &crate::runtime::Profiler, court: &Court) {
+    if agent.attach_completes() > 0 && agent.detach_succeededs() != 1 {
+        court.convict("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.detach_succeededs()));
+    }
+    // A refused attach of another profiler may hold the library of that one; nobody else holds this one.
+    if process.library.is_mapped() {
+        court.convict("DET-14", "the profiler is gone and its library is still mapped");
+    }
+    if process.library.open_entrances() > 0 {
+        court.convict("DET-04", "a way into the library is still open");
+    }
+    if process.runtime.enumerators.count() > 0 {
+        court.convict("DET-14", "an enumerator of the runtime's was never released");
+    }
+}
+
+/// An agent may stay for one reason only: the runtime would not survive its departure.
+fn judge_staying(process: &Process, agent: &crate::runtime::Profiler, court: &Court, reached: &mut Reached) {
+    let is_lost = agent.notification_only && agent.attach_completes() == 0 || process.runtime.has_lost_track();
+    if !is_lost && !process.link.has_said(|said| matches!(said, FromAgent::Inert { .. })) {
+        court.convict("DET-16", "the agent is still attached although nobody uses it any more");
+        return;
+    }
+    if !is_lost {
+        court.convict("DET-12", "the agent stays although it could have been detached");
+    }
+    if agent.mask() != (0, 0) && agent.attach_completes() > 0 {
+        court.convict("DET-18", "an agent that stays still asks for callbacks");
+    }
+    if process.library.open_entrances() > 0 {
+        court.convict("DET-18", "an agent that stays has left a way into its library open");
+    }
+    reached.inert = 1;
+}
+
+/// Samples taken are delivered or counted as lost (the receipt's first line).
+fn judge_account(process: &Process, court: &Court) {
+    let (taken, lost) = process.sampler.taken_and_lost();
+    let sent = process.link.counter(layout::SENT);
+    let refused = process.link.counter(layout::LOST_TRANSPORT_FULL);
+    if taken != lost + sent + refused {
+        court.convict("LOSS", format!("{taken} samples were taken, {sent} sent, {} counted as lost", lost + refused));
+    }
+}

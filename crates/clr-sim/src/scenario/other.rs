@@ -1,0 +1,74 @@
+//! Another profiler, as an agent of somebody else's: a main one that comes and goes when it likes.
+
+use crate::court::Court;
+use crate::library::{Exports, Library};
+use crate::runtime::{AttachRequest, Runtime};
+use crate::schedule::{self, Random, Task};
+use corprof::{
+    Alive, AttachMask, Attached, CallbackObject, Guid, HResult, HighAttachMask, Info, ProfilerCallback,
+    dll_get_class_object, sys,
+};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A millisecond in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
+type Held = Arc<Mutex<Option<Info<Attached, Alive>>>>;
+
+struct Other {
+    info: Held,
+}
+
+impl ProfilerCallback for Other {
+    fn initialize_for_attach(&self, info: Info<Attached, Alive>, _client_data: &[u8]) -> Result<(), HResult> {
+        info.set_event_mask2(AttachMask::MODULE_LOADS, HighAttachMask::BASIC_GC)?;
+        *self.info.lock().expect("no panic while locked") = Some(info);
+        Ok(())
+    }
+}
+
+struct OtherLibrary;
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+impl Exports for OtherLibrary {
+    unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
+        // SAFETY: the caller's promise is handed on.
+        HResult(unsafe { dll_get_class_object(class, interface, out, make) })
+    }
+}
+
+fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
+    let info = HELD.with(|held| held.borrow().clone())?;
+    Some(CallbackObject::create(Other { info }))
+}
+
+/// Starts what attaches it, and, mostly, detaches it again.
+pub fn start(runtime: &Arc<Runtime>, court: &Arc<Court>, random: &mut Random) -> Task {
+    let info = Held::default();
+    HELD.with(|held| *held.borrow_mut() = Some(info.clone()));
+    let library = Library::new(OtherLibrary, court.clone());
+    let (runtime, comes, stays) = (runtime.clone(), random.below(40) as u64, random.below(40) as u64);
+    let leaves = random.below(4) > 0;
+    schedule::spawn("another profiler's trigger", move || {
+        schedule::sleep(comes * MILLISECOND);
+        let request =
+            AttachRequest { class: Guid::from_u128(1), library: Some(library.clone()), client_data: Vec::new() };
+        let answer = runtime.ask_for_attach(request);
+        schedule::wait_until(Some(5_000 * MILLISECOND), || answer.get().is_some() || runtime.is_exiting());
+        schedule::sleep(stays * MILLISECOND);
+        if !leaves || !answer.get().is_some_and(HResult::is_success) || runtime.is_exiting() {
+            return;
+        }
+        let info = info.lock().expect("no panic while locked").take();
+        if let Some(info) = info {
+            schedule::note("Another profiler asks for its detach", 0);
+            let _ = info.request_profiler_detach(Duration::from_millis(1));
+        }
+    })
+}

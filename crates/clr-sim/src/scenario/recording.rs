@@ -1,0 +1,126 @@
+//! The recording process: it asks for the attach, reads what comes, and leaves or dies when the seed says so.
+
+use super::names::Names;
+use crate::agent::Process;
+use crate::runtime::AttachRequest;
+use crate::schedule::{self, Random};
+use corprof::{Guid, HResult};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind, FromAgent, ToAgent};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A millisecond in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+/// What a trigger waits for the answer of an attach: its own patience, not the runtime's.
+const PATIENCE: u64 = 5_000 * MILLISECOND;
+
+/// What it will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// As which of the two kinds of profiler.
+    pub notification_only: bool,
+    /// How long it records, nanoseconds.
+    pub records: u64,
+    /// Whether it is killed instead of leaving.
+    pub is_killed: bool,
+    /// Whether it changes the sampling rate in between.
+    pub changes_rate: bool,
+}
+
+impl Plan {
+    /// Drawn from a seed.
+    pub fn draw(random: &mut Random, notification_only: bool) -> Plan {
+        Plan {
+            notification_only,
+            records: random.below(60) as u64 * MILLISECOND,
+            is_killed: random.once_in(4),
+            changes_rate: random.once_in(4),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Recorded {
+    /// Whether it has ended.
+    pub ended: AtomicBool,
+    /// The runtime's answer, if it was waited for.
+    pub answer: Mutex<Option<HResult>>,
+    /// What the samples were called.
+    pub names: Mutex<Names>,
+}
+
+/// Starts it.
+pub fn start(process: &Arc<Process>, plan: Plan) -> Arc<Recorded> {
+    let recorded = Arc::new(Recorded::default());
+    let (process, result) = (process.clone(), recorded.clone());
+    schedule::spawn("the recording process", move || {
+        run(&process, plan, &result);
+        result.ended.store(true, Ordering::SeqCst);
+    });
+    recorded
+}
+
+fn run(process: &Arc<Process>, plan: Plan, recorded: &Arc<Recorded>) {
+    let answer = process.runtime.ask_for_attach(request(process, plan.notification_only));
+    if plan.is_killed && plan.records < 2 * MILLISECOND {
+        schedule::point();
+        schedule::note("The recording process is killed", 0);
+        return process.link.kill();
+    }
+    let answered = schedule::wait_until(Some(PATIENCE), || answer.get().is_some() || process.runtime.is_exiting());
+    *recorded.answer.lock().expect("no panic while locked") = answer.get();
+    if !answered || !answer.get().is_some_and(HResult::is_success) {
+        return process.link.kill();
+    }
+    process.link.say(ToAgent::Begin);
+    read_until(process, recorded, plan.records / 2, || false);
+    if plan.changes_rate {
+        process.link.say(ToAgent::SetFrequency(99));
+    }
+    read_until(process, recorded, plan.records / 2, || false);
+    if plan.is_killed {
+        schedule::note("The recording process is killed", 0);
+        return process.link.kill();
+    }
+    schedule::note("The recording process asks for the detach", 0);
+    process.link.say(ToAgent::Detach);
+    let is_over = |said: &FromAgent| {
+        matches!(said, FromAgent::Detached | FromAgent::Inert { .. } | FromAgent::DetachRefused { .. })
+    };
+    read_until(process, recorded, PATIENCE, || process.link.has_said(is_over));
+    process.link.kill();
+}
+
+/// Reads the transport for so long, or until something is over.
+fn read_until(process: &Process, recorded: &Recorded, nanoseconds: u64, is_over: impl Fn() -> bool) {
+    let end = schedule::now() + nanoseconds;
+    while schedule::now() < end && !is_over() && !process.runtime.is_exiting() && !schedule::is_stopped() {
+        schedule::wait_until(Some((end - schedule::now()).min(MILLISECOND)), &is_over);
+        read(process, recorded);
+    }
+}
+
+/// Reads what is in the transport now.
+pub fn read(process: &Process, recorded: &Recorded) {
+    while let Some(words) = process.link.read() {
+        recorded.names.lock().expect("no panic while locked").take(process, &words);
+    }
+}
+
+fn request(process: &Process, notification_only: bool) -> AttachRequest {
+    let (data1, data2, data3, data4) = if notification_only { CLSID_NOTIFICATION } else { CLSID_MAIN };
+    let config = Config {
+        nonce: [0; 16],
+        socket_path: "/tmp/remora".into(),
+        event: EventKind::Cpu,
+        frequency: 99,
+        signal_budget: 1000,
+        thread_budget: 100,
+    };
+    AttachRequest {
+        class: Guid { data1, data2, data3, data4 },
+        library: Some(process.library.clone()),
+        client_data: config.encode(),
+    }
+}
