@@ -82,6 +82,8 @@ impl Samples {
             if !asking.is_over() {
                 return Some(Ready::Sample(taken, stack));
             }
+            // What it describes is not told.
+            self.catalogue.forget(&[Unload::Anything]);
         }
         // What it meets may have unloaded.
         shared.platform.count(layout::LOST_DESCRIPTIONS, 1);
