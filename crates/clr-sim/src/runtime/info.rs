@@ -41,6 +41,10 @@ impl Server {
     fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
         let stale = || {
+            // Who is not told of unloads cannot know.
+            if runtime.has_lost_track() {
+                return HResult::E_INVALIDARG;
+            }
             runtime
                 .court
                 .convict("CAT-09", format!("the runtime was asked about a stale id ({what}): an access violation"));

@@ -164,8 +164,10 @@ impl Runtime {
         schedule::note("A collection is over", 0);
     }
 
-    /// Whether the runtime no longer finds the notification-only profilers that it has (`main_departure_is_miscounted`).
+    /// Whether the runtime no longer finds a notification-only profiler that it has (`main_departure_is_miscounted`): it is not told of
+    /// unloads any more, and cannot know that.
     pub fn has_lost_track(&self) -> bool {
-        self.lock().notification_count <= 0
+        let state = self.lock();
+        state.notification_count <= 0 && state.profilers.iter().any(|profiler| profiler.notification_only)
     }
 }

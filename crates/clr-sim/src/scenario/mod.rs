@@ -215,7 +215,7 @@ fn judge_gone(process: &Process, agent: &crate::runtime::Profiler, court: &Court
 
 /// An agent may stay for one reason only: the runtime would not survive its departure.
 fn judge_staying(process: &Process, agent: &crate::runtime::Profiler, court: &Court, reached: &mut Reached) {
-    let is_lost = agent.notification_only && agent.attach_completes() == 0 || process.runtime.has_lost_track();
+    let is_lost = process.runtime.has_lost_track() || agent.attach_completes() == 0;
     if !is_lost && !process.link.has_said(|said| matches!(said, FromAgent::Inert { .. })) {
         court.convict("DET-16", "the agent is still attached although nobody uses it any more");
         return;

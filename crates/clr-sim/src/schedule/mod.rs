@@ -27,15 +27,15 @@ use std::rc::Rc;
 /// Stack of a modelled thread, bytes.
 const STACK: usize = 256 * 1024;
 
-/// Choices after which a schedule is given up: something goes round in circles.
-const MAXIMUM_CHOICES: usize = 200_000;
+/// Resumptions after which a schedule is given up: something goes round in circles.
+const MAXIMUM_RESUMPTIONS: usize = 200_000;
 
 /// How long, in all of a schedule, time may pass although somebody could work, nanoseconds: no thread is kept from its processor for
 /// longer. More than the agent's patience with one unload, less than what it grants to a question that has been begun (`gate.rs`).
 const STARVATION: u64 = 300_000_000;
 
 /// Resumptions in which what is left of a schedule ends by itself.
-const MAXIMUM_DRAINING: usize = 50_000;
+const MAXIMUM_DRAINING: usize = 2_000;
 
 /// A modelled thread, in the order in which they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -218,18 +218,16 @@ fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
 impl World {
     /// Until all have ended, nobody can go on, or the world is stopped.
     fn drive(&self) -> End {
-        loop {
+        for _ in 0..MAXIMUM_RESUMPTIONS {
             if self.stopped.get() {
                 return End::Complete;
-            }
-            if self.choices.borrow().len() > MAXIMUM_CHOICES {
-                return End::Endless;
             }
             match self.next.take().or_else(|| self.pick()) {
                 Some(thread) => self.resume(thread),
                 None => return self.idle_end(),
             }
         }
+        End::Endless
     }
 
     fn idle_end(&self) -> End {
