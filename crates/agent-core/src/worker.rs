@@ -173,7 +173,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         {
             return self.inert(&format!("a way into the library is still open: {open:?}"));
         }
-        if self.shared.shutdown.load(Ordering::SeqCst) {
+        if self.shared.shutdown.load(Ordering::SeqCst) && !is_on(Sabotage::AskAfterShutdown) {
             // The other side hears of it when the process ends.
             return Outcome::Inert(SHUTDOWN.into());
         }

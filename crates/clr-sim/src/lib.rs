@@ -22,3 +22,4 @@ pub mod agent;
 pub mod explore;
 pub mod scenario;
 pub mod schedule;
+pub mod scripted;

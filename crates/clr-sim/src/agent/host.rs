@@ -80,9 +80,9 @@ impl Host for ModelHost {
         let worked = Arc::new(AtomicBool::new(false));
         for name in ["the agent's first thread", "the agent's second thread"] {
             let (roles, claimed, worked) = (roles.clone(), claimed.clone(), worked.clone());
-            let library = self.process.library.clone();
+            let process = self.process.clone();
             schedule::spawn(name, move || {
-                run_one(&library, roles, &claimed, &worked);
+                run_one(&process, roles, &claimed, &worked);
                 give_back_what_waits();
             });
         }
@@ -90,23 +90,38 @@ impl Host for ModelHost {
     }
 }
 
-/// One of the two: whichever comes first works, the other leaves after it.
-fn run_one<R: Roles>(library: &Library, roles: Arc<R>, claimed: &AtomicBool, worked: &AtomicBool) {
-    let inside = library.enter();
+/// One of the two: whichever comes first works, the other leaves after it has ended.
+fn run_one<R: Roles>(process: &Process, roles: Arc<R>, claimed: &AtomicBool, worked: &AtomicBool) {
+    let inside = process.library.enter();
     schedule::point();
     if claimed.swap(true, Ordering::SeqCst) {
-        if !sabotage::is_on(Sabotage::NotJoin) {
+        // More than once where the world is stopped: then every wait returns at once.
+        while !worked.load(Ordering::SeqCst) {
             schedule::wait_until(None, || worked.load(Ordering::SeqCst));
         }
         roles.leave();
+        end_slowly(process);
         drop(inside);
     } else {
         roles.work();
         drop(roles);
+        if sabotage::is_on(Sabotage::NotJoin) {
+            worked.store(true, Ordering::SeqCst);
+        }
+        end_slowly(process);
         drop(inside);
         worked.store(true, Ordering::SeqCst);
     }
     schedule::point();
+}
+
+/// How long a thread may take from its last work to its end, nanoseconds: more than the runtime's shortest sleep.
+const SLOW_END: u64 = 400_000_000;
+
+fn end_slowly(process: &Process) {
+    if process.whims.threads_end_slowly {
+        schedule::sleep(SLOW_END);
+    }
 }
 
 fn give_back_what_waits() {

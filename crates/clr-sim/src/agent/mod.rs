@@ -25,6 +25,17 @@ pub struct Process {
     pub link: Arc<Link>,
     /// The system's clocks and signals.
     pub sampler: Arc<Sampler>,
+    /// What goes wrong with the system.
+    pub whims: Whims,
+}
+
+/// What goes wrong with the system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Whims {
+    /// Threads take long from their last work to their end.
+    pub threads_end_slowly: bool,
+    /// A timer cannot be deleted.
+    pub a_timer_stays: bool,
 }
 
 thread_local! {

@@ -51,7 +51,15 @@ impl Platform for ModelPlatform {
     }
 
     fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool {
-        schedule::wait_until(Some(nanoseconds), || counter.load(Ordering::SeqCst) >= goal)
+        let starved = schedule::starved();
+        let is_served = schedule::wait_until(Some(nanoseconds), || counter.load(Ordering::SeqCst) >= goal);
+        if !is_served && schedule::starved() == starved {
+            self.process.runtime.court.convict(
+                "W5",
+                "an unload was held up to the end of its patience although the agent's thread had a processor",
+            );
+        }
+        is_served
     }
 
     fn announce(&self, _counter: &AtomicU64) {
@@ -141,8 +149,11 @@ impl Platform for ModelPlatform {
     }
 
     fn stop_sampling(&self) -> Result<(), String> {
-        self.process.sampler.stop(&self.process.library);
-        self.entrances.close(EntranceKind::Timer);
+        let timer_stays = self.process.whims.a_timer_stays;
+        self.process.sampler.stop(&self.process.library, timer_stays);
+        if !timer_stays {
+            self.entrances.close(EntranceKind::Timer);
+        }
         self.entrances.close(EntranceKind::SignalHandler);
         Ok(())
     }

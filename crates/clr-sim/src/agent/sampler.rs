@@ -10,14 +10,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Samples that fit between handlers and the agent's thread.
-const ROOM: usize = 12;
 const TIMER: &str = "a timer that is armed";
 const HANDLER: &str = "a signal handler that is registered";
 
 /// See the module's text.
 #[derive(Default)]
 pub struct Sampler {
+    /// Samples that fit between handlers and the agent's thread.
+    room: usize,
     armed: AtomicBool,
     handled: AtomicBool,
     inside: AtomicU32,
@@ -29,6 +29,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
+    /// One with room for so many samples between handlers and the agent's thread.
+    pub fn new(room: usize) -> Sampler {
+        Sampler { room, ..Sampler::default() }
+    }
+
     /// Handlers and timers are there from now on.
     pub(super) fn start(&self, library: &Library) {
         library.open(HANDLER);
@@ -39,8 +44,8 @@ impl Sampler {
     }
 
     /// Deletes the timers, waits for the handlers that run, then gives up the handler: as `agent/src/linux.rs` does it.
-    pub(super) fn stop(&self, library: &Library) {
-        if !sabotage::is_on(Sabotage::LeaveTimersArmed) && self.armed.swap(false, Ordering::SeqCst) {
+    pub(super) fn stop(&self, library: &Library, timer_stays: bool) {
+        if !timer_stays && !sabotage::is_on(Sabotage::LeaveTimersArmed) && self.armed.swap(false, Ordering::SeqCst) {
             library.close(TIMER);
         }
         schedule::point();
@@ -75,7 +80,7 @@ impl Sampler {
 
     fn push(&self, runtime: &Runtime, thread: u32, number: u64, stack: &[u64]) -> bool {
         let mut ring = self.ring.lock().expect("no panic while locked");
-        if ring.len() >= ROOM {
+        if ring.len() >= self.room {
             return false;
         }
         // Return addresses stand behind the call.

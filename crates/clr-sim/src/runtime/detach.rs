@@ -11,7 +11,7 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// A profiler that was called back within this time has done what can be done: that another one leaves between a proof and a request
 /// cannot be ruled out by anybody. Nanoseconds.
-const JUST_NOW: u64 = 300_000_000;
+const JUST_NOW: u64 = schedule::STARVATION;
 
 impl Runtime {
     /// RequestProfilerDetach, in the order of its checks (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.
@@ -161,7 +161,7 @@ mod tests {
                 enumerators: Default::default(),
                 state: Default::default(),
                 exiting: Default::default(),
-                exited_at: Default::default(),
+                calls_after_exit: Default::default(),
             };
             let mut slept = 0;
             for sleep in sleeps {

@@ -1,5 +1,7 @@
 //! ICorProfilerInfo as the model serves it: what is refused when, and what is a crime.
 
+#![allow(non_snake_case, reason = "the names of corprof.idl")]
+
 use super::code::{BODY_SIZE, FunctionId, ModuleId};
 use super::{Profiler, Runtime, Status};
 use crate::schedule;
@@ -40,19 +42,14 @@ impl Server {
     /// follows the id meanwhile.
     fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
-        let stale = || {
-            // Who is not told of unloads cannot know.
-            if runtime.has_lost_track() {
-                return HResult::E_INVALIDARG;
-            }
-            runtime
-                .court
-                .convict("CAT-09", format!("the runtime was asked about a stale id ({what}): an access violation"));
-            HResult::E_INVALIDARG
-        };
-        look(&runtime).ok_or_else(stale)?;
+        let begun = schedule::now();
+        look(&runtime).ok_or_else(|| stale(&runtime, what))?;
         schedule::point();
-        look(&runtime).ok_or_else(stale)
+        look(&runtime).ok_or_else(|| {
+            // Nobody can wait for ever for a question that is on its way: it may itself wait for who unloads.
+            let is_excused = schedule::now() - begun >= LONGEST_QUESTION;
+            if is_excused { HResult::E_INVALIDARG } else { stale(&runtime, what) }
+        })
     }
 
     fn set_mask(&self, low: u32, high: Option<u32>) -> HResult {
@@ -80,6 +77,18 @@ impl Server {
         schedule::note("The mask is now {}", u64::from(low) | u64::from(high) << 32);
         HResult::S_OK
     }
+}
+
+/// A question that takes longer than this may outlive what it asks about (`agent-core/src/gate.rs`), nanoseconds.
+const LONGEST_QUESTION: u64 = 400_000_000;
+
+fn stale(runtime: &Runtime, what: &str) -> HResult {
+    // Who is not told of unloads cannot know.
+    if !runtime.has_lost_track() {
+        let what = format!("the runtime was asked about a stale id ({what}): an access violation");
+        runtime.court.convict("CAT-09", what);
+    }
+    HResult::E_INVALIDARG
 }
 
 /// Writes an answer where the profiler wants one.
@@ -156,8 +165,8 @@ impl InfoServer for Server {
                 Ok(())
             }
             _ if runtime.is_exiting() => {
-                if runtime.has_exited() && profiler.told_of_exit.load(Ordering::SeqCst) {
-                    runtime.court.convict("DET-17", format!("{} was called long after Shutdown", slot.name));
+                if profiler.told_of_exit.load(Ordering::SeqCst) && runtime.calls_too_late() {
+                    runtime.court.convict("DET-17", format!("{} was called after Shutdown", slot.name));
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }

@@ -20,7 +20,8 @@ use crate::differences::{Differences, Personality};
 use crate::library::Library;
 use crate::schedule;
 use remora_clr_sim_abi::Live;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An entry of the log of attaches, detaches and failures (contract ATT-15, DET-23).
@@ -44,11 +45,12 @@ pub struct Runtime {
     pub enumerators: Live,
     state: Mutex<State>,
     exiting: AtomicBool,
-    exited_at: AtomicU64,
+    /// Calls of each thread since the process began to exit.
+    calls_after_exit: Mutex<HashMap<schedule::Task, u32>>,
 }
 
-/// A question that was begun before Shutdown came may still be on its way, nanoseconds.
-const ON_ITS_WAY: u64 = 500_000_000;
+/// A question that was begun before Shutdown came may still be on its way: so many calls of one thread.
+const ON_ITS_WAY: u32 = 4;
 
 /// What the runtime's locks guard.
 #[derive(Default)]
@@ -78,7 +80,7 @@ impl Runtime {
             enumerators: Live::default(),
             state: Mutex::default(),
             exiting: AtomicBool::new(false),
-            exited_at: AtomicU64::new(0),
+            calls_after_exit: Mutex::default(),
         });
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());
@@ -121,7 +123,6 @@ impl Runtime {
         for profiler in self.profilers() {
             profiler.told_of_exit.store(profiler.status() == Status::Active, Ordering::SeqCst);
         }
-        self.exited_at.store(schedule::now(), Ordering::SeqCst);
         self.exiting.store(true, Ordering::SeqCst);
     }
 
@@ -130,9 +131,12 @@ impl Runtime {
         self.exiting.load(Ordering::SeqCst)
     }
 
-    /// Whether the process has been exiting for so long that no question of before can be on its way.
-    fn has_exited(&self) -> bool {
-        self.is_exiting() && schedule::now() > self.exited_at.load(Ordering::SeqCst) + ON_ITS_WAY
+    /// Counts a call of the running thread after the exit; whether it cannot have been on its way before.
+    fn calls_too_late(&self) -> bool {
+        let mut calls = self.calls_after_exit.lock().expect("no panic while locked");
+        let count = calls.entry(schedule::current()).or_default();
+        *count += 1;
+        *count > ON_ITS_WAY
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -128,7 +128,8 @@ impl Thread {
         let process = self.process.clone();
         for address in addresses {
             runtime.push_frame(address + 4);
-            for _ in 0..self.random.below(3) {
+            let often = if self.random.once_in(8) { 40 } else { 3 };
+            for _ in 0..self.random.below(often) {
                 process.sampler.interrupt(&process);
                 schedule::point();
             }

@@ -7,7 +7,7 @@ mod recording;
 
 pub use recording::{Plan, Recorded};
 
-use crate::agent::{AgentLibrary, Link, Process, Sampler, enter_process};
+use crate::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_process};
 use crate::court::{Court, Finding};
 use crate::differences::Personality;
 use crate::library::Library;
@@ -130,7 +130,8 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, court.clone()),
         link: Arc::new(Link::new(4 + random.below(60))),
-        sampler: Arc::new(Sampler::default()),
+        sampler: Arc::new(Sampler::new([12, 100][random.below(2)])),
+        whims: Whims { threads_end_slowly: random.once_in(4), a_timer_stays: random.once_in(32) },
         runtime,
     });
     enter_process(Some(process.clone()));
@@ -194,7 +195,10 @@ fn judge(process: &Process, recorded: &Recorded, reached: &Rc<RefCell<Reached>>)
         }
         _ => judge_staying(process, &agent, court, &mut reached),
     }
-    judge_account(process, court);
+    // A timer that cannot be deleted goes on: what it brings after the recording is nobody's.
+    if !process.whims.a_timer_stays {
+        judge_account(process, court);
+    }
 }
 
 fn judge_gone(process: &Process, agent: &crate::runtime::Profiler, court: &Court) {
@@ -215,7 +219,8 @@ fn judge_gone(process: &Process, agent: &crate::runtime::Profiler, court: &Court
 
 /// An agent may stay for one reason only: the runtime would not survive its departure.
 fn judge_staying(process: &Process, agent: &crate::runtime::Profiler, court: &Court, reached: &mut Reached) {
-    let is_lost = process.runtime.has_lost_track() || agent.attach_completes() == 0;
+    let timer_stays = process.whims.a_timer_stays && process.library.open_entrances() > 0;
+    let is_lost = process.runtime.has_lost_track() || agent.attach_completes() == 0 || timer_stays;
     if !is_lost && !process.link.has_said(|said| matches!(said, FromAgent::Inert { .. })) {
         court.convict("DET-16", "the agent is still attached although nobody uses it any more");
         return;
@@ -226,7 +231,7 @@ fn judge_staying(process: &Process, agent: &crate::runtime::Profiler, court: &Co
     if agent.mask() != (0, 0) && agent.attach_completes() > 0 {
         court.convict("DET-18", "an agent that stays still asks for callbacks");
     }
-    if process.library.open_entrances() > 0 {
+    if process.library.open_entrances() > 0 && !timer_stays {
         court.convict("DET-18", "an agent that stays has left a way into its library open");
     }
     reached.inert = 1;

@@ -31,8 +31,8 @@ const STACK: usize = 256 * 1024;
 const MAXIMUM_RESUMPTIONS: usize = 200_000;
 
 /// How long, in all of a schedule, time may pass although somebody could work, nanoseconds: no thread is kept from its processor for
-/// longer. More than the agent's patience with one unload, less than what it grants to a question that has been begun (`gate.rs`).
-const STARVATION: u64 = 300_000_000;
+/// longer. More than everything that the agent and the runtime wait for in milliseconds.
+pub const STARVATION: u64 = 1_000_000_000;
 
 /// Resumptions in which what is left of a schedule ends by itself.
 const MAXIMUM_DRAINING: usize = 2_000;
@@ -180,6 +180,11 @@ pub fn wait_until(nanoseconds: Option<u64>, ready: impl Fn() -> bool) -> bool {
 /// Lets so many nanoseconds pass.
 pub fn sleep(nanoseconds: u64) {
     wait_until(Some(nanoseconds), || false);
+}
+
+/// For how long threads have been kept from their processors so far, nanoseconds.
+pub fn starved() -> u64 {
+    world().starved.get()
 }
 
 /// Stops the world: everything that waits goes on at once, and what is done from here on does not count.

@@ -1,0 +1,82 @@
+//! The runtime's side of the detach, clause by clause, under many schedules each.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+mod support;
+
+use corprof::HResult;
+use remora_clr_sim::differences::Personality;
+use remora_clr_sim::runtime::{Entry, Status};
+use remora_clr_sim::schedule;
+use remora_clr_sim::scripted::Script;
+use support::{SECOND, World, in_worlds};
+
+/// COR_PRF_MONITOR_MODULE_LOADS.
+const MODULE_LOADS: u32 = 0x4;
+
+fn gone(world: &World) {
+    let is_gone = || world.runtime.profilers().is_empty();
+    assert!(schedule::wait_until(Some(7200 * SECOND), is_gone), "the profiler never went");
+}
+
+#[test]
+fn det_10_det_23_told_once_then_released_to_zero_then_freed_then_written_down() {
+    in_worlds(&Personality::ALL, |world| {
+        let (library, script, profiler) = world.attached(Script::new());
+        assert_eq!(script.request_detach(1), HResult::S_OK);
+        gone(world);
+        assert_eq!(script.count("ProfilerDetachSucceeded"), 1);
+        assert_eq!(script.journal().last(), Some(&"ProfilerDetachSucceeded"));
+        assert_eq!((profiler.last_release(), library.unmapped()), (0, 1));
+        assert_eq!(world.runtime.log(), [Entry::Attached, Entry::Detached]);
+    });
+}
+
+#[test]
+fn det_12_afterwards_the_same_profiler_may_attach_any_number_of_times() {
+    in_worlds(&Personality::ALL, |world| {
+        for round in 1..=3 {
+            let (library, script, _) = world.attached(Script::new());
+            assert_eq!(script.request_detach(1), HResult::S_OK, "round {round}");
+            gone(world);
+            assert_eq!(library.unmapped(), 1);
+        }
+    });
+}
+
+#[test]
+fn det_07_a_callback_that_runs_holds_the_unload_back_however_long_it_takes() {
+    in_worlds(&Personality::ALL, |world| {
+        let hour = 3600 * SECOND;
+        let script = Script::new()
+            .on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK))
+            .on("ModuleLoadStarted", move |_| schedule::sleep(hour));
+        let (library, script, profiler) = world.attached(script);
+        let runtime = world.runtime.clone();
+        let application = schedule::spawn("a thread of the application", move || {
+            runtime.begin_thread();
+            runtime.load_module(false);
+        });
+        schedule::wait_until(None, || script.count("ModuleLoadStarted") == 1);
+        assert_eq!(script.request_detach(1), HResult::S_OK);
+        schedule::sleep(hour / 2);
+        assert_eq!((profiler.status(), script.count("ProfilerDetachSucceeded")), (Status::Detaching, 0));
+        assert!(library.is_mapped() && profiler.looks() > 2);
+        gone(world);
+        assert!(schedule::has_ended(application) || !library.is_mapped());
+        assert_eq!(script.count("ModuleLoadFinished"), 0, "sealed: no callback begins any more");
+    });
+}
+
+#[test]
+fn det_13_asking_too_early_or_twice_changes_nothing() {
+    in_worlds(&Personality::ALL, |world| {
+        let script = Script::new().on("InitializeForAttach", |script| {
+            assert_eq!(script.request_detach(1), HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED);
+        });
+        let (_, script, profiler) = world.attached(script);
+        assert_eq!(profiler.status(), Status::Active);
+        assert_eq!(script.request_detach(1), HResult::S_OK);
+        gone(world);
+        assert_eq!(script.count("ProfilerDetachSucceeded"), 1);
+    });
+}
