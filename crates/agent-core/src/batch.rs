@@ -23,6 +23,9 @@ const BATCH: usize = 32;
 /// Batches in a pass.
 const BATCHES: usize = 32;
 
+/// Batches after the recording, at most: more than the samples that fit before the agent.
+const LAST_BATCHES: usize = 64 * BATCHES;
+
 /// What has been made of one raw sample.
 enum Ready {
     Sample(Taken, Stack),
@@ -46,7 +49,33 @@ impl Samples {
         (0..BATCHES).all(|_| self.batch(shared, runtime))
     }
 
+    /// The last samples: all are looked up, then unloads wait no more, and only then is anything handed over. The transport may be full and
+    /// granted a long wait now, which no unload is to share.
+    pub(crate) fn last<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime, names: Vec<(u32, String)>) {
+        let mut ready = Vec::new();
+        for _ in 0..LAST_BATCHES {
+            let looked_up = self.look_up(shared, runtime);
+            let more = looked_up.len() == BATCH;
+            ready.extend(looked_up);
+            if !more {
+                break;
+            }
+        }
+        shared.gate.open(&shared.platform);
+        self.delivery.name_again(&shared.platform, names);
+        ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
+    }
+
     fn batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> bool {
+        let ready = self.look_up(shared, runtime);
+        let more = ready.len() == BATCH;
+        self.delivery.deliver_introductions(&shared.platform);
+        ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
+        more
+    }
+
+    /// One batch, behind the gate.
+    fn look_up<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Vec<Option<Ready>> {
         let Samples { catalogue, passage, .. } = self;
         shared.gate.enter(passage, |told| {
             catalogue.forget(told);
@@ -59,10 +88,7 @@ impl Samples {
         shared.gate.leave(&shared.platform, passage, |told| {
             catalogue.forget(told);
         });
-        let more = ready.len() == BATCH;
-        self.delivery.deliver_introductions(&shared.platform);
-        ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
-        more
+        ready
     }
 
     /// `None` if the record is none of ours.

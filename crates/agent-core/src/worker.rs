@@ -25,9 +25,6 @@ const PATIENCE: u64 = 20_000_000;
 /// How long is waited for it after the recording, nanoseconds.
 const LAST_PATIENCE: u64 = 200_000_000;
 
-/// Passes after the recording: more than the samples that fit before the agent.
-const LAST_PASSES: usize = 64;
-
 /// Rounds in which an attach that nobody waits for any more is looked after closely: 10 s of them. Rounds are counted, not time: a
 /// process that was stopped meanwhile has had no time to confirm it.
 const CLOSE_ROUNDS: u64 = 500;
@@ -157,14 +154,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         self.samples.delivery.outward.grant(LAST_PATIENCE);
         let names = platform.thread_names();
         let stopped = platform.stop_sampling();
-        self.samples.delivery.name_again(platform, names);
-        for _ in 0..LAST_PASSES {
-            if !self.samples.pass(self.shared, self.runtime) {
-                break;
-            }
-        }
+        self.samples.last(self.shared, self.runtime, names);
         platform.count(layout::FAILED_LOOKUPS, self.samples.catalogue.failed);
-        self.shared.gate.open(platform);
         if let Err(why) = stopped {
             return self.inert(&why);
         }
