@@ -16,14 +16,12 @@ pub(crate) const NOT_ASKED: u32 = 0x8000_4004;
 pub(crate) struct Asking<'a, P: Platform, R> {
     pub(crate) shared: &'a Shared<P>,
     pub(crate) runtime: &'a R,
-    /// Unloads without patience that have been answered ([`crate::Passage::answered`]).
-    pub(crate) answered: u64,
 }
 
 impl<P: Platform, R> Asking<'_, P, R> {
     /// Whether an unload waits no longer for what is being looked up.
     pub(crate) fn is_over(&self) -> bool {
-        self.shared.gate.impatient() != self.answered && !is_on(Sabotage::AskOnWhenImpatient)
+        self.shared.gate.has_gone_on() && !is_on(Sabotage::AskOnWhenImpatient)
     }
 
     fn may_ask(&self) -> bool {

@@ -102,7 +102,7 @@ impl Samples {
         if self.delivery.outward.is_refusing() {
             return Some(Ready::Lost(sample.thread));
         }
-        let asking = Asking { shared, runtime, answered: self.passage.answered() };
+        let asking = Asking { shared, runtime };
         if !self.passage.is_blind() && !asking.is_over() {
             let stack = Stack::explained(&shared.platform, &asking, &mut self.catalogue, &sample);
             if !asking.is_over() {

@@ -1,5 +1,6 @@
 //! The real [`Runtime`]: CoreCLR behind its profiling API, asked on the agent's thread.
 
+use crate::asking::NOT_ASKED;
 use crate::host::HostedPlatform;
 use crate::persist::{Attempt, persist};
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
@@ -29,6 +30,11 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
     /// The runtime behind `info`.
     pub fn new(info: &'a Info<Attached, Alive>, shared: &'a Shared<P>, notification_only: bool) -> Clr<'a, P> {
         Clr { info, shared, notification_only }
+    }
+
+    /// A question may take several calls: before each but the first it is asked whether what it is about may have unloaded meanwhile.
+    fn still_there(&self) -> Result<(), u32> {
+        if self.shared.gate.has_gone_on() { Err(NOT_ASKED) } else { Ok(()) }
     }
 
     /// Stops the managed threads for an instant and lets them go. False if that could not be had.
@@ -71,11 +77,13 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
 
     fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32> {
         let id = FunctionId(function);
-        if self.info.is_function_dynamic(id) == Ok(true) {
+        if self.info.is_function_dynamic(id).map_err(|code| code.0 as u32)? {
+            self.still_there()?;
             let dynamic = self.info.get_dynamic_function_info(id).map_err(|code| code.0 as u32)?;
             let module = (dynamic.module.0 != 0).then_some(dynamic.module.0);
             return Ok(FunctionFacts::Dynamic { name: dynamic.name, module });
         }
+        self.still_there()?;
         let facts = self.info.get_function_info2(id).map_err(|code| code.0 as u32)?;
         Ok(FunctionFacts::Token {
             module: facts.module.0,
@@ -90,11 +98,13 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             return None;
         }
         let module = self.info.get_function_info2(FunctionId(function)).ok()?.module;
+        self.still_there().ok()?;
         let metadata = self.info.get_module_metadata(module).ok()??;
         let method = metadata.method(MethodToken(token)).ok()?;
         let mut type_name = metadata.type_definition(method.class).ok()?.name;
         let mut class = method.class;
         for _ in 0..MAXIMUM_NESTING {
+            self.still_there().ok()?;
             let Ok(Some(outer)) = metadata.enclosing_type(class) else { break };
             type_name = format!("{}+{type_name}", metadata.type_definition(outer).ok()?.name);
             class = outer;
@@ -110,6 +120,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
                 element_kind: array.element,
             });
         }
+        self.still_there()?;
         match self.info.get_class_id_info2(ClassId(class)) {
             Ok(facts) if facts.module.0 != 0 => Ok(TypeFacts::Class {
                 module: facts.module.0,
@@ -131,13 +142,17 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         let path = std::path::Path::new(&facts.path);
         let on_disk =
             facts.flags.contains(ModuleFlags::DISK) && path.is_absolute() && self.shared.platform.is_file(&facts.path);
-        let mvid = || self.info.get_module_metadata(module).ok()??.mvid().ok().map(Guid::to_bytes);
+        let mvid = || {
+            self.still_there().ok()?;
+            self.info.get_module_metadata(module).ok()??.mvid().ok().map(Guid::to_bytes)
+        };
         Ok(ModuleFacts { path: facts.path, mvid: (!on_disk).then(|| mvid().unwrap_or_default()) })
     }
 
     fn bodies(&self, function: usize) -> Vec<CodeBody> {
         let starts = self.info.get_native_code_start_addresses(FunctionId(function), RejitId(0)).unwrap_or_default();
         let body = |start: usize| {
+            self.still_there().ok()?;
             let ranges = self.info.get_code_info4(start).ok()?;
             let hot = ranges.first()?;
             Some(CodeBody { start: hot.start as u64, end: (hot.start + hot.size) as u64 })

@@ -53,6 +53,8 @@ pub struct Gate {
     busy: AtomicBool,
     open: AtomicBool,
     impatient: AtomicU64,
+    /// Of those, the ones that the agent's thread has answered.
+    answered: AtomicU64,
 }
 
 /// The agent's side of the gate, owned by its thread.
@@ -75,11 +77,6 @@ impl Passage {
         self.blind
     }
 
-    /// Unloads without patience that have been answered: a question may be begun only while [`Gate::impatient`] says the same.
-    pub fn answered(&self) -> u64 {
-        self.answered
-    }
-
     fn tell(&mut self, what: Unload) {
         if self.told.len() >= MAXIMUM_TOLD {
             self.told.clear();
@@ -99,6 +96,7 @@ impl Default for Gate {
             busy: AtomicBool::new(false),
             open: AtomicBool::new(true),
             impatient: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
         }
     }
 }
@@ -161,6 +159,7 @@ impl Gate {
         let impatient = self.impatient();
         if passage.answered != impatient {
             passage.answered = impatient;
+            self.answered.store(impatient, Ordering::SeqCst);
             passage.blind = true;
             passage.tell(Unload::Anything);
         }
@@ -186,6 +185,12 @@ impl Gate {
     /// Unloads that went on before their look-ups were done.
     pub fn impatient(&self) -> u64 {
         self.impatient.load(Ordering::SeqCst)
+    }
+
+    /// Agent's thread: whether an unload has gone on before its look-ups were done, and nothing has been forgotten for it yet: no call
+    /// to the runtime is begun then, not even the second one of a question.
+    pub fn has_gone_on(&self) -> bool {
+        self.impatient() != self.answered.load(Ordering::SeqCst)
     }
 
     fn push(&self, kind: u64, id: usize) -> bool {

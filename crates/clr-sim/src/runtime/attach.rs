@@ -46,6 +46,12 @@ impl Runtime {
         answer
     }
 
+    /// Whether an attach has been asked for and not answered.
+    pub fn is_attaching(&self) -> bool {
+        let state = self.lock();
+        state.serves || !state.requests.is_empty()
+    }
+
     /// The attach server, for as long as the process lives: one request at a time.
     pub(super) fn serve_attaches(self: &Arc<Self>) {
         loop {
@@ -53,7 +59,11 @@ impl Runtime {
             if self.is_exiting() || schedule::is_stopped() {
                 return;
             }
-            let pending = self.lock().requests.remove(0);
+            let pending = {
+                let mut state = self.lock();
+                state.serves = true;
+                state.requests.remove(0)
+            };
             let code = match self.attach(&pending.request) {
                 Ok(()) => {
                     self.write_log(Entry::Attached);
@@ -66,6 +76,7 @@ impl Runtime {
             };
             schedule::note("The attach is answered {}", u64::from(code.0 as u32));
             *pending.answer.0.lock().expect("no panic while locked") = Some(code);
+            self.lock().serves = false;
         }
     }
 

@@ -25,7 +25,7 @@ impl Runtime {
 
     /// Profilers that callbacks go to. Notification-only ones are passed over where the runtime believes that there is none
     /// (`IterateProfilers`, profilepriv.inl).
-    fn heard(&self) -> Vec<Arc<Profiler>> {
+    pub(super) fn heard(&self) -> Vec<Arc<Profiler>> {
         let state = self.lock();
         let believes = state.notification_count > 0;
         state.profilers.iter().filter(|profiler| !profiler.notification_only || believes).cloned().collect()

@@ -138,6 +138,10 @@ impl Runtime {
             object.module_unload_started(id);
         });
         schedule::point();
+        // A process that ends unloads nothing any more.
+        if self.is_exiting() {
+            return false;
+        }
         {
             let mut state = self.lock();
             let of_module = state.code.functions.iter().filter(|(_, one)| one.module == Some(module));
@@ -205,6 +209,9 @@ impl Runtime {
             object.dynamic_method_unloaded(function.0);
         });
         schedule::point();
+        if self.is_exiting() {
+            return;
+        }
         self.lock().code.free_code(function);
         schedule::note("A dynamic function is gone ({})", function.0 as u64);
     }

@@ -162,6 +162,7 @@ mod tests {
                 state: Default::default(),
                 exiting: Default::default(),
                 calls_after_exit: Default::default(),
+                calls: Default::default(),
             };
             let mut slept = 0;
             for sleep in sleeps {

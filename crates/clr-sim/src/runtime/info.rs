@@ -42,14 +42,10 @@ impl Server {
     /// follows the id meanwhile.
     fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
-        let begun = schedule::now();
-        look(&runtime).ok_or_else(|| stale(&runtime, what))?;
+        let begun = runtime.call_begun();
+        look(&runtime).ok_or_else(|| stale(&runtime, what, begun))?;
         schedule::point();
-        look(&runtime).ok_or_else(|| {
-            // Nobody can wait for ever for a question that is on its way: it may itself wait for who unloads.
-            let is_excused = schedule::now() - begun >= LONGEST_QUESTION;
-            if is_excused { HResult::E_INVALIDARG } else { stale(&runtime, what) }
-        })
+        look(&runtime).ok_or_else(|| stale(&runtime, what, begun))
     }
 
     fn set_mask(&self, low: u32, high: Option<u32>) -> HResult {
@@ -79,12 +75,14 @@ impl Server {
     }
 }
 
-/// A question that takes longer than this may outlive what it asks about (`agent-core/src/gate.rs`), nanoseconds.
+/// A question that takes longer than this may outlive what it asks about (`agent-core/src/gate.rs`): nobody can wait for it for ever, since
+/// it may itself wait for who unloads. Nanoseconds.
 const LONGEST_QUESTION: u64 = 400_000_000;
 
-fn stale(runtime: &Runtime, what: &str) -> HResult {
-    // Who is not told of unloads cannot know.
-    if !runtime.has_lost_track() {
+fn stale(runtime: &Runtime, what: &str, begun: u64) -> HResult {
+    let is_excused = schedule::now() - begun >= LONGEST_QUESTION;
+    // Nor can anybody know who is not told of unloads.
+    if !is_excused && !runtime.has_lost_track() {
         let what = format!("the runtime was asked about a stale id ({what}): an access violation");
         runtime.court.convict("CAT-09", what);
     }
@@ -138,8 +136,9 @@ impl InfoServer for Server {
     }
 
     fn enter(&self, slot: Slot) -> Result<(), HResult> {
-        schedule::point();
         let Some((runtime, profiler)) = self.both() else { return Err(HResult::E_UNEXPECTED) };
+        runtime.begin_call();
+        schedule::point();
         let inside_callback = profiler.runs_on(schedule::current());
         match profiler.status() {
             Status::Gone => {

@@ -47,6 +47,8 @@ pub struct Runtime {
     exiting: AtomicBool,
     /// Calls of each thread since the process began to exit.
     calls_after_exit: Mutex<HashMap<schedule::Task, u32>>,
+    /// When each thread began its last call, nanoseconds.
+    calls: Mutex<HashMap<schedule::Task, u64>>,
 }
 
 /// A question that was begun before Shutdown came may still be on its way: so many calls of one thread.
@@ -65,6 +67,8 @@ struct State {
     /// A library whose last detach has not been done yet.
     detaching: Vec<Arc<Profiler>>,
     requests: Vec<attach::Pending>,
+    /// Whether a request is being served.
+    serves: bool,
     log: Vec<Entry>,
     /// Who has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
@@ -81,6 +85,7 @@ impl Runtime {
             state: Mutex::default(),
             exiting: AtomicBool::new(false),
             calls_after_exit: Mutex::default(),
+            calls: Mutex::default(),
         });
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());
@@ -120,7 +125,7 @@ impl Runtime {
                 unsafe { object.shutdown() };
             },
         );
-        for profiler in self.profilers() {
+        for profiler in self.heard() {
             profiler.told_of_exit.store(profiler.status() == Status::Active, Ordering::SeqCst);
         }
         self.exiting.store(true, Ordering::SeqCst);
@@ -129,6 +134,17 @@ impl Runtime {
     /// Whether the process is exiting.
     pub fn is_exiting(&self) -> bool {
         self.exiting.load(Ordering::SeqCst)
+    }
+
+    /// The running thread begins a call.
+    fn begin_call(&self) {
+        self.calls.lock().expect("no panic while locked").insert(schedule::current(), schedule::now());
+    }
+
+    /// When the call of the running thread was begun, nanoseconds.
+    fn call_begun(&self) -> u64 {
+        let calls = self.calls.lock().expect("no panic while locked");
+        calls.get(&schedule::current()).copied().unwrap_or_else(schedule::now)
     }
 
     /// Counts a call of the running thread after the exit; whether it cannot have been on its way before.

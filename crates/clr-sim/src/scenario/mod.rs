@@ -155,7 +155,9 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
 fn wait_for_the_end(process: &Process, application: &[Task], recorded: &Recorded, other: Option<Task>) {
     let others_done = || recorded.ended.load(Ordering::SeqCst) && other.is_none_or(schedule::has_ended);
     let application_done = || application.iter().all(|task| schedule::has_ended(*task));
-    schedule::wait_until(Some(PATIENCE), || process.runtime.is_exiting() || (others_done() && application_done()));
+    schedule::wait_until(Some(PATIENCE), || {
+        process.runtime.is_exiting() || (others_done() && application_done() && !process.runtime.is_attaching())
+    });
     if process.runtime.is_exiting() {
         schedule::sleep(1_000_000_000);
         return;
