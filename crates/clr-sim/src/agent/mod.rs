@@ -34,6 +34,8 @@ pub struct Process {
 pub struct Whims {
     /// Threads take long from their last work to their end.
     pub threads_end_slowly: bool,
+    /// The thread that first wakes the agent, the one that confirms the attach, loses its processor for long at that.
+    pub the_first_wake_is_slow: bool,
     /// A timer cannot be deleted.
     pub a_timer_stays: bool,
 }

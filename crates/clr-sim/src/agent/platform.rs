@@ -13,17 +13,27 @@ const SIGNAL: u32 = 40;
 /// How long the machine has been running when a schedule begins, nanoseconds.
 const SINCE_START: u64 = 1_000_000_000;
 
+/// Longer than the runtime's shortest sleep, nanoseconds.
+const SLOW_WAKE: u64 = 400_000_000;
+
 /// See the module's text.
 pub struct ModelPlatform {
     process: Arc<Process>,
     entrances: Arc<Entrances>,
     woken: AtomicBool,
     connected: AtomicBool,
+    has_woken: AtomicBool,
 }
 
 impl ModelPlatform {
     pub(super) fn new(process: Arc<Process>, entrances: Arc<Entrances>) -> ModelPlatform {
-        ModelPlatform { process, entrances, woken: AtomicBool::new(false), connected: AtomicBool::new(false) }
+        ModelPlatform {
+            process,
+            entrances,
+            woken: AtomicBool::new(false),
+            connected: AtomicBool::new(false),
+            has_woken: AtomicBool::new(false),
+        }
     }
 
     fn threads(&self) -> Vec<(u32, String)> {
@@ -38,6 +48,9 @@ impl Platform for ModelPlatform {
 
     fn wake(&self) {
         self.woken.store(true, Ordering::SeqCst);
+        if self.process.whims.the_first_wake_is_slow && !self.has_woken.swap(true, Ordering::SeqCst) {
+            schedule::sleep(SLOW_WAKE);
+        }
     }
 
     fn wait(&self, nanoseconds: u64) {

@@ -119,7 +119,7 @@ impl Runtime {
             state.profilers.push(profiler.clone());
             state.remembered.push(profiler.clone());
             if profiler.notification_only {
-                state.notification_count += 1;
+                state.count_notification_only(1);
             }
         }
         let mut copy = client_data.to_vec();
@@ -158,7 +158,7 @@ impl Runtime {
             let mut state = self.lock();
             state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
             if profiler.notification_only || self.differences().main_departure_is_miscounted {
-                state.notification_count -= 1;
+                state.count_notification_only(-1);
             }
         }
         self.discard(profiler);

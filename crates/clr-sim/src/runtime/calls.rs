@@ -6,6 +6,9 @@ use remora_clr_sim_abi::ProfilerObject;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// The one callback after which a profiler must ask nothing any more.
+const SHUTDOWN: &str = "Shutdown";
+
 impl Runtime {
     /// A callback to every profiler whose mask wants it.
     pub(super) fn call_all(
@@ -25,7 +28,7 @@ impl Runtime {
 
     /// Profilers that callbacks go to. Notification-only ones are passed over where the runtime believes that there is none
     /// (`IterateProfilers`, profilepriv.inl).
-    pub(super) fn heard(&self) -> Vec<Arc<Profiler>> {
+    fn heard(&self) -> Vec<Arc<Profiler>> {
         let state = self.lock();
         let believes = state.notification_count > 0;
         state.profilers.iter().filter(|profiler| !profiler.notification_only || believes).cloned().collect()
@@ -47,10 +50,13 @@ impl Runtime {
         let object = || profiler.object.lock().expect("no panic while locked").clone();
         if let Some(object) = is_called.then(object).flatten() {
             schedule::note(slot, 0);
-            profiler.heard_at.store(schedule::now(), Ordering::SeqCst);
+            profiler.heard.fetch_add(1, Ordering::SeqCst);
             let inside = profiler.library.enter();
             schedule::point();
             call(&object);
+            if slot == SHUTDOWN {
+                profiler.told_of_exit.store(true, Ordering::SeqCst);
+            }
             schedule::point();
             drop(inside);
         }

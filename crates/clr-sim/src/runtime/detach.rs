@@ -9,10 +9,6 @@ use std::sync::atomic::Ordering;
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// A profiler that was called back within this time has done what can be done: that another one leaves between a proof and a request
-/// cannot be ruled out by anybody. Nanoseconds.
-const JUST_NOW: u64 = schedule::STARVATION;
-
 impl Runtime {
     /// RequestProfilerDetach, in the order of its checks (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.
     pub(super) fn request_detach(&self, profiler: &Arc<Profiler>, expected: u32) -> HResult {
@@ -30,8 +26,8 @@ impl Runtime {
         if profiler.irreversible.load(Ordering::SeqCst) {
             return HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT;
         }
-        let unheard_for = schedule::now() - profiler.heard_at.load(Ordering::SeqCst);
-        if profiler.notification_only && self.lock().notification_count <= 0 && unheard_for > JUST_NOW {
+        // That another one leaves between a proof and a request cannot be ruled out by anybody.
+        if self.has_lost(profiler) && !profiler.proved.load(Ordering::SeqCst) {
             self.court.convict("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
         }
         let expected = if expected == 0 { differences.expected_by_default } else { u64::from(expected) };
@@ -40,6 +36,10 @@ impl Runtime {
         schedule::note("RequestProfilerDetach seals the profiler", 0);
         self.lock().detaching.push(profiler.clone());
         HResult::S_OK
+    }
+
+    fn has_lost(&self, profiler: &Profiler) -> bool {
+        profiler.notification_only && self.lock().notification_count <= 0
     }
 
     /// The detach thread, for as long as the process lives.
@@ -100,7 +100,7 @@ impl Runtime {
         {
             let mut state = self.lock();
             if profiler.notification_only || self.differences().main_departure_is_miscounted {
-                state.notification_count -= 1;
+                state.count_notification_only(-1);
             }
         }
         profiler.library.release();
@@ -160,6 +160,7 @@ mod tests {
                 court,
                 enumerators: Default::default(),
                 state: Default::default(),
+                ending: Default::default(),
                 exiting: Default::default(),
                 calls_after_exit: Default::default(),
                 calls: Default::default(),

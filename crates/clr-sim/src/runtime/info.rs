@@ -401,6 +401,7 @@ impl InfoServer for Server {
             }
             state.suspended_by = Some(schedule::current());
         }
+        let before = profiler.heard.load(Ordering::SeqCst);
         runtime.call_all(
             "RuntimeSuspendStarted",
             |mask| mask.0 & SUSPENDS != 0,
@@ -409,6 +410,7 @@ impl InfoServer for Server {
                 unsafe { object.runtime_suspend_started(9) };
             },
         );
+        profiler.proved.store(profiler.heard.load(Ordering::SeqCst) > before, Ordering::SeqCst);
         HResult::S_OK
     }
 

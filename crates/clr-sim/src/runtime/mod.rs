@@ -44,6 +44,7 @@ pub struct Runtime {
     /// Enumerators that profilers have not released.
     pub enumerators: Live,
     state: Mutex<State>,
+    ending: AtomicBool,
     exiting: AtomicBool,
     /// Calls of each thread since the process began to exit.
     calls_after_exit: Mutex<HashMap<schedule::Task, u32>>,
@@ -64,6 +65,8 @@ struct State {
     remembered: Vec<Arc<Profiler>>,
     /// What the runtime believes to be the number of notification-only profilers: wrong after a main one has left (`main_departure_is_miscounted`).
     notification_count: i32,
+    /// Whether one has ever been out of its sight for that.
+    has_lost_track: bool,
     /// A library whose last detach has not been done yet.
     detaching: Vec<Arc<Profiler>>,
     requests: Vec<attach::Pending>,
@@ -75,6 +78,15 @@ struct State {
     generation: u64,
 }
 
+impl State {
+    /// Counts as the runtime does, which is not always right.
+    fn count_notification_only(&mut self, change: i32) {
+        self.notification_count += change;
+        let mut left = self.profilers.iter().filter(|one| one.status() != Status::Gone);
+        self.has_lost_track |= self.notification_count <= 0 && left.any(|one| one.notification_only);
+    }
+}
+
 impl Runtime {
     /// A runtime that has started, with its attach server and its detach thread.
     pub fn start(personality: Personality, court: Arc<Court>) -> Arc<Runtime> {
@@ -83,6 +95,7 @@ impl Runtime {
             court,
             enumerators: Live::default(),
             state: Mutex::default(),
+            ending: AtomicBool::new(false),
             exiting: AtomicBool::new(false),
             calls_after_exit: Mutex::default(),
             calls: Mutex::default(),
@@ -117,6 +130,7 @@ impl Runtime {
     /// The process exits: profilers are told, and the runtime's own threads end where they are.
     pub fn exit(&self) {
         schedule::note("The process exits", 0);
+        self.ending.store(true, Ordering::SeqCst);
         self.call_all(
             "Shutdown",
             |_| true,
@@ -125,13 +139,15 @@ impl Runtime {
                 unsafe { object.shutdown() };
             },
         );
-        for profiler in self.heard() {
-            profiler.told_of_exit.store(profiler.status() == Status::Active, Ordering::SeqCst);
-        }
         self.exiting.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the process is exiting.
+    /// Whether the process has begun to exit: profilers are being told.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Whether the process is exiting: they have been told.
     pub fn is_exiting(&self) -> bool {
         self.exiting.load(Ordering::SeqCst)
     }

@@ -49,8 +49,10 @@ pub struct Profiler {
     pub(super) detach_succeededs: AtomicU32,
     pub(super) last_release: AtomicU32,
     pub(super) looks: AtomicU32,
-    /// When it was last called back, nanoseconds: the proof that the runtime still finds it.
-    pub(super) heard_at: AtomicU64,
+    /// Callbacks that it was given.
+    pub(super) heard: AtomicU64,
+    /// Whether it was called back during its last SuspendRuntime: the proof that the runtime still found it then.
+    pub(super) proved: AtomicBool,
     /// Whether it was told that the process exits.
     pub(super) told_of_exit: AtomicBool,
 }
@@ -82,7 +84,8 @@ impl Profiler {
             last_release: AtomicU32::new(u32::MAX),
             looks: AtomicU32::new(0),
             told_of_exit: AtomicBool::new(false),
-            heard_at: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
+            proved: AtomicBool::new(false),
         }
     }
 

@@ -164,10 +164,9 @@ impl Runtime {
         schedule::note("A collection is over", 0);
     }
 
-    /// Whether the runtime no longer finds a notification-only profiler that it has (`main_departure_is_miscounted`): it is not told of
-    /// unloads any more, and cannot know that.
+    /// Whether there was ever a notification-only profiler that the runtime did not find (`main_departure_is_miscounted`): it is not told
+    /// of unloads then, and cannot know that.
     pub fn has_lost_track(&self) -> bool {
-        let state = self.lock();
-        state.notification_count <= 0 && state.profilers.iter().any(|profiler| profiler.notification_only)
+        self.lock().has_lost_track
     }
 }

@@ -131,7 +131,11 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
         library: Library::new(AgentLibrary, court.clone()),
         link: Arc::new(Link::new(4 + random.below(60))),
         sampler: Arc::new(Sampler::new([12, 100][random.below(2)])),
-        whims: Whims { threads_end_slowly: random.once_in(4), a_timer_stays: random.once_in(32) },
+        whims: Whims {
+            threads_end_slowly: random.once_in(4),
+            a_timer_stays: random.once_in(32),
+            the_first_wake_is_slow: random.once_in(8),
+        },
         runtime,
     });
     enter_process(Some(process.clone()));
