@@ -104,8 +104,11 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         self.threads_changed();
     }
 
-    fn runtime_suspend_started(&self, _reason: SuspendReason) {
-        if let Some(shared) = self.shared.get() {
+    fn runtime_suspend_started(&self, reason: SuspendReason) {
+        // Of a collection it proves nothing: its callback may have been on its way before ours were switched off.
+        if let Some(shared) = self.shared.get()
+            && reason == SuspendReason::FOR_PROFILER
+        {
             shared.suspensions.fetch_add(1, Ordering::SeqCst);
         }
     }

@@ -171,7 +171,7 @@ impl Gate {
         if all_told && (drained || passage.blind || is_on(Sabotage::ServeUnloadsEarly)) {
             forget(&passage.told);
             passage.told.clear();
-            passage.blind = !drained;
+            passage.blind = !drained && !is_on(Sabotage::ServeUnloadsEarly);
             if self.served.load(Ordering::SeqCst) < ticket {
                 self.served.store(ticket, Ordering::SeqCst);
                 platform.announce(&self.served);

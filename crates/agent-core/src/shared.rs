@@ -26,7 +26,7 @@ pub struct Shared<P: Platform> {
     pub longest_callback: AtomicU64,
     /// Callbacks running at this moment.
     pub inside: AtomicU32,
-    /// RuntimeSuspendStarted callbacks: the proof that callbacks still arrive.
+    /// RuntimeSuspendStarted callbacks for a profiler that asked, ourselves mostly: the proof that callbacks still arrive.
     pub suspensions: AtomicU64,
 }
 

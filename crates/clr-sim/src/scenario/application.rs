@@ -121,6 +121,13 @@ impl Thread {
         let address = runtime.address_of(function);
         self.execute(runtime, address.as_slice());
         runtime.unload_dynamic_function(function);
+        // Often another one is made at once, and gets the same memory.
+        if self.random.once_in(2) {
+            let next = runtime.make_dynamic_function();
+            let address = runtime.address_of(next);
+            self.execute(runtime, address.as_slice());
+            runtime.unload_dynamic_function(next);
+        }
     }
 
     /// Calls into each address, and is interrupted there now and then.
