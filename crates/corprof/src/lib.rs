@@ -75,6 +75,7 @@ mod ids;
 mod info;
 mod mask;
 mod metadata;
+pub mod sdk;
 #[rustfmt::skip]
 pub mod sys;
 mod values;
@@ -90,7 +91,7 @@ pub use ids::{
 pub use info::{
     Alive, ArrayClass, AssemblyInfo, Attached, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,
     EnterLeave3WithInfo, Enumerated, Enumeration, FunctionInfo, Info, JittedFunction, Life, Loading, ModuleInfo,
-    ProviderConfig, RuntimeInformation, Sealed, Startup,
+    ProviderConfig, RuntimeInformation, Sealed, Startup, SuspendedRuntime,
 };
 pub use mask::{
     AttachMask, ForbiddenBits, Half, HighAttachMask, HighStartupMask, Irreversible, IrreversibleMask, NotificationMask,
