@@ -1,30 +1,21 @@
-//! Tells which modules are loaded, come and go. The client data is the path of a Unix socket that somebody listens on
+//! Tells which modules are loaded, come and go. The client data is the path of a Unix socket on which somebody listens
 //! (`nc -lU PATH`); the profiler leaves when the listener hangs up.
-#![allow(missing_docs, reason = "an example has no users of its own")]
 
 use corprof::{sdk::*, *};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
 use std::time::Duration;
 
 struct Logger<'rt> {
     listener: UnixStream,
     modules: Roll<'rt, ModuleId>,
-    /// Callbacks must not wait for the listener: they leave their lines here.
-    lines: Mutex<String>,
+    lines: Mailbox<String>,
 }
 
 impl<'rt> Logger<'rt> {
     fn note(&self, what: &str, runtime: &Runtime<'rt>, module: Module<'rt>) {
         let path = runtime.module(module).map_or_else(|code| code.to_string(), |facts| facts.path);
-        self.lines.lock().unwrap_or_else(|poison| poison.into_inner()).push_str(&format!("{what} {module:?} {path}\n"));
-    }
-
-    fn flush(&self) {
-        let lines = std::mem::take(&mut *self.lines.lock().unwrap_or_else(|poison| poison.into_inner()));
-        // A listener that is gone is noticed where it is read from.
-        let _ = (&self.listener).write_all(lines.as_bytes());
+        self.lines.post(format!("{what} {module:?} {path}\n"));
     }
 }
 
@@ -33,7 +24,7 @@ impl<'rt> Profiler<'rt> for Logger<'rt> {
         let path = std::str::from_utf8(client_data).map_err(|_| HResult::E_INVALIDARG)?;
         let listener = UnixStream::connect(path).map_err(|_| HResult::E_FAIL)?;
         listener.set_read_timeout(Some(Duration::from_millis(10))).map_err(|_| HResult::E_FAIL)?;
-        Ok(Logger { listener, modules: Roll::default(), lines: Mutex::default() })
+        Ok(Logger { listener, modules: Roll::default(), lines: Mailbox::new(10_000) })
     }
 
     fn wants(&self) -> Events {
@@ -52,27 +43,16 @@ impl<'rt> Profiler<'rt> for Logger<'rt> {
     }
 
     fn run(&self, session: &Session<'rt>) {
-        // Events outrank what is enumerated: the roll leaves out what they have told of.
-        let found = session.modules().and_then(|all| self.modules.catch_up(all, |one| self.note("found", session, one)));
-        let caught_up = found.map_or_else(|code| format!("holes: {code}"), |()| format!("{} modules", self.modules.count()));
-        self.lines.lock().unwrap_or_else(|poison| poison.into_inner()).push_str(&format!("caught up: {caught_up}\n"));
-        let goes_on = |read: std::io::Result<usize>| match read {
-            Ok(length) => length > 0,
-            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        };
-        while goes_on((&self.listener).read(&mut [0])) && !session.is_leaving() {
-            self.flush();
+        let found = |module| self.note("found", session, module);
+        let caught_up = session.modules().and_then(|all| self.modules.catch_up(all, found));
+        self.lines.post(format!("caught up: {caught_up:?}\n"));
+        while matches!((&self.listener).read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
+            let _ = (&self.listener).write_all(self.lines.take().concat().as_bytes());
         }
     }
 
-    fn stays(&self, _: &Session<'rt>, refusal: &Refusal) -> Then {
-        let _ = writeln!(&self.listener, "{refusal}");
-        Then::Inert
-    }
-
-    fn sealed(self, farewell: &Farewell) {
-        self.flush();
-        let _ = writeln!(&self.listener, "detached, {} callbacks turned away", farewell.turned_away);
+    fn sealed(self, _: &Farewell) {
+        let _ = writeln!(&self.listener, "{}detached, {} lines lost", self.lines.take().concat(), self.lines.lost());
     }
 }
 

@@ -6,8 +6,13 @@ use super::table::{Interface, Method, Table};
 use std::fmt::Write;
 
 /// What the SDK answers itself: beginning, completion, the end, and the role.
-const OWN: [&str; 5] =
-    ["Initialize", "InitializeForAttach", "ProfilerAttachComplete", "ProfilerDetachSucceeded", "LoadAsNotificationOnly"];
+const OWN: [&str; 5] = [
+    "Initialize",
+    "InitializeForAttach",
+    "ProfilerAttachComplete",
+    "ProfilerDetachSucceeded",
+    "LoadAsNotificationOnly",
+];
 
 /// The methods of the trait that are no slots, written by hand.
 const BY_HAND: &str = include_str!("sdk_profiler.txt");

@@ -9,7 +9,7 @@ use super::policy::{Place, Places};
 use super::register::Register;
 use super::session::{Beginning, Events, Runtime, Session};
 use super::slots::Profiler;
-use super::thread::OwnThread;
+use super::thread::{self, OwnThread};
 use crate::{Alive, CallbackObject, CallbackToken, HResult, Info, Loading, sys};
 use core::marker::PhantomData;
 use std::sync::{Arc, OnceLock, Weak};
@@ -81,8 +81,11 @@ impl<P: Profiler<'static>> Adapter<P> {
         info: Info<L, Alive>,
         make: impl FnOnce(&Beginning<'static, L>) -> Result<P, HResult>,
     ) -> Result<(), HResult> {
-        // The standard hook prints on the target's standard error and touches a thread-local that pins the library.
-        std::panic::set_hook(Box::new(|_| {}));
+        if !thread::is_part_of_the_program() {
+            // The standard hook prints on the target's standard error and touches a thread-local that pins the library.
+            // This library's copy of the hook is its own.
+            std::panic::set_hook(Box::new(|_| {}));
+        }
         let Some(place) = self.places.take(P::SIDE_BY_SIDE, &info.get_runtime_information()?) else {
             return Err(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
         };

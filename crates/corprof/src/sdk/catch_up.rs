@@ -6,6 +6,7 @@
 use super::id::Id;
 use crate::HResult;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Which ones are alive: modules, threads, whatever comes and goes with a callback each.
@@ -56,8 +57,8 @@ impl<'rt, T: Copy + Ord> Roll<'rt, T> {
         for id in all {
             let id = id?;
             let mut known = self.lock();
-            if !known.alive.contains_key(&id) {
-                known.alive.insert(id, true);
+            if let Entry::Vacant(place) = known.alive.entry(id) {
+                place.insert(true);
                 visit(id);
             }
         }

@@ -9,6 +9,36 @@ pub(super) type Brand<'rt> = PhantomData<fn(&'rt ()) -> &'rt ()>;
 
 /// An id of the runtime `'rt`; another runtime does not take it, because it does not compile.
 ///
+/// This does:
+/// ```
+/// use corprof::sdk::*;
+/// fn ask<'rt>(one: &Session<'rt>, module: Module<'rt>) {
+///     let _ = one.module(module);
+/// }
+/// ```
+/// and this does not, nor does any other way to ask `other` about it:
+/// ```compile_fail
+/// use corprof::sdk::*;
+/// fn ask<'rt, 'other>(one: &Session<'rt>, other: &Session<'other>, module: Module<'rt>) {
+///     let _ = other.module(module);
+/// }
+/// ```
+/// Nor can an id be put aside for a later life of the library:
+/// ```compile_fail
+/// use corprof::sdk::*;
+/// static ASIDE: std::sync::Mutex<Option<Module<'static>>> = std::sync::Mutex::new(None);
+/// fn keep<'rt>(module: Module<'rt>) {
+///     *ASIDE.lock().unwrap() = Some(module);
+/// }
+/// ```
+/// nor a module be taken for a function:
+/// ```compile_fail,E0308
+/// use corprof::sdk::*;
+/// fn ask<'rt>(one: &Session<'rt>, module: Module<'rt>) {
+///     let _ = one.function(module);
+/// }
+/// ```
+///
 /// That it is still alive no type says: an id is good until the callback that announces its unload returns.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -59,7 +59,10 @@ impl fmt::Display for Refusal {
                  the profiler stays, and does nothing until the process ends",
             ),
             Refusal::InsideCallbacks(count) => {
-                write!(f, "the profiler cannot detach while {count} of its callbacks do not return; let them, then leave again")
+                write!(
+                    f,
+                    "the profiler cannot detach while {count} of its callbacks do not return; let them, then leave again"
+                )
             }
             Refusal::Runtime(code) => {
                 write!(f, "the runtime refused to detach: {code}: {}", code.meaning())
@@ -75,7 +78,7 @@ impl core::error::Error for Refusal {}
 pub enum Then {
     /// It stays until the process ends, wants no callbacks, and gets none.
     Inert,
-    /// [`Profiler::run`] is called again; whether anybody asks to leave counts from now on.
+    /// [`Profiler::run`] is called again.
     RunAgain,
 }
 
@@ -144,7 +147,11 @@ impl<'rt> Session<'rt> {
     ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
     /// }
     /// ```
-    pub fn request_detach(self, proof: Deactivated<'rt>, expected: Duration) -> Result<Sealed<'rt>, Box<StillAlive<'rt>>> {
+    pub fn request_detach(
+        self,
+        proof: Deactivated<'rt>,
+        expected: Duration,
+    ) -> Result<Sealed<'rt>, Box<StillAlive<'rt>>> {
         let Session { runtime: Runtime { info, common, brand }, register, door, patience } = self;
         match info.request_profiler_detach(expected) {
             Ok(_) => Ok(Sealed(brand)),
@@ -195,10 +202,11 @@ fn stay<P: Profiler<'static>>(core: &Core<P>, refusal: &Refusal) -> Then {
     if core.common.state().shutdown {
         return Then::Inert;
     }
-    // One that never was complete cannot be so later.
+    // Who asks from here on, asks again.
+    core.common.change(|state| state.leaving = false);
     let then = quietly(|| living.profiler.stays(&living.session, refusal)).unwrap_or(Then::Inert);
+    // One that never was complete cannot be so later.
     if then == Then::RunAgain && *refusal != Refusal::NeverComplete {
-        core.common.change(|state| state.leaving = false);
         return Then::RunAgain;
     }
     // Refused or not, there is nothing more that could be done about it.

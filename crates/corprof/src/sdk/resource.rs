@@ -214,3 +214,80 @@ fn until(patience: Duration, holds: impl Fn() -> bool) -> bool {
 fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(50);
+
+    fn disposition(number: i32) -> libc::sighandler_t {
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut found: libc::sigaction = unsafe { core::mem::zeroed() };
+        // SAFETY: only asks; `found` is live.
+        unsafe { libc::sigaction(number, core::ptr::null(), &raw mut found) };
+        found.sa_sigaction
+    }
+
+    static INSIDE: AtomicU32 = AtomicU32::new(0);
+    static HELD: AtomicBool = AtomicBool::new(true);
+
+    extern "C" fn held(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        while HELD.load(Ordering::SeqCst) {}
+    }
+
+    #[test]
+    fn det_04_a_signal_handler_is_closed_only_when_no_thread_is_inside_and_its_place_is_as_it_was() {
+        let number = libc::SIGRTMIN() + 11;
+        let mut taken = TakenSignal::take(number, held).expect("nobody handles it");
+        assert!(TakenSignal::take(number, held).is_err(), "it is taken");
+        std::thread::scope(|scope| {
+            // SAFETY: the signal's handler is the one above.
+            let one = scope.spawn(|| unsafe { libc::raise(number) });
+            while INSIDE.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            assert!(taken.close(SHORT).unwrap_err().contains("inside"));
+            assert_eq!(disposition(number), libc::SIG_IGN, "no new one gets in");
+            HELD.store(false, Ordering::SeqCst);
+            one.join().expect("it returns");
+            assert_eq!(taken.close(LONG), Ok(()));
+        });
+        assert_eq!(disposition(number), libc::SIG_DFL);
+    }
+
+    #[test]
+    fn det_04_a_signal_handler_that_somebody_has_covered_is_not_closed() {
+        let number = libc::SIGRTMIN() + 12;
+        let mut taken = TakenSignal::take(number, held).expect("nobody handles it");
+        let covering = set(number, libc::SIG_IGN, 0).expect("it can be set");
+        assert!(taken.close(SHORT).unwrap_err().contains("somebody"));
+        assert_eq!(disposition(number), libc::SIG_IGN, "theirs stays");
+        // SAFETY: puts back what was there.
+        unsafe { libc::sigaction(number, &raw const covering, core::ptr::null_mut()) };
+        assert_eq!(taken.close(LONG), Ok(()));
+    }
+
+    #[test]
+    fn det_04_a_timer_is_deleted_and_a_child_is_gone() {
+        let mut timer: libc::timer_t = core::ptr::null_mut();
+        // SAFETY: a place for the timer, and the usual event, whose signal never comes from a timer that is not armed.
+        let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, core::ptr::null_mut(), &raw mut timer) };
+        assert_eq!((made, delete(timer)), (0, Ok(())));
+        assert!(delete(timer).is_err(), "it was still there");
+        let child = std::process::Command::new("sleep").arg("1000").spawn().expect("there is sleep");
+        let pid = child.id() as libc::pid_t;
+        assert_eq!(reap(pid), Ok(()));
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn a_thread_that_blocks_all_that_can_be_blocked_is_not_inside_a_handler() {
+        let one = 1 << 44;
+        assert!(is_blocked(one, 45) && !is_blocked(one, 46));
+        assert!(!is_blocked(!0, 45) && !is_blocked(0xFFFF_FFFE_7FFB_FEFF, 45));
+    }
+}

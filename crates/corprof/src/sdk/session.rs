@@ -15,9 +15,9 @@ use super::register::{Entrance, Leaving, Register, StillOpen, Ticket};
 use super::resource::{CloseHook, Resource, SignalHandler, TakenSignal};
 use super::thread::OwnThread;
 use crate::{
-    Alive, AppDomainId, AttachMask, Attached, Enumerated, FunctionId, HResult, HighAttachMask, Info,
-    Irreversible, JittedFunction, Loading, MethodToken, ModuleFlags, ModuleMetadata, ProviderConfig, RejitId,
-    RuntimeInformation, SessionId, Startup, SuspendedRuntime, ThreadId, TypeToken,
+    Alive, AppDomainId, AttachMask, Attached, Enumerated, FunctionId, HResult, HighAttachMask, Info, Irreversible,
+    JittedFunction, Loading, MethodToken, ModuleFlags, ModuleMetadata, ProviderConfig, RejitId, RuntimeInformation,
+    SessionId, Startup, SuspendedRuntime, ThreadId, TypeToken,
 };
 use core::marker::PhantomData;
 use core::ops::{ControlFlow, Deref};
@@ -129,12 +129,7 @@ impl<'rt> Runtime<'rt> {
     /// A module's file, place, assembly and kind.
     pub fn module(&self, module: Module<'rt>) -> Result<ModuleFacts<'rt>, HResult> {
         let facts = self.info.get_module_info2(module.plain())?;
-        Ok(ModuleFacts {
-            base: facts.base,
-            path: facts.path,
-            assembly: Id::brand(facts.assembly),
-            flags: facts.flags,
-        })
+        Ok(ModuleFacts { base: facts.base, path: facts.path, assembly: Id::brand(facts.assembly), flags: facts.flags })
     }
 
     /// The metadata of a module, open until the answer is dropped; `None` for a module that has none.
@@ -145,11 +140,7 @@ impl<'rt> Runtime<'rt> {
     /// An assembly's name, domain and main module.
     pub fn assembly(&self, assembly: Assembly<'rt>) -> Result<AssemblyFacts<'rt>, HResult> {
         let facts = self.info.get_assembly_info(assembly.plain())?;
-        Ok(AssemblyFacts {
-            name: facts.name,
-            app_domain: Id::brand(facts.app_domain),
-            module: Id::brand(facts.module),
-        })
+        Ok(AssemblyFacts { name: facts.name, app_domain: Id::brand(facts.app_domain), module: Id::brand(facts.module) })
     }
 
     /// A class's module, row, parent and type arguments. Arrays answer CORPROF_E_CLASSID_IS_ARRAY.
@@ -495,4 +486,3 @@ impl<'rt> Standing<'_, 'rt> {
         })
     }
 }
-

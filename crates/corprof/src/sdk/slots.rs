@@ -57,7 +57,7 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
         session.until_asked_to_leave();
     }
 
-    /// It could not detach, for this reason, and is still alive. Says what next.
+    /// It could not detach, for this reason, and is still alive. Says what next; whoever asks to leave from here on asks again.
     fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
         Then::Inert
     }

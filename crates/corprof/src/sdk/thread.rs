@@ -99,12 +99,10 @@ impl LibraryReference {
     /// # Errors
     /// In words.
     pub fn take() -> Result<LibraryReference, String> {
-        let own = place_of(main as *const c_void).ok_or("the library cannot find its own name")?;
-        // SAFETY: asks the kernel's list of facts about this process.
-        let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
-        if place_of(entry as *const c_void).is_some_and(|program| program.dli_fbase == own.dli_fbase) {
+        if is_part_of_the_program() {
             return Ok(LibraryReference(None));
         }
+        let own = place_of(main as *const c_void).ok_or("the library cannot find its own name")?;
         // SAFETY: a name that the linker itself has given; with NOLOAD nothing is ever loaded.
         let handle = unsafe { libc::dlopen(own.dli_fname, libc::RTLD_NOW | libc::RTLD_NOLOAD) };
         if handle.is_null() {
@@ -133,6 +131,14 @@ impl Drop for LibraryReference {
             unsafe { libc::dlclose(handle) };
         }
     }
+}
+
+/// Whether this code is part of the program itself, as in tests, and no library.
+pub(super) fn is_part_of_the_program() -> bool {
+    // SAFETY: asks the kernel's list of facts about this process.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
+    let place = |address: *const c_void| place_of(address).map(|info| info.dli_fbase);
+    place(entry as *const c_void).is_some_and(|program| place(main as *const c_void) == Some(program))
 }
 
 type Close = unsafe extern "C" fn(*mut c_void) -> i32;
