@@ -47,9 +47,10 @@
 //! | [`attach`](Profiler::attach), or [`start`](Profiler::start) with the process | [`Beginning`]: look-ups | diagnostics, or the main one |
 //! | [`wants`](Profiler::wants), and callbacks begin | [`Runtime`]: look-ups, other masks | any of the runtime's, several at a time |
 //! | [`attach_complete`](Profiler::attach_complete) | [`Session`]: enumerations too | diagnostics |
-//! | [`run`](Profiler::run) | [`Session`]: threads, events, stops, collections | its own, the *keeper* |
-//! | it returns | the register closes every entry, the gate shuts when no callback is inside | keeper |
-//! | not everything closes, or the runtime refuses | [`stays`](Profiler::stays): the session again, and a [`Refusal`] | keeper |
+//! | [`run`](Profiler::run) | [`Session`]: threads, events, stops, collections | its own, the *worker* |
+//! | it returns | the register closes every entry, | worker |
+//! | | the gate shuts when no callback is inside, and the detach is asked for | *keeper* |
+//! | not everything closes, or the runtime refuses | [`stays`](Profiler::stays): the session again, and a [`Refusal`] | a new worker |
 //! | the runtime accepts | [`sealed`](Profiler::sealed): `self`, and nothing of the runtime | keeper |
 //! | the keeper ends | the C library gives back its reference when no code of ours is on the stack; the runtime gives back its own: unmapped | |
 //!
@@ -68,7 +69,7 @@
 //!   The standard panic hook is replaced in the library: it would print on the target's standard error, and pin the library.
 //!
 //! # Design constraints
-//! - One thread more in the target while attached, the keeper, and 60 s at most for a completion that never comes.
+//! - Two threads more in the target while attached, and a wait of 60 s at most for a completion that never comes.
 //! - In callbacks, touch no thread-local that has a destructor (`std::thread::current` and the channels of `std::sync::mpsc` do, `Mutex` and `HashMap` do not):
 //!   the runtime's threads live on, and each would pin the library. `run` and own threads are free in this.
 //! - A callback must not wait for `run` or an own thread that leaves: both wait for callbacks. It may wait as [`Roll`] does.
