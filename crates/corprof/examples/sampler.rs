@@ -1,13 +1,10 @@
 //! Says in which method the program is most: stops its managed threads a hundred times a second and looks at each leaf.
-//! They stop only where the runtime may collect, and in native code they do not count: so the shares are coarse.
-//! The client data is the path of a Unix socket on which somebody listens (`nc -lU PATH`); it leaves when the listener hangs up.
+//! Native code does not count, and shares are coarse. Client data and the end are those of `module_logger`.
 
 use corprof::{sdk::*, *};
-use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
-use std::{sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Mutex, time::Duration};
 
 struct Sampler {
     listener: UnixStream,
@@ -20,7 +17,10 @@ impl Sampler {
         let _unloads = self.unloads.lock();
         let (standing, mut leaves) = (session.stop()?, Vec::<Function<'rt>>::with_capacity(1024));
         for thread in standing.threads()?.flatten().take(1024) {
-            let _ = standing.walk(thread, |leaf, _| ControlFlow::Break(leaves.extend(leaf)));
+            let _ = standing.walk(thread, |leaf, _| {
+                leaves.extend(leaf);
+                ControlFlow::Break(())
+            });
         }
         drop(standing);
         for leaf in leaves {

@@ -236,7 +236,9 @@ mod tests {
 
     extern "C" fn held(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {
         INSIDE.fetch_add(1, Ordering::SeqCst);
-        while HELD.load(Ordering::SeqCst) {}
+        while HELD.load(Ordering::SeqCst) {
+            core::hint::spin_loop();
+        }
     }
 
     #[test]
@@ -272,6 +274,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::zombie_processes, reason = "that it is waited for is what is tested")]
     fn det_04_a_timer_is_deleted_and_a_child_is_gone() {
         let mut timer: libc::timer_t = core::ptr::null_mut();
         // SAFETY: a place for the timer, and the usual event, whose signal never comes from a timer that is not armed.
