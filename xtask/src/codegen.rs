@@ -9,6 +9,8 @@
 mod callback;
 #[path = "codegen/raw.rs"]
 mod raw;
+#[path = "codegen/sdk.rs"]
+mod sdk;
 #[path = "codegen/served.rs"]
 mod served;
 #[path = "codegen/support.rs"]
@@ -56,6 +58,7 @@ fn files(table: &table::Table) -> Result<Vec<(String, String)>, String> {
         files.push((format!("corprof/src/sys/{group}.rs"), raw::interfaces(table, group)?));
     }
     files.push(("corprof/src/callback/slots.rs".to_owned(), callback::slots(table)?));
+    files.push(("corprof/src/sdk/slots.rs".to_owned(), sdk::slots(table)?));
     files.push(("corprof/tests/support/generated.rs".to_owned(), support::support(table)?));
     files.push(("clr-sim-abi/src/info.rs".to_owned(), served::info(table)?));
     files.push(("clr-sim-abi/src/callbacks.rs".to_owned(), served::callbacks(table)?));

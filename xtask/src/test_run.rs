@@ -77,6 +77,7 @@ pub fn prepare() -> Outcome<Vec<(&'static str, OsString)>> {
         ("REMORA_TEST_PUBLISHED", published::provide()?.into()),
         ("REMORA_BIN", build_command()?.into()),
         ("REMORA_PROBE", build_probe()?.into()),
+        ("REMORA_SDK_EXAMPLES", build_sdk_examples()?.into()),
     ])
 }
 
@@ -108,6 +109,12 @@ pub fn trigger_on_live_runtimes(live: &[(&'static str, OsString)]) -> Outcome<Co
 fn build_probe() -> Outcome<PathBuf> {
     process::run(process::cargo().args(["build", "--package", "remora-probe"]))?;
     Ok(crate::target_folder()?.join("debug/libremora_probe.so"))
+}
+
+/// Builds the profilers that show how to use the SDK, and returns their folder.
+fn build_sdk_examples() -> Outcome<PathBuf> {
+    process::run(process::cargo().args(["build", "--package", "corprof", "--examples"]))?;
+    Ok(crate::target_folder()?.join("debug/examples"))
 }
 
 /// The tests that need no runtime, those in the documentation among them.

@@ -8,6 +8,7 @@
 //! - [`Info`] is what a profiler asks: [`Info<Attached, Alive>`](Attached) has no call that the runtime refuses to an attached profiler,
 //!   [`Info<_, Sealed>`](Sealed) has no call at all.
 //! - [`dll_get_class_object`] is the body of the one function that the library must export.
+//! - [`sdk`] is a layer above all of this, for a profiler that is written by implementing one trait: begin there.
 //! - [`HResult`] says what the runtime answered, by name and in words.
 //!
 //! ```
@@ -45,7 +46,7 @@
 //! ```
 //!
 //! # Design constraints
-//! - Runs inside somebody else's process: core and std only, no dependency, no state of its own.
+//! - Runs inside somebody else's process: core, std and libc only, no state of its own.
 //! - On a thread of the runtime it touches no thread-local with a destructor, which would pin the library,
 //!   and allocates nothing on the way into a callback that does not panic.
 //! - The runtime counts no references on its Info object and frees it when the detach is over.
@@ -61,7 +62,7 @@
 //! # Rejected
 //! - A bound between an id and its life: ids are plain numbers that travel through rings and files.
 //!   That a stale id never reaches the runtime is for whoever keeps them to see to.
-//! - Policy: when to detach, what to do after a panic, which thread may ask what.
+//! - Policy, outside of [`sdk`]: when to detach, what to do after a panic, which thread may ask what.
 //! - A panic hook: the standard one prints to the target's standard error, and touches a thread-local with a destructor,
 //!   which pins the library on that thread. A profiler that means to be unmapped after a panic sets its own, which does neither.
 //! - EventPipeCreateProvider2 in a safe form: it leaves a pointer into the library behind that nothing takes back.
@@ -75,6 +76,7 @@ mod ids;
 mod info;
 mod mask;
 mod metadata;
+pub mod sdk;
 #[rustfmt::skip]
 pub mod sys;
 mod values;
@@ -90,7 +92,7 @@ pub use ids::{
 pub use info::{
     Alive, ArrayClass, AssemblyInfo, Attached, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,
     EnterLeave3WithInfo, Enumerated, Enumeration, FunctionInfo, Info, JittedFunction, Life, Loading, ModuleInfo,
-    ProviderConfig, RuntimeInformation, Sealed, Startup,
+    ProviderConfig, RuntimeInformation, Sealed, Startup, SuspendedRuntime,
 };
 pub use mask::{
     AttachMask, ForbiddenBits, Half, HighAttachMask, HighStartupMask, Irreversible, IrreversibleMask, NotificationMask,

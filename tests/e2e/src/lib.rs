@@ -53,6 +53,13 @@ pub fn native(name: &str) -> PathBuf {
     path
 }
 
+/// One of the profilers in the SDK's examples: its library.
+pub fn sdk_example(name: &str) -> PathBuf {
+    let path = PathBuf::from(expected("REMORA_SDK_EXAMPLES")).join(format!("lib{name}.so"));
+    assert!(path.is_file(), "there is no example {}", path.display());
+    path
+}
+
 /// Looks again and again until `condition` holds, for what nobody announces.
 #[track_caller]
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {

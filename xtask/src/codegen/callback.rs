@@ -199,7 +199,7 @@ pub fn safe<'a>(table: &'a Table, method: &Method) -> Result<&'a SafeCallback, S
 }
 
 /// The parameters that the safe method has: all but counts of arrays and out-parameters.
-fn shown(method: &Method) -> impl Iterator<Item = &Param> {
+pub fn shown(method: &Method) -> impl Iterator<Item = &Param> {
     method.params.iter().filter(|param| {
         param.way == Way::In && !method.params.iter().any(|other| other.count.as_deref() == Some(&param.name))
     })
@@ -212,14 +212,20 @@ fn out_param(method: &Method) -> Option<&Param> {
 fn arguments(table: &Table, method: &Method) -> Result<String, String> {
     let mut text = String::new();
     for param in shown(method) {
-        let safe = table.parameters.iter().find(|(raw, _)| *raw == param.name);
-        let name = &safe.ok_or_else(|| format!("callback-names.txt does not name the parameter {}", param.name))?.1;
-        let _ = write!(text, ", {name}: {}", safe_type(param)?);
+        let _ = write!(text, ", {}: {}", safe_name(table, param)?, safe_type(param)?);
     }
     Ok(text)
 }
 
-fn safe_type(param: &Param) -> Result<String, String> {
+/// The name of a parameter in the safe layer.
+pub fn safe_name(table: &Table, param: &Param) -> Result<String, String> {
+    let safe = table.parameters.iter().find(|(raw, _)| *raw == param.name);
+    safe.map(|(_, name)| name.clone())
+        .ok_or_else(|| format!("callback-names.txt does not name the parameter {}", param.name))
+}
+
+/// The type of a parameter in the safe layer.
+pub fn safe_type(param: &Param) -> Result<String, String> {
     let plain = || {
         let found = SAFE_TYPES.iter().find(|(raw, _)| *raw == param.ty);
         found.map(|(_, safe)| *safe).ok_or_else(|| format!("no safe type for {}", param.ty))
@@ -274,7 +280,8 @@ fn value(table: &Table, method: &Method, param: &Param) -> Result<(String, Strin
     Ok((String::new(), plain))
 }
 
-fn default_bool(answer: &str) -> Result<&str, String> {
+/// What is answered where nobody answers.
+pub fn default_bool(answer: &str) -> Result<&str, String> {
     answer.strip_prefix("bool ").ok_or_else(|| format!("callback-names.txt: unknown answer {answer}"))
 }
 

@@ -13,12 +13,14 @@ mod irreversible;
 mod lookup;
 mod startup;
 mod suspend;
+mod suspension;
 
 pub use detach::DetachRefused;
 pub use enumeration::{Enumerated, Enumeration, JittedFunction};
 pub use event_pipe::ProviderConfig;
 pub use lookup::{ArrayClass, AssemblyInfo, ClassInfo, DynamicFunction, FunctionInfo, ModuleInfo, RuntimeInformation};
 pub use startup::{EnterLeave3, EnterLeave3WithInfo};
+pub use suspension::SuspendedRuntime;
 
 use crate::{Guid, HResult, sys};
 use core::fmt;
@@ -165,6 +167,11 @@ impl<L: Loading> Info<L, Alive> {
             }
         }
         Err(HResult::E_NOINTERFACE)
+    }
+
+    /// What every profiler may ask, however it was loaded, as a value of its own. For the SDK, which lets no more than one outlive a call.
+    pub(crate) fn common(&self) -> Info<Attached, Alive> {
+        Info { raw: self.raw, version: self.version, state: PhantomData }
     }
 
     /// The number of the newest Info that the runtime has: 11 on .NET Core 3.1, 12 on 5, 13 on 7, 14 on 8, 15 on 9 and 10.

@@ -1,0 +1,59 @@
+//! Tells which modules are loaded, come and go. The client data is the path of a Unix socket on which somebody listens
+//! (`nc -lU PATH`); the profiler leaves when the listener hangs up.
+
+use corprof::{sdk::*, *};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+struct Logger<'rt> {
+    listener: UnixStream,
+    modules: Roll<'rt, ModuleId>,
+    lines: Mailbox<String>,
+}
+
+impl<'rt> Logger<'rt> {
+    fn note(&self, what: &str, runtime: &Runtime<'rt>, module: Module<'rt>) {
+        let path = runtime.module(module).map_or_else(|code| code.to_string(), |facts| facts.path);
+        self.lines.post(format!("{what} {module:?} {path}\n"));
+    }
+}
+
+impl<'rt> Profiler<'rt> for Logger<'rt> {
+    fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+        let path = std::str::from_utf8(client_data).map_err(|_| HResult::E_INVALIDARG)?;
+        let listener = UnixStream::connect(path).map_err(|_| HResult::E_FAIL)?;
+        listener.set_read_timeout(Some(Duration::from_millis(10))).map_err(|_| HResult::E_FAIL)?;
+        Ok(Logger { listener, modules: Roll::default(), lines: Mailbox::new(10_000) })
+    }
+
+    fn wants(&self) -> Events {
+        AttachMask::MODULE_LOADS.into()
+    }
+
+    fn module_load_finished(&self, runtime: &Runtime<'rt>, module: Module<'rt>, status: HResult) {
+        if status.is_success() {
+            self.modules.came(module, || self.note("loaded", runtime, module));
+        }
+    }
+
+    fn module_unload_started(&self, runtime: &Runtime<'rt>, module: Module<'rt>) {
+        self.note("unloading", runtime, module);
+        self.modules.went(module);
+    }
+
+    fn run(&self, session: &Session<'rt>) {
+        let found = |module| self.note("found", session, module);
+        let caught_up = session.modules().and_then(|all| self.modules.catch_up(all, found));
+        self.lines.post(format!("caught up: {caught_up:?}\n"));
+        while matches!((&self.listener).read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
+            let _ = (&self.listener).write_all(self.lines.take().concat().as_bytes());
+        }
+    }
+
+    fn sealed(self, _: &Farewell) {
+        let _ = writeln!(&self.listener, "{}detached, {} lines lost", self.lines.take().concat(), self.lines.lost());
+    }
+}
+
+export_profiler!(Logger<'rt>, clsid = "{636F7270-726F-6600-6D6F-64756C650001}");

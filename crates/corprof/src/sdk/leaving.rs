@@ -1,0 +1,392 @@
+//! The keeper: the thread that every attach has, which has the author's work done by the worker and then goes the only road to
+//! RequestProfilerDetach.
+//!
+//! Worker: run → close every entry of the register. Keeper: prove that callbacks arrive → want nothing → shut the gate → ask → end.
+//! Each step that fails goes back, opens what it shut, and says why: the session is alive again.
+
+use super::adapter::{Core, Living};
+use super::gate::StillInside;
+use super::policy::Role;
+use super::register::{Deactivated, StillOpen};
+use super::session::{Events, Runtime, Session};
+use super::slots::Profiler;
+use super::thread::{self, OwnThread};
+use crate::callback::quietly;
+use crate::{AttachMask, HResult, HighAttachMask};
+use core::fmt;
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// ProfilerAttachComplete follows InitializeForAttach at once, unless the runtime has lost count of its profilers and it never comes.
+const LONGEST_ATTACH: Duration = Duration::from_secs(60);
+
+/// The runtime never sleeps less than this between two looks, and 5 s once twice the expected time has passed.
+/// Measured: with 1 ms expected, a detach thread that wakes 2 ms late sleeps 5 s at once; with 300 ms it never did.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
+
+/// The worker's name, as the system shows it.
+const WORKER: &str = "corprof-worker";
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Why a profiler that wanted to leave is still there. The session is alive, and nothing was asked of the runtime that it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// ProfilerAttachComplete never came: the runtime does not find this profiler, and would crash on its detach.
+    NeverComplete,
+    /// These ways into the library could not be closed.
+    StillOpen(Vec<StillOpen>),
+    /// The runtime does not call a notification-only profiler any more, and would crash on its detach.
+    Deaf,
+    /// Whether the runtime still calls a notification-only profiler could not be seen, since it did not stop its threads for it.
+    Unproved(HResult),
+    /// So many callbacks did not return in time.
+    InsideCallbacks(u64),
+    /// The runtime refused.
+    Runtime(HResult),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NeverComplete => f.write_str(
+                "the attach was never completed, since another main profiler has left this process before; \
+                 the profiler stays, and does nothing until the process ends",
+            ),
+            Refusal::StillOpen(open) => {
+                let each: Vec<String> = open.iter().map(StillOpen::to_string).collect();
+                write!(f, "the profiler cannot detach: {}; let each end, then leave again", each.join("; "))
+            }
+            Refusal::Deaf => f.write_str(
+                "the runtime does not call this profiler any more, since a main profiler has left; \
+                 the profiler stays, and does nothing until the process ends",
+            ),
+            Refusal::Unproved(code) => write!(
+                f,
+                "the profiler cannot detach before it has seen that the runtime still calls it, and the runtime did not stop \
+                 its threads to show that: {code}: {}; leave again",
+                code.meaning()
+            ),
+            Refusal::InsideCallbacks(count) => {
+                write!(
+                    f,
+                    "the profiler cannot detach while {count} of its callbacks do not return; let them, then leave again"
+                )
+            }
+            Refusal::Runtime(code) => {
+                write!(f, "the runtime refused to detach: {code}: {}", code.meaning())
+            }
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// What a profiler does that could not detach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It stays until the process ends, wants no callbacks, and gets none.
+    Inert,
+    /// [`Profiler::run`] is called again.
+    RunAgain,
+}
+
+/// What can be said when the runtime has accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Farewell {
+    /// Whether the library is unmapped in the end. Not where the C library has no destructors for threads (musl).
+    pub unmaps: bool,
+    /// Callbacks that came while the gate was shut and that the author's code was not told of.
+    pub turned_away: u64,
+    /// The longest that a callback took.
+    pub longest_callback: Duration,
+}
+
+/// After the detach was accepted: nothing of the runtime is left to be asked.
+///
+/// ```compile_fail,E0599
+/// fn ask<'rt>(sealed: corprof::sdk::Sealed<'rt>) {
+///     sealed.modules();
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Sealed<'rt>(#[allow(dead_code, reason = "whose it was")] super::id::Brand<'rt>);
+
+/// The runtime refused: everything as it was.
+pub struct StillAlive<'rt> {
+    /// Alive.
+    pub session: Session<'rt>,
+    /// Still true.
+    pub proof: Deactivated<'rt>,
+    /// Why.
+    pub code: HResult,
+}
+
+impl<'rt> Session<'rt> {
+    /// Asks the runtime to let the profiler go. `expected` is the longest that a running callback takes.
+    ///
+    /// Whoever owns the session is the only one who has it, and [`Deactivated`] says that nothing else runs. Without that:
+    /// ```compile_fail,E0061
+    /// fn leave<'rt>(session: corprof::sdk::Session<'rt>) {
+    ///     let _ = session.request_detach(core::time::Duration::ZERO);
+    /// }
+    /// ```
+    /// with that of another runtime:
+    /// ```compile_fail
+    /// fn leave<'rt, 'other>(session: corprof::sdk::Session<'rt>, proof: corprof::sdk::Deactivated<'other>) {
+    ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
+    /// }
+    /// ```
+    /// while others may use it:
+    /// ```compile_fail,E0507
+    /// fn leave<'rt>(session: &corprof::sdk::Session<'rt>, proof: corprof::sdk::Deactivated<'rt>) {
+    ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
+    /// }
+    /// ```
+    /// and asking anything afterwards:
+    /// ```compile_fail,E0382
+    /// fn leave<'rt>(session: corprof::sdk::Session<'rt>, proof: corprof::sdk::Deactivated<'rt>) {
+    ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
+    ///     let _ = session.modules();
+    /// }
+    /// ```
+    /// do not compile. This does:
+    /// ```
+    /// fn leave<'rt>(session: corprof::sdk::Session<'rt>, proof: corprof::sdk::Deactivated<'rt>) {
+    ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
+    /// }
+    /// ```
+    pub fn request_detach(
+        self,
+        proof: Deactivated<'rt>,
+        expected: Duration,
+    ) -> Result<Sealed<'rt>, Box<StillAlive<'rt>>> {
+        let Session { runtime: Runtime { info, common, brand }, register, door, patience } = self;
+        match info.request_profiler_detach(expected) {
+            Ok(_) => Ok(Sealed(brand)),
+            Err(refused) => {
+                let runtime = Runtime { info: refused.info, common, brand };
+                let session = Session { runtime, register, door, patience };
+                Err(Box::new(StillAlive { session, proof, code: refused.code }))
+            }
+        }
+    }
+}
+
+/// How far a round of the author's work came.
+enum Round {
+    /// Everything is closed: the keeper may go on.
+    Closed(Deactivated<'static>),
+    /// Not everything is.
+    Refused(Refusal),
+    /// There are no more rounds.
+    Over,
+}
+
+/// What the keeper does from the beginning to its end.
+pub(super) fn keep<P: Profiler<'static>>(core: &Arc<Core<P>>) {
+    let complete = core.common.wait(Some(LONGEST_ATTACH), |state| state.complete || state.shutdown);
+    if core.common.state().shutdown {
+        return;
+    }
+    let mut refusal = (!complete).then_some(Refusal::NeverComplete);
+    loop {
+        refusal = match round_of_its_own(core, refusal.take()) {
+            Round::Over => return,
+            Round::Refused(refusal) => Some(refusal),
+            Round::Closed(proof) => match depart(core, proof) {
+                Ok(()) => return,
+                Err(refusal) => Some(refusal),
+            },
+        };
+    }
+}
+
+/// A round on the worker, a thread that ends with it.
+///
+/// What an author asks may make a thread one of the runtime's, from which it takes neither SuspendRuntime nor the detach: ForceGC
+/// does, and the start or stop of an EventPipe session (measured on .NET 8.0.4). So the keeper itself never asks anything else.
+fn round_of_its_own<P: Profiler<'static>>(core: &Arc<Core<P>>, before: Option<Refusal>) -> Round {
+    let place = Arc::new(Mutex::new(None));
+    let (put, lent, told) = (Arc::clone(&place), Arc::clone(core), before.clone());
+    let work = move || {
+        let came = round(&lent, told);
+        *put.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
+    };
+    match OwnThread::start(WORKER, Box::new(work)) {
+        Ok(worker) => worker.join(),
+        // Without a thread it is done here, and the runtime will say if it minds.
+        Err(_) => return round(core, before),
+    }
+    place.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(Round::Over)
+}
+
+fn round<P: Profiler<'static>>(core: &Core<P>, before: Option<Refusal>) -> Round {
+    if before.is_some_and(|refusal| stay(core, &refusal) == Then::Inert) {
+        return Round::Over;
+    }
+    work(core);
+    let Some(living) = core.gate.enter() else { return Round::Over };
+    let closed = living.session.register.deactivate(&living.session.info, P::PATIENCE);
+    match closed {
+        // The process ends, and the runtime with it: nobody detaches from that.
+        _ if core.common.state().shutdown => Round::Over,
+        Ok(proof) => Round::Closed(proof),
+        Err(open) => Round::Refused(Refusal::StillOpen(open)),
+    }
+}
+
+/// The author's part. A panic ends it like a return.
+fn work<P: Profiler<'static>>(core: &Core<P>) {
+    if let Some(living) = core.gate.enter() {
+        let _ = quietly(|| living.profiler.run(&living.session));
+    }
+    core.common.change(|state| state.leaving = true);
+}
+
+/// What next, where it could not leave.
+fn stay<P: Profiler<'static>>(core: &Core<P>, refusal: &Refusal) -> Then {
+    let Some(living) = core.gate.enter() else { return Then::Inert };
+    if core.common.state().shutdown {
+        return Then::Inert;
+    }
+    // Who asks from here on, asks again.
+    core.common.change(|state| state.leaving = false);
+    let then = quietly(|| living.profiler.stays(&living.session, refusal)).unwrap_or(Then::Inert);
+    // One that never was complete cannot be so later.
+    if then == Then::RunAgain && *refusal != Refusal::NeverComplete {
+        return Then::RunAgain;
+    }
+    // Refused or not, there is nothing more that could be done about it.
+    let _ = living.session.set_events(Events::default());
+    drop(living);
+    // SAFETY: open, and only the keeper shuts it, which waits for this thread. Who is inside for ever keeps it open: that is as inert as it gets.
+    if let Ok(Some(living)) = unsafe { core.gate.shut(P::PATIENCE) } {
+        // Dropping what the author has could run anything, and the runtime may still be asked through it: it stays as it is.
+        core::mem::forget(living);
+    }
+    Then::Inert
+}
+
+/// The road from the empty register on.
+fn depart<P: Profiler<'static>>(core: &Core<P>, proof: Deactivated<'static>) -> Result<(), Refusal> {
+    if let Some(living) = core.gate.enter().filter(|_| P::ROLE == Role::Notification)
+        && let Err(refusal) = prove_that_callbacks_arrive(&living.session, P::PATIENCE)
+    {
+        living.session.register.reopen(proof);
+        return Err(refusal);
+    }
+    let wanted = silence(core);
+    // SAFETY: open, and only the keeper shuts it.
+    let living = match unsafe { core.gate.shut(P::PATIENCE) } {
+        Ok(Some(living)) => living,
+        Ok(None) => return Err(Refusal::InsideCallbacks(0)),
+        Err(StillInside(count)) => {
+            if let Some(living) = core.gate.enter() {
+                resume(&living.session, wanted, proof);
+            }
+            return Err(Refusal::InsideCallbacks(count));
+        }
+    };
+    ask(core, living, proof, wanted)
+}
+
+/// The gate is shut and the register empty: asks the runtime.
+fn ask<P: Profiler<'static>>(
+    core: &Core<P>,
+    Living { profiler, session }: Living<P>,
+    proof: Deactivated<'static>,
+    wanted: Events,
+) -> Result<(), Refusal> {
+    let reopened = |session: Session<'static>, proof, profiler, why| {
+        resume(&session, wanted, proof);
+        // SAFETY: shut and emptied by this thread, and only the keeper opens it.
+        unsafe { core.gate.open(Living { profiler, session }) };
+        Err(why)
+    };
+    // ProfilerAttachComplete runs on the diagnostics thread, which the runtime does not wait for; no callback has anything to wait for now.
+    if !until(P::PATIENCE, || core.common.running() == 0) {
+        let running = core.common.running();
+        return reopened(session, proof, profiler, Refusal::InsideCallbacks(running));
+    }
+    let longest = core.common.longest_callback();
+    match session.request_detach(proof, longest.max(SHORTEST_SLEEP)) {
+        Ok(_) => {
+            let farewell = farewell(core, longest);
+            let _ = quietly(|| profiler.sealed(&farewell));
+            Ok(())
+        }
+        Err(alive) => {
+            let StillAlive { session, proof, code } = *alive;
+            reopened(session, proof, profiler, Refusal::Runtime(code))
+        }
+    }
+}
+
+fn farewell<P>(core: &Core<P>, longest_callback: Duration) -> Farewell {
+    Farewell { unmaps: thread::can_unmap(), turned_away: core.gate.turned_away(), longest_callback }
+}
+
+/// Wants nothing any more; what was wanted.
+fn silence<P>(core: &Core<P>) -> Events {
+    let Some(living) = core.gate.enter() else { return Events::default() };
+    let wanted = wanted(&living.session);
+    // Refused or not: what still comes is turned away at the gate.
+    let _ = living.session.set_events(Events::default());
+    wanted
+}
+
+fn resume(session: &Session<'static>, wanted: Events, void: Deactivated<'static>) {
+    // What was wanted a moment ago is not refused now; if it is, `stays` finds out.
+    let _ = session.set_events(wanted);
+    session.register.reopen(void);
+}
+
+fn wanted(session: &Session<'_>) -> Events {
+    let (low, high) = session.info.get_event_mask2().unwrap_or_default();
+    // ReJIT, which no mask here can hold, forbids the detach, whether it is asked for again or not.
+    let low = AttachMask::from_bits(low & AttachMask::ALLOWED).unwrap_or_default();
+    let high = HighAttachMask::from_bits(high & HighAttachMask::ALLOWED).unwrap_or_default();
+    Events { low, high }
+}
+
+/// Whether the runtime still calls this profiler: it is made to stop its threads, which it tells.
+///
+/// A main profiler that leaves makes the runtime lose count of the notification-only ones, and the detach of one that is
+/// not found crashes the target (measured on .NET 8.0.4, 9.0.7 and 10.0.12).
+fn prove_that_callbacks_arrive(session: &Session<'_>, patience: Duration) -> Result<(), Refusal> {
+    let wanted = wanted(session);
+    let before = session.common.callbacks();
+    let low = wanted.low | AttachMask::SUSPENDS;
+    session.set_events(Events { low, high: wanted.high }).map_err(Refusal::Unproved)?;
+    let stopped = stop_once(session, patience);
+    // Refused or not: what is wanted is replaced in a moment.
+    let _ = session.set_events(wanted);
+    stopped.map_err(Refusal::Unproved)?;
+    if session.common.callbacks() > before { Ok(()) } else { Err(Refusal::Deaf) }
+}
+
+/// Stops the managed threads and lets them go. Whoever else is stopping them comes first.
+fn stop_once(session: &Session<'_>, patience: Duration) -> Result<(), HResult> {
+    let end = Instant::now() + patience;
+    loop {
+        match session.stop() {
+            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) if Instant::now() < end => std::thread::sleep(LOOK),
+            other => return other.map(drop),
+        }
+    }
+}
+
+fn until(patience: Duration, holds: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    while !holds() {
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
+}

@@ -1,0 +1,98 @@
+//! Which runtimes of a process a profiler takes, and as what it lets itself be loaded (contract SBS-02).
+
+use crate::RuntimeInformation;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// As what the runtime is to take the profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The main profiler, of which a runtime has one. May ask for `AttachMask::GC`.
+    ///
+    /// A main profiler that leaves makes every later notification-only one deaf in that process (measured on .NET 8 to 10).
+    Main,
+    /// Notification-only, beside others, from .NET 6 on; older runtimes do not ask, and take it as their one profiler.
+    Notification,
+}
+
+/// Which of several runtimes in one process are taken. The library is loaded into each of them.
+#[derive(Debug, Clone, Copy)]
+pub enum SideBySide {
+    /// The first that comes; it keeps the place until the profiler has left it.
+    First,
+    /// The first of those that fit.
+    One(fn(&RuntimeInformation) -> bool),
+    /// All of those that fit.
+    Many(fn(&RuntimeInformation) -> bool),
+    /// All.
+    All,
+}
+
+/// The places of one class of a library: [`export_profiler!`](crate::export_profiler) makes one for each.
+#[derive(Debug, Default)]
+pub struct Places {
+    taken: AtomicU32,
+}
+
+/// A place that is given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place(&'static Places);
+
+impl Places {
+    /// None is taken.
+    pub const fn new() -> Places {
+        Places { taken: AtomicU32::new(0) }
+    }
+
+    /// Whether a further runtime is refused whatever it is. Takes nothing: an attach may still be refused after this.
+    pub(super) fn is_full(&self, policy: SideBySide) -> bool {
+        matches!(policy, SideBySide::First | SideBySide::One(_)) && self.taken.load(Ordering::Acquire) != 0
+    }
+
+    /// Takes a place for this runtime, if the policy has one for it.
+    pub(super) fn take(&'static self, policy: SideBySide, runtime: &RuntimeInformation) -> Option<Place> {
+        let (fits, at_most) = match policy {
+            SideBySide::First => (true, 1),
+            SideBySide::One(fits) => (fits(runtime), 1),
+            SideBySide::Many(fits) => (fits(runtime), u32::MAX),
+            SideBySide::All => (true, u32::MAX),
+        };
+        let next = |taken: u32| (fits && taken < at_most).then(|| taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok().map(|_| Place(self))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RuntimeKind;
+
+    fn runtime(major: u16) -> RuntimeInformation {
+        let version = format!("{major}.0.0");
+        RuntimeInformation { instance: 9, kind: RuntimeKind::CORE_CLR, major, minor: 0, build: 0, update: 0, version }
+    }
+
+    #[track_caller]
+    fn check(policy: SideBySide, takes: [bool; 3]) {
+        let places: &'static Places = Box::leak(Box::default());
+        // They come in this order and stay.
+        let taken: Vec<_> = [8, 9, 9].map(|major| places.take(policy, &runtime(major))).into();
+        assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), takes, "{policy:?}");
+        drop(taken);
+        assert!(!places.is_full(policy) && places.take(policy, &runtime(9)).is_some(), "a place is given back");
+    }
+
+    #[test]
+    fn sbs_02_each_policy_takes_its_runtimes_and_refuses_the_others() {
+        let is_nine: fn(&RuntimeInformation) -> bool = |runtime| runtime.major == 9;
+        check(SideBySide::First, [true, false, false]);
+        check(SideBySide::One(is_nine), [false, true, false]);
+        check(SideBySide::Many(is_nine), [false, true, true]);
+        check(SideBySide::All, [true, true, true]);
+    }
+}

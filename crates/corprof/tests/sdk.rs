@@ -1,0 +1,589 @@
+//! The SDK on a runtime made in Rust: the only road to the detach, and each place where it goes back.
+
+mod support;
+
+use core::ffi::c_void;
+use corprof::{sdk::*, *};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+use support::{FakeInfo, fake, note};
+
+/// So long nothing takes that does not hang.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// What the author of a test's profiler does, and what was seen. The client data is its address.
+struct Script {
+    run: fn(&'static Script, &Session<'_>),
+    said: Mutex<Vec<String>>,
+    heard: Condvar,
+    is_held: AtomicBool,
+    rounds: AtomicU32,
+}
+
+impl Script {
+    fn new(run: fn(&'static Script, &Session<'_>)) -> &'static Script {
+        let (is_held, rounds) = (AtomicBool::new(false), AtomicU32::new(0));
+        Box::leak(Box::new(Script { run, said: Mutex::default(), heard: Condvar::new(), is_held, rounds }))
+    }
+
+    fn say(&self, what: impl Into<String>) {
+        self.said.lock().expect("no panic while locked").push(what.into());
+        self.heard.notify_all();
+    }
+
+    /// Waits until something that begins so was said.
+    #[track_caller]
+    fn until(&self, start: &str) {
+        let said = self.said.lock().expect("no panic while locked");
+        let all = |said: &mut Vec<String>| !said.iter().any(|one| one.starts_with(start));
+        let (said, waited) = self.heard.wait_timeout_while(said, HANGS, all).expect("no panic while locked");
+        let said = said.clone();
+        assert!(!waited.timed_out(), "nothing that begins with `{start}` in {said:?}");
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.said.lock().expect("no panic while locked").clone()
+    }
+
+    fn hold(&self) {
+        self.is_held.store(true, Ordering::SeqCst);
+    }
+
+    fn release(&self) {
+        self.is_held.store(false, Ordering::SeqCst);
+    }
+
+    fn wait_while_held(&self) {
+        while self.is_held.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn round(&self) -> u32 {
+        self.rounds.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn data(&'static self) -> [u8; 8] {
+        (core::ptr::from_ref(self) as usize as u64).to_le_bytes()
+    }
+}
+
+/// Obeys its script. It keeps ids, so it has the lifetime.
+struct Scripted<'rt> {
+    script: &'static Script,
+    modules: Roll<'rt, ModuleId>,
+}
+
+impl<'rt> Profiler<'rt> for Scripted<'rt> {
+    const PATIENCE: Duration = Duration::from_millis(100);
+
+    fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+        let address: [u8; 8] = client_data.try_into().map_err(|_| HResult::E_INVALIDARG)?;
+        // SAFETY: the test hands over the address of a leaked script.
+        let script = unsafe { &*(u64::from_le_bytes(address) as usize as *const Script) };
+        Ok(Scripted { script, modules: Roll::default() })
+    }
+
+    fn wants(&self) -> Events {
+        AttachMask::MODULE_LOADS.into()
+    }
+
+    fn attach_complete(&self, _: &Session<'rt>) {
+        self.script.say("complete");
+    }
+
+    fn module_load_finished(&self, _: &Runtime<'rt>, module: Module<'rt>, _: HResult) {
+        self.modules.came(module, || self.script.say(format!("loaded {}", module.plain().0)));
+        self.script.wait_while_held();
+    }
+
+    fn module_unload_started(&self, _: &Runtime<'rt>, _: Module<'rt>) {
+        panic!("as asked");
+    }
+
+    fn run(&self, session: &Session<'rt>) {
+        (self.script.run)(self.script, session);
+    }
+
+    fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
+        self.script.say(format!("stays: {refusal:?}, asks: {:?}", session.information().map(|facts| facts.major)));
+        self.script.release();
+        if self.script.round() == 0 { Then::RunAgain } else { Then::Inert }
+    }
+
+    fn sealed(self, farewell: &Farewell) {
+        self.script.say(format!("sealed, {} turned away", farewell.turned_away));
+    }
+}
+
+/// Takes one runtime only, the first one, which must be of version 9 for [`OnlyNine`].
+struct First;
+
+impl<'rt> Profiler<'rt> for First {
+    const SIDE_BY_SIDE: SideBySide = SideBySide::First;
+
+    fn attach(_: &Beginning<'rt, Attached>, _: &[u8]) -> Result<Self, HResult> {
+        Ok(First)
+    }
+
+    fn wants(&self) -> Events {
+        Events::default()
+    }
+}
+
+struct OnlyNine;
+
+impl<'rt> Profiler<'rt> for OnlyNine {
+    const SIDE_BY_SIDE: SideBySide = SideBySide::One(|runtime| runtime.major == 9);
+
+    fn attach(_: &Beginning<'rt, Attached>, _: &[u8]) -> Result<Self, HResult> {
+        Ok(OnlyNine)
+    }
+
+    fn start(_: &Beginning<'rt, Startup>) -> Result<Self, HResult> {
+        panic!("as asked")
+    }
+
+    fn wants(&self) -> Events {
+        panic!("as asked")
+    }
+}
+
+/// Loaded with the process, as a main profiler.
+struct Started;
+
+static STARTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+impl<'rt> Profiler<'rt> for Started {
+    const ROLE: Role = Role::Main;
+
+    fn start(beginning: &Beginning<'rt, Startup>) -> Result<Self, HResult> {
+        assert!(beginning.information().is_ok());
+        STARTED.lock().expect("no panic while locked").push("started");
+        Ok(Started)
+    }
+
+    fn wants(&self) -> Events {
+        Events { low: AttachMask::GC, high: HighAttachMask::BASIC_GC }
+    }
+
+    fn run(&self, session: &Session<'rt>) {
+        STARTED.lock().expect("no panic while locked").push("runs");
+        session.until_asked_to_leave();
+        STARTED.lock().expect("no panic while locked").push("left");
+    }
+}
+
+const SCRIPTED: Guid = Guid::from_u128(1);
+const FIRST: Guid = Guid::from_u128(2);
+const ONLY_NINE: Guid = Guid::from_u128(3);
+const STARTED_CLASS: Guid = Guid::from_u128(4);
+
+export_profiler!(
+    Scripted<'rt>, clsid = "{00000000-0000-0000-0000-000000000001}";
+    First, clsid = "00000000-0000-0000-0000-000000000002";
+    OnlyNine, clsid = "00000000-0000-0000-0000-000000000003";
+    Started, clsid = "00000000-0000-0000-0000-000000000004"
+);
+
+unsafe extern "system" {
+    fn DllGetClassObject(class: *const Guid, interface: *const Guid, object: *mut *mut c_void) -> i32;
+}
+
+/// What the runtime does first: the factory, and an object.
+fn create(class: &Guid) -> Result<*mut sys::IUnknown, HResult> {
+    let mut factory = core::ptr::null_mut();
+    // SAFETY: identifiers, and a place for the answer.
+    HResult(unsafe { DllGetClassObject(class, &sys::IID_IClassFactory, &mut factory) }).ok()?;
+    let mut object = core::ptr::null_mut();
+    let iid = &sys::IID_ICorProfilerCallback3;
+    // SAFETY: a live factory.
+    let made = unsafe { sys::IClassFactory::CreateInstance(factory.cast(), core::ptr::null_mut(), iid, &mut object) };
+    // SAFETY: gives up the one reference.
+    unsafe { sys::IUnknown::Release(factory.cast()) };
+    HResult(made).ok()?;
+    Ok(object.cast())
+}
+
+fn attach(object: *mut sys::IUnknown, runtime: &FakeInfo, data: &[u8]) -> HResult {
+    runtime.set("object", object as usize);
+    // SAFETY: two live objects, and data that lives as long as the call.
+    HResult(unsafe {
+        sys::ICorProfilerCallback3::InitializeForAttach(
+            object.cast(),
+            runtime.unknown(),
+            data.as_ptr().cast_mut().cast(),
+            data.len() as u32,
+        )
+    })
+}
+
+fn complete(object: *mut sys::IUnknown) {
+    // SAFETY: a live object.
+    unsafe { sys::ICorProfilerCallback3::ProfilerAttachComplete(object.cast()) };
+}
+
+fn module_loaded(object: *mut sys::IUnknown, module: usize) -> HResult {
+    // SAFETY: a live object.
+    HResult(unsafe { sys::ICorProfilerCallback::ModuleLoadFinished(object.cast(), module, 0) })
+}
+
+fn release(object: *mut sys::IUnknown) -> u32 {
+    // SAFETY: gives up the reference of `create`.
+    unsafe { sys::IUnknown::Release(object) }
+}
+
+/// Attached to the end, with this script.
+fn attached(runtime: &FakeInfo, script: &'static Script) -> *mut sys::IUnknown {
+    let object = create(&SCRIPTED).expect("a place");
+    assert_eq!(attach(object, runtime, &script.data()), HResult::S_OK);
+    complete(object);
+    object
+}
+
+/// A runtime that answers all that the SDK asks.
+fn runtime() -> Box<FakeInfo> {
+    FakeInfo::new(12)
+        .answer("GetRuntimeInformation", get_runtime_information as *const ())
+        .answer("SetEventMask2", set_event_mask2 as *const ())
+        .answer("GetEventMask2", get_event_mask2 as *const ())
+        .answer("SuspendRuntime", suspend_runtime as *const ())
+        .answer("ResumeRuntime", resume_runtime as *const ())
+        .answer("EventPipeStartSession", event_pipe_start_session as *const ())
+        .answer("EventPipeStopSession", event_pipe_stop_session as *const ())
+        .answer("RequestProfilerDetach", request_profiler_detach as *const ())
+}
+
+#[allow(clippy::too_many_arguments, reason = "the runtime's signature")]
+unsafe extern "system" fn get_runtime_information(
+    this: *mut c_void,
+    _: *mut u16,
+    _: *mut u32,
+    major: *mut u16,
+    _: *mut u16,
+    _: *mut u16,
+    _: *mut u16,
+    _: u32,
+    needed: *mut u32,
+    _: *mut u16,
+) -> i32 {
+    // SAFETY: places for the answers; a fake runtime.
+    unsafe {
+        major.write(fake(this).number("major").unwrap_or(8) as u16);
+        needed.write(0);
+    }
+    0
+}
+
+unsafe extern "system" fn set_event_mask2(this: *mut c_void, low: u32, high: u32) -> i32 {
+    // SAFETY: a fake runtime.
+    let fake = unsafe { fake(this) };
+    fake.set("low", low as usize);
+    fake.set("high", high as usize);
+    // SAFETY: as above.
+    unsafe { note(this, if (low, high) == (0, 0) { "wants nothing" } else { "wants" }) };
+    fake.number("refuse mask").map_or(0, |code| code as i32)
+}
+
+unsafe extern "system" fn get_event_mask2(this: *mut c_void, low: *mut u32, high: *mut u32) -> i32 {
+    // SAFETY: a fake runtime, and places for the answers.
+    unsafe {
+        low.write(fake(this).number("low").unwrap_or(0) as u32);
+        high.write(fake(this).number("high").unwrap_or(0) as u32);
+    }
+    0
+}
+
+/// Tells the profiler, as the runtime does, unless it is `deaf`.
+unsafe extern "system" fn suspend_runtime(this: *mut c_void) -> i32 {
+    // SAFETY: a fake runtime.
+    unsafe { note(this, "SuspendRuntime") };
+    // SAFETY: as above.
+    let fake = unsafe { fake(this) };
+    if let (None, Some(object)) = (fake.number("deaf"), fake.number("object")) {
+        // SAFETY: the test's callback object, alive.
+        unsafe { sys::ICorProfilerCallback::RuntimeSuspendStarted((object as *mut c_void).cast(), 0) };
+    }
+    0
+}
+
+unsafe extern "system" fn resume_runtime(this: *mut c_void) -> i32 {
+    // SAFETY: a fake runtime.
+    unsafe { note(this, "ResumeRuntime") };
+    0
+}
+
+unsafe extern "system" fn event_pipe_start_session(
+    this: *mut c_void,
+    _: u32,
+    _: *const c_void,
+    _: i32,
+    session: *mut u64,
+) -> i32 {
+    // SAFETY: a fake runtime, and a place for the answer.
+    unsafe {
+        note(this, "EventPipeStartSession");
+        session.write(77);
+    }
+    0
+}
+
+unsafe extern "system" fn event_pipe_stop_session(this: *mut c_void, session: u64) -> i32 {
+    assert_eq!(session, 77);
+    // SAFETY: a fake runtime.
+    unsafe { note(this, "EventPipeStopSession") };
+    0
+}
+
+/// Refuses with the number `refuse detach`, once.
+unsafe extern "system" fn request_profiler_detach(this: *mut c_void, milliseconds: u32) -> i32 {
+    assert!(milliseconds >= 300, "the runtime would sleep 5 s after a shorter time: {milliseconds}");
+    // SAFETY: a fake runtime.
+    let fake = unsafe { fake(this) };
+    // SAFETY: as above.
+    unsafe { note(this, "RequestProfilerDetach") };
+    let refusal = fake.number("refuse detach").unwrap_or(0);
+    fake.set("refuse detach", 0);
+    refusal as i32
+}
+
+fn requests(runtime: &FakeInfo) -> usize {
+    runtime.calls().iter().filter(|call| **call == "RequestProfilerDetach").count()
+}
+
+#[test]
+fn det_04_det_20_everything_is_closed_before_the_detach_is_asked_for_and_nothing_is_asked_after() {
+    let runtime = runtime();
+    let script = Script::new(|script, session| {
+        session.start_event_pipe("events", &[]).unwrap();
+        session
+            .register_hook(
+                "hook",
+                Box::new(move || {
+                    script.say("hook closed");
+                    Ok(())
+                }),
+            )
+            .unwrap();
+        let until_told = move |session: &Session<'_>| {
+            session.until_asked_to_leave();
+            // What is taken until the register closes is closed with the rest; then nothing is taken.
+            while session.register_hook("late", Box::new(|| Ok(()))).is_ok() {
+                std::thread::yield_now();
+            }
+            script.say("thread ends");
+        };
+        session.start_thread("own", until_told).unwrap();
+        let open: Vec<EntranceKind> = session.open_entrances().iter().map(|one| one.kind).collect();
+        assert_eq!(open, [EntranceKind::EventPipeSession, EntranceKind::Hook, EntranceKind::Thread]);
+    });
+    let object = attached(&runtime, script);
+    script.until("sealed");
+    assert_eq!(script.said(), ["complete", "thread ends", "hook closed", "sealed, 0 turned away"]);
+    let steps = ["wants", "EventPipeStartSession", "EventPipeStopSession", "wants", "SuspendRuntime", "ResumeRuntime"];
+    let rest = ["wants", "wants nothing", "RequestProfilerDetach"];
+    assert_eq!(runtime.calls(), [&steps[..], &rest[..]].concat());
+    assert_eq!(module_loaded(object, 5), HResult::S_OK, "answered, and the author is not told");
+    assert_eq!(script.said().len(), 4);
+    assert_eq!(release(object), 0);
+    assert_eq!(runtime.calls().len(), 9);
+}
+
+#[test]
+fn det_04_what_does_not_close_keeps_the_session_alive_and_the_detach_unasked() {
+    let runtime = runtime();
+    let script = Script::new(|script, session| {
+        if script.rounds.load(Ordering::SeqCst) == 0 {
+            let close = move || if script.is_held.load(Ordering::SeqCst) { Err("not yet".into()) } else { Ok(()) };
+            session.register_hook("hook", Box::new(close)).unwrap();
+            session.start_thread("stuck", |_| script.wait_while_held()).unwrap();
+        }
+    });
+    script.hold();
+    let object = attached(&runtime, script);
+    script.until("stays");
+    script.until("sealed");
+    let stays = &script.said()[1];
+    for word in ["StillOpen", "\"hook\"", "not yet", "\"stuck\"", "Thread", "asks: Ok(8)"] {
+        assert!(stays.contains(word), "{word} is missing in {stays}");
+    }
+    assert_eq!(requests(&runtime), 1, "asked only when all was closed");
+    release(object);
+}
+
+#[test]
+fn det_04_a_callback_that_does_not_return_keeps_the_session_alive() {
+    let runtime = runtime();
+    let script = Script::new(|_, session| {
+        if session.information().is_ok() {
+            session.until_asked_to_leave();
+        }
+    });
+    let object = attached(&runtime, script) as usize;
+    script.hold();
+    std::thread::scope(|scope| {
+        scope.spawn(|| module_loaded(object as *mut sys::IUnknown, 3));
+        script.until("loaded");
+        // Another callback panics, which asks to leave.
+        // SAFETY: a live object.
+        unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted((object as *mut c_void).cast(), 3) };
+        // It is let go by `stays`.
+        script.until("stays: InsideCallbacks(");
+    });
+    assert_eq!(requests(&runtime), 0);
+    assert_eq!(module_loaded(object as *mut sys::IUnknown, 4), HResult::S_OK);
+    script.until("loaded 4");
+    assert_eq!(runtime.number("low"), Some(AttachMask::MODULE_LOADS.bits() as usize), "wanted again");
+    // SAFETY: a live object.
+    unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted((object as *mut c_void).cast(), 3) };
+    script.until("sealed");
+    release(object as *mut sys::IUnknown);
+}
+
+#[test]
+fn det_22_a_runtime_that_refuses_gives_the_session_back() {
+    let runtime = runtime();
+    runtime.set("refuse detach", HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT.0 as usize);
+    let script = Script::new(|_, session| {
+        session.register_hook("hook", Box::new(|| Ok(()))).unwrap();
+    });
+    let object = attached(&runtime, script);
+    script.until("sealed");
+    assert!(script.said()[1].contains("Runtime(CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT"), "{:?}", script.said());
+    assert!(script.said()[1].ends_with("asks: Ok(8)"));
+    assert_eq!(requests(&runtime), 2);
+    release(object);
+}
+
+#[test]
+fn det_04_a_notification_profiler_that_hears_nothing_never_asks_for_the_detach() {
+    let runtime = runtime();
+    runtime.set("deaf", 1);
+    let script = Script::new(|_, _| {});
+    let object = attached(&runtime, script);
+    script.until("stays");
+    while script.rounds.load(Ordering::SeqCst) < 2 {
+        std::thread::yield_now();
+    }
+    // Inert: nothing is wanted, and the author is not called any more.
+    while runtime.number("low") != Some(0) || module_loaded(object, 9) != HResult::S_OK || told_of_nine(script) {
+        std::thread::yield_now();
+    }
+    assert!(script.said()[1].starts_with("stays: Deaf"), "{:?}", script.said());
+    assert_eq!(requests(&runtime), 0);
+}
+
+fn told_of_nine(script: &Script) -> bool {
+    let mut said = script.said.lock().expect("no panic while locked");
+    let before = said.len();
+    said.retain(|one| one != "loaded 9");
+    said.len() < before
+}
+
+#[test]
+fn a_panic_in_the_authors_work_ends_it_and_the_profiler_leaves() {
+    let runtime = runtime();
+    let script = Script::new(|_, _| panic!("as asked"));
+    let object = attached(&runtime, script);
+    script.until("sealed");
+    assert_eq!(requests(&runtime), 1);
+    release(object);
+}
+
+#[test]
+fn det_04_a_process_that_ends_is_not_asked_for_a_detach() {
+    let runtime = runtime();
+    let script = Script::new(|script, session| {
+        script.say("runs");
+        session.until_asked_to_leave();
+        script.say("told");
+    });
+    let object = attached(&runtime, script);
+    script.until("runs");
+    // SAFETY: a live object.
+    unsafe { sys::ICorProfilerCallback::Shutdown(object.cast()) };
+    script.until("told");
+    assert_eq!(module_loaded(object, 1), HResult::S_OK);
+    assert_eq!(requests(&runtime), 0);
+}
+
+#[test]
+fn att_20_a_refused_attach_has_asked_for_nothing_and_leaves_nothing() {
+    let runtime = runtime();
+    let object = create(&SCRIPTED).expect("a place");
+    assert!(runtime.calls().is_empty());
+    assert_eq!(attach(object, &runtime, b"no address"), HResult::E_INVALIDARG);
+    assert!(runtime.calls().is_empty(), "{:?}", runtime.calls());
+    assert_eq!(release(object), 0);
+    // The runtime refuses what is wanted: its code is passed on, and the author's profiler is gone.
+    runtime.set("refuse mask", HResult::E_INVALIDARG.0 as usize);
+    let object = create(&SCRIPTED).expect("a place");
+    let script = Script::new(|_, _| {});
+    assert_eq!(attach(object, &runtime, &script.data()), HResult::E_INVALIDARG);
+    assert_eq!(release(object), 0);
+    assert!(script.said().is_empty());
+}
+
+#[test]
+fn sbs_01_sbs_02_the_first_runtime_is_taken_and_a_second_one_is_refused_by_the_factory() {
+    let runtime = runtime();
+    // Objects of refused attaches are never released: they must not keep the place.
+    let forgotten = create(&FIRST).unwrap();
+    let object = create(&FIRST).unwrap();
+    assert_eq!(attach(object, &runtime, &[]), HResult::S_OK);
+    assert_eq!(create(&FIRST), Err(HResult::CLASS_E_CLASSNOTAVAILABLE));
+    assert_eq!(attach(forgotten, &runtime, &[]), HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
+    release(object);
+    assert!(create(&FIRST).is_ok(), "the place is free again");
+}
+
+#[test]
+fn sbs_02_sbs_05_a_runtime_that_does_not_fit_is_refused_untouched() {
+    let runtime = runtime();
+    let object = create(&ONLY_NINE).unwrap();
+    assert_eq!(attach(object, &runtime, &[]), HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
+    assert!(runtime.calls().is_empty(), "{:?}", runtime.calls());
+    // One that fits gets as far as the author, who panics: refused, and the place is free again.
+    runtime.set("major", 9);
+    assert_eq!(attach(object, &runtime, &[]), HResult::E_FAIL);
+    assert!(create(&ONLY_NINE).is_ok());
+    // SAFETY: two live objects.
+    let started = unsafe { sys::ICorProfilerCallback::Initialize(object.cast(), runtime.unknown()) };
+    assert_eq!(HResult(started), HResult::E_FAIL);
+}
+
+#[test]
+fn sbs_01_sbs_03_two_runtimes_have_two_profilers_that_know_nothing_of_each_other() {
+    let runtimes = [runtime(), runtime()];
+    let scripts = [(); 2].map(|()| Script::new(|_, session| session.until_asked_to_leave()));
+    let objects = [0, 1].map(|at| attached(&runtimes[at], scripts[at]));
+    module_loaded(objects[1], 7);
+    assert_eq!(scripts[0].said(), ["complete"]);
+    assert_eq!(scripts[1].said(), ["complete", "loaded 7"]);
+    // SAFETY: a live object; its callback panics, which asks the profiler of that runtime to leave.
+    unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted(objects[1].cast(), 7) };
+    scripts[1].until("sealed");
+    module_loaded(objects[0], 8);
+    assert_eq!((scripts[0].said().len(), requests(&runtimes[0]), requests(&runtimes[1])), (2, 0, 1));
+}
+
+#[test]
+fn a_profiler_that_is_loaded_with_the_process_has_the_same_road() {
+    let runtime = runtime();
+    let object = create(&STARTED_CLASS).unwrap();
+    assert_eq!(attach(object, &runtime, &[]), HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
+    // SAFETY: two live objects.
+    let started = unsafe { sys::ICorProfilerCallback::Initialize(object.cast(), runtime.unknown()) };
+    assert_eq!(HResult(started), HResult::S_OK);
+    assert_eq!((runtime.number("low"), runtime.number("high")), (Some(0x80), Some(0x10)));
+    let until = |said: &[&str]| {
+        while *STARTED.lock().expect("no panic while locked") != said {
+            std::thread::yield_now();
+        }
+    };
+    until(&["started", "runs"]);
+    // SAFETY: a live object.
+    unsafe { sys::ICorProfilerCallback::Shutdown(object.cast()) };
+    until(&["started", "runs", "left"]);
+}

@@ -1,0 +1,195 @@
+//! The examples of `corprof::sdk` on live runtimes: each is attached, says what it sees, detaches, is unmapped, and does so again.
+//!
+//! Each tells the socket that its client data names, and leaves when the listener hangs up: so every step is a handshake.
+#![forbid(unsafe_code)]
+
+use remora_e2e::{
+    Facts, PATIENCE, Runtime, Start, Target, diagnostics, folder, on_every_runtime, on_runtimes, sdk_example, until,
+};
+use std::io::{BufRead, BufReader};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// So many leaves make the busy method stand out.
+const ENOUGH_SAMPLES: u32 = 50;
+
+/// An example that is attached, and its other end.
+struct Attached {
+    pid: u32,
+    library: String,
+    told: BufReader<UnixStream>,
+}
+
+impl Attached {
+    /// Attaches one of the examples, whose class id ends in this number.
+    fn to(target: &Target, name: &str, class: [u8; 16]) -> Attached {
+        let folder = folder();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).expect("a new path");
+        let library = sdk_example(name).to_string_lossy().into_owned();
+        let data = path.to_string_lossy().into_owned();
+        let answer = diagnostics::attach_profiler(target.pid(), &class, &library, data.as_bytes());
+        assert_eq!(answer, Ok(()), "{name} cannot attach");
+        // It has called before the runtime answers.
+        let (stream, _) = listener.accept().expect("it has called");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a wait can be bounded");
+        Attached { pid: target.pid(), library, told: BufReader::new(stream) }
+    }
+
+    /// The lines up to one that begins so.
+    #[track_caller]
+    fn until_line(&mut self, start: &str) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        while !lines.last().is_some_and(|line| line.starts_with(start)) {
+            let mut line = String::new();
+            let read = self.told.read_line(&mut line);
+            assert!(line.ends_with('\n'), "no line begins with `{start}`: {lines:?}, then {read:?}");
+            // Of what the examples say only the reason why one could not leave has such words.
+            assert!(!line.contains("the profiler "), "{line}");
+            lines.push(line.trim_end().to_owned());
+        }
+        lines
+    }
+
+    /// Hangs up; what the profiler says until it has left and is unmapped.
+    #[track_caller]
+    fn leave(self) -> Vec<String> {
+        let (pid, library) = (self.pid, self.library.clone());
+        let said = self.detach();
+        until("the example is unmapped", || !is_mapped(pid, &library));
+        said
+    }
+
+    /// Hangs up; what the profiler says until the runtime has accepted that it goes.
+    #[track_caller]
+    fn detach(mut self) -> Vec<String> {
+        self.told.get_ref().shutdown(Shutdown::Write).expect("it is still there");
+        self.until_line("detached")
+    }
+}
+
+fn is_mapped(pid: u32, library: &str) -> bool {
+    Facts::of(pid).maps.iter().any(|mapping| mapping.name == library)
+}
+
+fn quiet(runtime: &Runtime, name: &str) -> Target {
+    Start::managed(runtime, name).ready()
+}
+
+/// The class id of the example that was exported under `{636F7270-726F-6600-...}` with these last eight bytes.
+fn class(last: &[u8; 8]) -> [u8; 16] {
+    let mut class = *b"procor\0f--------";
+    class[8..].copy_from_slice(last);
+    class
+}
+
+#[test]
+fn cat_02_cat_07_det_04_det_05_det_08_the_sdks_module_logger_attaches_tells_and_is_gone_twice() {
+    on_every_runtime(|runtime| {
+        let mut target = quiet(runtime, "obedient");
+        for _ in 0..2 {
+            let mut logger = Attached::to(&target, "module_logger", class(b"module\0\x01"));
+            let found = logger.until_line("caught up:");
+            assert!(found.iter().any(|line| line.contains("System.Private.CoreLib.dll")), "{found:?}");
+            target.ask("a load");
+            logger.until_line("loaded ");
+            target.ask("a unload");
+            logger.until_line("unloading ");
+            logger.leave();
+        }
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn det_04_det_05_det_08_the_sdks_sampler_attaches_names_the_busy_method_and_is_gone_twice() {
+    on_every_runtime(|runtime| {
+        let mut target = quiet(runtime, "busy");
+        for _ in 0..2 {
+            let mut sampler = Attached::to(&target, "sampler", class(b"sample\0\x01"));
+            until("the busy method is the one that is met most", || {
+                let line = sampler.until_line("").remove(0);
+                // The first rounds may meet the program in anything.
+                let (counts, method) = line.split_once(" in ").unwrap_or_else(|| panic!("not a count: {line}"));
+                let all: u32 = counts.rsplit(' ').next().and_then(|all| all.parse().ok()).unwrap();
+                all >= ENOUGH_SAMPLES && method.starts_with("Busy.")
+            });
+            sampler.leave();
+            target.ask_number("count");
+        }
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn det_04_det_05_det_08_the_sdks_collection_watcher_attaches_counts_each_and_is_gone_twice() {
+    on_every_runtime(|runtime| {
+        let mut target = quiet(runtime, "obedient");
+        for _ in 0..2 {
+            let mut watcher = Attached::to(&target, "gc_watcher", class(b"watch\0\0\x01"));
+            for _ in 0..3 {
+                target.ask("a gc");
+                watcher.until_line("collected generation 2 in ");
+            }
+            let rest = watcher.leave();
+            assert_eq!(rest, ["detached, 0 collections lost"], "an idle program was collected without being asked");
+        }
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn det_04_the_sdk_closes_an_entrance_of_each_kind_and_nothing_of_them_is_left() {
+    on_every_runtime(|runtime| {
+        let mut target = quiet(runtime, "obedient");
+        target.ask("b throw");
+        let before = Facts::of(target.pid());
+        for _ in 0..2 {
+            let mut everything = Attached::to(&target, "every_entrance", class(b"entry\0\0\x01"));
+            let open = everything.until_line("all:");
+            let mut kinds = vec!["thread", "hook", "signal handler", "timer", "child"];
+            // Sessions of one's own came with .NET 5.
+            kinds.extend((runtime.major() >= 5).then_some("EventPipe session"));
+            assert_eq!(open.len(), kinds.len() + 1, "{open:?}");
+            for (line, kind) in open.iter().zip(kinds) {
+                assert!(line.starts_with(&format!("open: {kind} ")), "{line}, where {kind} is meant");
+            }
+            assert_ne!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+            target.ask("b throw");
+            assert_eq!(everything.leave(), ["detached"]);
+            assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+            target.ask("b throw");
+        }
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn sbs_03_two_sdk_profilers_from_one_library_are_two_and_leave_one_by_one() {
+    // Before .NET 6 a runtime has one profiler.
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let mut target = quiet(runtime, "obedient");
+        let mut watchers = [(); 2].map(|()| Attached::to(&target, "gc_watcher", class(b"watch\0\0\x01")));
+        target.ask("a gc");
+        for watcher in &mut watchers {
+            watcher.until_line("collected generation 2 in ");
+        }
+        let [first, mut second] = watchers;
+        first.detach();
+        target.ask("a gc");
+        second.until_line("collected generation 2 in ");
+        assert!(is_mapped(target.pid(), &second.library));
+        second.leave();
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn det_04_a_process_ends_as_it_would_with_an_sdk_profiler_in_it() {
+    on_every_runtime(|runtime| {
+        let target = quiet(runtime, "obedient");
+        let mut logger = Attached::to(&target, "module_logger", class(b"module\0\x01"));
+        logger.until_line("caught up:");
+        assert!(target.quit().success());
+    });
+}

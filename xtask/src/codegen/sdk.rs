@@ -1,0 +1,102 @@
+//! The SDK's half: the one trait that a profiler's author implements, and how each callback gets there through the gate.
+
+use super::HEAD;
+use super::callback::{default_bool, safe, safe_type, shown};
+use super::table::{Interface, Method, Table};
+use std::fmt::Write;
+
+/// What the SDK answers itself: beginning, completion, the end, and the role.
+const OWN: [&str; 5] = [
+    "Initialize",
+    "InitializeForAttach",
+    "ProfilerAttachComplete",
+    "ProfilerDetachSucceeded",
+    "LoadAsNotificationOnly",
+];
+
+/// The methods of the trait that are no slots, written by hand.
+const BY_HAND: &str = include_str!("sdk_profiler.txt");
+
+/// `sdk/slots.rs`.
+pub fn slots(table: &Table) -> Result<String, String> {
+    let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == "callback").collect();
+    let methods: Vec<&Method> =
+        chain.iter().flat_map(|one| &one.methods).filter(|one| !OWN.contains(&one.name.as_str())).collect();
+    let mut out = String::from(HEAD);
+    out.push_str(BY_HAND);
+    for method in &methods {
+        let safe = safe(table, method)?;
+        let (answer, body) = answer(&safe.answer)?;
+        let arguments = arguments(table, method)?;
+        let arguments: String = arguments.iter().map(|(name, ty)| format!(", {name}: {}", branded(ty))).collect();
+        let _ = writeln!(
+            out,
+            "\n    /// Slot {}, `{}`: {}\n    fn {}(&self, runtime: &Runtime<'rt>{arguments}){answer} {body}",
+            method.slot, method.name, safe.sentence, safe.name
+        );
+    }
+    out.push_str("}\n\n");
+    out.push_str("impl<P: Profiler<'static>> ProfilerCallback for Adapter<P> {\n    own_slots!();\n");
+    for method in &methods {
+        forward(table, method, &mut out)?;
+    }
+    out.push_str("}\n");
+    Ok(out)
+}
+
+/// One callback on its way from the runtime to the author.
+fn forward(table: &Table, method: &Method, out: &mut String) -> Result<(), String> {
+    let safe = safe(table, method)?;
+    let (answer, _) = answer(&safe.answer)?;
+    let arguments = arguments(table, method)?;
+    let taken: String = arguments.iter().map(|(name, ty)| format!(", {name}: {ty}")).collect();
+    let passed: String = arguments.iter().map(|(name, ty)| format!(", {}", brand(name, ty))).collect();
+    let otherwise = match safe.answer.as_str() {
+        "-" => ";".to_owned(),
+        "result" => ".unwrap_or(Ok(()))".to_owned(),
+        other => format!(".unwrap_or({})", default_bool(other)?),
+    };
+    let name = &safe.name;
+    let _ = writeln!(
+        out,
+        "\n    fn {name}(&self{taken}){answer} {{\n        self.inside(|profiler, runtime| profiler.{name}(runtime{passed})){otherwise}\n    }}"
+    );
+    Ok(())
+}
+
+fn answer(answer: &str) -> Result<(&'static str, String), String> {
+    Ok(match answer {
+        "-" => ("", "{}".to_owned()),
+        "result" => (" -> Result<(), HResult>", "{\n        Ok(())\n    }".to_owned()),
+        other => (" -> bool", format!("{{\n        {}\n    }}", default_bool(other)?)),
+    })
+}
+
+fn arguments(table: &Table, method: &Method) -> Result<Vec<(String, String)>, String> {
+    let one = |param| {
+        let (name, ty) = (super::callback::safe_name(table, param)?, safe_type(param)?);
+        Ok((name, ty))
+    };
+    shown(method).map(one).collect()
+}
+
+/// Ids are those of one runtime; numbers and tokens are anybody's.
+fn is_id(ty: &str) -> bool {
+    ty.trim_start_matches("&[").trim_end_matches(']').ends_with("Id")
+}
+
+fn branded(ty: &str) -> String {
+    match ty.strip_prefix("&[").and_then(|list| list.strip_suffix(']')) {
+        Some(element) if is_id(element) => format!("&[Id<'rt, {element}>]"),
+        None if is_id(ty) => format!("Id<'rt, {ty}>"),
+        _ => ty.to_owned(),
+    }
+}
+
+fn brand(name: &str, ty: &str) -> String {
+    match (is_id(ty), ty.starts_with('&')) {
+        (true, true) => format!("Id::brand_all({name})"),
+        (true, false) => format!("Id::brand({name})"),
+        (false, _) => name.to_owned(),
+    }
+}
