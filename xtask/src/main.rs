@@ -73,6 +73,12 @@ const TASKS: &[Task] = &[
         run: bench::run,
     },
     Task {
+        name: "explore",
+        usage: "FIRST COUNT | replay SEED [SWITCH] | broken",
+        summary: "run the agent in the model of the runtime under many schedules, show one, or see which ways to break it are found",
+        run: explore,
+    },
+    Task {
         name: "walls",
         usage: "",
         summary: "check that the crates keep to their rooms (walls.toml)",
@@ -114,6 +120,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The model is no part of this program, which the demo has to build.
+fn explore(arguments: &[String]) -> Outcome<()> {
+    let mut command = process::cargo();
+    command.args(["run", "--quiet", "--release", "--package", "remora-clr-sim", "--example", "explore", "--"]).args(arguments);
+    process::run(&mut command)
 }
 
 fn help() -> String {

@@ -1,47 +1,92 @@
-//! Explores so many seeds, and prints what it found.
-#![allow(clippy::print_stdout, reason = "an example prints")]
+//! Explores schedules, and prints what was found: `cargo xtask explore` runs it.
+//!
+//! - `FIRST COUNT`: the schedules of so many seeds, on all processors.
+//! - `replay SEED [SWITCH]`: one of them, made short, as a timeline; `SWITCH` is a way to break the agent.
+//! - `broken`: each way to break the agent, and the number of schedules until it is found.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
 use remora_agent_core::sabotage::Sabotage;
-use remora_clr_sim::explore::{at_random, replay, shrink};
+use remora_clr_sim::explore::{Explored, Failure, at_random, on_all_processors, replay, shrink};
 use remora_clr_sim::scenario::Setting;
+use std::process::ExitCode;
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let first: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(0);
-    let count: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1000);
-    let wanted = arguments.next();
-    let all = Sabotage::ALL
-        .iter()
-        .filter(|(one, _)| wanted.as_deref().is_some_and(|name| name == "all" || format!("{one:?}") == name));
-    let mut settings: Vec<Setting> =
-        all.map(|(one, _)| Setting { sabotage: Some(*one), ..Setting::default() }).collect();
-    if settings.is_empty() {
-        settings.push(Setting::default());
-    }
-    for setting in settings {
-        let begun = std::time::Instant::now();
-        let explored = at_random(first..first + count, setting);
-        println!(
-            "{:?}: {} schedules in {:?}; {:?}",
-            setting.sabotage,
-            explored.schedules,
-            begun.elapsed(),
-            explored.reached
-        );
-        let Some(failure) = explored.failure else { continue };
-        println!("  seed {}: {:?}", failure.seed, failure.findings);
-        if wanted.as_deref() == Some("all") {
-            continue;
+/// Within so many schedules each way to break the agent is to be found.
+const SCHEDULES_TO_FIND: u64 = 10_000;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<u64>().ok();
+    match words[..] {
+        ["broken"] => broken(),
+        ["replay", seed] if number(seed).is_some() => replayed(number(seed).unwrap_or(0), None),
+        ["replay", seed, switch] if number(seed).is_some() => replayed(number(seed).unwrap_or(0), by_name(switch)),
+        [first, count] if number(first).is_some() && number(count).is_some() => {
+            explored(number(first).unwrap_or(0), number(count).unwrap_or(0))
         }
-        let short = shrink(&failure, setting);
-        println!(
-            "  {} choices, {} of them not 0",
-            short.choices.len(),
-            short.choices.iter().filter(|choice| **choice != 0).count()
-        );
-        for line in replay(&short, setting).timeline.lines() {
-            println!("{:>12} {:>2} {line}", line.time, line.task);
+        _ => {
+            eprintln!("explore FIRST COUNT | replay SEED [SWITCH] | broken");
+            ExitCode::from(2)
         }
-        println!("{:?}", short.findings);
     }
+}
+
+fn by_name(name: &str) -> Option<Sabotage> {
+    Sabotage::ALL.iter().map(|(switch, _)| *switch).find(|switch| format!("{switch:?}") == name)
+}
+
+fn explored(first: u64, count: u64) -> ExitCode {
+    let begun = std::time::Instant::now();
+    let explored = on_all_processors(first..first + count, Setting::default());
+    let seconds = begun.elapsed().as_secs_f64();
+    let a_minute = explored.schedules as f64 / seconds * 60.0;
+    println!("{} schedules in {seconds:.1} s, {a_minute:.0} a minute", explored.schedules);
+    println!("{:?}", explored.reached);
+    match explored.failure {
+        None => {
+            println!("nothing breaks the contract");
+            ExitCode::SUCCESS
+        }
+        Some(failure) => {
+            tell(&failure);
+            println!("to see it: cargo xtask explore replay {}", failure.seed);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tell(failure: &Failure) {
+    println!("seed {}:", failure.seed);
+    for finding in &failure.findings {
+        println!("  {}: {}", finding.clause, finding.what);
+    }
+}
+
+fn replayed(seed: u64, sabotage: Option<Sabotage>) -> ExitCode {
+    let setting = Setting { sabotage, ..Setting::default() };
+    let Explored { failure: Some(failure), .. } = at_random(seed..seed + 1, setting) else {
+        println!("seed {seed}: nothing breaks the contract");
+        return ExitCode::SUCCESS;
+    };
+    let short = shrink(&failure, setting);
+    print!("{}", replay(&short, setting).timeline);
+    tell(&short);
+    ExitCode::FAILURE
+}
+
+fn broken() -> ExitCode {
+    let mut missed = 0;
+    println!("| the agent is broken so that it | schedules to find it | clause | seed |\n|---|---|---|---|");
+    for (switch, what) in Sabotage::ALL {
+        let explored = at_random(0..SCHEDULES_TO_FIND, Setting { sabotage: Some(*switch), ..Setting::default() });
+        let what = what.trim().trim_end_matches('.');
+        match explored.failure.as_ref().and_then(|failure| Some((failure.findings.first()?, failure.seed))) {
+            Some((finding, seed)) => println!("| {what} | {} | {} | {seed} |", explored.schedules, finding.clause),
+            None => {
+                missed += 1;
+                println!("| {what} | not in {SCHEDULES_TO_FIND} | | |");
+            }
+        }
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

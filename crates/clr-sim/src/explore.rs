@@ -16,6 +16,17 @@ pub struct Explored {
     pub reached: Reached,
 }
 
+impl Explored {
+    fn and(self, other: Explored) -> Explored {
+        let failures = [self.failure, other.failure];
+        Explored {
+            schedules: self.schedules + other.schedules,
+            failure: failures.into_iter().flatten().min_by_key(|failure| failure.seed),
+            reached: self.reached.and(other.reached),
+        }
+    }
+}
+
 /// A schedule that broke the contract.
 #[derive(Debug, Clone)]
 pub struct Failure {
@@ -40,6 +51,21 @@ pub fn at_random(seeds: Range<u64>, setting: Setting) -> Explored {
         }
     }
     explored
+}
+
+/// The same on every processor, each with a part of the seeds. The failure is that of the lowest seed that was found; all parts stop
+/// after their first.
+pub fn on_all_processors(seeds: Range<u64>, setting: Setting) -> Explored {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let part = (seeds.end - seeds.start).div_ceil(processors).max(1);
+    let parts: Vec<Range<u64>> = (0..processors)
+        .map(|index| seeds.start + index * part..(seeds.start + (index + 1) * part).min(seeds.end))
+        .collect();
+    std::thread::scope(|scope| {
+        let explorers: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || at_random(part, setting))).collect();
+        let explored = explorers.into_iter().filter_map(|explorer| explorer.join().ok());
+        explored.fold(Explored::default(), Explored::and)
+    })
 }
 
 /// Runs every schedule of the small world of a seed with so many preemptions at most, `limit` of them at most.

@@ -75,7 +75,6 @@ struct State {
     log: Vec<Entry>,
     /// Who has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
-    generation: u64,
 }
 
 impl State {

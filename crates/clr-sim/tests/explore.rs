@@ -1,0 +1,65 @@
+//! The agent in the model: no schedule breaks the contract, and each way to break the agent is found.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_agent_core::sabotage::Sabotage;
+use remora_clr_sim::explore::{all_of, at_random, replay, shrink};
+use remora_clr_sim::scenario::{self, Setting};
+use remora_clr_sim::schedule::{Chooser, Random};
+
+/// Seeds that each test run explores; `cargo xtask explore` takes any number.
+const SEEDS: u64 = 3_000;
+/// Within so many schedules each way to break the agent is to be found.
+const SCHEDULES_TO_FIND: u64 = 10_000;
+
+#[test]
+fn cat_09_det_04_det_06_det_07_det_10_det_16_det_17_det_18_no_schedule_of_the_agents_whole_life_breaks_the_contract() {
+    let explored = at_random(0..SEEDS, Setting::default());
+    assert!(explored.failure.is_none(), "{:?}: cargo xtask explore replay SEED shows it", explored.failure);
+    let reached = explored.reached;
+    assert!(
+        reached.detached > SEEDS / 2 && reached.inert > 0 && reached.exited > 0 && reached.refused > 0,
+        "{reached:?}"
+    );
+    assert!(reached.named > reached.samples / 2, "{reached:?}");
+}
+
+#[test]
+fn det_04_det_10_no_schedule_of_a_small_world_with_one_preemption_breaks_the_contract() {
+    for seed in [1, 2, 3] {
+        let explored = all_of(seed, 1, 3_000, Setting::default());
+        assert!(explored.failure.is_none(), "{:?}", explored.failure);
+        assert!(explored.schedules > 100, "{}", explored.schedules);
+    }
+}
+
+#[test]
+fn every_schedule_is_the_same_when_it_is_run_again() {
+    for seed in 0..300 {
+        let run = || scenario::run(seed, Chooser::Random(Random::new(seed)), Setting::default());
+        let (first, second) = (run(), run());
+        assert_eq!(
+            (first.timeline.hash(), first.choices, first.time),
+            (second.timeline.hash(), second.choices, second.time)
+        );
+    }
+}
+
+#[test]
+fn every_way_to_break_the_agent_is_found() {
+    for (switch, what) in Sabotage::ALL {
+        let explored = at_random(0..SCHEDULES_TO_FIND, Setting { sabotage: Some(*switch), ..Setting::default() });
+        assert!(explored.failure.is_some(), "nothing notices an agent that is broken so: {what}");
+    }
+}
+
+#[test]
+fn what_is_found_is_shown_as_a_short_timeline() {
+    let setting = Setting { sabotage: Some(Sabotage::NotJoin), ..Setting::default() };
+    let failure = at_random(0..SCHEDULES_TO_FIND, setting).failure.unwrap();
+    let short = shrink(&failure, setting);
+    let preemptions = |choices: &[u16]| choices.iter().filter(|choice| **choice != 0).count();
+    assert!(preemptions(&short.choices) <= preemptions(&failure.choices));
+    let replayed = replay(&short, setting);
+    assert_eq!(replayed.findings, short.findings);
+    assert!(replayed.timeline.to_string().contains("RequestProfilerDetach seals the profiler"));
+}
