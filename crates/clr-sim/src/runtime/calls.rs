@@ -21,7 +21,7 @@ impl Runtime {
             return;
         }
         for profiler in self.heard() {
-            schedule::point();
+            self.step();
             self.call(&profiler, slot, &wanted, &call);
         }
     }

@@ -19,6 +19,9 @@ impl Runtime {
             Status::Active => {}
             Status::Detaching | Status::Gone => return HResult::CORPROF_E_PROFILER_DETACHING,
         }
+        if profiler.callback_version < 3 {
+            return HResult::CORPROF_E_CALLBACK3_REQUIRED;
+        }
         let (low, high) = profiler.mask();
         if low & differences.immutable != 0 || high & differences.immutable_high != 0 {
             return HResult::CORPROF_E_IMMUTABLE_FLAGS_SET;
@@ -64,6 +67,7 @@ impl Runtime {
         loop {
             let sleep = self.sleep_before_next_look(expected, slept);
             schedule::wait_until(Some(sleep * MILLISECOND), || self.is_exiting());
+            self.wait_while_halted();
             slept += sleep;
             if self.is_exiting() || schedule::is_stopped() {
                 return false;
@@ -159,6 +163,7 @@ mod tests {
                 personality,
                 court,
                 enumerators: Default::default(),
+                birth: super::super::Birth::of(personality),
                 state: Default::default(),
                 ending: Default::default(),
                 exiting: Default::default(),

@@ -5,7 +5,7 @@ use crate::library::Library;
 use crate::schedule::Task;
 use remora_clr_sim_abi::{InfoObject, ProfilerObject};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// How far it is (`ProfilerStatus`, inc/profilepriv.h).
@@ -32,6 +32,12 @@ pub struct Profiler {
     pub notification_only: bool,
     /// Whether it was attached.
     pub attached: bool,
+    /// The newest ICorProfilerCallback that the runtime has of it.
+    pub callback_version: u8,
+    /// The runtime's copy of the client data: kept, overwritten, when a real runtime frees it.
+    pub(super) client_data: OnceLock<Box<[AtomicU8]>>,
+    /// The time-out of the attach, milliseconds: how long a background collection may be waited for while it initialises.
+    pub(super) attach_milliseconds: AtomicU32,
     pub(super) object: Mutex<Option<Arc<ProfilerObject>>>,
     pub(super) info: OnceLock<Box<InfoObject<super::info::Server>>>,
     status: AtomicU32,
@@ -68,6 +74,9 @@ impl Profiler {
             library,
             notification_only,
             attached,
+            callback_version: object.version(),
+            client_data: OnceLock::new(),
+            attach_milliseconds: AtomicU32::new(0),
             object: Mutex::new(Some(Arc::new(object))),
             info: OnceLock::new(),
             status: AtomicU32::new(
