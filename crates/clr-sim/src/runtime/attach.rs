@@ -140,6 +140,7 @@ impl Runtime {
         let differences = self.differences();
         if differences.attach_waits_for_detach {
             schedule::wait_until(None, || self.lock().detaching.is_empty() || self.is_exiting());
+            self.wait_while_halted();
         }
         if self.is_exiting() {
             return Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED);
@@ -262,7 +263,7 @@ impl Runtime {
         if factory.is_null() {
             return Err(HResult::E_FAIL);
         }
-        schedule::point();
+        self.step();
         let mut object: *mut c_void = std::ptr::null_mut();
         let factory: *mut sys::IClassFactory = factory.cast();
         // SAFETY: the factory was made a moment ago; an identifier and a place for the answer.

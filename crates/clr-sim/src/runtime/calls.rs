@@ -45,19 +45,19 @@ impl Runtime {
     ) {
         let (thread, task) = (self.this_thread(), schedule::current());
         profiler.enter(thread, task);
-        schedule::point();
+        self.step();
         let is_called = profiler.status() == Status::Active && wanted(profiler.mask());
         let object = || profiler.object.lock().expect("no panic while locked").clone();
         if let Some(object) = is_called.then(object).flatten() {
             schedule::note(slot, 0);
             profiler.heard.fetch_add(1, Ordering::SeqCst);
             let inside = profiler.library.enter();
-            schedule::point();
+            self.step();
             call(&object);
             if slot == SHUTDOWN {
                 profiler.told_of_exit.store(true, Ordering::SeqCst);
             }
-            schedule::point();
+            self.step();
             drop(inside);
         }
         profiler.leave(thread, task);
@@ -76,9 +76,9 @@ impl Runtime {
         schedule::note(slot, 0);
         profiler.enter(None, task);
         let inside = profiler.library.enter();
-        schedule::point();
+        self.step();
         let answer = call(&object);
-        schedule::point();
+        self.step();
         drop(inside);
         profiler.leave(None, task);
         Some(answer)

@@ -108,7 +108,7 @@ impl Runtime {
             }
         }
         profiler.library.release();
-        schedule::point();
+        self.step();
         self.write_log(Entry::Detached);
         schedule::note("The detach is written down", 0);
         let mut state = self.lock();
@@ -120,7 +120,7 @@ impl Runtime {
     pub(super) fn release(&self, profiler: &Profiler) {
         let object = profiler.object.lock().expect("no panic while locked").take();
         let Some(object) = object else { return };
-        schedule::point();
+        self.step();
         match Arc::try_unwrap(object) {
             Ok(object) => {
                 let inside = profiler.library.enter();
