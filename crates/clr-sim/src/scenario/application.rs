@@ -36,7 +36,7 @@ pub fn start(process: &Arc<Process>, random: &mut Random, threads: usize, deeds:
     let program = Arc::new(Mutex::new(Program::default()));
     let start_one = |_| {
         let mut thread =
-            Thread { process: process.clone(), program: program.clone(), random: Random::new(random.next()) };
+            Thread { process: process.clone(), program: program.clone(), random: Random::new(random.draw()) };
         schedule::spawn("a thread of the application", move || thread.live(deeds))
     };
     (0..threads).map(start_one).collect()
@@ -106,7 +106,7 @@ impl Thread {
     }
 
     fn begin_use(&mut self) -> Option<(ModuleId, FunctionId)> {
-        let draw = self.random.next() as usize;
+        let draw = self.random.draw() as usize;
         let mut program = self.lock();
         let mut usable: Vec<&mut Loaded> =
             program.modules.iter_mut().filter(|one| !one.leaving && !one.functions.is_empty()).collect();
