@@ -22,4 +22,6 @@ pub mod agent;
 pub mod explore;
 pub mod scenario;
 pub mod schedule;
+pub mod questions;
 pub mod scripted;
+pub mod told;
