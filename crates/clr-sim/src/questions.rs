@@ -66,9 +66,8 @@ impl Script {
     pub fn function_at(&self, address: u64) -> Answered<usize> {
         let mut function = 0;
         // SAFETY: as above.
-        let code = unsafe {
-            sys::ICorProfilerInfo::GetFunctionFromIP(self.raw(), address as *const u8, &raw mut function)
-        };
+        let code =
+            unsafe { sys::ICorProfilerInfo::GetFunctionFromIP(self.raw(), address as *const u8, &raw mut function) };
         answered(code, function)
     }
 
@@ -156,9 +155,8 @@ impl Script {
     pub fn static_object(&self, class: usize, field: u32) -> Answered<usize> {
         let mut place = null_mut();
         // SAFETY: as above.
-        let code = unsafe {
-            sys::ICorProfilerInfo2::GetAppDomainStaticAddress(self.at(), class, field, 0, &raw mut place)
-        };
+        let code =
+            unsafe { sys::ICorProfilerInfo2::GetAppDomainStaticAddress(self.at(), class, field, 0, &raw mut place) };
         // SAFETY: where the runtime keeps the field, on success.
         answered(code, ()).map(|()| unsafe { place.cast::<usize>().read() })
     }
@@ -250,23 +248,21 @@ impl Script {
         let units = |text: &str| text.encode_utf16().chain([0]).collect::<Vec<u16>>();
         let (name, value) = (units(name), units(value));
         // SAFETY: as above; texts that end.
-        HResult(unsafe {
-            sys::ICorProfilerInfo11::SetEnvironmentVariable(self.at(), name.as_ptr(), value.as_ptr())
-        })
+        HResult(unsafe { sys::ICorProfilerInfo11::SetEnvironmentVariable(self.at(), name.as_ptr(), value.as_ptr()) })
     }
 
     /// CreateHandle: 1 weak, 2 strong, 3 pinned.
-    pub fn create_handle(&self, object: usize, kind: u32) -> Answered<sys::ObjectHandleID> {
+    pub fn create_handle(&self, object: usize, kind: u32) -> Answered<usize> {
         let mut handle = null_mut();
         // SAFETY: as above.
         let code = unsafe { sys::ICorProfilerInfo13::CreateHandle(self.at(), object, kind, &raw mut handle) };
-        answered(code, handle)
+        answered(code, handle as usize)
     }
 
     /// DestroyHandle.
-    pub fn destroy_handle(&self, handle: sys::ObjectHandleID) -> HResult {
+    pub fn destroy_handle(&self, handle: usize) -> HResult {
         // SAFETY: as above.
-        HResult(unsafe { sys::ICorProfilerInfo13::DestroyHandle(self.at(), handle) })
+        HResult(unsafe { sys::ICorProfilerInfo13::DestroyHandle(self.at(), handle as sys::ObjectHandleID) })
     }
 }
 

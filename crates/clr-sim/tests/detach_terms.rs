@@ -51,28 +51,36 @@ fn hooks(script: &Script) {
     unsafe { info.set_enter_leave_function_hooks3(hooks) }.unwrap();
 }
 
-#[test]
-fn det_02_what_cannot_be_undone_forbids_the_detach_and_the_profiler_stays_fully_alive() {
-    in_worlds(&Personality::ALL, |world| {
-        let refusals = [
-            (wanting(MODULE_LOADS | JIT_MAPS), HResult::CORPROF_E_IMMUTABLE_FLAGS_SET),
-            (
+/// A profiler from the start that does something irreversible, and the code that its detach is refused with.
+fn irreversible() -> [(fn() -> Script, HResult); 3] {
+    [
+        (|| wanting(MODULE_LOADS | JIT_MAPS), HResult::CORPROF_E_IMMUTABLE_FLAGS_SET),
+        (
+            || {
                 wanting(MODULE_LOADS).on("Initialize", |script| {
                     assert_eq!(script.set_mask_low(MODULE_LOADS | ENTERLEAVE), HResult::S_OK);
                     hooks(script);
-                }),
-                HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT,
-            ),
-            (
+                })
+            },
+            HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT,
+        ),
+        (
+            || {
                 wanting(MODULE_LOADS).on("ModuleLoadFinished", |script| {
-                    let Some(Told::ModuleLoaded(module)) = script.last_told() else { panic!() };
+                    let Some(Told::ModuleLoaded(module)) = script.last_told() else { panic!("not told") };
                     assert_eq!(script.replace_body(module, 0x0600_0001), HResult::S_OK);
-                }),
-                HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT,
-            ),
-        ];
-        for (script, code) in refusals {
-            let (library, script, profiler) = world.started(script);
+                })
+            },
+            HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT,
+        ),
+    ]
+}
+
+#[test]
+fn det_02_what_cannot_be_undone_forbids_the_detach_and_the_profiler_stays_fully_alive() {
+    for (script, code) in irreversible() {
+        in_worlds(&Personality::ALL, move |world| {
+            let (library, script, profiler) = world.started(script());
             load_modules(world, 1);
             assert_eq!(script.request_detach(1), code);
             let before = script.count("ModuleLoadFinished");
@@ -80,8 +88,8 @@ fn det_02_what_cannot_be_undone_forbids_the_detach_and_the_profiler_stays_fully_
             let alive = (profiler.status(), script.count("ModuleLoadFinished"), library.is_mapped());
             assert_eq!(alive, (Status::Active, before + 1, true));
             script.modules().unwrap();
-        }
-    });
+        });
+    }
 }
 
 #[test]
@@ -370,8 +378,10 @@ fn its_user_dies(world: &World, after: u64) {
     let program = application(world, |runtime| (0..4).for_each(|_| runtime.collect(0)));
     let (recording, answered) = (process.clone(), answer.clone());
     let begins = schedule::spawn("the recording process", move || {
-        schedule::wait_until(Some(SECOND), || answered.get().is_some());
-        recording.link.say(ToAgent::Begin);
+        // Said only once the runtime has answered: the agent takes it for that word.
+        if schedule::wait_until(Some(SECOND), || answered.get().is_some()) {
+            recording.link.say(ToAgent::Begin);
+        }
     });
     schedule::sleep(after * 1_000_000);
     process.link.kill();

@@ -112,7 +112,11 @@ impl Runtime {
     fn collect_now(&self, generation: u8, reason: u32) {
         self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
         let is_server = self.lock().heap.gc.mode == GcMode::Server;
-        if is_server { self.on_collector_thread(generation, reason) } else { self.cycle(generation, reason) }
+        if is_server {
+            self.on_collector_thread(generation, reason)
+        } else {
+            self.cycle(generation, reason)
+        }
         self.resume();
         schedule::note("A collection is over", 0);
     }
@@ -335,7 +339,9 @@ fn tell_roots(object: &ProfilerObject, roots: &[Root]) {
 impl Heap {
     /// Collects generations up to this one; what is older stays, and what it refers to.
     fn collect(&mut self, generation: u8) -> Cycle {
-        let mut cycle = Cycle { compacting: self.gc.count % COMPACTING_OF != 0, ..Cycle::default() };
+        let mut cycle = Cycle { compacting: !self.gc.count.is_multiple_of(COMPACTING_OF), ..Cycle::default() };
+        // The finalizer has run those of the collection before.
+        self.to_finalize.clear();
         let is_collected = |object: &Object| generation == 2 || object.generation <= generation;
         let mut live = self.mark(&is_collected);
         cycle.queued = self.queue_for_finalizer(&mut live);
@@ -359,6 +365,7 @@ impl Heap {
 
     /// What a background collection does: nothing moves, nobody is told of objects.
     fn sweep(&mut self) {
+        self.to_finalize.clear();
         let mut live = self.mark(&|_| true);
         self.queue_for_finalizer(&mut live);
         let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
@@ -406,8 +413,6 @@ impl Heap {
     }
 
     fn queue_for_finalizer(&mut self, live: &mut BTreeSet<ObjectKey>) -> Vec<usize> {
-        // The finalizer has run those of the collection before.
-        self.to_finalize.clear();
         let dead = |(key, object): (&ObjectKey, &Object)| (object.finalizable && !live.contains(key)).then_some(*key);
         let queued: Vec<ObjectKey> = self.objects.iter().filter_map(dead).collect();
         for key in &queued {

@@ -59,7 +59,8 @@ impl Runtime {
         let Some(session) = session else { return HResult::E_INVALIDARG };
         let is_inside = session.writers.lock().expect("no panic while locked").contains(&schedule::current());
         if is_inside {
-            self.court.convict("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
+            self.court
+                .convict("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
         } else {
             schedule::wait_until(None, || session.writing.load(Ordering::SeqCst) == 0);
         }

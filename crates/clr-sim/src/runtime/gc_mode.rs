@@ -48,6 +48,11 @@ impl Runtime {
         gc.mode == GcMode::Concurrent && !gc.off_for_profiler && !gc.off_for_good
     }
 
+    /// Whether a background collection runs.
+    pub fn collects_in_background(&self) -> bool {
+        self.lock().heap.gc.background
+    }
+
     /// Whether a profiler may have MONITOR_GC, which it did not have before; switches concurrent collections off for one that attaches.
     pub(super) fn admit_monitor_gc(&self, profiler: &Profiler) -> Result<(), HResult> {
         let may_switch_off = self.differences().concurrent_is_switched_off_at_attach;

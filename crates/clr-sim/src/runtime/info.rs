@@ -2,9 +2,9 @@
 
 #![allow(non_snake_case, reason = "the names of corprof.idl")]
 
-use super::collector::MONITOR_GC;
-use super::code::{BODY_SIZE, FunctionId, ModuleId};
 use super::answers::{answer, answer_list, answer_text};
+use super::code::{BODY_SIZE, FunctionId, ModuleId};
+use super::collector::MONITOR_GC;
 use super::hooks::{ARGUMENTS, Mapper, RETURN_VALUE};
 use super::left_behind::address_of;
 use super::objects::class_of;

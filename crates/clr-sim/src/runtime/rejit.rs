@@ -44,7 +44,12 @@ impl Runtime {
     }
 
     /// RequestReJIT; with its inliners if `flags` are given.
-    pub(super) fn request_rejit(&self, profiler: &Profiler, methods: &[(ModuleId, u32)], flags: Option<u32>) -> HResult {
+    pub(super) fn request_rejit(
+        &self,
+        profiler: &Profiler,
+        methods: &[(ModuleId, u32)],
+        flags: Option<u32>,
+    ) -> HResult {
         if profiler.mask().0 & ENABLE_REJIT == 0 {
             return HResult::CORPROF_E_REJIT_NOT_ENABLED;
         }
@@ -63,7 +68,8 @@ impl Runtime {
     fn ask(&self, module: ModuleId, token: u32) -> Result<(), (usize, HResult)> {
         let mut state = self.lock();
         let known = state.code.modules.get(&module).map(|module| module.collectible);
-        let mut of_token = state.code.functions.iter().filter(|(_, one)| one.module == Some(module) && one.token == token);
+        let mut of_token =
+            state.code.functions.iter().filter(|(_, one)| one.module == Some(module) && one.token == token);
         let function = of_token.next().map(|(id, _)| *id);
         match (known, function) {
             (None, _) => {
