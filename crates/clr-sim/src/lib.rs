@@ -21,6 +21,8 @@ pub mod runtime;
 
 pub mod agent;
 pub mod explore;
+pub mod questions;
 pub mod scenario;
 pub mod schedule;
 pub mod scripted;
+pub mod told;

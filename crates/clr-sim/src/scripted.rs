@@ -4,14 +4,18 @@ mod versioned;
 
 use crate::court::Court;
 use crate::library::{Exports, Library};
+use crate::runtime::FREED;
+use crate::told::{TOLD, Told};
 use corprof::{
-    Alive, Attached, CallbackToken, Guid, HResult, Info, ProfilerCallback, Startup, dll_get_class_object, sys,
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info, MethodToken,
+    ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId,
+    dll_get_class_object, sys,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a scripted profiler does in a callback.
 pub type Act = Box<dyn Fn(&Script) + Send + Sync>;
@@ -33,8 +37,11 @@ pub struct Script {
     journal: Mutex<Vec<&'static str>>,
     steps: Mutex<Vec<&'static str>>,
     classes: Mutex<Vec<Guid>>,
+    told: Mutex<Vec<Told>>,
     client_data: Mutex<Vec<u8>>,
-    client_data_at: AtomicPtr<u8>,
+    /// Where the client data lay, for scripts that keep the pointer although they must not.
+    lent: (AtomicUsize, AtomicUsize),
+    court: OnceLock<Arc<Court>>,
     /// One for each object that was initialised, in that order.
     infos: Mutex<Vec<usize>>,
     info: AtomicPtr<sys::ICorProfilerInfo>,
@@ -54,8 +61,10 @@ impl Script {
             journal: Mutex::default(),
             steps: Mutex::default(),
             classes: Mutex::default(),
+            told: Mutex::default(),
             client_data: Mutex::default(),
-            client_data_at: AtomicPtr::default(),
+            lent: Default::default(),
+            court: OnceLock::new(),
             infos: Mutex::default(),
             info: AtomicPtr::default(),
             attached: Mutex::default(),
@@ -137,15 +146,35 @@ impl Script {
 
     /// The bytes that are now where the client data was during InitializeForAttach: what a profiler that kept the pointer reads.
     pub fn client_data_now(&self) -> Vec<u8> {
-        let (at, length) = (self.client_data_at.load(Ordering::SeqCst), self.client_data().len());
+        let (start, length) = (self.lent.0.load(Ordering::SeqCst), self.lent.1.load(Ordering::SeqCst));
         // SAFETY: what a runtime frees of a profiler's client data the model keeps, for as long as it remembers the profiler.
-        (0..length).map(|index| unsafe { at.add(index).read() }).collect()
+        (0..length).map(|index| unsafe { (start as *const u8).add(index).read() }).collect()
     }
 
     /// Info of one of its objects, in the order in which they were initialised.
     pub fn raw_of(&self, object: usize) -> *mut sys::ICorProfilerInfo {
         let infos = self.infos.lock().expect("no panic while locked");
         infos.get(object).map_or(std::ptr::null_mut(), |info| *info as *mut sys::ICorProfilerInfo)
+    }
+
+    /// What callbacks have told so far.
+    pub fn told(&self) -> Vec<Told> {
+        self.told.lock().expect("no panic while locked").clone()
+    }
+
+    /// The last of it.
+    pub fn last_told(&self) -> Option<Told> {
+        self.told.lock().expect("no panic while locked").last().cloned()
+    }
+
+    /// Reads the client data again through the pointer of InitializeForAttach. Afterwards that memory is the runtime's: what is read
+    /// then is no data any more, and the court is told.
+    pub fn read_client_data_again(&self) -> Vec<u8> {
+        let bytes = self.client_data_now();
+        if let Some(court) = self.court.get().filter(|_| !bytes.is_empty() && bytes.iter().all(|byte| *byte == FREED)) {
+            court.convict("ATT-11", "client data was read after InitializeForAttach had returned: it is freed memory");
+        }
+        bytes
     }
 
     /// Info as the runtime gave it, for calls through [`sys`]: what must be refused can be asked as well. Null before.
@@ -195,6 +224,11 @@ impl Script {
         self.infos.lock().expect("no panic while locked").push(info as usize);
     }
 
+    fn is_told(&self, callback: &'static str, told: Told) {
+        self.told.lock().expect("no panic while locked").push(told);
+        self.act(callback);
+    }
+
     fn act(&self, callback: &'static str) {
         if let Some(act) = self.acts.get(callback) {
             act(self);
@@ -221,7 +255,7 @@ impl ProfilerCallback for Scripted {
     fn enter(&self, slot: &'static str) -> CallbackToken {
         self.script.step(slot);
         self.script.journal.lock().expect("no panic while locked").push(slot);
-        if !slot.starts_with("Initialize") {
+        if !slot.starts_with("Initialize") && !TOLD.contains(&slot) {
             self.script.act(slot);
         }
         CallbackToken(0)
@@ -240,10 +274,131 @@ impl ProfilerCallback for Scripted {
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
         self.script.has_info(info.as_raw());
         *self.script.attached.lock().expect("no panic while locked") = Some(info);
+        self.script.lent.0.store(client_data.as_ptr() as usize, Ordering::SeqCst);
+        self.script.lent.1.store(client_data.len(), Ordering::SeqCst);
         *self.script.client_data.lock().expect("no panic while locked") = client_data.to_vec();
-        self.script.client_data_at.store(client_data.as_ptr().cast_mut(), Ordering::SeqCst);
         self.script.has_initialized("InitializeForAttach")
     }
+
+    fn module_load_finished(&self, module: ModuleId, _status: HResult) {
+        self.script.is_told("ModuleLoadFinished", Told::ModuleLoaded(module.0));
+    }
+
+    fn module_unload_started(&self, module: ModuleId) {
+        self.script.is_told("ModuleUnloadStarted", Told::ModuleUnloads(module.0));
+    }
+
+    fn jit_compilation_finished(&self, function: FunctionId, _status: HResult, _is_safe_to_block: bool) {
+        self.script.is_told("JITCompilationFinished", Told::Compiled(function.0));
+    }
+
+    fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
+        let collected = collected.iter().map(|one| *one != 0).collect();
+        self.script.is_told("GarbageCollectionStarted", Told::CollectionBegins(collected, reason.0));
+    }
+
+    fn garbage_collection_finished(&self) {
+        self.script.is_told("GarbageCollectionFinished", Told::CollectionEnds);
+    }
+
+    fn moved_references(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[u32]) {
+        let lengths: Vec<usize> = lengths.iter().map(|length| *length as usize).collect();
+        self.script.is_told("MovedReferences", moved(old_starts, new_starts, &lengths));
+    }
+
+    fn moved_references2(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) {
+        self.script.is_told("MovedReferences2", moved(old_starts, new_starts, lengths));
+    }
+
+    fn surviving_references(&self, starts: &[ObjectId], lengths: &[u32]) {
+        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length as usize)).collect();
+        self.script.is_told("SurvivingReferences", Told::Survived(ranges));
+    }
+
+    fn surviving_references2(&self, starts: &[ObjectId], lengths: &[usize]) {
+        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length)).collect();
+        self.script.is_told("SurvivingReferences2", Told::Survived(ranges));
+    }
+
+    fn root_references2(
+        &self,
+        roots: &[ObjectId],
+        kinds: &[RootKind],
+        flags: &[RootFlags],
+        ids: &[usize],
+    ) -> Result<(), HResult> {
+        let all = roots.iter().zip(kinds).zip(flags).zip(ids);
+        let roots = all.map(|(((root, kind), flags), id)| (root.0, kind.0, flags.0, *id)).collect();
+        self.script.is_told("RootReferences2", Told::Roots(roots));
+        Ok(())
+    }
+
+    fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
+        let references = references.iter().map(|one| one.0).collect();
+        self.script.is_told("ObjectReferences", Told::References(object.0, class.0, references));
+        Ok(())
+    }
+
+    fn object_allocated(&self, object: ObjectId, class: ClassId) {
+        self.script.is_told("ObjectAllocated", Told::Allocated(object.0, class.0));
+    }
+
+    fn objects_allocated_by_class(&self, classes: &[ClassId], counts: &[u32]) -> Result<(), HResult> {
+        let counts = classes.iter().zip(counts).map(|(class, count)| (class.0, *count)).collect();
+        self.script.is_told("ObjectsAllocatedByClass", Told::AllocatedByClass(counts));
+        Ok(())
+    }
+
+    fn conditional_weak_table_element_references(
+        &self,
+        keys: &[ObjectId],
+        values: &[ObjectId],
+        _ids: &[HandleId],
+    ) -> Result<(), HResult> {
+        let pairs = keys.iter().zip(values).map(|(key, value)| (key.0, value.0)).collect();
+        self.script.is_told("ConditionalWeakTableElementReferences", Told::Weak(pairs));
+        Ok(())
+    }
+
+    fn finalizeable_object_queued(&self, _flags: u32, object: ObjectId) {
+        self.script.is_told("FinalizeableObjectQueued", Told::Queued(object.0));
+    }
+
+    fn handle_created(&self, handle: HandleId, object: ObjectId) {
+        self.script.is_told("HandleCreated", Told::HandleCreated(handle.0, object.0));
+    }
+
+    fn handle_destroyed(&self, handle: HandleId) {
+        self.script.is_told("HandleDestroyed", Told::HandleDestroyed(handle.0));
+    }
+
+    fn rejit_compilation_finished(&self, function: FunctionId, rejit: RejitId, _status: HResult, _safe: bool) {
+        self.script.is_told("ReJITCompilationFinished", Told::CompiledAgain(function.0, rejit.0));
+    }
+
+    fn rejit_error(&self, _module: ModuleId, _method: MethodToken, function: FunctionId, status: HResult) {
+        self.script.is_told("ReJITError", Told::NotCompiledAgain(function.0, status.0));
+    }
+
+    fn event_pipe_event_delivered(
+        &self,
+        _provider: ProviderId,
+        event: u32,
+        _version: u32,
+        _metadata: &[u8],
+        data: &[u8],
+        _activity: Option<&Guid>,
+        _related_activity: Option<&Guid>,
+        _thread: ThreadId,
+        _frames: &[usize],
+    ) {
+        self.script.is_told("EventPipeEventDelivered", Told::Event(event, data.to_vec()));
+    }
+}
+
+fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) -> Told {
+    let ranges = old_starts.iter().zip(new_starts).zip(lengths);
+    Told::Moved(ranges.map(|((old, new), length)| (old.0, new.0, *length)).collect())
 }
 
 /// The library of scripted profilers: each object that the runtime makes of it plays the same script.
@@ -280,6 +435,8 @@ fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
 
 /// A library that plays a script, and the script.
 pub fn library(script: Script, court: &Arc<Court>) -> (Arc<Library>, Arc<Script>) {
+    // The first and only value.
+    let _ = script.court.set(court.clone());
     let script = Arc::new(script);
     (Library::new(ScriptedLibrary(script.clone()), court.clone()), script)
 }

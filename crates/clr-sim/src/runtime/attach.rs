@@ -65,12 +65,12 @@ impl Runtime {
         let library = request.library.ok_or(HResult::ERROR_MOD_NOT_FOUND);
         let named =
             NamedRequest { class: request.class, path: None, milliseconds: 0, client_data: request.client_data };
-        self.ask(named, Some(library))
+        self.enqueue(named, Some(library))
     }
 
     /// Sends a request that names the library by its path: it is opened in the target, and only once the request is served.
     pub fn ask_for_attach_by_name(&self, request: NamedRequest) -> Answer {
-        self.ask(request, None)
+        self.enqueue(request, None)
     }
 
     /// A finalizer begins to run that does not end; or it ends.
@@ -88,7 +88,7 @@ impl Runtime {
         answer.get().unwrap_or(broken)
     }
 
-    fn ask(&self, request: NamedRequest, library: Option<Result<Arc<Library>, HResult>>) -> Answer {
+    fn enqueue(&self, request: NamedRequest, library: Option<Result<Arc<Library>, HResult>>) -> Answer {
         let answer = Answer::default();
         schedule::note("A trigger asks for an attach", 0);
         self.lock().requests.push(Pending { request, library, answer: answer.clone() });
@@ -182,7 +182,7 @@ impl Runtime {
         let data = &**profiler.client_data.get_or_init(|| data);
         profiler.attach_milliseconds.store(pending.request.milliseconds, Ordering::SeqCst);
         let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
-        profiler.enter(counted, schedule::current());
+        profiler.enter(counted, schedule::current(), "InitializeForAttach");
         let answer = self.call_uncounted(profiler, "InitializeForAttach", |object| {
             // SAFETY: Info outlives the profiler; the data lives until the call returns.
             unsafe { object.initialize_for_attach(unknown, data.as_ptr().cast_mut().cast(), data.len() as u32) }
@@ -252,6 +252,7 @@ impl Runtime {
     pub(super) fn discard(&self, profiler: &Profiler) {
         self.release(profiler);
         profiler.become_(Status::Gone);
+        self.has_left(profiler);
         profiler.library.release();
     }
 

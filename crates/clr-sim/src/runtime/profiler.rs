@@ -49,7 +49,7 @@ pub struct Profiler {
     /// Callbacks that run, by the runtime's thread: the evacuation counters. Threads unknown to the runtime have none.
     evacuation: Mutex<HashMap<ThreadId, u32>>,
     /// Callbacks that run, by thread, known or not: for the court alone.
-    running: Mutex<HashMap<Task, u32>>,
+    running: Mutex<HashMap<Task, Vec<&'static str>>>,
     /// What it was called, for tests: ProfilerAttachComplete, ProfilerDetachSucceeded, the answer of the last Release.
     pub(super) attach_completes: AtomicU32,
     pub(super) detach_succeededs: AtomicU32,
@@ -149,11 +149,11 @@ impl Profiler {
         self.evacuation.lock().expect("no panic while locked").values().all(|count| *count == 0)
     }
 
-    pub(super) fn enter(&self, thread: Option<ThreadId>, task: Task) {
+    pub(super) fn enter(&self, thread: Option<ThreadId>, task: Task, slot: &'static str) {
         if let Some(thread) = thread {
             *self.evacuation.lock().expect("no panic while locked").entry(thread).or_default() += 1;
         }
-        *self.running.lock().expect("no panic while locked").entry(task).or_default() += 1;
+        self.running.lock().expect("no panic while locked").entry(task).or_default().push(slot);
     }
 
     pub(super) fn leave(&self, thread: Option<ThreadId>, task: Task) {
@@ -161,11 +161,18 @@ impl Profiler {
         if let Some(thread) = thread {
             self.evacuation.lock().expect("no panic while locked").entry(thread).and_modify(fewer);
         }
-        self.running.lock().expect("no panic while locked").entry(task).and_modify(fewer);
+        self.running.lock().expect("no panic while locked").entry(task).and_modify(|slots| {
+            slots.pop();
+        });
     }
 
     /// Whether the thread is inside a callback of this profiler.
     pub(super) fn runs_on(&self, task: Task) -> bool {
-        self.running.lock().expect("no panic while locked").get(&task).is_some_and(|count| *count > 0)
+        self.running.lock().expect("no panic while locked").get(&task).is_some_and(|slots| !slots.is_empty())
+    }
+
+    /// The callback of this profiler that the thread is in, the innermost one.
+    pub(super) fn innermost_on(&self, task: Task) -> Option<&'static str> {
+        self.running.lock().expect("no panic while locked").get(&task)?.last().copied()
     }
 }

@@ -76,7 +76,7 @@ impl Runtime {
     }
 
     /// Loads the profiler that the environment names, if it names one.
-    pub(super) fn load_at_start(self: &Arc<Self>) {
+    pub(super) fn load_what_the_environment_names(self: &Arc<Self>) {
         let prefix = self.differences().startup_prefix;
         let variable = |name: &str| self.birth.surroundings.variable(&format!("{prefix}_{name}"));
         if variable("ENABLE_PROFILING").as_deref() != Some("1") || self.setting().as_deref() == Some(PREVENT_LOAD) {
@@ -127,7 +127,8 @@ impl Runtime {
         Err(Refusal(refusal))
     }
 
-    fn initialize_for_startup(self: &Arc<Self>, profiler: &Arc<Profiler>) -> Result<(), HResult> {
+    /// Initialize, and callbacks on; where it fails, everything is given back.
+    pub(super) fn initialize_for_startup(self: &Arc<Self>, profiler: &Arc<Profiler>) -> Result<(), HResult> {
         let info = InfoObject::create(super::info::Server::new(self, profiler));
         let unknown = info.as_unknown();
         self.register(profiler, info);
@@ -137,8 +138,9 @@ impl Runtime {
         });
         let code = answer.flatten().unwrap_or(HResult::E_FAIL);
         code.ok().inspect_err(|_| self.take_back(profiler))?;
+        self.has_started_with(profiler);
         profiler.become_(Status::Active);
-        schedule::note("CLR enables events", 0);
+        schedule::note("A profiler is loaded with the process", 0);
         Ok(())
     }
 
