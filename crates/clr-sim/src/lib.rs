@@ -18,8 +18,13 @@ pub mod differences;
 pub mod library;
 pub mod runtime;
 
+#[cfg(feature = "agent")]
 pub mod agent;
+pub mod application;
+#[cfg(feature = "agent")]
 pub mod explore;
+pub mod lab;
+#[cfg(feature = "agent")]
 pub mod scenario;
 pub mod schedule;
 pub mod scripted;

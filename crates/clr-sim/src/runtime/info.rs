@@ -4,6 +4,7 @@
 
 use super::code::{BODY_SIZE, FunctionId, ModuleId};
 use super::{Profiler, Runtime, Status};
+use crate::lab::witness;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::enumerators::{Functions, Modules, Threads, enumerator};
@@ -136,6 +137,7 @@ impl InfoServer for Server {
     }
 
     fn enter(&self, slot: Slot) -> Result<(), HResult> {
+        witness::question(slot.name);
         let Some((runtime, profiler)) = self.both() else { return Err(HResult::E_UNEXPECTED) };
         runtime.begin_call();
         schedule::point();
@@ -181,11 +183,11 @@ impl InfoServer for Server {
     }
 
     unsafe fn set_event_mask(&self, dwEvents: sys::DWORD) -> HResult {
-        self.set_mask(dwEvents, None)
+        witness::mask(dwEvents, None, self.set_mask(dwEvents, None))
     }
 
     unsafe fn set_event_mask2(&self, dwEventsLow: sys::DWORD, dwEventsHigh: sys::DWORD) -> HResult {
-        self.set_mask(dwEventsLow, Some(dwEventsHigh))
+        witness::mask(dwEventsLow, Some(dwEventsHigh), self.set_mask(dwEventsLow, Some(dwEventsHigh)))
     }
 
     unsafe fn get_event_mask(&self, pdwEvents: *mut sys::DWORD) -> HResult {
@@ -207,7 +209,7 @@ impl InfoServer for Server {
 
     unsafe fn request_profiler_detach(&self, dwExpectedCompletionMilliseconds: sys::DWORD) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds)
+        witness::detach(|| runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
     }
 
     unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {
