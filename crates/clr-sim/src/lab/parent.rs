@@ -138,7 +138,10 @@ impl Laboratory<'_> {
         let status = child.wait()?;
         let mut lines = page.lines();
         let is_done = lines.contains(&Line::Done);
-        if !ended {
+        if !ended && is_done {
+            let message = format!("the process did not end within {} seconds", LONGEST_RUN.as_secs());
+            lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
+        } else if !ended {
             lines.extend(of_hang(&page));
         } else if !is_done || !status.success() {
             lines.extend(of_death(&page, status, is_done));
@@ -188,6 +191,10 @@ fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
         let known = seats.iter().find(|(known, _)| seat.is_none_or(|seat| *known == seat));
         known.map(|(_, callback)| callback.clone())
     };
+    // A run in which a callback hangs ends itself so.
+    if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
+        return None;
+    }
     if let Some(signal) = status.signal() {
         let crash = page.crash();
         let seat = crash.map(|crash| crash.seat as usize % super::page::SEATS);

@@ -46,17 +46,23 @@ impl Residue {
     pub fn beyond(&self, before: &Residue, asker: Option<u32>) -> Vec<Left> {
         let way_in = |what: String| Left { is_a_way_in: true, what };
         let threads = self.threads.iter().filter(|(id, _)| !before.threads.contains_key(id) && Some(**id) != asker);
-        let threads = threads.map(|(_, name)| way_in(format!("a thread ({name})")));
+        let threads = threads.map(|(_, name)| way_in(named("a thread", name)));
         let timers = self.timers.difference(&before.timers).map(|name| way_in(kind(name)));
         let handlers = self.handlers.iter().filter(|(signal, handler)| before.handlers.get(signal) != Some(handler));
         let handlers = handlers.map(|(signal, _)| way_in(format!("a handler of signal {signal}")));
         let children = self.children.iter().filter(|(id, _)| !before.children.contains_key(id));
-        let children = children.map(|(_, name)| way_in(format!("a child process ({name})")));
+        let children = children.map(|(_, name)| way_in(named("a child process", name)));
         let descriptors = self.descriptors.iter().filter(|(number, _)| !before.descriptors.contains_key(*number));
         let descriptors =
             descriptors.map(|(_, link)| Left { is_a_way_in: false, what: format!("a descriptor ({})", kind(link)) });
         threads.chain(timers).chain(handlers).chain(children).chain(descriptors).collect()
     }
+}
+
+/// With its name, unless it is the one that it was born with.
+fn named(what: &str, name: &str) -> String {
+    let own = fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    if name == own.trim_end() { what.to_owned() } else { format!("{what} ({name})") }
 }
 
 /// Without the number, which is another one in each run.
@@ -65,13 +71,14 @@ fn kind(name: &str) -> String {
 }
 
 fn threads() -> BTreeMap<u32, String> {
-    let own = conductor().map(|conductor| conductor.own_threads()).unwrap_or_default();
-    let ids = numbers("/proc/self/task").filter(|id| !own.contains(id));
-    ids.filter_map(|id| {
+    let Some(conductor) = conductor() else { return BTreeMap::new() };
+    let ids: Vec<u32> =
+        conductor.with_own_threads(|own| numbers("/proc/self/task").filter(|id| !own.contains(id)).collect());
+    let of = |id: u32| {
         let stat = Stat::read(&format!("/proc/self/task/{id}/stat"))?;
         (stat.flags & EXITING == 0).then_some((id, stat.name))
-    })
-    .collect()
+    };
+    ids.into_iter().filter_map(of).collect()
 }
 
 fn timers() -> BTreeSet<String> {

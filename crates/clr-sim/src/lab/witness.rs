@@ -10,6 +10,7 @@ use corprof::HResult;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 /// What questions about an id are called.
 const ABOUT_IDS: [&str; 5] = [
@@ -42,7 +43,7 @@ struct Witness {
 struct State {
     exercised: BTreeSet<&'static str>,
     broken: BTreeSet<(String, String)>,
-    callbacks: HashMap<Task, Vec<&'static str>>,
+    callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
 }
 
 /// A thread is in a callback for as long as this lives.
@@ -91,11 +92,14 @@ pub fn write(line: &Line) {
     }
 }
 
-/// The run is over: what happens while the process exits is not the profiler's any more, but for a crash.
-pub fn end() {
-    if let Some(witness) = WITNESS.get() {
-        witness.over.store(true, Ordering::SeqCst);
-        witness.pen.write(&Line::Done);
+/// The run is over: what happens while the process exits is not the profiler's any more, but for a crash. Where a callback hangs, the
+/// process may not be able to exit: then it is ended here.
+pub fn end(hangs: bool) {
+    let Some(witness) = WITNESS.get() else { return };
+    witness.over.store(true, Ordering::SeqCst);
+    witness.pen.write(&Line::Done);
+    if hangs {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
 
@@ -134,11 +138,13 @@ pub fn callback(name: &'static str) -> Seat {
     Seat(WITNESS.get().is_some())
 }
 
-/// Callbacks that have not returned, each with its thread.
-pub fn callbacks() -> Vec<&'static str> {
+/// Callbacks that have run for so long and have not returned.
+pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
     let Some(witness) = WITNESS.get() else { return Vec::new() };
     let state = witness.lock();
-    let mut names: Vec<&'static str> = state.callbacks.values().filter_map(|stack| stack.last().copied()).collect();
+    let innermost = state.callbacks.values().filter_map(|stack| stack.last());
+    let mut names: Vec<&'static str> =
+        innermost.filter(|(_, since)| since.elapsed() >= longer_than).map(|(name, _)| *name).collect();
     names.sort_unstable();
     names
 }
@@ -182,9 +188,8 @@ pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
 /// gone afterwards.
 pub fn detach(ask: impl FnOnce() -> HResult) -> HResult {
     let Some(witness) = WITNESS.get() else { return ask() };
-    let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-    let is_own = !is_of_the_runtime(this);
-    let left = witness.beyond(is_own.then_some(this));
+    let is_own = threads::conductor().is_some_and(|conductor| !conductor.is_own());
+    let left = witness.beyond(is_own.then(threads::this_thread));
     let answer = ask();
     if answer.is_success() {
         witness.accepted(&left, is_own);
@@ -210,10 +215,6 @@ pub fn was_unmapped() {
     }
 }
 
-fn is_of_the_runtime(thread: u32) -> bool {
-    threads::conductor().is_some_and(|conductor| conductor.own_threads().contains(&thread))
-}
-
 impl Witness {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("no panic while locked")
@@ -233,12 +234,12 @@ impl Witness {
     }
 
     fn callback_of(&self, task: Task) -> Option<&'static str> {
-        self.lock().callbacks.get(&task).and_then(|stack| stack.last().copied())
+        self.lock().callbacks.get(&task).and_then(|stack| Some(stack.last()?.0))
     }
 
     fn enter(&self, name: &'static str) {
         let task = schedule::current();
-        self.lock().callbacks.entry(task).or_default().push(name);
+        self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));
         self.pen.seat(task.0, name);
     }
 
@@ -248,7 +249,7 @@ impl Witness {
             let mut state = self.lock();
             let stack = state.callbacks.entry(task).or_default();
             stack.pop();
-            stack.last().copied()
+            stack.last().map(|(name, _)| *name)
         };
         self.pen.seat(task.0, outer.unwrap_or_default());
     }

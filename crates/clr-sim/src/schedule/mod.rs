@@ -151,7 +151,7 @@ pub fn current() -> Task {
 /// Begins a thread.
 pub fn spawn(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Task {
     match conducted() {
-        Some(conductor) => conductor.spawn(name.into(), body),
+        Some(conductor) => conductor.spawn(body),
         None => spawn_here(name, body),
     }
 }

@@ -38,6 +38,8 @@ pub struct Conductor {
     ended: Mutex<Vec<Task>>,
     /// Threads of the runtime's side, by their numbers in the system. A number stays: the kernel shows a thread a little longer than it runs.
     own: Mutex<Vec<u32>>,
+    /// Held while a thread begins, until it is known.
+    begins: Mutex<()>,
     changed: (Mutex<u64>, Condvar),
     stopped: AtomicBool,
 }
@@ -63,6 +65,7 @@ pub fn conduct(seed: u64) -> &'static Conductor {
         tasks: AtomicUsize::new(0),
         ended: Mutex::default(),
         own: Mutex::default(),
+        begins: Mutex::default(),
         changed: (Mutex::default(), Condvar::new()),
         stopped: AtomicBool::new(false),
     });
@@ -72,9 +75,16 @@ pub fn conduct(seed: u64) -> &'static Conductor {
 }
 
 impl Conductor {
-    /// Numbers in the system of every thread that the runtime's side has had.
-    pub fn own_threads(&self) -> Vec<u32> {
-        self.own.lock().expect("no panic while locked").clone()
+    /// Looks at something while no thread of the runtime's side begins, with the numbers in the system of all that it has had.
+    pub fn with_own_threads<T>(&self, look: impl FnOnce(&[u32]) -> T) -> T {
+        let _none_begins = self.begins.lock().expect("no panic while locked");
+        let own = self.own.lock().expect("no panic while locked").clone();
+        look(&own)
+    }
+
+    /// Whether the running thread is the runtime's.
+    pub fn is_own(&self) -> bool {
+        self.own.lock().expect("no panic while locked").contains(&this_thread())
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -94,9 +104,11 @@ impl Conductor {
     }
 
     /// Returns when the thread is known, so that nobody takes it for one of the profiler's.
-    pub(super) fn spawn(&'static self, name: String, body: impl FnOnce() + Send + 'static) -> Task {
+    pub(super) fn spawn(&'static self, body: impl FnOnce() + Send + 'static) -> Task {
+        let _begins = self.begins.lock().expect("no panic while locked");
         let (tell, told) = std::sync::mpsc::channel();
-        let started = std::thread::Builder::new().name(name).spawn(move || {
+        // Without a name: threads that a profiler makes on it would get the same.
+        let started = std::thread::Builder::new().spawn(move || {
             let task = self.current();
             self.join_in();
             // Who began this thread waits for it.
@@ -155,8 +167,7 @@ impl Conductor {
     }
 
     fn join_in(&self) {
-        let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-        self.own.lock().expect("no panic while locked").push(this);
+        self.own.lock().expect("no panic while locked").push(this_thread());
     }
 
     fn wake(&self) {
@@ -172,4 +183,9 @@ impl Conductor {
             Random::new(self.seed ^ index.rotate_left(32) ^ drawn.get().wrapping_mul(0x9e37_79b9_7f4a_7c15)).next()
         })
     }
+}
+
+/// The running thread's number in the system.
+pub fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
