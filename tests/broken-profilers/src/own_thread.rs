@@ -1,27 +1,41 @@
 //! A thread of the profiler's own that asks for the detach: with a reference on the library, as it should, or without.
 
+use crate::profiler::Shared;
 use crate::sin::{Sin, sin};
 use corprof::sys;
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What is expected of the callbacks, milliseconds.
 const EXPECTED: u32 = 1;
 
+/// Between two looks whether the attach is complete, microseconds.
+const PAUSE: u32 = 100;
+
 /// Starts it. Nobody joins it: it is the last one that asks.
-pub fn start(info: *mut sys::ICorProfilerInfo) {
+pub fn start(shared: &Arc<Shared>) {
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: a live place, the usual attributes, a function of that signature; Info lives until the detach.
-    if unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, info.cast()) } == 0 {
+    let argument = Arc::into_raw(shared.clone()).cast_mut().cast();
+    // SAFETY: a live place, the usual attributes, a function of that signature, which takes over the reference.
+    if unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, argument) } == 0 {
         // SAFETY: a thread that was just made.
         unsafe { libc::pthread_detach(thread) };
     }
 }
 
-extern "C" fn run(info: *mut c_void) -> *mut c_void {
-    let info: *mut sys::ICorProfilerInfo = info.cast();
+extern "C" fn run(shared: *mut c_void) -> *mut c_void {
+    // SAFETY: the reference that `start` has handed over.
+    let shared = unsafe { Arc::from_raw(shared.cast_const().cast::<Shared>()) };
     if sin() != Sin::AsksWithoutReference {
         hold_library_until_thread_ends();
     }
+    while !shared.completed.load(Ordering::SeqCst) {
+        // SAFETY: takes a number.
+        unsafe { libc::usleep(PAUSE) };
+    }
+    let info = shared.info();
+    drop(shared);
     ask(info);
     if sin() == Sin::CallsAfterSealing {
         let mut mask = 0;

@@ -5,6 +5,7 @@ use crate::sin::{Sin, sin};
 use corprof::{Alive, Attached, HResult, Info, ModuleId, ProfilerCallback, sys};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
@@ -14,16 +15,29 @@ const ENTER_LEAVE: u32 = 0x1000;
 /// A long time for a timer that shall not come, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
-/// The profiler. The runtime's object is kept raw: a sinner asks what the safe layer would not let it ask.
+/// What the callbacks and the thread share. The runtime's object is kept raw: a sinner asks what the safe layer would not let it ask.
 #[derive(Default)]
-pub struct Profiler {
+pub struct Shared {
     info: AtomicPtr<sys::ICorProfilerInfo>,
+    /// ProfilerAttachComplete runs on a thread that the runtime does not count: who asks before it has returned is unloaded under it.
+    pub completed: AtomicBool,
     asked: AtomicBool,
 }
 
+impl Shared {
+    /// The runtime's object.
+    pub fn info(&self) -> *mut sys::ICorProfilerInfo {
+        self.info.load(Ordering::SeqCst)
+    }
+}
+
+/// The profiler.
+#[derive(Default)]
+pub struct Profiler(Arc<Shared>);
+
 impl Profiler {
     fn info(&self) -> *mut sys::ICorProfilerInfo {
-        self.info.load(Ordering::SeqCst)
+        self.0.info()
     }
 
     /// Asks once, in the callback that runs.
@@ -37,7 +51,7 @@ impl Profiler {
                 | Sin::AsksWithoutReference
                 | Sin::NeverReturns
         );
-        if !stays && !self.asked.swap(true, Ordering::SeqCst) {
+        if !stays && self.0.completed.load(Ordering::SeqCst) && !self.0.asked.swap(true, Ordering::SeqCst) {
             own_thread::ask(self.info());
         }
     }
@@ -46,7 +60,7 @@ impl Profiler {
 impl ProfilerCallback for Profiler {
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, _: &[u8]) -> Result<(), HResult> {
         let raw = info.as_raw();
-        self.info.store(raw, Ordering::SeqCst);
+        self.0.info.store(raw, Ordering::SeqCst);
         // SAFETY: the runtime's object, alive.
         unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), MODULE_LOADS, 0) };
         match sin() {
@@ -70,7 +84,7 @@ impl ProfilerCallback for Profiler {
 
     fn profiler_attach_complete(&self) {
         match sin() {
-            Sin::OwnThread | Sin::CallsAfterSealing | Sin::AsksWithoutReference => own_thread::start(self.info()),
+            Sin::OwnThread | Sin::CallsAfterSealing | Sin::AsksWithoutReference => own_thread::start(&self.0),
             Sin::KeepsEnumerator => {
                 let mut modules = null_mut();
                 // SAFETY: alive, and a place for the answer.
@@ -78,6 +92,7 @@ impl ProfilerCallback for Profiler {
             }
             _ => {}
         }
+        self.0.completed.store(true, Ordering::SeqCst);
     }
 
     fn module_load_started(&self, _: ModuleId) {

@@ -239,7 +239,11 @@ impl Run {
     fn exit(&self) {
         let is_attached = !self.runtime.profilers().is_empty();
         let runtime = self.runtime.clone();
-        let exits = schedule::spawn("the thread that exits", move || runtime.exit());
+        let exits = schedule::spawn("the thread that exits", move || {
+            // One that the runtime knows, as the thread that ends a program is: it is counted while it is in Shutdown.
+            runtime.begin_thread();
+            runtime.exit();
+        });
         if !until(LONGEST, || schedule::has_ended(exits) && witness::callbacks(Duration::ZERO).is_empty()) {
             return tell_who_hangs();
         }

@@ -65,9 +65,13 @@ fn named(what: &str, name: &str) -> String {
     if name == own.trim_end() { what.to_owned() } else { format!("{what} ({name})") }
 }
 
-/// Without the number, which is another one in each run.
+/// Without its number, which is another one in each run: `POSIX timer #3`, `socket:[4711]`, but `anon_inode:[eventfd]`.
 fn kind(name: &str) -> String {
-    name.split([':', '#']).find(|part| !part.is_empty()).unwrap_or(name).trim_end().to_owned()
+    let is_number = |text: &str| text.trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit());
+    match name.rsplit_once([':', '#']) {
+        Some((kind, number)) if is_number(number) => kind.trim_end().to_owned(),
+        _ => name.to_owned(),
+    }
 }
 
 fn threads() -> BTreeMap<u32, String> {

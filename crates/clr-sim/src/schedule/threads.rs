@@ -26,7 +26,10 @@ pub const COMPRESSION: u32 = 100;
 /// How long a thread that waits for something sleeps before it looks again, if nobody wakes it.
 const LOOK: Duration = Duration::from_micros(300);
 
-/// The longest that a point holds a thread up.
+/// So long the system may keep a thread from its processor in the middle of the runtime's own instructions. Nobody is blamed for that.
+const PREEMPTED: Duration = Duration::from_millis(100);
+
+/// The longest that a point holds a thread up, microseconds.
 const LONGEST_POINT: u64 = 60;
 
 /// See the module's text.
@@ -72,6 +75,17 @@ pub fn conduct(seed: u64) -> &'static Conductor {
     conductor.current();
     conductor.join_in();
     conductor
+}
+
+/// Waits a little for something that is only a matter of the system's scheduler: in a world of coroutines there is no such thing.
+pub fn settle(settled: impl Fn() -> bool) {
+    if conductor().is_none() {
+        return;
+    }
+    let begun = Instant::now();
+    while !settled() && begun.elapsed() < PREEMPTED {
+        std::thread::sleep(LOOK);
+    }
 }
 
 impl Conductor {
