@@ -17,6 +17,7 @@ pub(crate) const MOST_HERTZ: u32 = 10_000;
 const EXIT_STATUS: &str = "\
 Exit status:
    0  done; for `record`: and nothing was left in the process
+   1  for `lab`: the profiler broke a clause
    2  the flags make no sense
   1x  the process cannot be recorded
   2x  the output cannot be written

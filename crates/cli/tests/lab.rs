@@ -1,5 +1,6 @@
 //! `remora lab` finds the sin of each broken profiler, and none in an honest one; what is no profiler at all is a finding, too.
 
+#[allow(dead_code, reason = "each test file uses a part of it")]
 mod command;
 
 use command::{Directory, Ran, remora};
