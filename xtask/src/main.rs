@@ -125,7 +125,9 @@ fn main() -> ExitCode {
 /// The model is no part of this program, which the demo has to build.
 fn explore(arguments: &[String]) -> Outcome<()> {
     let mut command = process::cargo();
-    command.args(["run", "--quiet", "--release", "--package", "remora-clr-sim", "--example", "explore", "--"]).args(arguments);
+    command
+        .args(["run", "--quiet", "--release", "--package", "remora-clr-sim", "--example", "explore", "--"])
+        .args(arguments);
     process::run(&mut command)
 }
 

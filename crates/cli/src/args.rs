@@ -221,6 +221,9 @@ pub(crate) struct LabArgs {
     /// The profiler's class [default: any]
     #[arg(long, value_name = "GUID", value_parser = class)]
     pub(crate) clsid: Option<u128>,
+    /// What InitializeForAttach is handed, as it is [default: nothing]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) client_data: Option<String>,
     /// The runtime: desktop4, core3.1, core6, core8, core9 or core10; may be given again [default: every core]
     #[arg(long, value_name = "RUNTIME", value_parser = personality)]
     pub(crate) personality: Vec<Personality>,

@@ -29,6 +29,10 @@ struct Told<'a> {
 
 /// Runs the command.
 pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
+    if cfg!(target_feature = "crt-static") {
+        let why = "this remora is linked statically, and such a program opens no libraries";
+        return Err(Failure::Laboratory(why.to_owned()));
+    }
     let program = std::env::current_exe().map_err(|error| Failure::Laboratory(error.to_string()))?;
     let command = |order: &str| {
         let mut command = Command::new(&program);
@@ -46,6 +50,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     let report = Laboratory {
         library,
         class: args.clsid,
+        client_data: args.client_data.clone(),
         personalities: personalities(&args.personality),
         seeds: u64::from(args.seeds),
         command: &command,

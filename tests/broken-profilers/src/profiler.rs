@@ -85,6 +85,19 @@ impl ProfilerCallback for Profiler {
     fn profiler_attach_complete(&self) {
         match sin() {
             Sin::OwnThread | Sin::CallsAfterSealing | Sin::AsksWithoutReference => own_thread::start(&self.0),
+            Sin::LeavesSession => {
+                let mut session = 0;
+                // SAFETY: alive, no providers, and a place for the answer; from .NET 6 on the slot is there.
+                unsafe {
+                    sys::ICorProfilerInfo12::EventPipeStartSession(
+                        self.info().cast(),
+                        0,
+                        std::ptr::null(),
+                        0,
+                        &mut session,
+                    )
+                };
+            }
             Sin::KeepsEnumerator => {
                 let mut modules = null_mut();
                 // SAFETY: alive, and a place for the answer.

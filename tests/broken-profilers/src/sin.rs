@@ -64,6 +64,8 @@ sins! {
     LeavesHandler = "leaves-handler",
     /// A child is left behind.
     LeavesChild = "leaves-child",
+    /// An EventPipe session is left behind.
+    LeavesSession = "leaves-session",
     /// A descriptor is left behind.
     LeavesDescriptor = "leaves-descriptor",
     /// A reference on its library is never given back.

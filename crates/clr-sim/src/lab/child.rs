@@ -23,6 +23,8 @@ pub struct Order {
     pub library: String,
     /// Its class; any, where none is given.
     pub class: Option<u128>,
+    /// What InitializeForAttach is handed.
+    pub client_data: Option<String>,
     /// The runtime, by its name.
     pub personality: String,
     /// The schedule.
@@ -62,6 +64,7 @@ struct Run {
     library: Arc<Library>,
     path: String,
     refuses_class: Arc<AtomicBool>,
+    client_data: Option<String>,
     patience: Duration,
     random: Random,
 }
@@ -85,6 +88,7 @@ pub fn run(order: &Order) -> Result<(), String> {
         library,
         path: order.library.clone(),
         refuses_class,
+        client_data: order.client_data.clone(),
         patience: order.patience,
         random: Random::new(order.seed),
     };
@@ -145,7 +149,7 @@ impl Run {
 
     /// Asks for an attach and waits. `None` if the answer never came, which is told.
     fn ask(&self, class: u128) -> Option<HResult> {
-        let client_data = client_data(class);
+        let client_data = self.client_data.clone().map_or_else(|| client_data(class), String::into_bytes);
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {
@@ -158,7 +162,7 @@ impl Run {
         let words = format!("{:#010x}", code.0);
         if let Some(refused) = self.runtime.remembered().last() {
             let message = format!(
-                "InitializeForAttach refused with {words}: it does not want this runtime, this class (another one is given with --clsid) or what it was handed, and nothing more could be exercised"
+                "InitializeForAttach refused with {words}: it does not want this runtime, this class (--clsid) or what it was handed (--client-data), and nothing more could be exercised"
             );
             witness::write(&Line::Note { clause: "ATT-20".into(), message });
             witness::exercised("ATT-10");
@@ -177,7 +181,8 @@ impl Run {
             let message = format!("DllGetClassObject answered {words}; give the profiler's class with --clsid");
             witness::broken_in("ATT-20", Some("DllGetClassObject"), &message);
         } else if self.was_loaded() {
-            let message = format!("the class factory made no object (answered {words})");
+            let hint = if code == NO_SUCH_CLASS { "; give the profiler's class with --clsid" } else { "" };
+            let message = format!("the class factory made no object (answered {words}){hint}");
             witness::broken_in("ATT-20", Some("CreateInstance"), &message);
         }
     }
@@ -214,6 +219,9 @@ impl Run {
             for left in witness::residue() {
                 witness::broken("DET-14", &format!("{} is still there after the unload", left.what));
             }
+        }
+        if self.runtime.remembered().iter().any(|profiler| profiler.has_session()) {
+            witness::broken("DET-14", "an EventPipe session is still there after the unload");
         }
         if self.runtime.enumerators.count() > 0 {
             witness::broken("DET-14", "an enumerator of the runtime's was never released");

@@ -33,6 +33,8 @@ pub struct Laboratory<'a> {
     pub library: String,
     /// Its class; any, where none is given.
     pub class: Option<u128>,
+    /// What InitializeForAttach is handed; nothing, where none is given.
+    pub client_data: Option<String>,
     /// The runtimes.
     pub personalities: Vec<Personality>,
     /// Schedules of each.
@@ -94,8 +96,8 @@ impl Laboratory<'_> {
     }
 
     fn order(&self, personality: Personality, seed: u64, patience: Duration) -> Order {
-        let (library, class) = (self.library.clone(), self.class);
-        Order { library, class, personality: name(personality).to_owned(), seed, patience }
+        let (library, class, client_data) = (self.library.clone(), self.class, self.client_data.clone());
+        Order { library, class, client_data, personality: name(personality).to_owned(), seed, patience }
     }
 
     /// Several at a time. What is missing was left out.

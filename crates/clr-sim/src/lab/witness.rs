@@ -186,10 +186,13 @@ pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
 
 /// The profiler asks for its detach: `ask` puts the question. What is still open is looked at before, since the asking thread may be
 /// gone afterwards.
-pub fn detach(ask: impl FnOnce() -> HResult) -> HResult {
+pub fn detach(has_session: bool, ask: impl FnOnce() -> HResult) -> HResult {
     let Some(witness) = WITNESS.get() else { return ask() };
     let is_own = threads::conductor().is_some_and(|conductor| !conductor.is_own());
-    let left = witness.beyond(is_own.then(threads::this_thread));
+    let mut left = witness.beyond(is_own.then(threads::this_thread));
+    if has_session {
+        left.push(Left { is_a_way_in: true, what: "an EventPipe session".to_owned() });
+    }
     let answer = ask();
     if answer.is_success() {
         witness.accepted(&left, is_own);

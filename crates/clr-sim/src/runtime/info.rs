@@ -209,7 +209,29 @@ impl InfoServer for Server {
 
     unsafe fn request_profiler_detach(&self, dwExpectedCompletionMilliseconds: sys::DWORD) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        witness::detach(|| runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
+        witness::detach(profiler.has_session(), || runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
+    }
+
+    unsafe fn event_pipe_start_session(
+        &self,
+        _cProviderConfigs: sys::UINT32,
+        _pProviderConfigs: *const sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG,
+        _requestRundown: sys::BOOL,
+        pSession: *mut sys::EVENTPIPE_SESSION,
+    ) -> HResult {
+        let Some((_, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        let mut sessions = profiler.sessions.lock().expect("no panic while locked");
+        let session = sessions.last().map_or(1, |last| last + 1);
+        sessions.insert(session);
+        // SAFETY: the profiler's place.
+        unsafe { answer(pSession, session) };
+        HResult::S_OK
+    }
+
+    unsafe fn event_pipe_stop_session(&self, session: sys::EVENTPIPE_SESSION) -> HResult {
+        let Some((_, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        let was_open = profiler.sessions.lock().expect("no panic while locked").remove(&session);
+        if was_open { HResult::S_OK } else { HResult::E_INVALIDARG }
     }
 
     unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {

@@ -4,7 +4,7 @@ use super::threads::ThreadId;
 use crate::library::Library;
 use crate::schedule::Task;
 use remora_clr_sim_abi::{InfoObject, ProfilerObject};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -55,6 +55,8 @@ pub struct Profiler {
     pub(super) proved: AtomicBool,
     /// Whether it was told that the process exits.
     pub(super) told_of_exit: AtomicBool,
+    /// EventPipe sessions that it has begun and not stopped.
+    pub(super) sessions: Mutex<BTreeSet<u64>>,
 }
 
 impl Profiler {
@@ -84,6 +86,7 @@ impl Profiler {
             last_release: AtomicU32::new(u32::MAX),
             looks: AtomicU32::new(0),
             told_of_exit: AtomicBool::new(false),
+            sessions: Mutex::default(),
             heard: AtomicU64::new(0),
             proved: AtomicBool::new(false),
         }
@@ -138,6 +141,11 @@ impl Profiler {
     pub(super) fn is_evacuated(&self) -> bool {
         self.looks.fetch_add(1, Ordering::SeqCst);
         self.evacuation.lock().expect("no panic while locked").values().all(|count| *count == 0)
+    }
+
+    /// Whether an EventPipe session of its is open: what that delivers escapes the seal.
+    pub fn has_session(&self) -> bool {
+        !self.sessions.lock().expect("no panic while locked").is_empty()
     }
 
     /// Whether no callback runs, those among them that the runtime does not count.
