@@ -137,6 +137,12 @@ impl Library {
         self.lock().unmapped
     }
 
+    /// The kinds of ways into it that are open now.
+    pub fn ways_in(&self) -> Vec<&'static str> {
+        let state = self.lock();
+        state.entrances.iter().filter(|(_, count)| **count > 0).map(|(kind, _)| *kind).collect()
+    }
+
     /// Ways into it that are open now.
     pub fn open_entrances(&self) -> u32 {
         self.lock().entrances.values().sum()

@@ -220,8 +220,8 @@ impl Run {
                 witness::broken("DET-14", &format!("{} is still there after the unload", left.what));
             }
         }
-        if self.runtime.remembered().iter().any(|profiler| profiler.has_session()) {
-            witness::broken("DET-14", "an EventPipe session is still there after the unload");
+        for kind in self.library.ways_in() {
+            witness::broken("DET-14", &format!("{kind} is still there after the unload"));
         }
         if self.runtime.enumerators.count() > 0 {
             witness::broken("DET-14", "an enumerator of the runtime's was never released");

@@ -5,6 +5,7 @@
 use super::page::{Line, Pen};
 use super::residue::{Left, Residue};
 use super::system;
+use crate::library::Library;
 use crate::schedule::{self, Task, threads};
 use corprof::HResult;
 use std::collections::{BTreeSet, HashMap};
@@ -186,13 +187,11 @@ pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
 
 /// The profiler asks for its detach: `ask` puts the question. What is still open is looked at before, since the asking thread may be
 /// gone afterwards.
-pub fn detach(has_session: bool, ask: impl FnOnce() -> HResult) -> HResult {
+pub fn detach(library: &Library, ask: impl FnOnce() -> HResult) -> HResult {
     let Some(witness) = WITNESS.get() else { return ask() };
     let is_own = threads::conductor().is_some_and(|conductor| !conductor.is_own());
     let mut left = witness.beyond(is_own.then(threads::this_thread));
-    if has_session {
-        left.push(Left { is_a_way_in: true, what: "an EventPipe session".to_owned() });
-    }
+    left.extend(library.ways_in().into_iter().map(|kind| Left { is_a_way_in: true, what: kind.to_owned() }));
     let answer = ask();
     if answer.is_success() {
         witness.accepted(&left, is_own);

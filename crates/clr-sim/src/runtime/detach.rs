@@ -92,12 +92,6 @@ impl Runtime {
 
     /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
     fn unload(&self, profiler: &Arc<Profiler>) {
-        if profiler.has_session() {
-            self.court.convict(
-                "DET-04",
-                "the library was unmapped while an EventPipe session was open: its next event calls code that is gone",
-            );
-        }
         self.call_uncounted(profiler, "ProfilerDetachSucceeded", |object| {
             // SAFETY: takes nothing; the object is held.
             unsafe { object.profiler_detach_succeeded() }

@@ -22,6 +22,9 @@ const NOTIFICATION: (u32, u32) = (0xB1E3_2B7F, 0xFE);
 /// COR_PRF_MODULE_DISK.
 const DISK: u32 = 0x1;
 
+/// What the library's account calls a session: what it delivers escapes the seal.
+const SESSION: &str = "an EventPipe session that is open";
+
 /// The server behind one profiler's Info.
 pub struct Server {
     runtime: Weak<Runtime>,
@@ -209,7 +212,7 @@ impl InfoServer for Server {
 
     unsafe fn request_profiler_detach(&self, dwExpectedCompletionMilliseconds: sys::DWORD) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        witness::detach(profiler.has_session(), || runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
+        witness::detach(&profiler.library, || runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
     }
 
     unsafe fn event_pipe_start_session(
@@ -223,6 +226,7 @@ impl InfoServer for Server {
         let mut sessions = profiler.sessions.lock().expect("no panic while locked");
         let session = sessions.last().map_or(1, |last| last + 1);
         sessions.insert(session);
+        profiler.library.open(SESSION);
         // SAFETY: the profiler's place.
         unsafe { answer(pSession, session) };
         HResult::S_OK
@@ -231,7 +235,11 @@ impl InfoServer for Server {
     unsafe fn event_pipe_stop_session(&self, session: sys::EVENTPIPE_SESSION) -> HResult {
         let Some((_, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
         let was_open = profiler.sessions.lock().expect("no panic while locked").remove(&session);
-        if was_open { HResult::S_OK } else { HResult::E_INVALIDARG }
+        if !was_open {
+            return HResult::E_INVALIDARG;
+        }
+        profiler.library.close(SESSION);
+        HResult::S_OK
     }
 
     unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {

@@ -143,11 +143,6 @@ impl Profiler {
         self.evacuation.lock().expect("no panic while locked").values().all(|count| *count == 0)
     }
 
-    /// Whether an EventPipe session of its is open: what that delivers escapes the seal.
-    pub fn has_session(&self) -> bool {
-        !self.sessions.lock().expect("no panic while locked").is_empty()
-    }
-
     /// Whether no callback runs, those among them that the runtime does not count.
     pub(super) fn is_quiet(&self) -> bool {
         self.running.lock().expect("no panic while locked").values().all(|count| *count == 0)
