@@ -78,7 +78,6 @@ impl ProfilerCallback for Profiler {
             Sin::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
         }
-        std::mem::forget(info);
         Ok(())
     }
 
