@@ -20,6 +20,8 @@ type Tests = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 #[derive(Debug, PartialEq, Eq)]
 struct Clause {
     id: String,
+    /// It is to be shown in the model of the runtime.
+    sim: bool,
     /// It is to be shown on live runtimes.
     live: bool,
     /// Remora itself is to honour it.
@@ -69,15 +71,16 @@ fn tests() -> Outcome<Tests> {
     Ok(tests)
 }
 
-/// The rows of the page's upper tables: `| ATT-01 | clause | clr | rem | when |`.
+/// The rows of the page's upper tables: `| ATT-01 | clause | sim | clr | rem | when |`.
 fn clauses(page: &str) -> Vec<Clause> {
     let upper = page.split(BEGIN).next().unwrap_or_default();
     let rows = upper.lines().filter_map(|line| {
         let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
-        let [id, _, live, remora, when] = cells[..] else { return None };
+        let [id, _, sim, live, remora, when] = cells[..] else { return None };
         let is_clause = id.split_once('-').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
         is_clause.then(|| Clause {
             id: id.to_owned(),
+            sim: sim == "x",
             live: live == "x",
             remora: remora == "x",
             owed: when.starts_with("now"),
@@ -92,6 +95,12 @@ fn not_held(clauses: &[Clause], tests: &Tests) -> Vec<String> {
     owed.map(|clause| format!("{}: it is owed now, and no test carries its number", clause.id)).collect()
 }
 
+/// What the model is to show, now or later, and no test in it does.
+fn not_modelled(clauses: &[Clause], tests: &Tests) -> Vec<String> {
+    let shown = |clause: &Clause| tests.get(&clause.id).into_iter().flatten().any(|(file, _)| is_of_the_model(file));
+    clauses.iter().filter(|clause| clause.sim && !shown(clause)).map(|clause| clause.id.clone()).collect()
+}
+
 /// What is owed now and has tests, but none that shows it in this column.
 fn half_held(clauses: &[Clause], tests: &Tests, column: fn(&Clause) -> bool, shows: fn(&str) -> bool) -> Vec<String> {
     let held = |clause: &Clause| tests.get(&clause.id).into_iter().flatten().any(|(file, _)| shows(file));
@@ -104,9 +113,15 @@ fn is_live(file: &str) -> bool {
     file.starts_with("tests/e2e/tests/") || file == "crates/trigger/tests/live.rs"
 }
 
-/// Whether the tests of a file are of Remora, rather than of the runtimes alone.
+/// Whether the tests of a file are of the model of the runtime.
+fn is_of_the_model(file: &str) -> bool {
+    file.starts_with("crates/clr-sim/")
+}
+
+/// Whether the tests of a file are of Remora, rather than of the runtimes or their model alone.
 fn is_of_remora(file: &str) -> bool {
-    !file.starts_with("tests/e2e/tests/runtime_")
+    let runs_the_agent = file == "crates/clr-sim/tests/explore.rs";
+    !file.starts_with("tests/e2e/tests/runtime_") && (!is_of_the_model(file) || runs_the_agent)
 }
 
 /// The page with the table of tests made anew.
@@ -135,6 +150,14 @@ fn table(clauses: &[Clause], tests: &Tests) -> String {
                 writeln!(table, "\nOwed in *{column}*, and no test {shows} carries the number: {}.", ids.join(", "));
         }
     }
+    let modelled = not_modelled(clauses, tests);
+    if !modelled.is_empty() {
+        let _ = writeln!(
+            table,
+            "\nOwed in *sim*, and no test of the model carries the number yet: {}.",
+            modelled.join(", ")
+        );
+    }
     table
 }
 
@@ -142,8 +165,8 @@ fn table(clauses: &[Clause], tests: &Tests) -> String {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "| id | clause | clr | rem | when |\n|---|---|---|---|---|\n\
-        | ATT-01 | One. | x | x | now |\n| ATT-02 | Two. | x | - | now |\n| ATT-03 | Three. | - | x | later: why |\n\
+    const PAGE: &str = "| id | clause | sim | clr | rem | when |\n|---|---|---|---|---|---|\n\
+        | ATT-01 | One. | x | x | x | now |\n| ATT-02 | Two. | - | x | - | now |\n| ATT-03 | Three. | - | - | x | later: why |\n\
         <!-- tests: begin -->\nold\n<!-- tests: end -->\nafter\n";
 
     fn made_up(rows: &[(&str, &str, &str)]) -> Tests {
@@ -162,11 +185,13 @@ mod tests {
         let runtime = "tests/e2e/tests/runtime_attach.rs";
         let of_runtimes = made_up(&[("ATT-01", runtime, "att_01_a"), ("ATT-02", runtime, "att_02_a")]);
         assert!(not_held(&clauses, &of_runtimes).is_empty());
-        assert!(
-            table(&clauses, &of_runtimes).ends_with("with Remora's own agent or command carries the number: ATT-01.\n")
-        );
+        let told = table(&clauses, &of_runtimes);
+        assert!(told.contains("with Remora's own agent or command carries the number: ATT-01.\n"), "{told}");
+        assert!(told.ends_with("no test of the model carries the number yet: ATT-01.\n"), "{told}");
+        let modelled = made_up(&[("ATT-01", "crates/clr-sim/tests/a.rs", "att_01_a"), ("ATT-02", runtime, "att_02_a")]);
+        assert!(!table(&clauses, &modelled).contains("of the model"), "the model shows it");
         let unit = made_up(&[("ATT-01", "crates/x/src/a.rs", "att_01_a"), ("ATT-02", runtime, "att_02_a")]);
-        assert!(table(&clauses, &unit).ends_with("no test on live runtimes carries the number: ATT-01.\n"));
+        assert!(table(&clauses, &unit).contains("no test on live runtimes carries the number: ATT-01.\n"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ macro_rules! switches {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// One way to break the agent.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(not(feature = "sabotage"), allow(dead_code, reason = "the model's host knows the rest"))]
         pub enum Sabotage { $($(#[doc = $doc])+ $name,)+ }
 
         #[cfg(feature = "sabotage")]

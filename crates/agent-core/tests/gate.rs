@@ -72,6 +72,38 @@ fn cat_09_an_unload_that_has_waited_long_enough_is_counted_and_nothing_that_wait
     assert!(!passage.is_blind(), "what comes now came after the unload");
 }
 
+/// Found by the model: the unload looked first whether the agent's thread was busy, and then for samples, and saw one in neither place.
+#[test]
+fn cat_09_a_sample_that_is_taken_while_an_unload_looks_for_it_is_seen() {
+    let (gate, platform, _) = shut();
+    let gate = std::sync::Arc::new(gate);
+    platform.arrive([vec![0]]);
+    platform.callback_is_served.store(true, Ordering::SeqCst);
+    let agents = gate.clone();
+    platform.on_look.lock().expect("no panic").replace(Box::new(move |platform: &Script| {
+        agents.enter(&mut Passage::default(), |_| {});
+        platform.samples.lock().expect("no panic").pop_front();
+    }));
+    gate.unloading(&platform, Unload::Function(1));
+    assert_eq!(platform.callback_waits.lock().expect("no panic").len(), 1, "it is being looked up: the unload waits");
+}
+
+/// Found by the model: such a notice was taken out of the queue by a batch that could not act on it any more, and by none after it.
+#[test]
+fn cat_09_a_notice_that_comes_as_a_batch_ends_is_acted_on_by_the_next() {
+    let (gate, platform, mut passage) = shut();
+    let gate = std::sync::Arc::new(gate);
+    gate.enter(&mut passage, |_| {});
+    let callbacks = gate.clone();
+    platform.on_look.lock().expect("no panic").replace(Box::new(move |platform: &Script| {
+        callbacks.unloading(platform, Unload::Function(1));
+    }));
+    gate.leave(&platform, &mut passage, |told| assert_eq!(told, []));
+    let mut before = Vec::new();
+    gate.enter(&mut passage, |told| before.extend_from_slice(told));
+    assert_eq!(before, [Unload::Function(1)]);
+}
+
 #[test]
 fn an_open_gate_holds_nobody_and_keeps_no_notices() {
     let (gate, platform, mut passage) = (Gate::default(), Script::default(), Passage::default());

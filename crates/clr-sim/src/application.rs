@@ -1,6 +1,6 @@
 //! The profiled program: threads that load, compile, run and unload at whatever instant the seed says.
 
-use crate::runtime::{FunctionId, ModuleId, Runtime};
+use crate::runtime::{FunctionId, LARGE, ModuleId, Runtime, Shape};
 use crate::schedule::{self, Random, Task};
 use std::sync::{Arc, Mutex};
 
@@ -47,7 +47,7 @@ pub fn start(
             runtime: runtime.clone(),
             interrupt: interrupt.clone(),
             program: program.clone(),
-            random: Random::new(random.next()),
+            random: Random::new(random.draw()),
         };
         schedule::spawn("a thread of the application", move || thread.live(deeds))
     };
@@ -75,8 +75,21 @@ impl Thread {
             2 | 3 => self.unload(runtime),
             4 | 5 => self.run_a_dynamic_function(runtime),
             6 => schedule::sleep(self.random.below(30) as u64 * MILLISECOND),
-            7 => runtime.collect(),
+            7 => self.use_memory(runtime),
             _ => self.run(runtime),
+        }
+    }
+
+    /// Objects are born, some of them live on; then memory runs out.
+    fn use_memory(&mut self, runtime: &Runtime) {
+        let class = runtime.define_class(None, None);
+        let (first, large) = (runtime.allocate(class, Shape { size: 24, ..Shape::default() }), self.random.once_in(4));
+        let size = if large { LARGE } else { 64 };
+        let second = runtime.allocate(class, Shape { size, references: vec![first], ..Shape::default() });
+        runtime.forget(first);
+        runtime.collect(self.random.below(3) as u8);
+        if self.random.once_in(2) {
+            runtime.forget(second);
         }
     }
 
@@ -118,7 +131,7 @@ impl Thread {
     }
 
     fn begin_use(&mut self) -> Option<(ModuleId, FunctionId)> {
-        let draw = self.random.next() as usize;
+        let draw = self.random.draw() as usize;
         let mut program = self.lock();
         let mut usable: Vec<&mut Loaded> =
             program.modules.iter_mut().filter(|one| !one.leaving && !one.functions.is_empty()).collect();

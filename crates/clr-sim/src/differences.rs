@@ -95,6 +95,12 @@ differences! {
     rejit_forbids_detach: bool = [false, true, true, true, true, true] "source: eetoprofinterfaceimpl.cpp, SetModifiedRejitState; live: det_02";
     /// Whether concurrent collections are switched off for a profiler that asks for MONITOR_GC while it attaches; refused otherwise.
     concurrent_is_switched_off_at_attach: bool = [false, true, true, true, true, true] "seed 004; source: eetoprofinterfaceimpl.cpp; live: gch_05";
+    /// Whether any profiler that is loaded with the process switches concurrent collections off for good, and not only one that asks for MONITOR_GC.
+    any_profiler_at_startup_ends_concurrent: bool = [true, false, false, false, false, false] "seed 004; source: profilinghelper.cpp, LoadProfiler";
+    /// Whether DoStackSnapshot walks a thread that is neither the running one nor suspended with all others.
+    walks_running_threads: bool = [true, false, false, false, false, false] "source: proftoeeinterfaceimpl.cpp, DoStackSnapshot, PLATFORM_SUPPORTS_SAFE_THREADSUSPEND (not on Linux)";
+    /// Whether an attached profiler may replace the IL of a method.
+    bodies_after_attach: bool = [false, true, true, true, true, true] "seed 004; source: proftoeeinterfaceimpl.cpp, SetILFunctionBody";
     /// Whether a profiler for 2.x is refused unless a variable allows it.
     old_profilers_need_a_word: bool = [true, true, true, true, true, true] "seed 003; live: cmp_01";
     /// The largest message of an attach, bytes; 0 where there is no such bound.

@@ -24,7 +24,9 @@ pub mod application;
 #[cfg(feature = "agent")]
 pub mod explore;
 pub mod lab;
+pub mod questions;
 #[cfg(feature = "agent")]
 pub mod scenario;
 pub mod schedule;
 pub mod scripted;
+pub mod told;

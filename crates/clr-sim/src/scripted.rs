@@ -2,15 +2,18 @@
 
 use crate::court::Court;
 use crate::library::{Exports, Library};
+use crate::runtime::FREED;
+use crate::told::{TOLD, Told};
 use corprof::{
-    Alive, Attached, CallbackObject, CallbackToken, Guid, HResult, Info, ProfilerCallback, Startup,
+    Alive, Attached, CallbackObject, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info,
+    MethodToken, ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId,
     dll_get_class_object, sys,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a scripted profiler does in a callback.
 pub type Act = Box<dyn Fn(&Script) + Send + Sync>;
@@ -24,7 +27,11 @@ pub struct Script {
     initialized: Option<HResult>,
     notification_only: bool,
     journal: Mutex<Vec<&'static str>>,
+    told: Mutex<Vec<Told>>,
     client_data: Mutex<Vec<u8>>,
+    /// Where the client data lay, for scripts that keep the pointer although they must not.
+    lent: (AtomicUsize, AtomicUsize),
+    court: OnceLock<Arc<Court>>,
     info: AtomicPtr<sys::ICorProfilerInfo>,
     attached: Mutex<Option<Info<Attached, Alive>>>,
     startup: Mutex<Option<Info<Startup, Alive>>>,
@@ -72,6 +79,28 @@ impl Script {
         self.client_data.lock().expect("no panic while locked").clone()
     }
 
+    /// What callbacks have told so far.
+    pub fn told(&self) -> Vec<Told> {
+        self.told.lock().expect("no panic while locked").clone()
+    }
+
+    /// The last of it.
+    pub fn last_told(&self) -> Option<Told> {
+        self.told.lock().expect("no panic while locked").last().cloned()
+    }
+
+    /// Reads the client data again through the pointer of InitializeForAttach. Afterwards that memory is the runtime's: what is read
+    /// then is no data any more, and the court is told.
+    pub fn read_client_data_again(&self) -> Vec<u8> {
+        let (start, length) = (self.lent.0.load(Ordering::SeqCst), self.lent.1.load(Ordering::SeqCst));
+        // SAFETY: the model keeps what it has lent for as long as the profiler is remembered.
+        let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, length) }.to_vec();
+        if let Some(court) = self.court.get().filter(|_| !bytes.is_empty() && bytes.iter().all(|byte| *byte == FREED)) {
+            court.convict("ATT-11", "client data was read after InitializeForAttach had returned: it is freed memory");
+        }
+        bytes
+    }
+
     /// Info as the runtime gave it, for calls through [`sys`]: what must be refused can be asked as well. Null before.
     pub fn raw(&self) -> *mut sys::ICorProfilerInfo {
         self.info.load(Ordering::SeqCst)
@@ -110,6 +139,11 @@ impl Script {
         self.initialized.unwrap_or(HResult::S_OK).ok()
     }
 
+    fn is_told(&self, callback: &'static str, told: Told) {
+        self.told.lock().expect("no panic while locked").push(told);
+        self.act(callback);
+    }
+
     fn act(&self, callback: &'static str) {
         if let Some(act) = self.acts.get(callback) {
             act(self);
@@ -122,7 +156,7 @@ struct Scripted(Arc<Script>);
 impl ProfilerCallback for Scripted {
     fn enter(&self, slot: &'static str) -> CallbackToken {
         self.0.journal.lock().expect("no panic while locked").push(slot);
-        if !slot.starts_with("Initialize") {
+        if !slot.starts_with("Initialize") && !TOLD.contains(&slot) {
             self.0.act(slot);
         }
         CallbackToken(0)
@@ -141,9 +175,131 @@ impl ProfilerCallback for Scripted {
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
         self.0.info.store(info.as_raw(), Ordering::SeqCst);
         *self.0.attached.lock().expect("no panic while locked") = Some(info);
+        self.0.lent.0.store(client_data.as_ptr() as usize, Ordering::SeqCst);
+        self.0.lent.1.store(client_data.len(), Ordering::SeqCst);
         *self.0.client_data.lock().expect("no panic while locked") = client_data.to_vec();
         self.0.has_initialized("InitializeForAttach")
     }
+
+    fn module_load_finished(&self, module: ModuleId, _status: HResult) {
+        self.0.is_told("ModuleLoadFinished", Told::ModuleLoaded(module.0));
+    }
+
+    fn module_unload_started(&self, module: ModuleId) {
+        self.0.is_told("ModuleUnloadStarted", Told::ModuleUnloads(module.0));
+    }
+
+    fn jit_compilation_finished(&self, function: FunctionId, _status: HResult, _is_safe_to_block: bool) {
+        self.0.is_told("JITCompilationFinished", Told::Compiled(function.0));
+    }
+
+    fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
+        let collected = collected.iter().map(|one| *one != 0).collect();
+        self.0.is_told("GarbageCollectionStarted", Told::CollectionBegins(collected, reason.0));
+    }
+
+    fn garbage_collection_finished(&self) {
+        self.0.is_told("GarbageCollectionFinished", Told::CollectionEnds);
+    }
+
+    fn moved_references(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[u32]) {
+        let lengths: Vec<usize> = lengths.iter().map(|length| *length as usize).collect();
+        self.0.is_told("MovedReferences", moved(old_starts, new_starts, &lengths));
+    }
+
+    fn moved_references2(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) {
+        self.0.is_told("MovedReferences2", moved(old_starts, new_starts, lengths));
+    }
+
+    fn surviving_references(&self, starts: &[ObjectId], lengths: &[u32]) {
+        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length as usize)).collect();
+        self.0.is_told("SurvivingReferences", Told::Survived(ranges));
+    }
+
+    fn surviving_references2(&self, starts: &[ObjectId], lengths: &[usize]) {
+        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length)).collect();
+        self.0.is_told("SurvivingReferences2", Told::Survived(ranges));
+    }
+
+    fn root_references2(
+        &self,
+        roots: &[ObjectId],
+        kinds: &[RootKind],
+        flags: &[RootFlags],
+        ids: &[usize],
+    ) -> Result<(), HResult> {
+        let all = roots.iter().zip(kinds).zip(flags).zip(ids);
+        let roots = all.map(|(((root, kind), flags), id)| (root.0, kind.0, flags.0, *id)).collect();
+        self.0.is_told("RootReferences2", Told::Roots(roots));
+        Ok(())
+    }
+
+    fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
+        let references = references.iter().map(|one| one.0).collect();
+        self.0.is_told("ObjectReferences", Told::References(object.0, class.0, references));
+        Ok(())
+    }
+
+    fn object_allocated(&self, object: ObjectId, class: ClassId) {
+        self.0.is_told("ObjectAllocated", Told::Allocated(object.0, class.0));
+    }
+
+    fn objects_allocated_by_class(&self, classes: &[ClassId], counts: &[u32]) -> Result<(), HResult> {
+        let counts = classes.iter().zip(counts).map(|(class, count)| (class.0, *count)).collect();
+        self.0.is_told("ObjectsAllocatedByClass", Told::AllocatedByClass(counts));
+        Ok(())
+    }
+
+    fn conditional_weak_table_element_references(
+        &self,
+        keys: &[ObjectId],
+        values: &[ObjectId],
+        _ids: &[HandleId],
+    ) -> Result<(), HResult> {
+        let pairs = keys.iter().zip(values).map(|(key, value)| (key.0, value.0)).collect();
+        self.0.is_told("ConditionalWeakTableElementReferences", Told::Weak(pairs));
+        Ok(())
+    }
+
+    fn finalizeable_object_queued(&self, _flags: u32, object: ObjectId) {
+        self.0.is_told("FinalizeableObjectQueued", Told::Queued(object.0));
+    }
+
+    fn handle_created(&self, handle: HandleId, object: ObjectId) {
+        self.0.is_told("HandleCreated", Told::HandleCreated(handle.0, object.0));
+    }
+
+    fn handle_destroyed(&self, handle: HandleId) {
+        self.0.is_told("HandleDestroyed", Told::HandleDestroyed(handle.0));
+    }
+
+    fn rejit_compilation_finished(&self, function: FunctionId, rejit: RejitId, _status: HResult, _safe: bool) {
+        self.0.is_told("ReJITCompilationFinished", Told::CompiledAgain(function.0, rejit.0));
+    }
+
+    fn rejit_error(&self, _module: ModuleId, _method: MethodToken, function: FunctionId, status: HResult) {
+        self.0.is_told("ReJITError", Told::NotCompiledAgain(function.0, status.0));
+    }
+
+    fn event_pipe_event_delivered(
+        &self,
+        _provider: ProviderId,
+        event: u32,
+        _version: u32,
+        _metadata: &[u8],
+        data: &[u8],
+        _activity: Option<&Guid>,
+        _related_activity: Option<&Guid>,
+        _thread: ThreadId,
+        _frames: &[usize],
+    ) {
+        self.0.is_told("EventPipeEventDelivered", Told::Event(event, data.to_vec()));
+    }
+}
+
+fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) -> Told {
+    let ranges = old_starts.iter().zip(new_starts).zip(lengths);
+    Told::Moved(ranges.map(|((old, new), length)| (old.0, new.0, *length)).collect())
 }
 
 /// The library of scripted profilers: each object that the runtime makes of it plays the same script.
@@ -169,6 +325,8 @@ fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
 
 /// A library that plays a script, and the script.
 pub fn library(script: Script, court: &Arc<Court>) -> (Arc<Library>, Arc<Script>) {
+    // The first and only value.
+    let _ = script.court.set(court.clone());
     let script = Arc::new(script);
     (Library::new(ScriptedLibrary(script.clone()), court.clone()), script)
 }

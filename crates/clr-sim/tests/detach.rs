@@ -8,15 +8,10 @@ use remora_clr_sim::differences::Personality;
 use remora_clr_sim::runtime::{Entry, Status};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
-use support::{SECOND, World, in_worlds};
+use support::{SECOND, gone, in_worlds};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
-
-fn gone(world: &World) {
-    let is_gone = || world.runtime.profilers().is_empty();
-    assert!(schedule::wait_until(Some(7200 * SECOND), is_gone), "the profiler never went");
-}
 
 #[test]
 fn det_10_det_23_told_once_then_released_to_zero_then_freed_then_written_down() {

@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex};
 /// Happens while the agent waits, and is told the wait's number.
 pub type OnWait = Box<dyn FnMut(u64) + Send>;
 
+/// Happens just before somebody looks whether samples wait.
+pub type OnLook = Box<dyn FnOnce(&Script) + Send>;
+
 /// Happens while a question is answered.
 pub type Happens = Box<dyn FnOnce()>;
 
@@ -61,6 +64,8 @@ pub struct Script {
     pub wakes: AtomicU64,
     /// What a callback's wait answers.
     pub callback_is_served: AtomicBool,
+    /// Happens once, just before it is looked whether samples wait.
+    pub on_look: Mutex<Option<OnLook>>,
     /// How long callbacks were ready to wait, nanoseconds.
     pub callback_waits: Mutex<Vec<u64>>,
 }
@@ -217,6 +222,10 @@ impl Platform for Script {
     }
 
     fn samples_pending(&self) -> bool {
+        let happens = self.on_look.lock().expect("no panic").take();
+        if let Some(happens) = happens {
+            happens(self);
+        }
         !self.samples.lock().expect("no panic").is_empty()
     }
 

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 /// What client data is overwritten with when it is freed: who reads it afterwards reads this.
-const FREED: u8 = 0xDD;
+pub const FREED: u8 = 0xDD;
 
 /// What a trigger asks for.
 pub struct AttachRequest {
@@ -129,6 +129,7 @@ impl Runtime {
             unsafe { object.initialize_for_attach(unknown, copy.as_ptr().cast(), copy.len() as u32) }
         });
         copy.fill(FREED);
+        profiler.freed.lock().expect("no panic while locked").push(copy);
         let code = answer.flatten().unwrap_or(HResult::E_FAIL);
         if !code.is_success() {
             self.take_back(profiler);
@@ -165,13 +166,14 @@ impl Runtime {
         self.discard(profiler);
     }
 
-    fn discard(&self, profiler: &Profiler) {
+    pub(super) fn discard(&self, profiler: &Profiler) {
         self.release(profiler);
         profiler.become_(Status::Gone);
+        self.has_left(profiler);
         profiler.library.release();
     }
 
-    fn create(&self, library: &Library, class: &Guid) -> Result<ProfilerObject, HResult> {
+    pub(super) fn create(&self, library: &Library, class: &Guid) -> Result<ProfilerObject, HResult> {
         let inside = library.enter();
         let mut factory: *mut c_void = std::ptr::null_mut();
         // SAFETY: two identifiers and a place for the answer.

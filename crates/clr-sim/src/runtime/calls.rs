@@ -45,7 +45,7 @@ impl Runtime {
         call: &impl Fn(&ProfilerObject),
     ) {
         let (thread, task) = (self.this_thread(), schedule::current());
-        profiler.enter(thread, task);
+        profiler.enter(thread, task, slot);
         schedule::point();
         let is_called = profiler.status() == Status::Active && wanted(profiler.mask());
         let object = || profiler.object.lock().expect("no panic while locked").clone();
@@ -76,7 +76,7 @@ impl Runtime {
         let task = schedule::current();
         let object = profiler.object.lock().expect("no panic while locked").clone()?;
         schedule::note(slot, 0);
-        profiler.enter(None, task);
+        profiler.enter(None, task, slot);
         let inside = profiler.library.enter();
         let seat = witness::callback(slot);
         schedule::point();

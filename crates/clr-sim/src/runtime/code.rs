@@ -16,6 +16,17 @@ pub struct ModuleId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub usize);
 
+/// Where a load or an unload is (seed 002): the enumerability changes before the event is fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It has begun; nothing can be seen yet.
+    Begun,
+    /// Enumerations snapped from now on are different.
+    Changed,
+    /// The event has been fired.
+    Told,
+}
+
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
 /// COR_PRF_MONITOR_JIT_COMPILATION.
@@ -77,6 +88,23 @@ impl Code {
         (address < start + CODE_SIZE).then_some(*function)
     }
 
+    /// Another body of a function: what calls it from now on runs this one.
+    pub(super) fn add_body(&mut self, function: FunctionId) -> u64 {
+        self.made += 1;
+        let start = self.place();
+        self.bodies.insert(start, function);
+        if let Some(known) = self.functions.get_mut(&function) {
+            known.start = start;
+        }
+        start
+    }
+
+    /// The body that a function came with: the one that is not among `versions`.
+    pub(super) fn first_body_of(&self, function: FunctionId, versions: &BTreeMap<u64, usize>) -> Option<u64> {
+        let mut bodies = self.bodies.iter().filter(|(start, of)| **of == function && !versions.contains_key(start));
+        bodies.next().map(|(start, _)| *start)
+    }
+
     fn free_code(&mut self, function: FunctionId) {
         if let Some(gone) = self.functions.remove(&function) {
             self.bodies.remove(&gone.start);
@@ -88,6 +116,11 @@ impl Code {
 impl Runtime {
     /// A module loads, step by step, on the running thread.
     pub fn load_module(&self, collectible: bool) -> ModuleId {
+        self.load_module_in_steps(collectible, |_| {})
+    }
+
+    /// The same; `between` is called after each step.
+    pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
         let module = {
             let mut state = self.lock();
             let module = ModuleId(FIRST_MODULE + state.code.next() * 0x100);
@@ -101,20 +134,30 @@ impl Runtime {
         self.call_all(slot::MODULE_LOAD_STARTED.name, loads, |object| unsafe {
             object.module_load_started(id);
         });
+        between(Step::Begun);
         if let Some(module) = self.lock().code.modules.get_mut(&module) {
             module.enumerable = true;
         }
         schedule::note("ModuleID {} is now enumerable", value);
+        between(Step::Changed);
         schedule::point();
         // SAFETY: as above.
         self.call_all(slot::MODULE_LOAD_FINISHED.name, loads, |object| unsafe {
             object.module_load_finished(id, 0);
         });
+        between(Step::Told);
         module
     }
 
     /// A collectible module unloads. No thread may be in its code. False if it is not there, or stays for ever.
     pub fn unload_module(&self, module: ModuleId) -> bool {
+        self.unload_module_in_steps(module, |_| {})
+    }
+
+    /// The same; `between` is called after each step.
+    pub fn unload_module_in_steps(&self, module: ModuleId, between: impl Fn(Step)) -> bool {
+        schedule::note("Module {} starts to unload", module.0 as u64);
+        between(Step::Begun);
         {
             let mut state = self.lock();
             let Some(known) = state.code.modules.get_mut(&module).filter(|known| known.collectible && known.enumerable)
@@ -131,12 +174,14 @@ impl Runtime {
         }
         let (id, value) = (module.0, module.0 as u64);
         schedule::note("ModuleID {} is no longer enumerable", value);
+        between(Step::Changed);
         schedule::point();
         let loads = |mask: (u32, u32)| mask.0 & MODULE_LOADS != 0;
         // SAFETY: an id that is told for the last time; the object is held while it is called.
         self.call_all(slot::MODULE_UNLOAD_STARTED.name, loads, |object| unsafe {
             object.module_unload_started(id);
         });
+        between(Step::Told);
         schedule::point();
         // A process that ends unloads nothing any more.
         if self.is_exiting() {
@@ -148,6 +193,7 @@ impl Runtime {
             let gone: Vec<FunctionId> = of_module.map(|(id, _)| *id).collect();
             gone.into_iter().for_each(|function| state.code.free_code(function));
             state.code.modules.remove(&module);
+            state.heap.module_unloads(module);
         }
         schedule::note("Module {} is gone, and its code with it", value);
         // SAFETY: the id means nothing any more, and the profiler is told so; the object is held.
@@ -214,6 +260,19 @@ impl Runtime {
         }
         self.lock().code.free_code(function);
         schedule::note("A dynamic function is gone ({})", function.0 as u64);
+    }
+
+    /// Modules that a profiler must know: enumerable, whether told of or not.
+    pub fn modules(&self) -> Vec<ModuleId> {
+        let state = self.lock();
+        state.code.modules.iter().filter(|(_, module)| module.enumerable).map(|(id, _)| *id).collect()
+    }
+
+    /// Functions that were compiled here, as opposed to precompiled ones.
+    pub fn jitted_functions(&self) -> Vec<FunctionId> {
+        let state = self.lock();
+        let jitted = state.code.functions.iter().filter(|(_, function)| function.enumerable && function.jitted);
+        jitted.map(|(id, _)| *id).collect()
     }
 
     /// Where a function's code begins.

@@ -20,6 +20,9 @@ impl Runtime {
             Status::Active => {}
             Status::Detaching | Status::Gone => return HResult::CORPROF_E_PROFILER_DETACHING,
         }
+        if !differences.detach_in_any_callback && !self.may_trigger(profiler) {
+            return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
+        }
         let (low, high) = profiler.mask();
         if low & differences.immutable != 0 || high & differences.immutable_high != 0 {
             return HResult::CORPROF_E_IMMUTABLE_FLAGS_SET;
@@ -31,6 +34,7 @@ impl Runtime {
         if self.has_lost(profiler) && !profiler.proved.load(Ordering::SeqCst) {
             self.court.convict("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
         }
+        self.look_at_what_stays(profiler);
         let expected = if expected == 0 { differences.expected_by_default } else { u64::from(expected) };
         profiler.expected.store(expected, Ordering::SeqCst);
         profiler.become_(Status::Detaching);
@@ -71,6 +75,9 @@ impl Runtime {
                 return false;
             }
             schedule::note("The runtime looks whether every callback has returned", 0);
+            // The look takes the lock that a suspension holds (`IsProfilerEvacuated`, profilinghelper.cpp): so threads of the collector,
+            // which have no counter, are waited for as well.
+            schedule::wait_until(None, || self.lock().suspended_by.is_none() || self.is_exiting());
             if profiler.is_evacuated() {
                 return true;
             }
@@ -99,6 +106,7 @@ impl Runtime {
         Self::count(&profiler.detach_succeededs);
         self.release(profiler);
         profiler.become_(Status::Gone);
+        self.has_left(profiler);
         {
             let mut state = self.lock();
             if profiler.notification_only || self.differences().main_departure_is_miscounted {

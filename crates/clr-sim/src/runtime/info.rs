@@ -2,14 +2,20 @@
 
 #![allow(non_snake_case, reason = "the names of corprof.idl")]
 
+use super::answers::{answer, answer_list, answer_text};
 use super::code::{BODY_SIZE, FunctionId, ModuleId};
-use super::{Profiler, Runtime, Status};
+use super::collector::MONITOR_GC;
+use super::hooks::{ARGUMENTS, Mapper, RETURN_VALUE};
+use super::left_behind::address_of;
+use super::objects::class_of;
+use super::{ObjectId, Profiler, Runtime, Status};
 use crate::lab::witness;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::enumerators::{Functions, Modules, Threads, enumerator};
 use remora_clr_sim_abi::{InfoServer, Slot};
 use std::any::Any;
+use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -22,8 +28,17 @@ const NOTIFICATION: (u32, u32) = (0xB1E3_2B7F, 0xFE);
 /// COR_PRF_MODULE_DISK.
 const DISK: u32 = 0x1;
 
-/// What the library's account calls a session: what it delivers escapes the seal.
-const SESSION: &str = "an EventPipe session that is open";
+/// Calls that may begin a collection: refused in callbacks that may not, and on the runtime's threads outside of callbacks (facts 5).
+const NEEDS_TRIGGER: [&str; 8] = [
+    "EnumModules",
+    "EnumJITedFunctions2",
+    "GetFunctionFromIP2",
+    "GetFunctionFromIP3",
+    "SuspendRuntime",
+    "ResumeRuntime",
+    "RequestReJIT",
+    "RequestReJITWithInliners",
+];
 
 /// The server behind one profiler's Info.
 pub struct Server {
@@ -38,18 +53,17 @@ impl Server {
         Server { runtime: Arc::downgrade(runtime), profiler: Arc::downgrade(profiler), version }
     }
 
-    fn both(&self) -> Option<(Arc<Runtime>, Arc<Profiler>)> {
+    pub(super) fn both(&self) -> Option<(Arc<Runtime>, Arc<Profiler>)> {
         Some((self.runtime.upgrade()?, self.profiler.upgrade()?))
     }
 
     /// Asks about an entity: it must live when the question is begun, and still when it is answered; in a real process the runtime
     /// follows the id meanwhile.
-    fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
+    pub(super) fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
-        let begun = runtime.call_begun();
-        look(&runtime).ok_or_else(|| stale(&runtime, what, begun))?;
+        look(&runtime).ok_or_else(|| stale(&runtime, what))?;
         schedule::point();
-        look(&runtime).ok_or_else(|| stale(&runtime, what, begun))
+        look(&runtime).ok_or_else(|| stale(&runtime, what))
     }
 
     fn set_mask(&self, low: u32, high: Option<u32>) -> HResult {
@@ -70,6 +84,11 @@ impl Server {
         if profiler.attached && (low & !differences.allowable != 0 || high & !differences.allowable_high != 0) {
             return HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
         }
+        if low & MONITOR_GC & !old_low != 0
+            && let Err(refused) = runtime.admit_monitor_gc(&profiler)
+        {
+            return refused;
+        }
         if low & ENABLE_REJIT != 0 && differences.rejit_forbids_detach {
             profiler.irreversible.store(true, Ordering::SeqCst);
         }
@@ -83,51 +102,14 @@ impl Server {
 /// it may itself wait for who unloads. Nanoseconds.
 const LONGEST_QUESTION: u64 = 400_000_000;
 
-fn stale(runtime: &Runtime, what: &str, begun: u64) -> HResult {
-    let is_excused = schedule::now() - begun >= LONGEST_QUESTION;
+pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {
+    let is_excused = schedule::now() - runtime.call_begun() >= LONGEST_QUESTION;
     // Nor can anybody know who is not told of unloads.
     if !is_excused && !runtime.has_lost_track() {
         let what = format!("the runtime was asked about a stale id ({what}): an access violation");
         runtime.court.convict("CAT-09", what);
     }
     HResult::E_INVALIDARG
-}
-
-/// Writes an answer where the profiler wants one.
-///
-/// # Safety
-/// Null, or a place for it.
-unsafe fn answer<T>(place: *mut T, value: T) {
-    if !place.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { place.write(value) };
-    }
-}
-
-/// Answers a list by the convention of the API: how many there are, and as many as fit.
-///
-/// # Safety
-/// `count` is null or a place; `places` is null or has room for `room`.
-unsafe fn answer_list<T: Copy>(values: &[T], room: u32, count: *mut u32, places: *mut T) -> HResult {
-    // SAFETY: the caller's promise.
-    unsafe { answer(count, values.len() as u32) };
-    if !places.is_null() {
-        for (index, value) in values.iter().take(room as usize).enumerate() {
-            // SAFETY: inside the room that the profiler has given.
-            unsafe { places.add(index).write(*value) };
-        }
-    }
-    HResult::S_OK
-}
-
-/// Answers a text by the convention of the API: its length with the final zero, and as much as fits.
-///
-/// # Safety
-/// As for [`answer_list`].
-unsafe fn answer_text(text: &str, room: u32, count: *mut u32, places: *mut u16) -> HResult {
-    let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
-    // SAFETY: the caller's promise.
-    unsafe { answer_list(&units, room, count, places) }
 }
 
 fn code(result: Result<HResult, HResult>) -> HResult {
@@ -174,6 +156,9 @@ impl InfoServer for Server {
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
+            _ if NEEDS_TRIGGER.contains(&slot.name) && !runtime.may_trigger(&profiler) => {
+                Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
+            }
             _ => Ok(()),
         }
     }
@@ -215,35 +200,12 @@ impl InfoServer for Server {
         witness::detach(&profiler.library, || runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
     }
 
-    unsafe fn event_pipe_start_session(
-        &self,
-        _cProviderConfigs: sys::UINT32,
-        _pProviderConfigs: *const sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG,
-        _requestRundown: sys::BOOL,
-        pSession: *mut sys::EVENTPIPE_SESSION,
-    ) -> HResult {
-        let Some((_, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        let mut sessions = profiler.sessions.lock().expect("no panic while locked");
-        let session = sessions.last().map_or(1, |last| last + 1);
-        sessions.insert(session);
-        profiler.library.open(SESSION);
-        // SAFETY: the profiler's place.
-        unsafe { answer(pSession, session) };
-        HResult::S_OK
-    }
-
-    unsafe fn event_pipe_stop_session(&self, session: sys::EVENTPIPE_SESSION) -> HResult {
-        let Some((_, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        let was_open = profiler.sessions.lock().expect("no panic while locked").remove(&session);
-        if !was_open {
-            return HResult::E_INVALIDARG;
-        }
-        profiler.library.close(SESSION);
-        HResult::S_OK
-    }
-
     unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {
         let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+        // It holds the lock that would be needed.
+        if runtime.lock().suspended_by == Some(schedule::current()) {
+            return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
+        }
         let modules = {
             let state = runtime.lock();
             state.code.modules.iter().filter(|(_, module)| module.enumerable).map(|(id, _)| id.0).collect()
@@ -254,13 +216,15 @@ impl InfoServer for Server {
         HResult::S_OK
     }
 
+    unsafe fn enum_jited_functions(&self, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> HResult {
+        // SAFETY: as above.
+        unsafe { self.enum_jited_functions2(ppEnum) }
+    }
+
     unsafe fn enum_jited_functions2(&self, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> HResult {
         let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        let functions = {
-            let state = runtime.lock();
-            let jitted = state.code.functions.iter().filter(|(_, function)| function.enumerable && function.jitted);
-            jitted.map(|(id, _)| sys::COR_PRF_FUNCTION { functionId: id.0, reJitId: 0 }).collect()
-        };
+        let entry = |id: FunctionId| sys::COR_PRF_FUNCTION { functionId: id.0, reJitId: 0 };
+        let functions = runtime.jitted_functions().into_iter().map(entry).collect();
         schedule::note("Profiler calls EnumJITedFunctions", 0);
         // SAFETY: as above.
         unsafe { answer(ppEnum, enumerator::<Functions>(functions, &runtime.enumerators)) };
@@ -275,20 +239,42 @@ impl InfoServer for Server {
         HResult::S_OK
     }
 
+    unsafe fn get_function_from_ip(&self, ip: sys::LPCBYTE, pFunctionId: *mut sys::FunctionID) -> HResult {
+        code(self.function_from(ip as u64, false).map(|(function, _)| {
+            // SAFETY: as above.
+            unsafe { answer(pFunctionId, function) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_function_from_ip2(
+        &self,
+        ip: sys::LPCBYTE,
+        pFunctionId: *mut sys::FunctionID,
+        pReJitId: *mut sys::ReJITID,
+    ) -> HResult {
+        code(self.function_from(ip as u64, false).map(|(function, version)| {
+            // SAFETY: as above, twice.
+            unsafe { answer(pFunctionId, function) };
+            // SAFETY: as above.
+            unsafe { answer(pReJitId, version) };
+            HResult::S_OK
+        }))
+    }
+
     unsafe fn get_function_from_ip3(
         &self,
         ip: sys::LPCBYTE,
         functionId: *mut sys::FunctionID,
         pReJitId: *mut sys::ReJITID,
     ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        let Some(function) = runtime.lock().code.function_at(ip as u64) else { return HResult::E_FAIL };
-        // SAFETY: as above.
-        unsafe { answer(functionId, function.0) };
-        // SAFETY: as above.
-        unsafe { answer(pReJitId, 0) };
-        schedule::point();
-        HResult::S_OK
+        code(self.function_from(ip as u64, true).map(|(function, version)| {
+            // SAFETY: as above, twice.
+            unsafe { answer(functionId, function) };
+            // SAFETY: as above.
+            unsafe { answer(pReJitId, version) };
+            HResult::S_OK
+        }))
     }
 
     unsafe fn is_function_dynamic(&self, functionId: sys::FunctionID, isDynamic: *mut sys::BOOL) -> HResult {
@@ -341,7 +327,7 @@ impl InfoServer for Server {
         };
         code(self.about("GetFunctionInfo2", facts).map(|(module, token)| {
             // SAFETY: as above, four times.
-            unsafe { answer(pClassId, 0) };
+            unsafe { answer(pClassId, class_of(module).0) };
             // SAFETY: as above.
             unsafe { answer(pModuleId, module.0) };
             // SAFETY: as above.
@@ -432,6 +418,7 @@ impl InfoServer for Server {
                 return HResult::CORPROF_E_SUSPENSION_IN_PROGRESS;
             }
             state.suspended_by = Some(schedule::current());
+            state.left_behind.suspends = Some(address_of(&profiler));
         }
         let before = profiler.heard.load(Ordering::SeqCst);
         runtime.call_all(
@@ -453,6 +440,401 @@ impl InfoServer for Server {
             return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
         }
         state.suspended_by = None;
+        state.left_behind.suspends = None;
         HResult::S_OK
     }
+
+    unsafe fn get_class_from_object(&self, objectId: sys::ObjectID, pClassId: *mut sys::ClassID) -> HResult {
+        code(self.about_object(objectId, "GetClassFromObject", |_, object| object.class.0).map(|class| {
+            // SAFETY: as above.
+            unsafe { answer(pClassId, class) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_object_size(&self, objectId: sys::ObjectID, pcSize: *mut sys::ULONG) -> HResult {
+        code(self.about_object(objectId, "GetObjectSize", |_, object| object.size as u32).map(|size| {
+            // SAFETY: as above.
+            unsafe { answer(pcSize, size) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_object_size2(&self, objectId: sys::ObjectID, pcSize: *mut sys::SIZE_T) -> HResult {
+        code(self.about_object(objectId, "GetObjectSize2", |_, object| object.size).map(|size| {
+            // SAFETY: as above.
+            unsafe { answer(pcSize, size) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn enumerate_object_references(
+        &self,
+        objectId: sys::ObjectID,
+        callback: Option<sys::ObjectReferenceCallback>,
+        clientData: *mut c_void,
+    ) -> HResult {
+        let Some(callback) = callback else { return HResult::E_INVALIDARG };
+        code(self.references_of(objectId).map(|references| {
+            for mut reference in references {
+                // SAFETY: the profiler's own callback and data, and a place that lives.
+                if unsafe { callback(objectId, &raw mut reference, clientData) } == 0 {
+                    break;
+                }
+            }
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_object_generation(
+        &self,
+        objectId: sys::ObjectID,
+        range: *mut sys::COR_PRF_GC_GENERATION_RANGE,
+    ) -> HResult {
+        let of = |object: &super::heap::Object| sys::COR_PRF_GC_GENERATION_RANGE {
+            generation: i32::from(object.generation),
+            rangeStart: object.address,
+            rangeLength: object.size,
+            rangeLengthReserved: object.size,
+        };
+        code(self.about_object(objectId, "GetObjectGeneration", |_, object| of(object)).map(|known| {
+            // SAFETY: as above.
+            unsafe { answer(range, known) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn is_array_class(
+        &self,
+        classId: sys::ClassID,
+        pBaseElemType: *mut sys::CorElementType,
+        pBaseClassId: *mut sys::ClassID,
+        pcRank: *mut sys::ULONG,
+    ) -> HResult {
+        code(self.about_class(classId, "IsArrayClass").map(|class| {
+            let Some(element) = class.element else { return HResult(1) };
+            // SAFETY: as above, three times.
+            unsafe { answer(pBaseElemType, sys::ELEMENT_TYPE_CLASS) };
+            // SAFETY: as above.
+            unsafe { answer(pBaseClassId, element) };
+            // SAFETY: as above.
+            unsafe { answer(pcRank, 1) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_class_id_info2(
+        &self,
+        classId: sys::ClassID,
+        pModuleId: *mut sys::ModuleID,
+        pTypeDefToken: *mut sys::mdTypeDef,
+        pParentClassId: *mut sys::ClassID,
+        _cNumTypeArgs: sys::ULONG32,
+        pcNumTypeArgs: *mut sys::ULONG32,
+        _typeArgs: *mut sys::ClassID,
+    ) -> HResult {
+        code(self.about_class(classId, "GetClassIDInfo2").map(|class| {
+            if class.element.is_some() {
+                return HResult::CORPROF_E_CLASSID_IS_ARRAY;
+            }
+            // SAFETY: as above, four times.
+            unsafe { answer(pModuleId, class.module) };
+            // SAFETY: as above.
+            unsafe { answer(pTypeDefToken, class.token) };
+            // SAFETY: as above.
+            unsafe { answer(pParentClassId, class.parent) };
+            // SAFETY: as above.
+            unsafe { answer(pcNumTypeArgs, 0) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_static_field_info(
+        &self,
+        classId: sys::ClassID,
+        fieldToken: sys::mdFieldDef,
+        pFieldInfo: *mut sys::COR_PRF_STATIC_TYPE,
+    ) -> HResult {
+        code(self.static_place(classId, fieldToken).map(|_| {
+            // SAFETY: as above.
+            unsafe { answer(pFieldInfo, sys::COR_PRF_FIELD_APP_DOMAIN_STATIC) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_app_domain_static_address(
+        &self,
+        classId: sys::ClassID,
+        fieldToken: sys::mdFieldDef,
+        _appDomainId: sys::AppDomainID,
+        ppAddress: *mut *mut c_void,
+    ) -> HResult {
+        code(self.static_place(classId, fieldToken).map(|place| {
+            // SAFETY: as above.
+            unsafe { answer(ppAddress, place.cast()) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn force_gc(&self) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.force_gc(&profiler)
+    }
+
+    unsafe fn do_stack_snapshot(
+        &self,
+        thread: sys::ThreadID,
+        callback: Option<sys::StackSnapshotCallback>,
+        _infoFlags: sys::ULONG32,
+        clientData: *mut c_void,
+        _context: *const sys::BYTE,
+        _contextSize: sys::ULONG32,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        // SAFETY: the profiler's own callback and data.
+        unsafe { runtime.walk(&profiler, thread, callback, clientData) }
+    }
+
+    unsafe fn get_thread_info(&self, threadId: sys::ThreadID, pdwWin32ThreadId: *mut sys::DWORD) -> HResult {
+        code(self.os_thread(threadId).map(|thread| {
+            // SAFETY: as above.
+            unsafe { answer(pdwWin32ThreadId, thread) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_current_thread_id(&self, pThreadId: *mut sys::ThreadID) -> HResult {
+        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+        let Some(thread) = runtime.this_thread() else { return HResult::CORPROF_E_NOT_MANAGED_THREAD };
+        // SAFETY: as above.
+        unsafe { answer(pThreadId, thread.0) };
+        HResult::S_OK
+    }
+
+    unsafe fn set_enter_leave_function_hooks3(
+        &self,
+        pFuncEnter3: Option<sys::FunctionEnter3>,
+        pFuncLeave3: Option<sys::FunctionLeave3>,
+        pFuncTailcall3: Option<sys::FunctionTailcall3>,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.set_hooks(&profiler, [pFuncEnter3, pFuncLeave3, pFuncTailcall3])
+    }
+
+    unsafe fn set_enter_leave_function_hooks3_with_info(
+        &self,
+        pFuncEnter3WithInfo: Option<sys::FunctionEnter3WithInfo>,
+        pFuncLeave3WithInfo: Option<sys::FunctionLeave3WithInfo>,
+        pFuncTailcall3WithInfo: Option<sys::FunctionTailcall3WithInfo>,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.set_hooks_with_info(&profiler, [pFuncEnter3WithInfo, pFuncLeave3WithInfo, pFuncTailcall3WithInfo])
+    }
+
+    unsafe fn set_function_id_mapper(&self, pFunc: Option<sys::FunctionIDMapper>) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.set_mapper(&profiler, pFunc.map(Mapper::Plain), std::ptr::null_mut())
+    }
+
+    unsafe fn set_function_id_mapper2(
+        &self,
+        pFunc: Option<sys::FunctionIDMapper2>,
+        clientData: *mut c_void,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.set_mapper(&profiler, pFunc.map(Mapper::WithData), clientData)
+    }
+
+    unsafe fn get_function_enter3_info(
+        &self,
+        _functionId: sys::FunctionID,
+        eltInfo: sys::COR_PRF_ELT_INFO,
+        pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
+        pcbArgumentInfo: *mut sys::ULONG,
+        pArgumentInfo: *mut sys::COR_PRF_FUNCTION_ARGUMENT_INFO,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        code(runtime.may_see_frame(&profiler, ARGUMENTS).map(|()| {
+            let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: eltInfo, length: 8 };
+            let known = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 1, totalArgumentSize: 8, ranges: [range] };
+            // SAFETY: as above, three times.
+            unsafe { answer(pFrameInfo, eltInfo) };
+            // SAFETY: as above.
+            unsafe { answer(pcbArgumentInfo, size_of_val(&known) as u32) };
+            // SAFETY: as above.
+            unsafe { answer(pArgumentInfo, known) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_function_leave3_info(
+        &self,
+        _functionId: sys::FunctionID,
+        eltInfo: sys::COR_PRF_ELT_INFO,
+        pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
+        pRetvalRange: *mut sys::COR_PRF_FUNCTION_ARGUMENT_RANGE,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        code(runtime.may_see_frame(&profiler, RETURN_VALUE).map(|()| {
+            // SAFETY: as above, twice.
+            unsafe { answer(pFrameInfo, eltInfo) };
+            let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: eltInfo, length: 8 };
+            // SAFETY: as above.
+            unsafe { answer(pRetvalRange, range) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn set_il_function_body(
+        &self,
+        moduleId: sys::ModuleID,
+        _methodid: sys::mdMethodDef,
+        _pbNewILMethodHeader: sys::LPCBYTE,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.replace_body(&profiler, ModuleId(moduleId))
+    }
+
+    unsafe fn request_rejit(
+        &self,
+        cFunctions: sys::ULONG,
+        moduleIds: *const sys::ModuleID,
+        methodIds: *const sys::mdMethodDef,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        // SAFETY: the profiler's two lists.
+        runtime.request_rejit(&profiler, &unsafe { methods(cFunctions, moduleIds, methodIds) }, None)
+    }
+
+    unsafe fn request_rejit_with_inliners(
+        &self,
+        dwRejitFlags: sys::DWORD,
+        cFunctions: sys::ULONG,
+        moduleIds: *const sys::ModuleID,
+        methodIds: *const sys::mdMethodDef,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        // SAFETY: as above.
+        runtime.request_rejit(&profiler, &unsafe { methods(cFunctions, moduleIds, methodIds) }, Some(dwRejitFlags))
+    }
+
+    unsafe fn request_revert(
+        &self,
+        cFunctions: sys::ULONG,
+        moduleIds: *const sys::ModuleID,
+        methodIds: *const sys::mdMethodDef,
+        status: *mut sys::HRESULT,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        // SAFETY: as above.
+        let codes = runtime.request_revert(&profiler, &unsafe { methods(cFunctions, moduleIds, methodIds) });
+        let codes: Vec<sys::HRESULT> = codes.into_iter().map(|code| code.0).collect();
+        // SAFETY: the profiler's list has room for as many.
+        unsafe { answer_list(&codes, cFunctions, std::ptr::null_mut(), status) }
+    }
+
+    unsafe fn event_pipe_start_session(
+        &self,
+        _cProviderConfigs: sys::UINT32,
+        _pProviderConfigs: *const sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG,
+        _requestRundown: sys::BOOL,
+        pSession: *mut sys::EVENTPIPE_SESSION,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        code(runtime.start_session(&profiler).map(|session| {
+            // SAFETY: as above.
+            unsafe { answer(pSession, session) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn event_pipe_stop_session(&self, session: sys::EVENTPIPE_SESSION) -> HResult {
+        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.stop_session(session)
+    }
+
+    unsafe fn event_pipe_create_provider(
+        &self,
+        _providerName: *const sys::WCHAR,
+        pProvider: *mut sys::EVENTPIPE_PROVIDER,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        // SAFETY: as above.
+        unsafe { answer(pProvider, runtime.create_provider(&profiler)) };
+        HResult::S_OK
+    }
+
+    unsafe fn apply_meta_data(&self, moduleId: sys::ModuleID) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.apply_metadata(&profiler, ModuleId(moduleId))
+    }
+
+    unsafe fn set_environment_variable(&self, szName: *const sys::WCHAR, szValue: *const sys::WCHAR) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        // SAFETY: the profiler's texts.
+        let (name, value) = unsafe { (text(szName), text(szValue)) };
+        runtime.set_variable(&profiler, name, value)
+    }
+
+    unsafe fn get_environment_variable(
+        &self,
+        szName: *const sys::WCHAR,
+        cchValue: sys::ULONG,
+        pcchValue: *mut sys::ULONG,
+        szValue: *mut sys::WCHAR,
+    ) -> HResult {
+        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+        // SAFETY: the profiler's text.
+        let known = runtime.variable(&unsafe { text(szName) });
+        // SAFETY: as above.
+        known.map_or(HResult::E_FAIL, |value| unsafe { answer_text(&value, cchValue, pcchValue, szValue) })
+    }
+
+    unsafe fn create_handle(
+        &self,
+        object: sys::ObjectID,
+        r#type: sys::COR_PRF_HANDLE_TYPE,
+        pHandle: *mut sys::ObjectHandleID,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        code(runtime.create_handle(&profiler, ObjectId(object), r#type).map(|handle| {
+            // SAFETY: as above; a handle is a number in disguise.
+            unsafe { answer(pHandle, handle as sys::ObjectHandleID) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn destroy_handle(&self, handle: sys::ObjectHandleID) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.destroy_handle(&profiler, handle as usize)
+    }
+}
+
+/// The modules and tokens of a request.
+///
+/// # Safety
+/// Both lists are as long as `count` says, or null.
+unsafe fn methods(count: u32, modules: *const usize, tokens: *const u32) -> Vec<(ModuleId, u32)> {
+    if modules.is_null() || tokens.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller's promise.
+    let (modules, tokens) = unsafe {
+        (std::slice::from_raw_parts(modules, count as usize), std::slice::from_raw_parts(tokens, count as usize))
+    };
+    modules.iter().zip(tokens).map(|(module, token)| (ModuleId(*module), *token)).collect()
+}
+
+/// A text that ends with a zero.
+///
+/// # Safety
+/// It does, or is null.
+unsafe fn text(units: *const u16) -> String {
+    if units.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise: every unit up to the zero can be read.
+    let length = (0..).take_while(|at| unsafe { *units.add(*at) } != 0).count();
+    // SAFETY: as above.
+    String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(units, length) })
 }

@@ -2,16 +2,30 @@
 //!
 //! A step of the runtime is what the real one does under one lock; between two steps any other thread may go on ([`schedule::point`]).
 
+mod answers;
+mod at_start;
 mod attach;
 mod calls;
 mod code;
+mod collector;
 mod detach;
+mod event_pipe;
+mod gc_mode;
+mod heap;
+mod hooks;
 mod info;
+mod left_behind;
+mod objects;
 mod profiler;
+mod rejit;
+mod stacks;
 mod threads;
 
-pub use attach::{Answer, AttachRequest};
-pub use code::{Code, FunctionId, ModuleId};
+pub use attach::{Answer, AttachRequest, FREED};
+pub use code::{Code, FunctionId, ModuleId, Step};
+pub use gc_mode::GcMode;
+pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
+pub use left_behind::Interference;
 pub use profiler::{Profiler, Status};
 pub use threads::ThreadId;
 
@@ -22,7 +36,7 @@ use crate::schedule;
 use remora_clr_sim_abi::Live;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// An entry of the log of attaches, detaches and failures (contract ATT-15, DET-23).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +89,13 @@ struct State {
     log: Vec<Entry>,
     /// Who has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
+    heap: heap::Heap,
+    hooks: hooks::Hooks,
+    rejit: rejit::Rejit,
+    sessions: event_pipe::Sessions,
+    left_behind: left_behind::LeftBehind,
+    /// The runtime itself, for the threads that it starts.
+    myself: Weak<Runtime>,
 }
 
 impl State {
@@ -99,6 +120,7 @@ impl Runtime {
             calls_after_exit: Mutex::default(),
             calls: Mutex::default(),
         });
+        runtime.lock().myself = Arc::downgrade(&runtime);
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());
         let detacher = runtime.clone();
@@ -168,6 +190,10 @@ impl Runtime {
         let count = calls.entry(schedule::current()).or_default();
         *count += 1;
         *count > ON_ITS_WAY
+    }
+
+    fn myself(&self) -> Option<Arc<Runtime>> {
+        self.lock().myself.upgrade()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -4,7 +4,7 @@ use super::threads::ThreadId;
 use crate::library::Library;
 use crate::schedule::Task;
 use remora_clr_sim_abi::{InfoObject, ProfilerObject};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -43,7 +43,7 @@ pub struct Profiler {
     /// Callbacks that run, by the runtime's thread: the evacuation counters. Threads unknown to the runtime have none.
     evacuation: Mutex<HashMap<ThreadId, u32>>,
     /// Callbacks that run, by thread, known or not: for the court alone.
-    running: Mutex<HashMap<Task, u32>>,
+    running: Mutex<HashMap<Task, Vec<&'static str>>>,
     /// What it was called, for tests: ProfilerAttachComplete, ProfilerDetachSucceeded, the answer of the last Release.
     pub(super) attach_completes: AtomicU32,
     pub(super) detach_succeededs: AtomicU32,
@@ -53,10 +53,10 @@ pub struct Profiler {
     pub(super) heard: AtomicU64,
     /// Whether it was called back during its last SuspendRuntime: the proof that the runtime still found it then.
     pub(super) proved: AtomicBool,
+    /// Memory that it was lent and that the runtime has freed since: kept, overwritten, to see who still reads it.
+    pub(super) freed: Mutex<Vec<Vec<u8>>>,
     /// Whether it was told that the process exits.
     pub(super) told_of_exit: AtomicBool,
-    /// EventPipe sessions that it has begun and not stopped.
-    pub(super) sessions: Mutex<BTreeSet<u64>>,
 }
 
 impl Profiler {
@@ -85,8 +85,8 @@ impl Profiler {
             detach_succeededs: AtomicU32::new(0),
             last_release: AtomicU32::new(u32::MAX),
             looks: AtomicU32::new(0),
+            freed: Mutex::default(),
             told_of_exit: AtomicBool::new(false),
-            sessions: Mutex::default(),
             heard: AtomicU64::new(0),
             proved: AtomicBool::new(false),
         }
@@ -145,14 +145,14 @@ impl Profiler {
 
     /// Whether no callback runs, those among them that the runtime does not count.
     pub(super) fn is_quiet(&self) -> bool {
-        self.running.lock().expect("no panic while locked").values().all(|count| *count == 0)
+        self.running.lock().expect("no panic while locked").values().all(Vec::is_empty)
     }
 
-    pub(super) fn enter(&self, thread: Option<ThreadId>, task: Task) {
+    pub(super) fn enter(&self, thread: Option<ThreadId>, task: Task, slot: &'static str) {
         if let Some(thread) = thread {
             *self.evacuation.lock().expect("no panic while locked").entry(thread).or_default() += 1;
         }
-        *self.running.lock().expect("no panic while locked").entry(task).or_default() += 1;
+        self.running.lock().expect("no panic while locked").entry(task).or_default().push(slot);
     }
 
     pub(super) fn leave(&self, thread: Option<ThreadId>, task: Task) {
@@ -160,11 +160,18 @@ impl Profiler {
         if let Some(thread) = thread {
             self.evacuation.lock().expect("no panic while locked").entry(thread).and_modify(fewer);
         }
-        self.running.lock().expect("no panic while locked").entry(task).and_modify(fewer);
+        self.running.lock().expect("no panic while locked").entry(task).and_modify(|slots| {
+            slots.pop();
+        });
     }
 
     /// Whether the thread is inside a callback of this profiler.
     pub(super) fn runs_on(&self, task: Task) -> bool {
-        self.running.lock().expect("no panic while locked").get(&task).is_some_and(|count| *count > 0)
+        self.running.lock().expect("no panic while locked").get(&task).is_some_and(|slots| !slots.is_empty())
+    }
+
+    /// The callback of this profiler that the thread is in, the innermost one.
+    pub(super) fn innermost_on(&self, task: Task) -> Option<&'static str> {
+        self.running.lock().expect("no panic while locked").get(&task)?.last().copied()
     }
 }

@@ -15,6 +15,9 @@ const THREADS: u32 = 0x200;
 /// Of ThreadIDs, which are addresses in a real process.
 const FIRST_THREAD: usize = 0x7000_0000;
 
+/// Of those that no profiler sees.
+const FIRST_HIDDEN: usize = 0x7F00_0000;
+
 #[derive(Debug)]
 pub(super) struct Thread {
     /// Its number in the system.
@@ -66,7 +69,11 @@ impl Runtime {
     /// The running thread ends, as far as the runtime is concerned.
     pub fn end_thread(&self) {
         let Some(thread) = self.this_thread() else { return };
-        self.lock().threads.known.remove(&thread);
+        {
+            let mut state = self.lock();
+            state.threads.known.remove(&thread);
+            state.heap.thread_ends(thread);
+        }
         schedule::note("A thread ends ({})", thread.0 as u64);
         // SAFETY: an id that is told for the last time; the object is held while it is called.
         self.call_all(
@@ -76,6 +83,19 @@ impl Runtime {
                 object.thread_destroyed(thread.0);
             },
         );
+        self.lock().threads.of_task.remove(&schedule::current());
+    }
+
+    /// The running thread is one of the runtime's own that nobody is told of: the background collection's.
+    pub(super) fn begin_hidden_thread(&self) {
+        let mut state = self.lock();
+        let thread = ThreadId(FIRST_HIDDEN + state.threads.begun * 0x100);
+        state.threads.begun += 1;
+        state.threads.of_task.insert(schedule::current(), thread);
+    }
+
+    /// It ends.
+    pub(super) fn end_hidden_thread(&self) {
         self.lock().threads.of_task.remove(&schedule::current());
     }
 
@@ -125,45 +145,7 @@ impl Runtime {
     }
 }
 
-/// COR_PRF_MONITOR_SUSPENDS.
-const SUSPENDS: u32 = 0x0001_0000;
-/// COR_PRF_HIGH_BASIC_GC.
-const BASIC_GC: u32 = 0x10;
-
 impl Runtime {
-    /// A blocking collection on the running thread: the others stop at their next safepoint.
-    pub fn collect(&self) {
-        {
-            let mut state = self.lock();
-            if state.suspended_by.is_some() {
-                return;
-            }
-            state.suspended_by = Some(schedule::current());
-        }
-        // SAFETY: the object is held while it is called. The same below.
-        self.call_all(
-            slot::RUNTIME_SUSPEND_STARTED.name,
-            |mask| mask.0 & SUSPENDS != 0,
-            |object| unsafe {
-                object.runtime_suspend_started(1);
-            },
-        );
-        let wanted = |mask: (u32, u32)| mask.1 & BASIC_GC != 0;
-        let mut collected = [1, 0, 0];
-        let generations = collected.as_mut_ptr();
-        // SAFETY: as above; three generations that live.
-        self.call_all(slot::GARBAGE_COLLECTION_STARTED.name, wanted, |object| unsafe {
-            object.garbage_collection_started(3, generations, 0);
-        });
-        schedule::point();
-        // SAFETY: as above.
-        self.call_all(slot::GARBAGE_COLLECTION_FINISHED.name, wanted, |object| unsafe {
-            object.garbage_collection_finished();
-        });
-        self.lock().suspended_by = None;
-        schedule::note("A collection is over", 0);
-    }
-
     /// Whether there was ever a notification-only profiler that the runtime did not find (`main_departure_is_miscounted`): it is not told
     /// of unloads then, and cannot know that.
     pub fn has_lost_track(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::application;
 use crate::court::{Court, Finding};
 use crate::differences::Personality;
 use crate::library::Library;
-use crate::runtime::{Runtime, Status};
+use crate::runtime::{GcMode, Runtime, Status};
 use crate::schedule::{self, Chooser, End, Random, Task, Timeline};
 use remora_agent_core::sabotage::{Sabotage, break_this_thread};
 use remora_wire::{FromAgent, layout};
@@ -127,6 +127,8 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
     let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let personality = setting.personality.unwrap_or_else(|| Personality::ALL[1 + random.below(5)]);
     let runtime = Runtime::start(personality, court.clone());
+    let modes = [GcMode::Blocking, GcMode::Concurrent, GcMode::Concurrent, GcMode::Server];
+    runtime.set_gc_mode(modes[random.below(modes.len())]);
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, court.clone()),
         link: Arc::new(Link::new(4 + random.below(60))),

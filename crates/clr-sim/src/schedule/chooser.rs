@@ -26,14 +26,14 @@ impl Random {
     /// The schedule of a seed. Seeds differ in how often tasks are preempted, too: some races need many preemptions, some need few.
     pub fn new(seed: u64) -> Random {
         let mut random = Random { state: seed ^ 0x9e37_79b9_7f4a_7c15, stays: 0, passes: 0 };
-        random.next();
+        random.draw();
         random.stays = [128, 192, 224, 240, 250][random.below(5)];
         random.passes = [0, 2, 8, 24][random.below(4)];
         random
     }
 
     /// The next 64 bits (splitmix64).
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -43,7 +43,7 @@ impl Random {
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
+        (self.draw() % bound.max(1) as u64) as usize
     }
 
     /// True once in `often` times.
@@ -98,7 +98,7 @@ impl Chooser {
     pub(super) fn preempt(&mut self, at: usize, others: impl FnOnce() -> usize) -> u16 {
         match self {
             Chooser::Random(random) => {
-                if (random.next() & 0xff) < u64::from(random.stays) {
+                if (random.draw() & 0xff) < u64::from(random.stays) {
                     return 0;
                 }
                 match others() {
@@ -118,7 +118,7 @@ impl Chooser {
     pub(super) fn pick(&mut self, at: usize, ready: usize, time_can_pass: bool) -> u16 {
         match self {
             Chooser::Random(random) => {
-                if ready == 0 || (time_can_pass && (random.next() & 0xff) < u64::from(random.passes)) {
+                if ready == 0 || (time_can_pass && (random.draw() & 0xff) < u64::from(random.passes)) {
                     ready as u16
                 } else {
                     random.below(ready) as u16

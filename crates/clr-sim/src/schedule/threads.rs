@@ -194,7 +194,7 @@ impl Conductor {
         DRAWN.with(|drawn| {
             let index = self.current().0 as u64;
             drawn.set(drawn.get() + 1);
-            Random::new(self.seed ^ index.rotate_left(32) ^ drawn.get().wrapping_mul(0x9e37_79b9_7f4a_7c15)).next()
+            Random::new(self.seed ^ index.rotate_left(32) ^ drawn.get().wrapping_mul(0x9e37_79b9_7f4a_7c15)).draw()
         })
     }
 }

@@ -1,0 +1,462 @@
+//! The collector: marks from the roots, moves or leaves what lives, and tells each profiler what its mask asks for.
+//!
+//! Which callback a bit of the mask brings: facts, gcenv.ee.cpp and profilepriv.inl. In the order of the runtime: the beginning, what
+//! was born, what waits for the finalizer, what has moved or stays, the roots, every object with its references, the end.
+
+use super::gc_mode::GcMode;
+use super::heap::{HandleKind, Heap, LARGE_GENERATION, Object, ObjectKey, monitors_gc};
+use super::{Profiler, Runtime};
+use crate::schedule;
+use corprof::{HResult, sys};
+use remora_clr_sim_abi::ProfilerObject;
+use remora_clr_sim_abi::callbacks::slot;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// COR_PRF_MONITOR_GC.
+pub(super) const MONITOR_GC: u32 = 0x80;
+/// COR_PRF_MONITOR_SUSPENDS.
+const SUSPENDS: u32 = 0x0001_0000;
+/// COR_PRF_HIGH_BASIC_GC.
+const BASIC_GC: u32 = 0x10;
+/// COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS.
+const MOVED_OBJECTS: u32 = 0x20;
+/// Of collections, so many compact, and then one does not.
+const COMPACTING_OF: u32 = 3;
+/// Generations that GarbageCollectionStarted tells of.
+const GENERATIONS: u8 = 4;
+/// Steps of a background collection beside the program.
+const BACKGROUND_STEPS: u32 = 4;
+
+/// Callbacks in which the runtime cannot begin a collection: what may need one is refused there (facts 4.2: GC_NOTRIGGER).
+const NO_TRIGGER: [&str; 15] = [
+    "GarbageCollectionStarted",
+    "GarbageCollectionFinished",
+    "MovedReferences",
+    "MovedReferences2",
+    "SurvivingReferences",
+    "SurvivingReferences2",
+    "RootReferences",
+    "RootReferences2",
+    "ObjectReferences",
+    "ObjectsAllocatedByClass",
+    "ConditionalWeakTableElementReferences",
+    "FinalizeableObjectQueued",
+    "HandleCreated",
+    "HandleDestroyed",
+    "RuntimeSuspendFinished",
+];
+
+/// What one collection has done, as profilers are told it.
+#[derive(Debug, Default)]
+struct Cycle {
+    compacting: bool,
+    /// Old place, new place, bytes.
+    ranges: Vec<(usize, usize, usize)>,
+    queued: Vec<usize>,
+    roots: Vec<Root>,
+    weak: Vec<(usize, usize, usize)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Root {
+    object: usize,
+    kind: u32,
+    flags: u32,
+    id: usize,
+}
+
+impl Runtime {
+    /// The program needs memory: collects generations up to this one, unless a collection is under way already.
+    pub fn collect(&self, generation: u8) {
+        self.safepoint();
+        let is_in_background = generation >= 2 && self.is_concurrent();
+        if is_in_background && self.lock().heap.gc.background {
+            return;
+        }
+        if self.lock().suspended_by.is_some() || self.is_exiting() {
+            return;
+        }
+        if is_in_background { self.collect_in_background() } else { self.collect_now(generation.min(2), 0) }
+    }
+
+    /// ForceGC, with its rules of threads (facts 4.3).
+    pub(super) fn force_gc(&self, profiler: &Profiler) -> HResult {
+        let task = schedule::current();
+        let (known, forced) = (self.this_thread().is_some(), self.lock().heap.gc.forced.contains(&task));
+        let suspends = self.lock().suspended_by == Some(task);
+        let in_callback = profiler.innermost_on(task).is_some_and(|slot| known || NO_TRIGGER.contains(&slot));
+        if in_callback || suspends || (known && !forced) {
+            return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
+        }
+        if !known {
+            self.begin_thread();
+            self.lock().heap.gc.forced.push(task);
+        }
+        self.collect_now(2, sys::COR_PRF_GC_INDUCED);
+        HResult::S_OK
+    }
+
+    /// Whether the running thread may begin a collection in a call of this profiler: on a thread of the runtime only inside a callback.
+    pub(super) fn may_trigger(&self, profiler: &Profiler) -> bool {
+        let task = schedule::current();
+        match profiler.innermost_on(task) {
+            Some(slot) => !NO_TRIGGER.contains(&slot),
+            None => self.this_thread().is_none() || self.lock().heap.gc.forced.contains(&task),
+        }
+    }
+
+    /// A collection that everybody waits for.
+    fn collect_now(&self, generation: u8, reason: u32) {
+        self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
+        let is_server = self.lock().heap.gc.mode == GcMode::Server;
+        if is_server {
+            self.on_collector_thread(generation, reason)
+        } else {
+            self.cycle(generation, reason)
+        }
+        self.resume();
+        schedule::note("A collection is over", 0);
+    }
+
+    /// In server mode a thread does it that the runtime does not know: its callbacks have no counter.
+    fn on_collector_thread(&self, generation: u8, reason: u32) {
+        let Some(runtime) = self.myself() else { return };
+        let done = Arc::new(AtomicBool::new(false));
+        let of_thread = done.clone();
+        schedule::spawn("a thread of the collector", move || {
+            runtime.cycle(generation, reason);
+            of_thread.store(true, Ordering::SeqCst);
+        });
+        schedule::wait_until(None, || done.load(Ordering::SeqCst));
+    }
+
+    fn cycle(&self, generation: u8, reason: u32) {
+        self.begins(generation, reason);
+        self.tell_births();
+        schedule::point();
+        let cycle = self.lock().heap.collect(generation);
+        self.tell_queued(&cycle);
+        self.tell_places(&cycle);
+        self.tell_roots(&cycle);
+        self.tell_references();
+        self.finishes();
+    }
+
+    /// The program is stopped only at the beginning; younger generations may be collected meanwhile (nested to a depth of two).
+    fn collect_in_background(&self) {
+        let Some(runtime) = self.myself() else { return };
+        self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
+        if std::mem::replace(&mut self.lock().heap.gc.background, true) {
+            return self.resume();
+        }
+        self.begins(2, 0);
+        self.resume();
+        schedule::spawn("the background collection", move || {
+            runtime.begin_hidden_thread();
+            for _ in 0..BACKGROUND_STEPS {
+                schedule::point();
+            }
+            runtime.suspend(sys::COR_PRF_SUSPEND_FOR_GC_PREP);
+            runtime.lock().heap.sweep();
+            runtime.resume();
+            runtime.finishes();
+            runtime.lock().heap.gc.background = false;
+            runtime.end_hidden_thread();
+            schedule::note("A background collection is over", 0);
+        });
+    }
+
+    /// Stops the managed threads; waits for whoever else has stopped them.
+    fn suspend(&self, reason: u32) {
+        loop {
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
+            let mut state = self.lock();
+            if state.suspended_by.is_none() || schedule::is_stopped() {
+                state.suspended_by = Some(schedule::current());
+                break;
+            }
+        }
+        // SAFETY: the object is held while it is called. The same below.
+        self.call_all(slot::RUNTIME_SUSPEND_STARTED.name, wants_suspends, |object| unsafe {
+            object.runtime_suspend_started(reason);
+        });
+        // SAFETY: as above.
+        self.call_all(slot::RUNTIME_SUSPEND_FINISHED.name, wants_suspends, |object| unsafe {
+            object.runtime_suspend_finished();
+        });
+    }
+
+    fn resume(&self) {
+        // SAFETY: as above.
+        self.call_all(slot::RUNTIME_RESUME_STARTED.name, wants_suspends, |object| unsafe {
+            object.runtime_resume_started();
+        });
+        self.lock().suspended_by = None;
+        // SAFETY: as above.
+        self.call_all(slot::RUNTIME_RESUME_FINISHED.name, wants_suspends, |object| unsafe {
+            object.runtime_resume_finished();
+        });
+    }
+
+    fn begins(&self, generation: u8, reason: u32) {
+        self.lock().heap.gc.count += 1;
+        // Large objects are collected with generation 2.
+        let collected: Vec<i32> = (0..GENERATIONS).map(|one| i32::from(one <= generation || generation == 2)).collect();
+        let (places, count) = (collected.as_ptr(), i32::from(GENERATIONS));
+        // SAFETY: so many generations, which live; the object is held.
+        self.call_all(slot::GARBAGE_COLLECTION_STARTED.name, wants_basics, |object| unsafe {
+            object.garbage_collection_started(count, places, reason);
+        });
+    }
+
+    fn finishes(&self) {
+        // SAFETY: the object is held while it is called.
+        self.call_all(slot::GARBAGE_COLLECTION_FINISHED.name, wants_basics, |object| unsafe {
+            object.garbage_collection_finished();
+        });
+    }
+
+    fn tell_births(&self) {
+        let born = std::mem::take(&mut self.lock().heap.allocated);
+        let classes: Vec<usize> = born.keys().map(|class| class.0).collect();
+        let counts: Vec<u32> = born.into_values().collect();
+        // SAFETY: as many of one as of the other, which live; the object is held.
+        self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| unsafe {
+            object.objects_allocated_by_class(counts.len() as u32, classes.as_ptr(), counts.as_ptr());
+        });
+    }
+
+    fn tell_queued(&self, cycle: &Cycle) {
+        for queued in &cycle.queued {
+            // SAFETY: an id that lives; the object is held.
+            self.call_all(slot::FINALIZEABLE_OBJECT_QUEUED.name, monitors_gc, |object| unsafe {
+                object.finalizeable_object_queued(0, *queued);
+            });
+        }
+    }
+
+    fn tell_places(&self, cycle: &Cycle) {
+        if cycle.compacting {
+            let wanted = |mask: (u32, u32)| monitors_gc(mask) || mask.1 & MOVED_OBJECTS != 0;
+            self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| tell_moved(object, &cycle.ranges));
+        } else {
+            self.call_all(slot::SURVIVING_REFERENCES.name, monitors_gc, |object| tell_surviving(object, &cycle.ranges));
+        }
+    }
+
+    fn tell_roots(&self, cycle: &Cycle) {
+        self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| tell_roots(object, &cycle.roots));
+        if cycle.weak.is_empty() {
+            return;
+        }
+        let keys: Vec<usize> = cycle.weak.iter().map(|(_, key, _)| *key).collect();
+        let values: Vec<usize> = cycle.weak.iter().map(|(_, _, value)| *value).collect();
+        let handles: Vec<usize> = cycle.weak.iter().map(|(handle, _, _)| *handle).collect();
+        let name = slot::CONDITIONAL_WEAK_TABLE_ELEMENT_REFERENCES.name;
+        // SAFETY: three lists of one length, which live; the object is held.
+        self.call_all(name, monitors_gc, |object| unsafe {
+            object.conditional_weak_table_element_references(
+                keys.len() as u32,
+                keys.as_ptr(),
+                values.as_ptr(),
+                handles.as_ptr(),
+            );
+        });
+    }
+
+    /// Every object with its references, until the profiler says that it has enough.
+    fn tell_references(&self) {
+        if !self.profilers().iter().any(|profiler| monitors_gc(profiler.mask())) {
+            return;
+        }
+        let has_enough = Cell::new(false);
+        for (id, class, _, references) in self.objects() {
+            let references: Vec<usize> = references.iter().map(|object| object.0).collect();
+            self.call_all(slot::OBJECT_REFERENCES.name, monitors_gc, |object| {
+                let (count, places) = (references.len() as u32, references.as_ptr());
+                // SAFETY: ids that live; the object is held.
+                let answer = unsafe { object.object_references(id.0, class.0, count, places) };
+                has_enough.set(answer.is_some_and(|code| !code.is_success()));
+            });
+            if has_enough.get() {
+                return;
+            }
+        }
+    }
+}
+
+fn wants_suspends(mask: (u32, u32)) -> bool {
+    mask.0 & SUSPENDS != 0
+}
+
+fn wants_basics(mask: (u32, u32)) -> bool {
+    monitors_gc(mask) || mask.1 & BASIC_GC != 0
+}
+
+/// The newest version that the profiler has: lengths of the first one are 32 bits (corprof.idl, MovedReferences2).
+fn tell_moved(object: &ProfilerObject, ranges: &[(usize, usize, usize)]) {
+    let old: Vec<usize> = ranges.iter().map(|(old, _, _)| *old).collect();
+    let new: Vec<usize> = ranges.iter().map(|(_, new, _)| *new).collect();
+    let lengths: Vec<usize> = ranges.iter().map(|(_, _, length)| *length).collect();
+    let count = ranges.len() as u32;
+    // SAFETY: three lists of one length, which live; the object is held.
+    let told = unsafe { object.moved_references2(count, old.as_ptr(), new.as_ptr(), lengths.as_ptr()) };
+    if told.is_none() {
+        let short: Vec<u32> = lengths.iter().map(|length| *length as u32).collect();
+        // SAFETY: as above.
+        unsafe { object.moved_references(count, old.as_ptr(), new.as_ptr(), short.as_ptr()) };
+    }
+}
+
+fn tell_surviving(object: &ProfilerObject, ranges: &[(usize, usize, usize)]) {
+    let starts: Vec<usize> = ranges.iter().map(|(old, _, _)| *old).collect();
+    let lengths: Vec<usize> = ranges.iter().map(|(_, _, length)| *length).collect();
+    let count = ranges.len() as u32;
+    // SAFETY: two lists of one length, which live; the object is held.
+    let told = unsafe { object.surviving_references2(count, starts.as_ptr(), lengths.as_ptr()) };
+    if told.is_none() {
+        let short: Vec<u32> = lengths.iter().map(|length| *length as u32).collect();
+        // SAFETY: as above.
+        unsafe { object.surviving_references(count, starts.as_ptr(), short.as_ptr()) };
+    }
+}
+
+fn tell_roots(object: &ProfilerObject, roots: &[Root]) {
+    let objects: Vec<usize> = roots.iter().map(|root| root.object).collect();
+    let kinds: Vec<u32> = roots.iter().map(|root| root.kind).collect();
+    let flags: Vec<u32> = roots.iter().map(|root| root.flags).collect();
+    let ids: Vec<usize> = roots.iter().map(|root| root.id).collect();
+    let count = roots.len() as u32;
+    // SAFETY: four lists of one length, which live; the object is held.
+    unsafe { object.root_references2(count, objects.as_ptr(), kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
+    // SAFETY: as above.
+    unsafe { object.root_references(count, objects.as_ptr()) };
+}
+
+impl Heap {
+    /// Collects generations up to this one; what is older stays, and what it refers to.
+    fn collect(&mut self, generation: u8) -> Cycle {
+        let mut cycle = Cycle { compacting: !self.gc.count.is_multiple_of(COMPACTING_OF), ..Cycle::default() };
+        // The finalizer has run those of the collection before.
+        self.to_finalize.clear();
+        let is_collected = |object: &Object| generation == 2 || object.generation <= generation;
+        let mut live = self.mark(&is_collected);
+        cycle.queued = self.queue_for_finalizer(&mut live);
+        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
+        gone.into_iter().for_each(|key| self.free(key));
+        self.forget_what_is_gone();
+        let pinned = self.pinned();
+        let survivors: Vec<ObjectKey> =
+            self.objects.iter().filter(|(_, object)| is_collected(object)).map(|(key, _)| *key).collect();
+        for key in survivors {
+            let stays = !cycle.compacting || pinned.contains(&key);
+            let range = self.survive(key, stays);
+            cycle.ranges.extend(range);
+        }
+        self.update_statics();
+        cycle.roots = self.roots();
+        let id = |key: ObjectKey| self.id_of(key).unwrap_or_default();
+        cycle.weak = self.dependent.iter().map(|(handle, key, value)| (*handle, id(*key), id(*value))).collect();
+        cycle
+    }
+
+    /// What a background collection does: nothing moves, nobody is told of objects.
+    fn sweep(&mut self) {
+        self.to_finalize.clear();
+        let mut live = self.mark(&|_| true);
+        self.queue_for_finalizer(&mut live);
+        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
+        gone.into_iter().for_each(|key| self.free(key));
+        self.forget_what_is_gone();
+        self.update_statics();
+    }
+
+    fn survive(&mut self, key: ObjectKey, stays: bool) -> Option<(usize, usize, usize)> {
+        let object = self.objects.get(&key)?.clone();
+        let stays = stays || object.generation == LARGE_GENERATION;
+        let place = if stays { object.address } else { self.place(object.size) };
+        self.at.remove(&object.address);
+        self.at.insert(place, key);
+        let moved = self.objects.get_mut(&key)?;
+        moved.address = place;
+        if moved.generation < 2 {
+            moved.generation += 1;
+        }
+        Some((object.address, place, object.size))
+    }
+
+    fn mark(&self, is_collected: &dyn Fn(&Object) -> bool) -> BTreeSet<ObjectKey> {
+        let older = self.objects.iter().filter(|(_, object)| !is_collected(object)).map(|(key, _)| *key);
+        let mut live = BTreeSet::new();
+        self.mark_from(older.chain(self.held()).collect(), &mut live);
+        live
+    }
+
+    fn mark_from(&self, mut open: Vec<ObjectKey>, live: &mut BTreeSet<ObjectKey>) {
+        while let Some(key) = open.pop() {
+            let Some(object) = self.objects.get(&key) else { continue };
+            if live.insert(key) {
+                open.extend(&object.references);
+                open.extend(self.dependent.iter().filter(|(_, of, _)| *of == key).map(|(_, _, value)| *value));
+            }
+        }
+    }
+
+    /// What roots hold.
+    fn held(&self) -> impl Iterator<Item = ObjectKey> {
+        let handles = self.handles.values().filter(|(_, kind)| *kind != HandleKind::Weak).map(|(key, _)| *key);
+        let statics = self.statics.values().filter_map(|field| field.object);
+        self.locals.values().flatten().copied().chain(handles).chain(statics).chain(self.to_finalize.iter().copied())
+    }
+
+    fn queue_for_finalizer(&mut self, live: &mut BTreeSet<ObjectKey>) -> Vec<usize> {
+        let dead = |(key, object): (&ObjectKey, &Object)| (object.finalizable && !live.contains(key)).then_some(*key);
+        let queued: Vec<ObjectKey> = self.objects.iter().filter_map(dead).collect();
+        for key in &queued {
+            if let Some(object) = self.objects.get_mut(key) {
+                object.finalizable = false;
+            }
+        }
+        self.mark_from(queued.clone(), live);
+        self.to_finalize.clone_from(&queued);
+        queued.into_iter().filter_map(|key| self.id_of(key)).collect()
+    }
+
+    fn forget_what_is_gone(&mut self) {
+        let objects = &self.objects;
+        self.handles.retain(|_, (key, kind)| *kind != HandleKind::Weak || objects.contains_key(key));
+        self.dependent.retain(|(_, key, _)| objects.contains_key(key));
+    }
+
+    fn pinned(&self) -> BTreeSet<ObjectKey> {
+        self.handles.values().filter(|(_, kind)| *kind == HandleKind::Pinned).map(|(key, _)| *key).collect()
+    }
+
+    fn roots(&self) -> Vec<Root> {
+        let id = |key: &ObjectKey| self.id_of(*key).unwrap_or_default();
+        let mut roots = Vec::new();
+        for (thread, keys) in &self.locals {
+            // In a real process the id is the function's in whose frame the root lies.
+            let of = |key| Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_STACK, flags: 0, id: thread.0 };
+            roots.extend(keys.iter().map(of));
+        }
+        for (handle, (key, kind)) in &self.handles {
+            let flags = match kind {
+                HandleKind::Weak => sys::COR_PRF_GC_ROOT_WEAKREF,
+                HandleKind::Strong => 0,
+                HandleKind::Pinned => sys::COR_PRF_GC_ROOT_PINNING,
+            };
+            roots.push(Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_HANDLE, flags, id: *handle });
+        }
+        // Statics lie in arrays that pinned handles hold.
+        let statics = self.statics.values().filter_map(|field| field.object.as_ref());
+        let of = |key| Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_HANDLE, flags: 0, id: 0 };
+        roots.extend(statics.map(of));
+        let of = |key| Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_FINALIZER, flags: 0, id: 0 };
+        roots.extend(self.to_finalize.iter().map(of));
+        roots
+    }
+}

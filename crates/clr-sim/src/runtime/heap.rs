@@ -1,0 +1,305 @@
+//! The heap: objects, what refers to them, and where they lie.
+//!
+//! An address is never used again, so that a stale ObjectID is recognised. The model itself knows an object by its key, wherever it lies.
+
+use super::code::ModuleId;
+use super::threads::ThreadId;
+use super::{Runtime, State};
+use crate::schedule;
+use remora_clr_sim_abi::callbacks::slot;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An ObjectID: good until the next collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId(pub usize);
+
+/// A ClassID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClassId(pub usize);
+
+/// An object, wherever it lies: no profiler sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey(pub u64);
+
+/// What is asked of a new object.
+#[derive(Debug, Clone, Default)]
+pub struct Shape {
+    /// Bytes.
+    pub size: usize,
+    /// What it refers to.
+    pub references: Vec<ObjectKey>,
+    /// Whether it is told when nobody refers to it any more.
+    pub finalizable: bool,
+}
+
+/// Objects of so many bytes and more are large ones: generation 3, and never moved (source: gcconfig.h, GCLOHThreshold).
+pub const LARGE: usize = 85_000;
+/// The generation that large objects are said to be of.
+pub(super) const LARGE_GENERATION: u8 = 3;
+const FIRST_OBJECT: usize = 0x1_0000_0000;
+const FIRST_CLASS: usize = 0x3000_0000;
+const FIRST_HANDLE: usize = 0x6000_0000;
+/// Of the tokens that classes have: mdtTypeDef.
+const TYPE_DEFINITION: u32 = 0x0200_0000;
+
+/// COR_PRF_MONITOR_OBJECT_ALLOCATED and COR_PRF_ENABLE_OBJECT_ALLOCATED: both are needed.
+const EVERY_ALLOCATION: u32 = 0x0080_0100;
+/// COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED.
+const LARGE_ALLOCATIONS: u32 = 0x40;
+/// COR_PRF_MONITOR_GC.
+const MONITOR_GC: u32 = 0x80;
+
+#[derive(Debug, Clone)]
+pub(super) struct Object {
+    pub(super) class: ClassId,
+    pub(super) size: usize,
+    pub(super) references: Vec<ObjectKey>,
+    pub(super) generation: u8,
+    pub(super) address: usize,
+    pub(super) finalizable: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Class {
+    pub(super) module: Option<ModuleId>,
+    pub(super) token: u32,
+    pub(super) parent: Option<ClassId>,
+    /// Of what it is an array.
+    pub(super) element: Option<ClassId>,
+}
+
+/// A static field: the object, and the memory in which the runtime keeps its address.
+#[derive(Debug, Default)]
+pub(super) struct Static {
+    pub(super) object: Option<ObjectKey>,
+    pub(super) place: Box<AtomicUsize>,
+}
+
+/// COR_PRF_HANDLE_TYPE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HandleKind {
+    Weak,
+    Strong,
+    Pinned,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    pub(super) objects: BTreeMap<ObjectKey, Object>,
+    pub(super) at: BTreeMap<usize, ObjectKey>,
+    pub(super) classes: BTreeMap<ClassId, Class>,
+    pub(super) handles: BTreeMap<usize, (ObjectKey, HandleKind)>,
+    pub(super) statics: BTreeMap<(ClassId, u32), Static>,
+    /// The second of each pair lives as long as the first: elements of a ConditionalWeakTable.
+    pub(super) dependent: Vec<(usize, ObjectKey, ObjectKey)>,
+    /// What each thread's stack holds.
+    pub(super) locals: BTreeMap<ThreadId, Vec<ObjectKey>>,
+    /// Objects that wait for the finalizer.
+    pub(super) to_finalize: Vec<ObjectKey>,
+    /// Born since the last collection.
+    pub(super) allocated: BTreeMap<ClassId, u32>,
+    pub(super) gc: super::gc_mode::Settings,
+    made: usize,
+    used: usize,
+}
+
+impl Heap {
+    fn next(&mut self) -> usize {
+        self.made += 1;
+        self.made
+    }
+
+    /// Memory that nothing has ever lain in.
+    pub(super) fn place(&mut self, size: usize) -> usize {
+        let address = FIRST_OBJECT + self.used;
+        self.used += size.next_multiple_of(8);
+        address
+    }
+
+    /// The object at an address, if one lies there now.
+    pub(super) fn object_at(&self, object: ObjectId) -> Option<&Object> {
+        self.objects.get(self.at.get(&object.0)?)
+    }
+
+    pub(super) fn id_of(&self, key: ObjectKey) -> Option<usize> {
+        self.objects.get(&key).map(|object| object.address)
+    }
+
+    pub(super) fn free(&mut self, key: ObjectKey) {
+        if let Some(gone) = self.objects.remove(&key) {
+            self.at.remove(&gone.address);
+        }
+    }
+
+    pub(super) fn thread_ends(&mut self, thread: ThreadId) {
+        self.locals.remove(&thread);
+    }
+
+    /// Its classes mean nothing any more. No object of them may be left.
+    pub(super) fn module_unloads(&mut self, module: ModuleId) {
+        self.classes.retain(|_, class| class.module != Some(module));
+        let classes = &self.classes;
+        self.statics.retain(|(class, _), _| classes.contains_key(class));
+    }
+
+    /// Writes the addresses that statics hold anew.
+    pub(super) fn update_statics(&mut self) {
+        let objects = &self.objects;
+        for field in self.statics.values_mut() {
+            let address = field.object.and_then(|key| objects.get(&key)).map_or(0, |object| object.address);
+            field.place.store(address, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Runtime {
+    /// A class is loaded, with its parent; without a module it is one of the runtime's own.
+    pub fn define_class(&self, module: Option<ModuleId>, parent: Option<ClassId>) -> ClassId {
+        self.add_class(module, parent, None)
+    }
+
+    /// The class of arrays of a class.
+    pub fn define_array(&self, element: ClassId) -> ClassId {
+        self.add_class(None, None, Some(element))
+    }
+
+    fn add_class(&self, module: Option<ModuleId>, parent: Option<ClassId>, element: Option<ClassId>) -> ClassId {
+        let mut state = self.lock();
+        let serial = state.heap.next();
+        let id = ClassId(FIRST_CLASS + serial * 0x10);
+        state.heap.classes.insert(id, Class { module, token: TYPE_DEFINITION | serial as u32, parent, element });
+        id
+    }
+
+    /// An object is born on the running thread, whose stack holds it.
+    pub fn allocate(&self, class: ClassId, shape: Shape) -> ObjectKey {
+        let thread = self.this_thread();
+        let (key, address, is_large) = self.cooperatively(|state| {
+            let heap = &mut state.heap;
+            let key = ObjectKey(heap.next() as u64);
+            let address = heap.place(shape.size);
+            let is_large = shape.size >= LARGE;
+            let generation = if is_large { LARGE_GENERATION } else { 0 };
+            let Shape { size, references, finalizable } = shape;
+            heap.objects.insert(key, Object { class, size, references, generation, address, finalizable });
+            heap.at.insert(address, key);
+            *heap.allocated.entry(class).or_default() += 1;
+            if let Some(thread) = thread {
+                heap.locals.entry(thread).or_default().push(key);
+            }
+            (key, address, is_large)
+        });
+        let every = |mask: (u32, u32)| mask.0 & EVERY_ALLOCATION == EVERY_ALLOCATION;
+        let wanted = |mask: (u32, u32)| every(mask) || (is_large && mask.1 & LARGE_ALLOCATIONS != 0);
+        // SAFETY: ids that live: no collection begins while the running thread, whose stack holds the object, is here.
+        self.call_all(slot::OBJECT_ALLOCATED.name, wanted, |object| unsafe {
+            object.object_allocated(address, class.0);
+        });
+        key
+    }
+
+    /// The stack of the running thread holds an object no longer.
+    pub fn forget(&self, object: ObjectKey) {
+        let Some(thread) = self.this_thread() else { return };
+        self.cooperatively(|state| {
+            state.heap.locals.entry(thread).or_default().retain(|held| *held != object);
+        });
+    }
+
+    /// One object refers to another from now on.
+    pub fn refer(&self, from: ObjectKey, to: ObjectKey) {
+        self.cooperatively(|state| {
+            if let Some(object) = state.heap.objects.get_mut(&from) {
+                object.references.push(to);
+            }
+        });
+    }
+
+    /// It refers to nothing any more.
+    pub fn refer_to_nothing(&self, from: ObjectKey) {
+        self.cooperatively(|state| {
+            if let Some(object) = state.heap.objects.get_mut(&from) {
+                object.references.clear();
+            }
+        });
+    }
+
+    /// A static field holds an object, or none.
+    pub fn set_static(&self, class: ClassId, field: u32, object: Option<ObjectKey>) {
+        self.cooperatively(|state| {
+            state.heap.statics.entry((class, field)).or_default().object = object;
+            state.heap.update_statics();
+        });
+    }
+
+    /// The program makes a handle.
+    pub fn make_handle(&self, object: ObjectKey, pinned: bool) -> usize {
+        let kind = if pinned { HandleKind::Pinned } else { HandleKind::Strong };
+        let (handle, id) = self.cooperatively(|state| {
+            let id = state.heap.id_of(object).unwrap_or_default();
+            (state.heap.add_handle(object, kind), id)
+        });
+        // SAFETY: ids that live; the object is held while it is called. The same below.
+        self.call_all(slot::HANDLE_CREATED.name, monitors_gc, |profiler| unsafe {
+            profiler.handle_created(handle, id);
+        });
+        handle
+    }
+
+    /// The program gives a handle back.
+    pub fn free_handle(&self, handle: usize) {
+        self.cooperatively(|state| state.heap.handles.remove(&handle));
+        // SAFETY: as above.
+        self.call_all(slot::HANDLE_DESTROYED.name, monitors_gc, |profiler| unsafe {
+            profiler.handle_destroyed(handle);
+        });
+    }
+
+    /// From now on one object keeps another alive without referring to it: an element of a ConditionalWeakTable.
+    pub fn depend(&self, key: ObjectKey, value: ObjectKey) {
+        self.cooperatively(|state| {
+            let handle = FIRST_HANDLE + state.heap.next() * 8;
+            state.heap.dependent.push((handle, key, value));
+        });
+    }
+
+    /// Where an object lies now, if it lives.
+    pub fn object(&self, key: ObjectKey) -> Option<ObjectId> {
+        self.lock().heap.id_of(key).map(ObjectId)
+    }
+
+    /// Every object: where it lies, its class, its size and what it refers to.
+    pub fn objects(&self) -> Vec<(ObjectId, ClassId, usize, Vec<ObjectId>)> {
+        let state = self.lock();
+        let ids = |keys: &[ObjectKey]| keys.iter().filter_map(|key| state.heap.id_of(*key)).map(ObjectId).collect();
+        let facts = |object: &Object| (ObjectId(object.address), object.class, object.size, ids(&object.references));
+        state.heap.objects.values().map(facts).collect()
+    }
+
+    /// What managed code does to the heap: never while the managed threads are suspended.
+    pub(super) fn cooperatively<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        self.safepoint();
+        loop {
+            let mut state = self.lock();
+            let is_free = state.suspended_by.is_none_or(|by| by == schedule::current());
+            if is_free || schedule::is_stopped() {
+                return change(&mut state);
+            }
+            drop(state);
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
+        }
+    }
+}
+
+impl Heap {
+    pub(super) fn add_handle(&mut self, object: ObjectKey, kind: HandleKind) -> usize {
+        let handle = FIRST_HANDLE + self.next() * 8;
+        self.handles.insert(handle, (object, kind));
+        handle
+    }
+}
+
+pub(super) fn monitors_gc(mask: (u32, u32)) -> bool {
+    mask.0 & MONITOR_GC != 0
+}

@@ -1,0 +1,174 @@
+//! Enter, leave and tail call: functions of the profiler that compiled code calls directly, without the runtime between.
+//!
+//! To be set in Initialize only, and for good: compiled code has them inside (seed 003, seed 000).
+
+use super::code::FunctionId;
+use super::{Profiler, Runtime, Status};
+use corprof::{HResult, sys};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// COR_PRF_MONITOR_ENTERLEAVE.
+const ENTERLEAVE: u32 = 0x1000;
+/// COR_PRF_ENABLE_FUNCTION_ARGS, _RETVAL and _FRAME_INFO.
+pub(super) const ARGUMENTS: u32 = 0x0200_0000;
+pub(super) const RETURN_VALUE: u32 = 0x0400_0000;
+const WITH_INFO: u32 = ARGUMENTS | RETURN_VALUE | 0x0800_0000;
+
+/// One kind of hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Enter,
+    Leave,
+    Tailcall,
+}
+
+type Fast = sys::FunctionEnter3;
+type WithInfo = sys::FunctionEnter3WithInfo;
+
+#[derive(Default)]
+pub(super) struct Hooks {
+    owner: Option<Arc<Profiler>>,
+    fast: [Option<Fast>; 3],
+    with_info: [Option<WithInfo>; 3],
+    mapper: Option<(Mapper, usize)>,
+    /// What the mapper said: the id that hooks are handed, and whether the function is hooked at all.
+    mapped: BTreeMap<FunctionId, (usize, bool)>,
+}
+
+/// The two kinds of function that choose what is hooked.
+#[derive(Clone, Copy)]
+pub(super) enum Mapper {
+    Plain(sys::FunctionIDMapper),
+    WithData(sys::FunctionIDMapper2),
+}
+
+impl Runtime {
+    /// Whether hooks may be set now: an attached profiler never may, another one only in Initialize.
+    fn may_hook(&self, profiler: &Profiler) -> Result<(), HResult> {
+        if profiler.attached {
+            return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
+        }
+        if profiler.status() != Status::InitializingForStartup {
+            return Err(HResult::CORPROF_E_CALL_ONLY_FROM_INIT);
+        }
+        Ok(())
+    }
+
+    /// SetEnterLeaveFunctionHooks3.
+    pub(super) fn set_hooks(&self, profiler: &Arc<Profiler>, fast: [Option<Fast>; 3]) -> HResult {
+        self.install(profiler, |hooks| hooks.fast = fast)
+    }
+
+    /// SetEnterLeaveFunctionHooks3WithInfo.
+    pub(super) fn set_hooks_with_info(&self, profiler: &Arc<Profiler>, hooked: [Option<WithInfo>; 3]) -> HResult {
+        self.install(profiler, |hooks| hooks.with_info = hooked)
+    }
+
+    /// SetFunctionIDMapper and SetFunctionIDMapper2. A mapper alone forbids nothing.
+    pub(super) fn set_mapper(&self, profiler: &Profiler, mapper: Option<Mapper>, data: *mut c_void) -> HResult {
+        if let Err(refused) = self.may_hook(profiler) {
+            return refused;
+        }
+        self.lock().hooks.mapper = mapper.map(|mapper| (mapper, data as usize));
+        HResult::S_OK
+    }
+
+    fn install(&self, profiler: &Arc<Profiler>, change: impl FnOnce(&mut Hooks)) -> HResult {
+        if let Err(refused) = self.may_hook(profiler) {
+            return refused;
+        }
+        profiler.irreversible.store(true, Ordering::SeqCst);
+        let mut state = self.lock();
+        state.hooks.owner = Some(profiler.clone());
+        change(&mut state.hooks);
+        HResult::S_OK
+    }
+
+    /// The running thread calls a function.
+    pub fn enter_function(&self, function: FunctionId) {
+        self.compile_again_if_asked(function);
+        if let Some(address) = self.address_of(function) {
+            self.push_frame(address + 4);
+        }
+        self.call_hook(Kind::Enter, function);
+    }
+
+    /// It returns from it.
+    pub fn leave_function(&self, function: FunctionId) {
+        self.call_hook(Kind::Leave, function);
+        self.pop_frame();
+    }
+
+    /// It leaves one function by calling another in its place.
+    pub fn tail_call(&self, from: FunctionId, to: FunctionId) {
+        self.call_hook(Kind::Tailcall, from);
+        self.pop_frame();
+        self.enter_function(to);
+    }
+
+    /// Straight out of compiled code: no counter is raised, no status looked at.
+    fn call_hook(&self, kind: Kind, function: FunctionId) {
+        let (owner, fast, with_info) = {
+            let state = self.lock();
+            let Some(owner) = state.hooks.owner.clone() else { return };
+            (owner, state.hooks.fast[kind as usize], state.hooks.with_info[kind as usize])
+        };
+        let mask = owner.mask().0;
+        if mask & ENTERLEAVE == 0 {
+            return;
+        }
+        let (id, is_hooked) = self.map(&owner, function);
+        if !is_hooked {
+            return;
+        }
+        let inside = owner.library.enter();
+        if let Some(hook) = with_info.filter(|_| mask & WITH_INFO != 0) {
+            // SAFETY: the profiler has promised that it may be called; the handle is only ever handed back.
+            unsafe { hook(id, function.0) };
+        } else if let Some(hook) = fast {
+            // SAFETY: as above.
+            unsafe { hook(id) };
+        }
+        drop(inside);
+    }
+
+    /// Asks the mapper, once for each function. (The runtime does so when it compiles it.)
+    fn map(&self, owner: &Profiler, function: FunctionId) -> (usize, bool) {
+        let (known, mapper) = {
+            let state = self.lock();
+            (state.hooks.mapped.get(&function).copied(), state.hooks.mapper)
+        };
+        if let Some(known) = known {
+            return known;
+        }
+        let mut is_hooked = 1;
+        let inside = owner.library.enter();
+        let id = match mapper {
+            // SAFETY: the profiler has promised that it may be called; a place for the answer.
+            Some((Mapper::Plain(mapper), _)) => unsafe { mapper(function.0, &raw mut is_hooked) },
+            Some((Mapper::WithData(mapper), data)) => {
+                // SAFETY: as above, with the data that came with it.
+                unsafe { mapper(function.0, data as *mut c_void, &raw mut is_hooked) }
+            }
+            None => function.0,
+        };
+        drop(inside);
+        let answer = (id, is_hooked != 0);
+        self.lock().hooks.mapped.insert(function, answer);
+        answer
+    }
+
+    /// What GetFunctionEnter3Info and its like need: an attached profiler gets nothing, another one what its mask asks for.
+    pub(super) fn may_see_frame(&self, profiler: &Profiler, needed: u32) -> Result<(), HResult> {
+        if profiler.attached {
+            return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
+        }
+        if profiler.mask().0 & needed == 0 {
+            return Err(HResult::CORPROF_E_INCONSISTENT_WITH_FLAGS);
+        }
+        Ok(())
+    }
+}

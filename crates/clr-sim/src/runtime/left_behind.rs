@@ -1,0 +1,111 @@
+//! What a profiler leaves in the process that no detach takes back, and that the runtime does not police (contract DET-22); and what it
+//! did to threads that are not its own (DET-04). The runtime accepts the detach all the same: the court does not.
+
+use super::code::ModuleId;
+use super::heap::{HandleKind, ObjectId};
+use super::{Profiler, Runtime};
+use crate::schedule;
+use corprof::HResult;
+use std::collections::BTreeMap;
+
+/// What a profiler does to a thread by means of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interference {
+    /// It ends it.
+    Ended,
+    /// It stops it.
+    Stopped,
+    /// It makes it execute something else.
+    Redirected,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LeftBehind {
+    /// What it is, by the profiler (its address) and an id.
+    things: BTreeMap<(usize, usize), &'static str>,
+    environment: BTreeMap<String, String>,
+    /// The profiler that has suspended the managed threads.
+    pub(super) suspends: Option<usize>,
+}
+
+/// What stands for a profiler here.
+pub(super) fn address_of(profiler: &Profiler) -> usize {
+    std::ptr::from_ref(profiler) as usize
+}
+
+impl Runtime {
+    /// Something is left that outlives the profiler, unless it is taken back.
+    pub(super) fn leave_behind(&self, profiler: &Profiler, id: usize, what: &'static str) {
+        self.lock().left_behind.things.insert((address_of(profiler), id), what);
+    }
+
+    /// ApplyMetaData: what is added to a module's metadata stays.
+    pub(super) fn apply_metadata(&self, profiler: &Profiler, module: ModuleId) -> HResult {
+        if !self.lock().code.modules.contains_key(&module) {
+            return super::info::stale(self, "ApplyMetaData");
+        }
+        self.leave_behind(profiler, module.0, "metadata that was applied");
+        HResult::S_OK
+    }
+
+    /// SetEnvironmentVariable: of the whole process.
+    pub(super) fn set_variable(&self, profiler: &Profiler, name: String, value: String) -> HResult {
+        self.leave_behind(profiler, 1, "an environment variable that was set");
+        self.lock().left_behind.environment.insert(name, value);
+        HResult::S_OK
+    }
+
+    /// GetEnvironmentVariable.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        self.lock().left_behind.environment.get(name).cloned()
+    }
+
+    /// CreateHandle: only DestroyHandle takes it back.
+    pub(super) fn create_handle(&self, profiler: &Profiler, object: ObjectId, kind: u32) -> Result<usize, HResult> {
+        let kind = match kind {
+            1 => HandleKind::Weak,
+            2 => HandleKind::Strong,
+            3 => HandleKind::Pinned,
+            _ => return Err(HResult::E_INVALIDARG),
+        };
+        let handle = {
+            let mut state = self.lock();
+            let key = state.heap.at.get(&object.0).copied();
+            key.map(|key| state.heap.add_handle(key, kind))
+        };
+        let handle = handle.ok_or_else(|| super::info::stale(self, "CreateHandle"))?;
+        self.leave_behind(profiler, handle, "a handle that was not destroyed");
+        Ok(handle)
+    }
+
+    /// DestroyHandle.
+    pub(super) fn destroy_handle(&self, profiler: &Profiler, handle: usize) -> HResult {
+        let mut state = self.lock();
+        state.left_behind.things.remove(&(address_of(profiler), handle));
+        if state.heap.handles.remove(&handle).is_some() { HResult::S_OK } else { HResult::E_INVALIDARG }
+    }
+
+    /// What the running thread does to a thread by means of the system, which asks nobody.
+    pub fn interfere(&self, os_thread: u32, how: Interference) {
+        if self.os_threads().contains(&os_thread) {
+            self.court.convict("DET-04", format!("a thread of the runtime was tampered with ({how:?})"));
+        }
+    }
+
+    /// What a profiler leaves behind that asks for its detach, now that nothing can be taken back any more.
+    pub(super) fn look_at_what_stays(&self, profiler: &Profiler) {
+        let address = address_of(profiler);
+        let (things, suspends) = {
+            let state = self.lock();
+            let things = state.left_behind.things.range((address, 0)..=(address, usize::MAX));
+            (things.map(|(_, what)| *what).collect::<Vec<_>>(), state.left_behind.suspends == Some(address))
+        };
+        for what in things {
+            self.court.convict("DET-22", format!("the profiler leaves and leaves behind {what}"));
+        }
+        if suspends {
+            self.court.convict("DET-04", "the profiler leaves while it has the managed threads suspended");
+        }
+        schedule::point();
+    }
+}

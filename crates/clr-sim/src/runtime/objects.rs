@@ -1,0 +1,81 @@
+//! What Info tells of objects, their classes and statics.
+//!
+//! A question about an object is one step: whoever asks does so where no collection can run, since the id would mean nothing else.
+
+use super::State;
+use super::code::ModuleId;
+use super::heap::{ClassId, Object, ObjectId};
+use super::info::{Server, stale};
+use corprof::HResult;
+use std::sync::atomic::AtomicUsize;
+
+/// What is known of a class.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClassFacts {
+    pub(super) module: usize,
+    pub(super) token: u32,
+    pub(super) parent: usize,
+    pub(super) element: Option<usize>,
+}
+
+/// Between the id of a module and that of the class which its functions belong to.
+const CLASS_OF_MODULE: usize = 0x10;
+/// That class's token.
+const ITS_TOKEN: u32 = 0x0200_0001;
+
+/// The class to which a module's functions belong.
+pub(super) fn class_of(module: ModuleId) -> ClassId {
+    ClassId(module.0 + CLASS_OF_MODULE)
+}
+
+fn facts_of(state: &State, class: ClassId) -> Option<ClassFacts> {
+    if let Some(known) = state.heap.classes.get(&class) {
+        return Some(ClassFacts {
+            module: known.module.map_or(0, |module| module.0),
+            token: known.token,
+            parent: known.parent.map_or(0, |parent| parent.0),
+            element: known.element.map(|element| element.0),
+        });
+    }
+    let module = ModuleId(class.0.checked_sub(CLASS_OF_MODULE)?);
+    let is_loaded = state.code.modules.contains_key(&module);
+    is_loaded.then_some(ClassFacts { module: module.0, token: ITS_TOKEN, parent: 0, element: None })
+}
+
+impl Server {
+    /// Asks about an object that lives now.
+    pub(super) fn about_object<T>(
+        &self,
+        object: usize,
+        what: &str,
+        look: impl Fn(&State, &Object) -> T,
+    ) -> Result<T, HResult> {
+        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let seen = {
+            let state = runtime.lock();
+            state.heap.object_at(ObjectId(object)).map(|known| look(&state, known))
+        };
+        seen.ok_or_else(|| stale(&runtime, what))
+    }
+
+    /// Asks about a class that lives when the question is begun and still when it is answered.
+    pub(super) fn about_class(&self, class: usize, what: &str) -> Result<ClassFacts, HResult> {
+        self.about(what, |runtime| facts_of(&runtime.lock(), ClassId(class)))
+    }
+
+    /// Where the runtime keeps a static field.
+    pub(super) fn static_place(&self, class: usize, field: u32) -> Result<*mut AtomicUsize, HResult> {
+        self.about_class(class, "GetAppDomainStaticAddress")?;
+        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let state = runtime.lock();
+        let known = state.heap.statics.get(&(ClassId(class), field)).ok_or(HResult::E_INVALIDARG)?;
+        Ok(std::ptr::from_ref(&*known.place).cast_mut())
+    }
+
+    /// Addresses of what an object refers to.
+    pub(super) fn references_of(&self, object: usize) -> Result<Vec<usize>, HResult> {
+        self.about_object(object, "EnumerateObjectReferences", |state, known| {
+            known.references.iter().filter_map(|key| state.heap.id_of(*key)).collect()
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Methods of a running process that are compiled again, and bodies that are replaced before they are compiled the first time.
+//!
+//! Each of these forbids the detach for good: `SetILFunctionBody`, `RequestReJIT`, and `RequestRevert`, too (facts 2.1 and 6).
+
+use super::code::{FunctionId, ModuleId};
+use super::{Profiler, Runtime};
+use corprof::{HResult, sys};
+use remora_clr_sim_abi::callbacks::slot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+/// COR_PRF_ENABLE_REJIT.
+const ENABLE_REJIT: u32 = 0x0004_0000;
+
+#[derive(Debug, Default)]
+pub(super) struct Rejit {
+    /// To be compiled again when they are called the next time.
+    asked: BTreeSet<FunctionId>,
+    /// By the beginning of each body: the version.
+    versions: BTreeMap<u64, usize>,
+    made: usize,
+}
+
+impl Rejit {
+    /// The version of the code at an address: 0 for what the program came with.
+    pub(super) fn version_at(&self, address: u64) -> usize {
+        let body = self.versions.range(..=address).next_back();
+        body.filter(|(start, _)| address < **start + super::code::BODY_SIZE).map_or(0, |(_, version)| *version)
+    }
+}
+
+impl Runtime {
+    /// SetILFunctionBody: what it replaces is replaced for ever.
+    pub(super) fn replace_body(&self, profiler: &Profiler, module: ModuleId) -> HResult {
+        if profiler.attached && !self.differences().bodies_after_attach {
+            return HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
+        }
+        if !self.lock().code.modules.contains_key(&module) {
+            return super::info::stale(self, "SetILFunctionBody");
+        }
+        profiler.irreversible.store(true, Ordering::SeqCst);
+        HResult::S_OK
+    }
+
+    /// RequestReJIT; with its inliners if `flags` are given.
+    pub(super) fn request_rejit(
+        &self,
+        profiler: &Profiler,
+        methods: &[(ModuleId, u32)],
+        flags: Option<u32>,
+    ) -> HResult {
+        if profiler.mask().0 & ENABLE_REJIT == 0 {
+            return HResult::CORPROF_E_REJIT_NOT_ENABLED;
+        }
+        if flags.is_some_and(|flags| flags & sys::COR_PRF_REJIT_BLOCK_INLINING == 0) || methods.is_empty() {
+            return HResult::E_INVALIDARG;
+        }
+        profiler.irreversible.store(true, Ordering::SeqCst);
+        for (module, token) in methods {
+            if let Err((function, code)) = self.ask(*module, *token) {
+                self.tell_error(*module, *token, function, code);
+            }
+        }
+        HResult::S_OK
+    }
+
+    fn ask(&self, module: ModuleId, token: u32) -> Result<(), (usize, HResult)> {
+        let mut state = self.lock();
+        let known = state.code.modules.get(&module).map(|module| module.collectible);
+        let mut of_token =
+            state.code.functions.iter().filter(|(_, one)| one.module == Some(module) && one.token == token);
+        let function = of_token.next().map(|(id, _)| *id);
+        match (known, function) {
+            (None, _) => {
+                drop(state);
+                Err((0, super::info::stale(self, "RequestReJIT")))
+            }
+            (Some(true), function) => {
+                Err((function.map_or(0, |function| function.0), HResult::CORPROF_E_FUNCTION_IS_COLLECTIBLE))
+            }
+            (_, Some(function)) => {
+                state.rejit.asked.insert(function);
+                Ok(())
+            }
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn tell_error(&self, module: ModuleId, token: u32, function: usize, code: HResult) {
+        // SAFETY: ids that live, or are 0; the object is held while it is called. The same below.
+        self.call_all(slot::REJIT_ERROR.name, wants_rejit, |object| unsafe {
+            object.rejit_error(module.0, token, function, code.0);
+        });
+    }
+
+    /// RequestRevert: the first version runs again, and the detach stays forbidden.
+    pub(super) fn request_revert(&self, profiler: &Profiler, methods: &[(ModuleId, u32)]) -> Vec<HResult> {
+        profiler.irreversible.store(true, Ordering::SeqCst);
+        let mut state = self.lock();
+        let state = &mut *state;
+        let revert = |(module, token): &(ModuleId, u32)| {
+            let is_it = |function: &super::code::Function| function.module == Some(*module) && function.token == *token;
+            let found = state.code.functions.iter().find(|(_, one)| is_it(one)).map(|(id, _)| *id);
+            let Some(function) = found else { return HResult::E_INVALIDARG };
+            if state.rejit.asked.remove(&function) {
+                return HResult::S_OK;
+            }
+            let first = state.code.first_body_of(function, &state.rejit.versions);
+            let known = state.code.functions.get_mut(&function);
+            match known.zip(first).filter(|(known, first)| known.start != *first) {
+                Some((known, first)) => {
+                    known.start = first;
+                    HResult::S_OK
+                }
+                None => HResult::CORPROF_E_ACTIVE_REJIT_REQUEST_NOT_FOUND,
+            }
+        };
+        methods.iter().map(revert).collect()
+    }
+
+    /// A function that is to be compiled again is so when it is called.
+    pub(super) fn compile_again_if_asked(&self, function: FunctionId) {
+        if !self.lock().rejit.asked.remove(&function) {
+            return;
+        }
+        let known = self.lock().code.functions.get(&function).map(|known| (known.module, known.token));
+        let Some((Some(module), token)) = known else { return };
+        // SAFETY: ids that live, and an object that does. The same below.
+        self.call_all(slot::REJIT_PARAMETERS.name, wants_rejit, |object| unsafe {
+            object.rejit_parameters(module.0, token, control());
+        });
+        let version = self.add_body(function);
+        // SAFETY: as above.
+        self.call_all(slot::REJIT_COMPILATION_STARTED.name, wants_rejit, |object| unsafe {
+            object.rejit_compilation_started(function.0, version, 1);
+        });
+        // SAFETY: as above.
+        self.call_all(slot::REJIT_COMPILATION_FINISHED.name, wants_rejit, |object| unsafe {
+            object.rejit_compilation_finished(function.0, version, 0, 1);
+        });
+    }
+
+    fn add_body(&self, function: FunctionId) -> usize {
+        let mut state = self.lock();
+        state.rejit.made += 1;
+        let version = state.rejit.made;
+        let start = state.code.add_body(function);
+        state.rejit.versions.insert(start, version);
+        version
+    }
+}
+
+fn wants_rejit(mask: (u32, u32)) -> bool {
+    mask.0 & ENABLE_REJIT != 0
+}
+
+/// What GetReJITParameters is handed: it takes what it is given and keeps nothing.
+#[repr(C)]
+struct Control(&'static sys::ICorProfilerFunctionControlVtbl);
+
+fn control() -> *mut sys::ICorProfilerFunctionControl {
+    static CONTROL: Control = Control(&sys::ICorProfilerFunctionControlVtbl {
+        base: sys::IUnknownVtbl { QueryInterface: query_interface, AddRef: one, Release: one },
+        SetCodegenFlags: set_codegen_flags,
+        SetILFunctionBody: set_body,
+        SetILInstrumentedCodeMap: set_map,
+    });
+    std::ptr::from_ref(&CONTROL).cast_mut().cast()
+}
+
+unsafe extern "system" fn query_interface(_: *mut c_void, _: sys::REFIID, _: *mut *mut c_void) -> sys::HRESULT {
+    HResult::E_NOINTERFACE.0
+}
+
+unsafe extern "system" fn one(_: *mut c_void) -> u32 {
+    1
+}
+
+unsafe extern "system" fn set_codegen_flags(_: *mut c_void, _: sys::DWORD) -> sys::HRESULT {
+    0
+}
+
+unsafe extern "system" fn set_body(_: *mut c_void, _: sys::ULONG, _: *const sys::BYTE) -> sys::HRESULT {
+    0
+}
+
+unsafe extern "system" fn set_map(_: *mut c_void, _: sys::ULONG, _: *const sys::COR_IL_MAP) -> sys::HRESULT {
+    0
+}

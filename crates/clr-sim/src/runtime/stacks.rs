@@ -1,0 +1,78 @@
+//! DoStackSnapshot, and which function an address belongs to.
+
+use super::info::{Server, stale};
+use super::threads::ThreadId;
+use super::{Profiler, Runtime};
+use crate::schedule;
+use corprof::{HResult, sys};
+use std::ffi::c_void;
+
+/// COR_PRF_ENABLE_STACK_SNAPSHOT.
+const ENABLE_STACK_SNAPSHOT: u32 = 0x1000_0000;
+
+impl Runtime {
+    /// DoStackSnapshot: of the running thread, or of any while the managed threads are suspended; elsewhere only where the system can
+    /// stop one thread safely (facts 5).
+    ///
+    /// # Safety
+    /// The callback is the profiler's, and takes `data`.
+    pub(super) unsafe fn walk(
+        &self,
+        profiler: &Profiler,
+        thread: usize,
+        callback: Option<sys::StackSnapshotCallback>,
+        data: *mut c_void,
+    ) -> HResult {
+        let Some(callback) = callback else { return HResult::E_INVALIDARG };
+        if profiler.mask().0 & ENABLE_STACK_SNAPSHOT == 0 {
+            return HResult::CORPROF_E_INCONSISTENT_WITH_FLAGS;
+        }
+        let this = self.this_thread();
+        let Some(target) = (if thread == 0 { this } else { Some(ThreadId(thread)) }) else {
+            return HResult::CORPROF_E_NOT_MANAGED_THREAD;
+        };
+        let is_suspended = self.lock().suspended_by.is_some();
+        if this != Some(target) && !is_suspended && !self.differences().walks_running_threads {
+            return HResult::E_NOTIMPL;
+        }
+        let frames = {
+            let state = self.lock();
+            let known = state.threads.known.get(&target);
+            known.map(|known| known.stack.iter().rev().map(|ip| (*ip, state.code.function_at(*ip))).collect::<Vec<_>>())
+        };
+        let Some(frames) = frames else { return stale(self, "DoStackSnapshot") };
+        for (ip, function) in frames {
+            let function = function.map_or(0, |function| function.0);
+            // SAFETY: the caller's promise; no registers were asked for.
+            let answer = unsafe { callback(function, ip as usize, 0, 0, std::ptr::null_mut(), data) };
+            if answer != 0 {
+                return HResult::CORPROF_E_STACKSNAPSHOT_ABORTED;
+            }
+        }
+        HResult::S_OK
+    }
+}
+
+impl Server {
+    /// The function at an address and the version of its code, dynamic ones only where the call knows them.
+    pub(super) fn function_from(&self, address: u64, dynamic_too: bool) -> Result<(usize, usize), HResult> {
+        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let state = runtime.lock();
+        let function = state.code.function_at(address).ok_or(HResult::E_FAIL)?;
+        let is_dynamic = state.code.functions.get(&function).is_none_or(|known| known.module.is_none());
+        if is_dynamic && !dynamic_too {
+            return Err(HResult::E_FAIL);
+        }
+        let version = state.rejit.version_at(address);
+        drop(state);
+        schedule::point();
+        Ok((function.0, version))
+    }
+
+    /// The system's number of a thread.
+    pub(super) fn os_thread(&self, thread: usize) -> Result<u32, HResult> {
+        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let known = runtime.lock().threads.known.get(&ThreadId(thread)).map(|known| known.os_thread);
+        known.ok_or_else(|| stale(&runtime, "GetThreadInfo"))
+    }
+}

@@ -1,0 +1,66 @@
+//! What callbacks told a scripted profiler, with their arguments.
+
+/// One callback.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// ModuleLoadFinished.
+    ModuleLoaded(usize),
+    /// ModuleUnloadStarted.
+    ModuleUnloads(usize),
+    /// JITCompilationFinished.
+    Compiled(usize),
+    /// GarbageCollectionStarted: the generations that are collected, and the reason.
+    CollectionBegins(Vec<bool>, u32),
+    /// GarbageCollectionFinished.
+    CollectionEnds,
+    /// MovedReferences2, or MovedReferences: old place, new place, bytes.
+    Moved(Vec<(usize, usize, usize)>),
+    /// SurvivingReferences2, or SurvivingReferences: place, bytes.
+    Survived(Vec<(usize, usize)>),
+    /// RootReferences2: object, kind, flags, id.
+    Roots(Vec<(usize, u32, u32, usize)>),
+    /// ObjectReferences: object, class, what it refers to.
+    References(usize, usize, Vec<usize>),
+    /// ObjectAllocated: object, class.
+    Allocated(usize, usize),
+    /// ObjectsAllocatedByClass: class, objects.
+    AllocatedByClass(Vec<(usize, u32)>),
+    /// ConditionalWeakTableElementReferences: key, value.
+    Weak(Vec<(usize, usize)>),
+    /// FinalizeableObjectQueued.
+    Queued(usize),
+    /// HandleCreated: handle, object.
+    HandleCreated(usize, usize),
+    /// HandleDestroyed.
+    HandleDestroyed(usize),
+    /// ReJITCompilationFinished: function, version.
+    CompiledAgain(usize, usize),
+    /// ReJITError: function, code.
+    NotCompiledAgain(usize, i32),
+    /// EventPipeEventDelivered: event, its data.
+    Event(u32, Vec<u8>),
+}
+
+/// The callbacks above: a script's act in one of them runs after it has been written down.
+pub(crate) const TOLD: [&str; 20] = [
+    "ModuleLoadFinished",
+    "ModuleUnloadStarted",
+    "JITCompilationFinished",
+    "GarbageCollectionStarted",
+    "GarbageCollectionFinished",
+    "MovedReferences",
+    "MovedReferences2",
+    "SurvivingReferences",
+    "SurvivingReferences2",
+    "RootReferences2",
+    "ObjectReferences",
+    "ObjectAllocated",
+    "ObjectsAllocatedByClass",
+    "ConditionalWeakTableElementReferences",
+    "FinalizeableObjectQueued",
+    "HandleCreated",
+    "HandleDestroyed",
+    "ReJITCompilationFinished",
+    "ReJITError",
+    "EventPipeEventDelivered",
+];
