@@ -6,6 +6,7 @@ pub(crate) use refusal::in_one_line;
 
 use crate::duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
+use remora_clr_sim::differences::Personality;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Samples a second and thread if nothing else is said: what the field is used to, cheap, and not a divisor of anything.
@@ -16,6 +17,7 @@ pub(crate) const MOST_HERTZ: u32 = 10_000;
 const EXIT_STATUS: &str = "\
 Exit status:
    0  done; for `record`: and nothing was left in the process
+   1  for `lab`: the profiler broke a clause
    2  the flags make no sense
   1x  the process cannot be recorded
   2x  the output cannot be written
@@ -52,6 +54,11 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Find and remove what an interrupted recording left
     Detach(DetachArgs),
+    /// Judge a profiler's library in a model of the runtime, clause by clause
+    Lab(LabArgs),
+    /// One run of the laboratory, in a process of its own: started by `lab` only
+    #[command(hide = true)]
+    LabRun(LabRunArgs),
 }
 
 /// Flags of `remora record`.
@@ -202,6 +209,62 @@ pub(crate) struct DetachArgs {
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Flags of `remora lab`.
+#[derive(Debug, Args)]
+#[command(after_help = LAB_NOTES)]
+pub(crate) struct LabArgs {
+    /// The profiler's library [default: Remora's own agent]
+    #[arg(value_name = "LIBRARY")]
+    pub(crate) library: Option<PathBuf>,
+    /// The profiler's class [default: any]
+    #[arg(long, value_name = "GUID", value_parser = class)]
+    pub(crate) clsid: Option<u128>,
+    /// What InitializeForAttach is handed, as it is [default: nothing]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) client_data: Option<String>,
+    /// The runtime: desktop4, core3.1, core6, core8, core9 or core10; may be given again [default: every core]
+    #[arg(long, value_name = "RUNTIME", value_parser = personality)]
+    pub(crate) personality: Vec<Personality>,
+    /// Runs in each runtime, 1 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
+    pub(crate) seeds: u32,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const LAB_NOTES: &str = "\
+Each run is a process of its own: a profiler that crashes, hangs or exits is a finding. Only the
+runtime's side follows the seed, the profiler's threads are its own: a run may not repeat exactly.
+
+Exit status: 0 nothing was broken, 1 something was, 2 the laboratory itself failed.
+
+Examples:
+  remora lab ./libprofiler.so
+  remora lab ./libprofiler.so --clsid 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11 --personality core8
+  remora lab --seeds 200 --json          Remora's own agent";
+
+/// Flags of `remora lab-run`.
+#[derive(Debug, Args)]
+pub(crate) struct LabRunArgs {
+    /// What to do, as `lab` writes it
+    pub(crate) order: String,
+}
+
+fn personality(text: &str) -> Result<Personality, String> {
+    let known = || Personality::ALL.map(|one| one.differences().name).join(", ");
+    Personality::by_name(text).ok_or_else(|| format!("there are {}", known()))
+}
+
+/// A class's id, with or without braces.
+fn class(text: &str) -> Result<u128, String> {
+    let bare = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let parts: Vec<&str> = bare.split('-').collect();
+    let is_one = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]);
+    let number = is_one.then(|| u128::from_str_radix(&parts.concat(), 16).ok()).flatten();
+    number.ok_or_else(|| "a class is written like 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11".to_owned())
 }
 
 /// What is measured: time on a processor, or time on the clock. (A comment on a variant would make the help three times as long.)

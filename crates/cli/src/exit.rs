@@ -8,9 +8,9 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done; for `record`: and nothing was left in the process.
     Done = 0,
-    /// Something that should not happen.
+    /// Something that should not happen. For `lab`: the profiler broke a clause.
     Unexpected = 1,
-    /// The flags make no sense.
+    /// The flags make no sense. For `lab`: the laboratory itself failed.
     Usage = 2,
     /// No such process, or several.
     NoProcess = 10,
@@ -53,6 +53,8 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// A profiler broke a clause.
+    pub(crate) const BROKEN: Exit = Exit::Unexpected;
     /// Every status.
     #[cfg(test)]
     pub(crate) const ALL: [Exit; 22] = [

@@ -190,6 +190,19 @@ pub(crate) enum Failure {
         /// How long they last.
         lasted: String,
     },
+    /// A profiler's library that cannot be opened.
+    #[error("the library {} cannot be opened: {error}; check the name and the permissions", .file.display())]
+    Library {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The laboratory could not do its work.
+    #[error(
+        "the laboratory could not judge: {0}; what it found until then is in the output, run it again and report this if it stays"
+    )]
+    Laboratory(String),
     /// No thread of that name or id in the recording.
     #[error("no thread {asked:?} in the recording: it has {there}; give --thread one of these, or `all`")]
     NoThread {
@@ -266,7 +279,7 @@ impl Failure {
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_) | Failure::UnknownFormat { .. } | Failure::StdoutWithoutFormat => Exit::Usage,
-            Failure::NoThread { .. } => Exit::Usage,
+            Failure::NoThread { .. } | Failure::Library { .. } | Failure::Laboratory(_) => Exit::Usage,
             Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
             Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,
             Failure::DiskFull { .. } => Exit::DiskFull,

@@ -21,6 +21,7 @@ mod exit;
 mod failure;
 mod hold;
 mod holder;
+mod lab;
 mod library;
 mod output;
 mod preconditions;
@@ -49,6 +50,8 @@ fn main() -> ExitCode {
         Command::Ps(args) => ps::run(args).map(|()| Exit::Done),
         Command::Check(args) => check::run(args),
         Command::Detach(args) => detach::run(args),
+        Command::Lab(args) => lab::run(args),
+        Command::LabRun(args) => lab::run_one(args),
     };
     ended.unwrap_or_else(|failure| told(&failure)).into()
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 #[test]
 fn help_is_as_it_was_read_and_approved() {
     expect_file!["help/remora.txt"].assert_eq(&remora(["--help"]).succeeds());
-    for name in ["record", "report", "convert", "ps", "check", "detach"] {
+    for name in ["record", "report", "convert", "ps", "check", "detach", "lab"] {
         expect_file![format!("{}/tests/help/{name}.txt", env!("CARGO_MANIFEST_DIR"))]
             .assert_eq(&remora([name, "--help"]).succeeds());
         assert_eq!(remora([name, "-h"]).succeeds(), remora([name, "--help"]).succeeds());

@@ -2,6 +2,7 @@
 //!
 //! The model answers as far as the runtime would, so that the schedule goes on, and writes the finding down.
 
+use crate::lab::witness;
 use crate::schedule;
 use std::sync::Mutex;
 
@@ -30,6 +31,7 @@ impl Court {
         }
         let what = what.into();
         schedule::note("here the contract is broken", 0);
+        witness::broken(clause, &what);
         let mut findings = self.findings.lock().expect("no panic while locked");
         if !findings.iter().any(|known| known.clause == clause && known.what == what) {
             findings.push(Finding { clause, what, time: schedule::now() });

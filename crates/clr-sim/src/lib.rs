@@ -19,9 +19,14 @@ pub mod library;
 pub mod machine;
 pub mod runtime;
 
+#[cfg(feature = "agent")]
 pub mod agent;
+pub mod application;
+#[cfg(feature = "agent")]
 pub mod explore;
+pub mod lab;
 pub mod questions;
+#[cfg(feature = "agent")]
 pub mod scenario;
 pub mod schedule;
 pub mod scripted;

@@ -14,6 +14,12 @@ pub trait Exports: Send + Sync + 'static {
     /// # Safety
     /// The pointers are those of the COM protocol: two identifiers and a place for an interface pointer.
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult;
+
+    /// Its first reference is taken.
+    fn load(&self) {}
+
+    /// Its last one is given back.
+    fn unload(&self) {}
 }
 
 /// A library as the dynamic linker of the process keeps it.
@@ -62,7 +68,14 @@ impl Library {
 
     /// Loads it, or holds it once more.
     pub fn hold(&self) {
-        self.lock().references += 1;
+        let is_first = {
+            let mut state = self.lock();
+            state.references += 1;
+            state.references == 1
+        };
+        if is_first {
+            self.exports.load();
+        }
     }
 
     /// Gives a reference back; the last one unmaps it. Whoever executes it then crashes.
@@ -80,6 +93,7 @@ impl Library {
         state.unmapped += 1;
         let (threads, entrances) = (state.inside.len(), state.entrances.clone());
         drop(state);
+        self.exports.unload();
         schedule::note("the library is unmapped", 0);
         if threads > 0 {
             self.court.convict("DET-04", "the library was unmapped while a thread executed its code");
@@ -126,6 +140,12 @@ impl Library {
     /// How often it has been unmapped.
     pub fn unmapped(&self) -> u32 {
         self.lock().unmapped
+    }
+
+    /// The kinds of ways into it that are open now.
+    pub fn ways_in(&self) -> Vec<&'static str> {
+        let state = self.lock();
+        state.entrances.iter().filter(|(_, count)| **count > 0).map(|(kind, _)| *kind).collect()
     }
 
     /// Ways into it that are open now.

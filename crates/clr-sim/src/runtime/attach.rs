@@ -1,6 +1,7 @@
 //! The attach server: from the request to the answer, in the order of seed 001.
 
 use super::{Entry, Profiler, Runtime, Status, load};
+use crate::lab::witness;
 use crate::library::Library;
 use crate::schedule;
 use corprof::{Guid, HResult, sys};
@@ -265,6 +266,7 @@ impl Runtime {
             return Err(HResult::E_FAIL);
         }
         self.step();
+        let seat = witness::callback("CreateInstance");
         let mut object: *mut c_void = std::ptr::null_mut();
         let factory: *mut sys::IClassFactory = factory.cast();
         // SAFETY: the factory was made a moment ago; an identifier and a place for the answer.
@@ -278,6 +280,7 @@ impl Runtime {
         };
         // SAFETY: gives up the reference that came with it.
         unsafe { sys::IUnknown::Release(factory.cast()) };
+        drop(seat);
         HResult(made).ok()?;
         drop(inside);
         // SAFETY: a live object with one reference, which is given up.

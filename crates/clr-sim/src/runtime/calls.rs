@@ -1,6 +1,7 @@
 //! How the runtime calls a profiler: counted on its own threads, and never once the profiler is sealed.
 
 use super::{Profiler, Runtime, Status};
+use crate::lab::witness;
 use crate::schedule;
 use remora_clr_sim_abi::ProfilerObject;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ impl Runtime {
             schedule::note(slot, 0);
             profiler.heard.fetch_add(1, Ordering::SeqCst);
             let inside = profiler.library.enter();
+            let _seat = witness::callback(slot);
             self.step();
             call(&object);
             if slot == SHUTDOWN {
@@ -76,8 +78,10 @@ impl Runtime {
         schedule::note(slot, 0);
         profiler.enter(None, task, slot);
         let inside = profiler.library.enter();
+        let seat = witness::callback(slot);
         self.step();
         let answer = call(&object);
+        drop(seat);
         self.step();
         drop(inside);
         profiler.leave(None, task);

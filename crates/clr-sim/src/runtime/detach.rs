@@ -1,6 +1,7 @@
 //! From the request to the unload: sealing, the wait until every callback has returned, the end.
 
 use super::{Entry, Profiler, Runtime, Status};
+use crate::lab::witness;
 use crate::schedule;
 use corprof::HResult;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ impl Runtime {
             let profiler = self.lock().detaching.first().cloned();
             let Some(profiler) = profiler else { continue };
             if self.evacuate(&profiler) {
+                schedule::threads::settle(|| profiler.is_quiet());
                 self.unload(&profiler);
             }
         }
@@ -132,6 +134,7 @@ impl Runtime {
         match Arc::try_unwrap(object) {
             Ok(object) => {
                 let inside = profiler.library.enter();
+                let _seat = witness::callback("Release");
                 let left = object.release();
                 drop(inside);
                 profiler.last_release.store(left, Ordering::SeqCst);

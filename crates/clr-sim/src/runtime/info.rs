@@ -9,6 +9,7 @@ use super::hooks::{ARGUMENTS, Mapper, RETURN_VALUE};
 use super::left_behind::address_of;
 use super::objects::class_of;
 use super::{ObjectId, Profiler, Runtime, Status};
+use crate::lab::witness;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::enumerators::{Functions, Modules, Threads, enumerator};
@@ -121,6 +122,7 @@ impl InfoServer for Server {
     }
 
     fn enter(&self, slot: Slot) -> Result<(), HResult> {
+        witness::question(slot.name);
         let Some((runtime, profiler)) = self.both() else { return Err(HResult::E_UNEXPECTED) };
         runtime.begin_call();
         schedule::point();
@@ -172,11 +174,11 @@ impl InfoServer for Server {
     }
 
     unsafe fn set_event_mask(&self, dwEvents: sys::DWORD) -> HResult {
-        self.set_mask(dwEvents, None)
+        witness::mask(dwEvents, None, self.set_mask(dwEvents, None))
     }
 
     unsafe fn set_event_mask2(&self, dwEventsLow: sys::DWORD, dwEventsHigh: sys::DWORD) -> HResult {
-        self.set_mask(dwEventsLow, Some(dwEventsHigh))
+        witness::mask(dwEventsLow, Some(dwEventsHigh), self.set_mask(dwEventsLow, Some(dwEventsHigh)))
     }
 
     unsafe fn get_event_mask(&self, pdwEvents: *mut sys::DWORD) -> HResult {
@@ -198,7 +200,7 @@ impl InfoServer for Server {
 
     unsafe fn request_profiler_detach(&self, dwExpectedCompletionMilliseconds: sys::DWORD) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds)
+        witness::detach(&profiler.library, || runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
     }
 
     unsafe fn get_runtime_information(

@@ -149,6 +149,11 @@ impl Profiler {
         self.evacuation.lock().expect("no panic while locked").values().all(|count| *count == 0)
     }
 
+    /// Whether no callback runs, those among them that the runtime does not count.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.running.lock().expect("no panic while locked").values().all(Vec::is_empty)
+    }
+
     pub(super) fn enter(&self, thread: Option<ThreadId>, task: Task, slot: &'static str) {
         if let Some(thread) = thread {
             *self.evacuation.lock().expect("no panic while locked").entry(thread).or_default() += 1;

@@ -1,6 +1,5 @@
 //! One schedule of a whole life: a program runs, the agent is attached, records, leaves; everything that can go wrong at any instant.
 
-mod application;
 mod names;
 mod other;
 mod recording;
@@ -8,6 +7,7 @@ mod recording;
 pub use recording::{Plan, Recorded};
 
 use crate::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_process};
+use crate::application;
 use crate::court::{Court, Finding};
 use crate::differences::Personality;
 use crate::library::Library;
@@ -142,7 +142,9 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
     });
     enter_process(Some(process.clone()));
     let (threads, deeds) = if setting.small { (1, 2) } else { (1 + random.below(3), 4 + random.below(12)) };
-    let application = application::start(&process, &mut random, threads, deeds);
+    let of_threads = process.clone();
+    let interrupt: application::Interrupt = Arc::new(move || of_threads.sampler.interrupt(&of_threads));
+    let application = application::start(&process.runtime, &interrupt, &mut random, (threads, deeds));
     let can_be_notified = personality.differences().notification_profilers;
     let notification_only = can_be_notified && random.below(4) > 0;
     let plan = Plan::draw(&mut random, notification_only);

@@ -14,6 +14,7 @@
 //! has to be run as it is.
 
 mod chooser;
+pub mod threads;
 mod timeline;
 
 pub use chooser::{Chooser, Exhaustive, Random};
@@ -117,7 +118,7 @@ pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static)
         stopped: Cell::new(false),
     });
     WORLD.with(|place| *place.borrow_mut() = Some(world.clone()));
-    spawn("director", first);
+    spawn_here("director", first);
     let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.drive()))
         .unwrap_or_else(|panic| End::Panicked(in_words(&*panic)));
     world.drain();
@@ -133,16 +134,29 @@ pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static)
 
 /// The time, nanoseconds since the schedule began.
 pub fn now() -> u64 {
-    world().now.get()
+    match conducted() {
+        Some(conductor) => conductor.now(),
+        None => world().now.get(),
+    }
 }
 
 /// The thread that runs.
 pub fn current() -> Task {
-    Task(world().current.get())
+    match conducted() {
+        Some(conductor) => conductor.current(),
+        None => Task(world().current.get()),
+    }
 }
 
 /// Begins a thread.
-pub fn spawn(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
+pub fn spawn(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Task {
+    match conducted() {
+        Some(conductor) => conductor.spawn(body),
+        None => spawn_here(name, body),
+    }
+}
+
+fn spawn_here(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
     let world = world();
     let index = world.threads.borrow().len();
     let stack = STACKS.with(|stacks| stacks.borrow_mut().pop()).unwrap_or_else(new_stack);
@@ -164,17 +178,26 @@ pub fn spawn(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
 
 /// Whether a thread has ended.
 pub fn has_ended(task: Task) -> bool {
+    if let Some(conductor) = conducted() {
+        return conductor.has_ended(task);
+    }
     world().threads.borrow().get(task.0).is_none_or(|thread| matches!(thread.wait, Wait::Ended))
 }
 
 /// A place at which another thread may go on.
 pub fn point() {
-    world().point();
+    match conducted() {
+        Some(conductor) => conductor.point(),
+        None => world().point(),
+    }
 }
 
 /// Waits until `ready`, or for so many nanoseconds; whether it is ready. Until the world is stopped, where no time is given.
 pub fn wait_until(nanoseconds: Option<u64>, ready: impl Fn() -> bool) -> bool {
-    world().wait_until(nanoseconds, &ready)
+    match conducted() {
+        Some(conductor) => conductor.wait_until(nanoseconds, &ready),
+        None => world().wait_until(nanoseconds, &ready),
+    }
 }
 
 /// Lets so many nanoseconds pass.
@@ -184,27 +207,41 @@ pub fn sleep(nanoseconds: u64) {
 
 /// For how long threads have been kept from their processors so far, nanoseconds.
 pub fn starved() -> u64 {
-    world().starved.get()
+    conducted().map_or_else(|| world().starved.get(), |_| 0)
 }
 
 /// Stops the world: everything that waits goes on at once, and what is done from here on does not count.
 pub fn stop() {
-    world().stopped.set(true);
+    match conducted() {
+        Some(conductor) => conductor.stop(),
+        None => world().stopped.set(true),
+    }
 }
 
 /// Whether the world has been stopped.
 pub fn is_stopped() -> bool {
-    world().stopped.get()
+    match conducted() {
+        Some(conductor) => conductor.is_stopped(),
+        None => world().stopped.get(),
+    }
 }
 
 /// Writes a line into the timeline. `{}` in the text stands for the value.
 pub fn note(what: &'static str, value: u64) {
+    if conducted().is_some() {
+        return;
+    }
     let world = world();
     let task = world.current.get();
     let draining = world.stopped.get();
     if !draining {
         world.timeline.borrow_mut().add(Line { time: world.now.get(), task, what, value });
     }
+}
+
+/// Who conducts threads of the system, where this process has no worlds of its own.
+fn conducted() -> Option<&'static threads::Conductor> {
+    threads::conductor()
 }
 
 fn world() -> Rc<World> {

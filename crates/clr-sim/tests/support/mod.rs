@@ -157,7 +157,7 @@ pub fn in_order(timeline: &[String], lines: &[&str]) -> bool {
 }
 
 /// A thread of the application.
-pub fn application(world: &World, body: impl FnOnce(&Arc<Runtime>) + 'static) -> Task {
+pub fn application(world: &World, body: impl FnOnce(&Arc<Runtime>) + Send + 'static) -> Task {
     let runtime = world.runtime.clone();
     schedule::spawn("a thread of the application", move || {
         runtime.begin_thread();

@@ -1,6 +1,5 @@
 //! The profiled program: threads that load, compile, run and unload at whatever instant the seed says.
 
-use crate::agent::Process;
 use crate::runtime::{FunctionId, LARGE, ModuleId, Runtime, Shape};
 use crate::schedule::{self, Random, Task};
 use std::sync::{Arc, Mutex};
@@ -26,17 +25,30 @@ struct Loaded {
 
 /// One thread of it.
 struct Thread {
-    process: Arc<Process>,
+    runtime: Arc<Runtime>,
+    interrupt: Interrupt,
     program: Arc<Mutex<Program>>,
     random: Random,
 }
 
+/// What happens to a thread between two of its steps: a signal, say.
+pub type Interrupt = Arc<dyn Fn() + Send + Sync>;
+
 /// Starts `threads` threads that each do `deeds` things, drawn from `random`.
-pub fn start(process: &Arc<Process>, random: &mut Random, threads: usize, deeds: usize) -> Vec<Task> {
+pub fn start(
+    runtime: &Arc<Runtime>,
+    interrupt: &Interrupt,
+    random: &mut Random,
+    (threads, deeds): (usize, usize),
+) -> Vec<Task> {
     let program = Arc::new(Mutex::new(Program::default()));
     let start_one = |_| {
-        let mut thread =
-            Thread { process: process.clone(), program: program.clone(), random: Random::new(random.draw()) };
+        let mut thread = Thread {
+            runtime: runtime.clone(),
+            interrupt: interrupt.clone(),
+            program: program.clone(),
+            random: Random::new(random.draw()),
+        };
         schedule::spawn("a thread of the application", move || thread.live(deeds))
     };
     (0..threads).map(start_one).collect()
@@ -44,17 +56,17 @@ pub fn start(process: &Arc<Process>, random: &mut Random, threads: usize, deeds:
 
 impl Thread {
     fn live(&mut self, deeds: usize) {
-        let process = self.process.clone();
-        process.runtime.begin_thread();
+        let runtime = self.runtime.clone();
+        runtime.begin_thread();
         for _ in 0..deeds {
-            if process.runtime.is_exiting() || schedule::is_stopped() {
+            if runtime.is_exiting() || schedule::is_stopped() {
                 return;
             }
-            process.runtime.safepoint();
-            self.do_something(&process.runtime);
-            process.sampler.interrupt(&process);
+            runtime.safepoint();
+            self.do_something(&runtime);
+            (self.interrupt)();
         }
-        process.runtime.end_thread();
+        runtime.end_thread();
     }
 
     fn do_something(&mut self, runtime: &Runtime) {
@@ -145,12 +157,11 @@ impl Thread {
 
     /// Calls into each address, and is interrupted there now and then.
     fn execute(&mut self, runtime: &Runtime, addresses: &[u64]) {
-        let process = self.process.clone();
         for address in addresses {
             runtime.push_frame(address + 4);
             let often = if self.random.once_in(8) { 40 } else { 3 };
             for _ in 0..self.random.below(often) {
-                process.sampler.interrupt(&process);
+                (self.interrupt)();
                 schedule::point();
             }
         }

@@ -1,0 +1,127 @@
+//! `remora lab`: a profiler's library in a model of the runtime, and for each clause of the contract whether it was honoured.
+//!
+//! The work is done by the model's laboratory; this starts its runs, as processes of this very command, and shows what came of them.
+
+use crate::args::{LabArgs, LabRunArgs};
+use crate::console::{counted, note, out, plain};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::library::BYTES;
+use crate::report::pretty;
+use remora_clr_sim::differences::Personality;
+use remora_clr_sim::lab::{Finding, Laboratory, Order, Report, Verdict, child};
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::Command;
+
+/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    findings: &'a [Finding],
+    runs: u64,
+    left_out: u64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
+    if cfg!(target_feature = "crt-static") {
+        let why = "this remora is linked statically, and such a program opens no libraries";
+        return Err(Failure::Laboratory(why.to_owned()));
+    }
+    let program = std::env::current_exe().map_err(|error| Failure::Laboratory(error.to_string()))?;
+    let command = |order: &str| {
+        let mut command = Command::new(&program);
+        command.args(["lab-run", order]);
+        command
+    };
+    let agent = args.library.is_none().then(agent).transpose();
+    let agent = agent.map_err(|error| Failure::Laboratory(format!("no memory for the agent's library: {error}")))?;
+    let library = match (&args.library, &agent) {
+        (Some(file), _) => opened(file)?,
+        // By the name that it has in every process of the same user.
+        (None, Some(agent)) => format!("/proc/{}/fd/{}", std::process::id(), agent.as_raw_fd()),
+        (None, None) => String::new(),
+    };
+    let report = Laboratory {
+        library,
+        class: args.clsid,
+        client_data: args.client_data.clone(),
+        personalities: personalities(&args.personality),
+        seeds: u64::from(args.seeds),
+        command: &command,
+    }
+    .run();
+    show(&report, args.json)?;
+    if !report.failures.is_empty() {
+        let why: Vec<&str> = report.failures.iter().map(String::as_str).collect();
+        return Err(Failure::Laboratory(why.join("; ")));
+    }
+    Ok(if report.has_broken() { Exit::BROKEN } else { Exit::Done })
+}
+
+/// Runs the hidden command: one run. This process ends right afterwards, with whatever the profiler has left in it.
+pub(crate) fn run_one(args: &LabRunArgs) -> Result<Exit, Failure> {
+    let order: Order = serde_json::from_str(&args.order)
+        .map_err(|error| Failure::Usage(format!("`remora lab-run` is started by `remora lab` only ({error})")))?;
+    child::run(&order).map(|()| Exit::Done).map_err(Failure::Laboratory)
+}
+
+/// Remora's own agent, in a file that only memory has.
+fn agent() -> io::Result<File> {
+    let mut file = File::from(memfd_create("remora-agent", MemfdFlags::CLOEXEC)?);
+    file.write_all(BYTES)?;
+    Ok(file)
+}
+
+/// The whole path of a file that can be read; whether it is a library is for the runs to find.
+fn opened(file: &Path) -> Result<String, Failure> {
+    let failed = |error: io::Error| Failure::Library { file: file.to_owned(), error };
+    File::open(file).map_err(failed)?;
+    let whole = file.canonicalize().map_err(failed)?;
+    whole.into_os_string().into_string().map_err(|_| failed(io::Error::other("its path is not UTF-8")))
+}
+
+fn personalities(given: &[Personality]) -> Vec<Personality> {
+    let cores = || Personality::ALL.into_iter().filter(|one| *one != Personality::Desktop4).collect();
+    if given.is_empty() { cores() } else { given.to_vec() }
+}
+
+fn show(report: &Report, json: bool) -> Result<(), Failure> {
+    if json {
+        return out(&pretty(&Told { findings: &report.findings, runs: report.runs, left_out: report.left_out }));
+    }
+    out(&text(report))?;
+    note(&format!("{} were made; a seed repeats the runtime's side only", counted(report.runs, "run")));
+    if report.left_out > 0 {
+        note(&format!("{} were left out: others of the same runtime had hung", counted(report.left_out, "run")));
+    }
+    Ok(())
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        let verdict = match finding.verdict {
+            Verdict::Honoured => "honoured      ",
+            Verdict::Broken => "BROKEN        ",
+            Verdict::NotExercised => "not exercised ",
+        };
+        let _ = write!(text, "{}  {verdict} {}", finding.clause, plain(&finding.message));
+        let place = [
+            finding.callback.as_deref().map(|callback| format!("in {}", plain(callback))),
+            finding.personality.as_deref().map(|personality| format!("on {personality}")),
+            finding.seed.map(|seed| format!("seed {seed}")),
+        ];
+        let place: Vec<String> = place.into_iter().flatten().collect();
+        if !place.is_empty() {
+            let _ = write!(text, " ({})", place.join(", "));
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,234 @@
+//! `remora lab` finds the sin of each broken profiler, and none in an honest one; what is no profiler at all is a finding, too.
+
+#[allow(dead_code, reason = "each test file uses a part of it")]
+mod command;
+
+use command::{Directory, Ran, remora};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Runs of each test: the four shapes of a profiler's life.
+const SEEDS: &str = "4";
+
+/// What came of one library: the exit status and the findings.
+struct Judged {
+    code: u8,
+    findings: Vec<Value>,
+}
+
+impl Judged {
+    fn of(ran: Ran) -> Judged {
+        let told: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        assert_eq!(told["left_out"].as_u64().map(|_| ()), Some(()));
+        Judged { code: ran.code, findings: told["findings"].as_array().expect("a list").clone() }
+    }
+
+    /// Clause and callback of everything that was broken.
+    fn broken(&self) -> Vec<(&str, &str)> {
+        let broken = self.findings.iter().filter(|finding| finding["verdict"] == "broken");
+        broken.map(|finding| (text(finding, "clause"), text(finding, "callback"))).collect()
+    }
+
+    fn verdict(&self, clause: &str) -> &str {
+        let of_clause = self.findings.iter().find(|finding| finding["clause"] == clause);
+        text(of_clause.unwrap_or_else(|| panic!("no verdict on {clause}")), "verdict")
+    }
+
+    /// Nothing but this clause is broken, and once in this callback.
+    #[track_caller]
+    fn breaks(&self, clause: &str, callback: &str) {
+        assert!(self.broken().contains(&(clause, callback)), "{:#?}", self.findings);
+        assert!(self.broken().iter().all(|(broken, _)| *broken == clause), "{:#?}", self.findings);
+        assert_eq!(self.code, 1);
+    }
+
+    /// It was open when detach was asked for, and still after the unload.
+    #[track_caller]
+    fn leaves(&self, what: &str) {
+        let said = |clause: &str| {
+            let of_clause = self.findings.iter().filter(|finding| finding["clause"] == clause);
+            of_clause
+                .filter(|finding| finding["verdict"] == "broken")
+                .all(|finding| text(finding, "message").contains(what))
+        };
+        assert_eq!(self.broken(), [("DET-04", "ModuleUnloadFinished"), ("DET-14", "")], "{:#?}", self.findings);
+        assert!(said("DET-04") && said("DET-14"), "{:#?}", self.findings);
+        assert_eq!(self.code, 1);
+    }
+
+    #[track_caller]
+    fn breaks_only(&self, clauses: &[&str]) {
+        let broken: BTreeSet<&str> = self.broken().into_iter().map(|(clause, _)| clause).collect();
+        assert_eq!(broken, clauses.iter().copied().collect(), "{:#?}", self.findings);
+        assert_eq!(self.code, 1);
+    }
+
+    #[track_caller]
+    fn is_clean(&self) {
+        assert_eq!(self.broken(), [], "{:#?}", self.findings);
+        assert_eq!(self.code, 0);
+    }
+}
+
+fn text<'a>(finding: &'a Value, field: &str) -> &'a str {
+    finding[field].as_str().unwrap_or_default()
+}
+
+fn judge(library: &str, more: &[&str]) -> Judged {
+    let args = [&["lab", library, "--seeds", SEEDS, "--json"], more].concat();
+    Judged::of(remora(args))
+}
+
+/// The verdicts on a profiler with one sin.
+fn judge_sin(sin: &str) -> Judged {
+    let folder = Directory::new();
+    let library = folder.path(&format!("{sin}.so"));
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    judge(&library, &["--personality", "core8"])
+}
+
+/// Cargo puts the library beside the programs that depend on it.
+fn broken_profilers() -> PathBuf {
+    let this = std::env::current_exe().expect("this program");
+    let beside = this.parent().expect("a folder").join("libremora_broken_profilers.so");
+    assert!(beside.exists(), "{} was not built", beside.display());
+    beside
+}
+
+#[test]
+fn remoras_own_agent_honours_what_it_exercises() {
+    let judged = Judged::of(remora(["lab", "--seeds", "40", "--json"]));
+    judged.is_clean();
+    for clause in ["ATT-12", "ATT-20", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-20", "MOD-01"] {
+        assert_eq!(judged.verdict(clause), "honoured", "{clause}");
+    }
+}
+
+#[test]
+fn honest_profilers_pass_on_every_core() {
+    let folder = Directory::new();
+    for name in ["honest", "honest-thread", "stays"] {
+        let library = folder.path(&format!("{name}.so"));
+        std::fs::copy(broken_profilers(), &library).expect("copied");
+        judge(&library, &[]).is_clean();
+    }
+}
+
+#[test]
+fn a_profiler_that_never_asks_is_judged_by_the_exit() {
+    let judged = judge_sin("stays");
+    judged.is_clean();
+    assert_eq!((judged.verdict("DET-17"), judged.verdict("DET-04")), ("honoured", "not_exercised"));
+}
+
+#[test]
+fn det_04_det_14_what_is_left_behind_is_named() {
+    judge_sin("leaves-thread").leaves("a thread");
+    judge_sin("leaves-timer").leaves("a POSIX timer");
+    judge_sin("leaves-handler").leaves("a handler of signal 12");
+    judge_sin("leaves-child").leaves("a child process");
+    judge_sin("leaves-session").breaks_only(&["DET-04", "DET-14"]);
+}
+
+#[test]
+fn det_14_a_library_a_descriptor_or_an_enumerator_that_stays_is_found() {
+    judge_sin("pins-library").breaks("DET-14", "");
+    judge_sin("leaves-descriptor").breaks("DET-14", "");
+    judge_sin("keeps-enumerator").breaks("DET-14", "");
+}
+
+#[test]
+fn det_05_a_thread_that_asks_without_holding_the_library_is_overtaken_by_the_unload() {
+    judge_sin("asks-without-reference").breaks("DET-05", "RequestProfilerDetach");
+}
+
+#[test]
+fn det_20_a_call_after_sealing_is_found() {
+    judge_sin("calls-after-sealing").breaks("DET-20", "");
+}
+
+#[test]
+fn det_10_a_reference_that_is_kept_is_found() {
+    judge_sin("keeps-reference").breaks("DET-10", "Release");
+}
+
+#[test]
+fn cat_02_an_enumeration_that_comes_too_early_is_found() {
+    judge_sin("enumerates-early").breaks("CAT-02", "InitializeForAttach");
+}
+
+#[test]
+fn cat_09_an_id_that_is_used_after_its_unload_is_found() {
+    judge_sin("stale-id").breaks("CAT-09", "ModuleUnloadFinished");
+}
+
+#[test]
+fn att_12_flags_that_are_not_allowed_are_found() {
+    judge_sin("forbidden-flags").breaks("ATT-12", "InitializeForAttach");
+}
+
+#[test]
+fn a_callback_that_never_returns_is_named_by_the_clause_it_breaks() {
+    judge_sin("never-returns").breaks("DET-07", "ModuleLoadStarted");
+    judge_sin("hangs-in-shutdown").breaks("DET-17", "Shutdown");
+    judge_sin("hangs-in-detach-succeeded").breaks("DET-21", "ProfilerDetachSucceeded");
+    judge_sin("hangs-on-load").breaks("DET-07", "dlopen");
+}
+
+#[test]
+fn mod_01_a_crash_or_an_exit_is_a_finding_with_its_callback() {
+    judge_sin("crashes").breaks("MOD-01", "ModuleLoadFinished");
+    judge_sin("exits").breaks("MOD-01", "ModuleLoadFinished");
+    judge_sin("crashes-on-load").breaks("MOD-01", "dlopen");
+    judge_sin("exits-on-load").breaks("MOD-01", "dlopen");
+}
+
+#[test]
+fn att_20_a_library_that_gives_no_object_is_a_finding() {
+    judge_sin("refuses-class").breaks("ATT-20", "DllGetClassObject");
+    judge_sin("refuses-instance").breaks("ATT-20", "CreateInstance");
+    judge(&a_library_of_the_system(), &["--personality", "core8"]).breaks("ATT-20", "");
+}
+
+#[test]
+fn att_10_a_profiler_that_refuses_its_attach_honours_the_contract() {
+    let judged = judge_sin("refuses-attach");
+    judged.is_clean();
+    assert_eq!((judged.verdict("ATT-10"), judged.verdict("ATT-20")), ("honoured", "not_exercised"));
+}
+
+#[test]
+fn att_06_what_cannot_be_mapped_is_a_finding() {
+    let folder = Directory::new();
+    let (text, foreign) = (folder.path("text.so"), folder.path("foreign.so"));
+    std::fs::write(&text, "not a library").expect("written");
+    judge(&text, &["--personality", "core8"]).breaks("ATT-06", "dlopen");
+    let mut bytes = std::fs::read(broken_profilers()).expect("read");
+    // e_machine: SPARC.
+    bytes[18] = 2;
+    std::fs::write(&foreign, bytes).expect("written");
+    judge(&foreign, &["--personality", "core8"]).breaks("ATT-06", "dlopen");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_the_laboratorys_own_failure() {
+    let message = remora(["lab", "/nowhere.so"]).fails(2);
+    assert!(message.starts_with("remora: the library /nowhere.so cannot be opened:"), "{message}");
+}
+
+#[test]
+fn each_way_of_breaking_a_clause_says_where_and_how_to_repeat_it() {
+    let judged = judge_sin("enumerates-early");
+    let broken = judged.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert_eq!(text(broken, "personality"), "core8");
+    assert!(broken["seed"].is_u64() && !text(broken, "message").is_empty(), "{broken:#?}");
+}
+
+/// A library that every process has: no profiler.
+fn a_library_of_the_system() -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("this process");
+    let paths = maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| format!("/{path}"));
+    let mut libraries = paths.filter(|path| path.contains(".so") && Path::new(path).exists());
+    libraries.find(|path| path.contains("libc.so") || path.contains("libc-")).expect("a C library")
+}

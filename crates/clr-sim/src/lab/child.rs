@@ -1,0 +1,326 @@
+//! One run: a runtime, a program that works, and the profiler, from its attach to its end or the process's.
+
+use super::image::{self, Image};
+use super::page::{Line, Pen};
+use super::witness;
+use crate::application::{self, Interrupt};
+use crate::court::Court;
+use crate::differences::Personality;
+use crate::library::Library;
+use crate::runtime::{AttachRequest, Runtime};
+use crate::schedule::{self, Random, threads};
+use corprof::{Guid, HResult};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a run is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// The profiler's library.
+    pub library: String,
+    /// Its class; any, where none is given.
+    pub class: Option<u128>,
+    /// What InitializeForAttach is handed.
+    pub client_data: Option<String>,
+    /// The runtime, by its name.
+    pub personality: String,
+    /// The schedule.
+    pub seed: u64,
+    /// How long to wait for the profiler's wish to leave.
+    pub patience: Duration,
+}
+
+/// Within this time a callback has returned, an attach is answered, a detach is over.
+const LONGEST: Duration = Duration::from_secs(2);
+/// Within this time what a thread leaves at its end has gone.
+const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
+/// Between two looks.
+const LOOK: Duration = Duration::from_micros(200);
+/// What the program's threads pause between two steps, nanoseconds of the model.
+const PACE: u64 = 5_000_000;
+/// The longest from the attach to an exit in the middle of the profiling, milliseconds.
+const LATEST_EXIT: usize = 20;
+/// The class of no profiler in particular.
+const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
+/// CLASS_E_CLASSNOTAVAILABLE.
+const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
+
+/// The shape of a run, by its seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// Until the profiler leaves.
+    Whole,
+    /// The process exits in the middle.
+    CutShort,
+    /// Until it leaves; then it is attached again.
+    Twice,
+}
+
+struct Run {
+    runtime: Arc<Runtime>,
+    library: Arc<Library>,
+    path: String,
+    refuses_class: Arc<AtomicBool>,
+    client_data: Option<String>,
+    patience: Duration,
+    random: Random,
+}
+
+/// Does what an order says, and writes what it finds on the page that standard input is. The process is to exit afterwards.
+///
+/// # Errors
+/// In words: the run could not begin.
+pub fn run(order: &Order) -> Result<(), String> {
+    let pen = Pen::take().map_err(|error| error.to_string())?;
+    let personality = Personality::by_name(&order.personality)
+        .ok_or_else(|| format!("no runtime is called {}", order.personality))?;
+    threads::conduct(order.seed);
+    witness::install(pen, order.seed.is_multiple_of(2));
+    std::panic::set_hook(Box::new(|panic| witness::write(&Line::Failed(panic.to_string()))));
+    let court = Arc::new(Court::default());
+    let refuses_class = Arc::new(AtomicBool::new(false));
+    let library = Library::new(Image::new(&order.library, refuses_class.clone()), court.clone());
+    let mut run = Run {
+        runtime: Runtime::start(personality, court),
+        library,
+        path: order.library.clone(),
+        refuses_class,
+        client_data: order.client_data.clone(),
+        patience: order.patience,
+        random: Random::new(order.seed),
+    };
+    let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
+    application::start(&run.runtime, &interrupt, &mut run.random, (2, usize::MAX));
+    witness::begin();
+    run.live(order.class, life(order.seed));
+    schedule::stop();
+    witness::exercised("MOD-01");
+    witness::end(!witness::callbacks(LONGEST / 2).is_empty());
+    Ok(())
+}
+
+fn life(seed: u64) -> Life {
+    match seed % 4 {
+        1 => Life::CutShort,
+        2 => Life::Twice,
+        _ => Life::Whole,
+    }
+}
+
+impl Run {
+    fn live(&mut self, class: Option<u128>, life: Life) {
+        let Some(class) = self.attach(class) else { return };
+        if life == Life::CutShort {
+            std::thread::sleep(Duration::from_millis(self.random.below(LATEST_EXIT) as u64));
+            return self.exit();
+        }
+        if !self.leaves(1) {
+            return self.exit();
+        }
+        // After that sin the thread that asked is kept for good.
+        if life == Life::Twice && !witness::has_broken("DET-05") {
+            self.again(class);
+        }
+    }
+
+    /// Attaches; the class that the library took. `None` if nothing is attached.
+    fn attach(&self, class: Option<u128>) -> Option<u128> {
+        let is_notified = self.runtime.differences().notification_profilers;
+        let own = if is_notified { CLSID_NOTIFICATION } else { CLSID_MAIN };
+        let classes = class.map_or_else(|| vec![ANY_CLASS, number(own)], |class| vec![class]);
+        let mut code = HResult::E_FAIL;
+        for class in classes {
+            code = self.ask(class)?;
+            if code.is_success() {
+                witness::exercised("ATT-09");
+                witness::exercised("ATT-20");
+                return Some(class);
+            }
+            if code != NO_SUCH_CLASS {
+                break;
+            }
+        }
+        self.judge_refusal(code);
+        None
+    }
+
+    /// Asks for an attach and waits. `None` if the answer never came, which is told.
+    fn ask(&self, class: u128) -> Option<HResult> {
+        let client_data = self.client_data.clone().map_or_else(|| client_data(class), String::into_bytes);
+        let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
+        let answer = self.runtime.ask_for_attach(request);
+        if !until(LONGEST, || answer.get().is_some()) {
+            tell_who_hangs();
+        }
+        answer.get()
+    }
+
+    fn judge_refusal(&self, code: HResult) {
+        let words = format!("{:#010x}", code.0);
+        if let Some(refused) = self.runtime.remembered().last() {
+            let message = format!(
+                "InitializeForAttach refused with {words}: it does not want this runtime, this class (--clsid) or what it was handed (--client-data), and nothing more could be exercised"
+            );
+            witness::write(&Line::Note { clause: "ATT-20".into(), message });
+            witness::exercised("ATT-10");
+            if refused.last_release() != 0 || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
+                witness::broken_in(
+                    "ATT-10",
+                    Some("InitializeForAttach"),
+                    "the profiler refused its attach, and is still in the process after its release",
+                );
+            }
+        } else if code == HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE {
+            let message =
+                "the object does not answer for ICorProfilerCallback3, without which no profiler can be attached";
+            witness::broken_in("ATT-09", Some("QueryInterface"), message);
+        } else if self.refuses_class.load(Ordering::SeqCst) {
+            let message = format!("DllGetClassObject answered {words}; give the profiler's class with --clsid");
+            witness::broken_in("ATT-20", Some("DllGetClassObject"), &message);
+        } else if self.was_loaded() {
+            let hint = if code == NO_SUCH_CLASS { "; give the profiler's class with --clsid" } else { "" };
+            let message = format!("the class factory made no object (answered {words}){hint}");
+            witness::broken_in("ATT-20", Some("CreateInstance"), &message);
+        }
+    }
+
+    /// Waits for the profiler to leave by itself, for the `round`th time. False if it stays.
+    fn leaves(&self, round: u32) -> bool {
+        if !until(self.patience, || witness::asked() >= round) {
+            return false;
+        }
+        if !until(LONGEST, || self.runtime.profilers().is_empty()) {
+            tell_who_hangs();
+            return false;
+        }
+        for clause in ["DET-07", "DET-10", "DET-14", "DET-18", "DET-20", "DET-21"] {
+            witness::exercised(clause);
+        }
+        self.judge_rest();
+        true
+    }
+
+    /// The runtime has let go of the library: nothing may be left.
+    fn judge_rest(&self) {
+        if witness::has_broken("DET-05") {
+            // The thread that asked is kept: to let it go would be the crash.
+            return;
+        }
+        if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
+            witness::broken(
+                "DET-14",
+                "the library is still mapped after its unload: a reference of its own was not given back, or a destructor of a thread pins it",
+            );
+        }
+        if !until(LAST_INSTRUCTIONS, || witness::residue().is_empty()) {
+            for left in witness::residue() {
+                witness::broken("DET-14", &format!("{} is still there after the unload", left.what));
+            }
+        }
+        for kind in self.library.ways_in() {
+            witness::broken("DET-14", &format!("{kind} is still there after the unload"));
+        }
+        if self.runtime.enumerators.count() > 0 {
+            witness::broken("DET-14", "an enumerator of the runtime's was never released");
+        }
+    }
+
+    fn again(&self, class: u128) {
+        witness::release_askers(false);
+        match self.ask(class) {
+            Some(code) if code.is_success() => witness::exercised("DET-12"),
+            Some(code) => {
+                let message = format!("the second attach of the same library was refused with {:#010x}", code.0);
+                return witness::broken("DET-12", &message);
+            }
+            None => return,
+        }
+        if !self.leaves(2) {
+            self.exit();
+        }
+    }
+
+    /// The process exits while the profiler is attached, or still detaching.
+    fn exit(&self) {
+        let is_attached = !self.runtime.profilers().is_empty();
+        let runtime = self.runtime.clone();
+        let exits = schedule::spawn("the thread that exits", move || {
+            // One that the runtime knows, as the thread that ends a program is: it is counted while it is in Shutdown.
+            runtime.begin_thread();
+            runtime.exit();
+        });
+        if !until(LONGEST, || schedule::has_ended(exits) && witness::callbacks(Duration::ZERO).is_empty()) {
+            return tell_who_hangs();
+        }
+        witness::exercised("DET-07");
+        if is_attached {
+            witness::exercised("DET-17");
+        }
+    }
+
+    fn is_mapped(&self) -> bool {
+        image::range(&self.path).is_some()
+    }
+
+    fn was_loaded(&self) -> bool {
+        !witness::has_broken("ATT-06") && !witness::has_broken("ATT-20")
+    }
+}
+
+/// Waits until something holds; false if it does not in time. On a machine that lets this process wait for its processors the time is
+/// longer: so many looks it takes at least.
+fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    let fewest = longest.as_micros() / LOOK.as_micros() / 4;
+    let mut looks = 0;
+    while !holds() {
+        if begun.elapsed() > longest && looks > fewest {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+        looks += 1;
+    }
+    true
+}
+
+fn tell_who_hangs() {
+    for callback in witness::callbacks(LONGEST / 2) {
+        let message = format!("{callback} has not returned within {} seconds", LONGEST.as_secs());
+        witness::broken_in(clause_of_hang(callback), Some(callback), &message);
+    }
+}
+
+/// The clause that is broken by who never returns from a callback.
+pub(super) fn clause_of_hang(callback: &str) -> &'static str {
+    match callback {
+        "ProfilerDetachSucceeded" | "Release" => "DET-21",
+        "Shutdown" => "DET-17",
+        _ => "DET-07",
+    }
+}
+
+fn number(class: (u32, u16, u16, [u8; 8])) -> u128 {
+    u128::from(class.0) << 96
+        | u128::from(class.1) << 80
+        | u128::from(class.2) << 64
+        | u128::from(u64::from_be_bytes(class.3))
+}
+
+/// Remora's own agent wants to know whom to call: nobody listens there, and so it leaves by itself. Others get nothing.
+fn client_data(class: u128) -> Vec<u8> {
+    if ![number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class) {
+        return Vec::new();
+    }
+    let config = Config {
+        nonce: [0; 16],
+        socket_path: "/nobody/listens/here".to_owned(),
+        event: EventKind::Cpu,
+        frequency: 99,
+        signal_budget: 250,
+        thread_budget: 250,
+    };
+    config.encode()
+}

@@ -1,0 +1,90 @@
+//! Which clauses the laboratory judges, and how a verdict is told.
+
+use serde::Serialize;
+
+/// What became of a clause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The profiler did what the clause is about, and never broke it.
+    Honoured,
+    /// It broke it.
+    Broken,
+    /// It never did what the clause is about.
+    NotExercised,
+}
+
+/// A verdict, as it is printed for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The clause, by its id in the contract.
+    pub clause: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// The first run in which it was broken.
+    pub seed: Option<u64>,
+    /// The runtime of that run.
+    pub personality: Option<String>,
+    /// The callback, or the call of the runtime's, in which it was broken.
+    pub callback: Option<String>,
+    /// What happened; for a clause that was not broken, what is asked of it.
+    pub message: String,
+}
+
+/// A clause that the laboratory judges.
+#[derive(Debug, Clone, Copy)]
+pub struct Clause {
+    /// Its id in the contract.
+    pub id: &'static str,
+    /// What honouring it means here.
+    pub honoured: &'static str,
+    /// What a profiler must do for it to be exercised.
+    pub exercise: &'static str,
+}
+
+const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str) -> Clause {
+    Clause { id, honoured, exercise }
+}
+
+/// All of them.
+pub const CLAUSES: [Clause; 18] = [
+    clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
+    clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),
+    clause("ATT-10", "a profiler that refuses its attach is released and unloaded", "InitializeForAttach must refuse"),
+    clause("ATT-12", "only flags that it may set are asked for", "SetEventMask must be called"),
+    clause(
+        "ATT-20",
+        "class factory, object, ICorProfilerCallback3, InitializeForAttach and ProfilerAttachComplete all succeed",
+        "the attach must succeed",
+    ),
+    clause("CAT-02", "nothing is enumerated before ProfilerAttachComplete", "something must be enumerated"),
+    clause("CAT-09", "no id is used after its unload", "the runtime must be asked about a module or function"),
+    clause("DET-04", "every other way in is closed before detach is asked for", "detach must be asked for"),
+    clause(
+        "DET-05",
+        "a thread that asks holds a reference of its own on the library",
+        "a thread of the profiler's own must ask for the detach",
+    ),
+    clause("DET-07", "every callback returns", "a callback must have returned"),
+    clause("DET-10", "the last Release frees the object", "the detach must come to its end"),
+    clause(
+        "DET-12",
+        "it can be attached again after it has gone",
+        "the library must have been detached, and attached again",
+    ),
+    clause(
+        "DET-14",
+        "after the unload nothing is left: library, threads, timers, signal handlers, children, descriptors",
+        "the detach must come to its end",
+    ),
+    clause("DET-17", "the process exits while it is attached", "it must still be attached when the process exits"),
+    clause("DET-18", "detach is asked for only where the runtime survives it", "detach must be asked for"),
+    clause("DET-20", "no call into the runtime after the detach was accepted", "detach must be asked for"),
+    clause("DET-21", "ProfilerDetachSucceeded returns soon", "the detach must come to its end"),
+    clause("MOD-01", "no run crashes, exits by itself or corrupts the process", "a run must come to its end"),
+];
+
+/// The row of a clause.
+pub fn known(id: &str) -> Option<&'static Clause> {
+    CLAUSES.iter().find(|clause| clause.id == id)
+}

@@ -1,0 +1,107 @@
+//! A profiler's library as it is: opened by the linker when the runtime loads it, and looked for in the process's mappings.
+
+use super::system::{self, Opened};
+use super::witness;
+use crate::library::Exports;
+use corprof::{Guid, HResult};
+use std::ffi::c_void;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// See the module's text.
+pub struct Image {
+    path: String,
+    refuses_class: Arc<AtomicBool>,
+    state: Mutex<Option<Opened>>,
+}
+
+type GetClassObject = unsafe extern "system" fn(*const Guid, *const Guid, *mut *mut c_void) -> i32;
+
+/// CLASS_E_CLASSNOTAVAILABLE.
+const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
+/// HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND).
+const NOT_LOADED: HResult = HResult(0x8007_007E_u32 as i32);
+
+impl Image {
+    /// Of the file at a path. The flag is raised when the library has refused to give a class object.
+    pub fn new(path: &str, refuses_class: Arc<AtomicBool>) -> Image {
+        Image { path: path.to_owned(), refuses_class, state: Mutex::default() }
+    }
+}
+
+impl Exports for Image {
+    unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
+        let function = {
+            let state = self.state.lock().expect("no panic while locked");
+            let Some(opened) = state.as_ref() else { return NOT_LOADED };
+            opened.symbol(c"DllGetClassObject")
+        };
+        let Some(function) = function else {
+            witness::broken("ATT-20", "the library does not export DllGetClassObject; a profiler's library must");
+            return NO_SUCH_CLASS;
+        };
+        // SAFETY: what is exported by that name has this signature.
+        let function: GetClassObject = unsafe { std::mem::transmute(function) };
+        let _seat = witness::callback("DllGetClassObject");
+        // SAFETY: the caller's promise is handed on.
+        let answer = HResult(unsafe { function(class, interface, out) });
+        self.refuses_class.store(!answer.is_success(), Ordering::SeqCst);
+        answer
+    }
+
+    fn load(&self) {
+        let _seat = witness::callback("dlopen");
+        let opened = system::open(&self.path);
+        match opened {
+            Ok(opened) => {
+                if let Some(range) = range(&self.path) {
+                    system::mapped(range);
+                }
+                witness::exercised("ATT-06");
+                *self.state.lock().expect("no panic while locked") = Some(opened);
+            }
+            Err(words) => witness::broken("ATT-06", &format!("the library cannot be loaded: {words}")),
+        }
+    }
+
+    fn unload(&self) {
+        let opened = self.state.lock().expect("no panic while locked").take();
+        let Some(opened) = opened else { return };
+        {
+            let _seat = witness::callback("dlclose");
+            opened.close();
+        }
+        if range(&self.path).is_none() {
+            system::unmapped();
+            witness::was_unmapped();
+        } else {
+            witness::release_askers(true);
+        }
+    }
+}
+
+/// Where a file is mapped, from its first byte to behind its last; `None` if it is not.
+pub fn range(path: &str) -> Option<(u64, u64)> {
+    let inode = fs::metadata(path).ok()?.ino().to_string();
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let mut whole: Option<(u64, u64)> = None;
+    // A file in memory has no name but its link's.
+    let name = fs::canonicalize(path).or_else(|_| fs::read_link(path)).ok()?;
+    let name = name.to_string_lossy();
+    let name = name.trim_end_matches(" (deleted)");
+    for line in maps.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let (addresses, of_line) = (fields.next()?, fields.nth(3)?);
+        // By the inode and the name: the number of the device is not the same everywhere.
+        if of_line != inode || !line.trim_end_matches(" (deleted)").ends_with(name) {
+            continue;
+        }
+        let (first, end) = addresses.split_once('-')?;
+        let first = u64::from_str_radix(first, 16).ok()?;
+        let end = u64::from_str_radix(end, 16).ok()?;
+        whole = Some(whole.map_or((first, end), |whole| (whole.0.min(first), whole.1.max(end))));
+    }
+    whole
+}

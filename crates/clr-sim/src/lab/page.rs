@@ -1,0 +1,180 @@
+//! The page that a run and its laboratory share: what a run has found, and where each of its threads is, readable after its death.
+//!
+//! A file in memory. The run's standard input is this file when it starts. Where a thread is stands at a fixed place; what was found is
+//! lines of JSON, each written when it is found.
+
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+
+/// Threads that have a place of their own; later ones share.
+pub const SEATS: usize = 64;
+/// Bytes of a seat: the name of a callback, and zeros.
+const SEAT: usize = 48;
+/// Where the crash stands.
+pub const CRASH: u64 = 4096;
+/// Where the lines begin.
+const LINES: u64 = 8192;
+/// What of the lines is read, at most: a run that writes more has gone mad.
+const MOST_LINES: usize = 1 << 20;
+
+/// One line of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// The profiler did what this clause is about.
+    Exercised(String),
+    /// A clause was broken.
+    Broken {
+        /// The clause.
+        clause: String,
+        /// The callback or call in which it happened.
+        callback: Option<String>,
+        /// What happened, and what would be right.
+        message: String,
+    },
+    /// The profiler asked for its detach, and got it.
+    AskedForDetach,
+    /// Why a clause could not be exercised.
+    Note {
+        /// The clause.
+        clause: String,
+        /// What stood in the way.
+        message: String,
+    },
+    /// The laboratory itself could not go on.
+    Failed(String),
+    /// The run has come to its end; from here on the process exits.
+    Done,
+}
+
+/// How a run crashed, as its signal handler wrote it down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Crash {
+    /// The signal.
+    pub signal: u64,
+    /// The seat of the thread.
+    pub seat: u64,
+    /// Where: one of the constants below.
+    pub place: u64,
+    /// Whether the thread had asked for the detach.
+    pub asker: u64,
+}
+
+impl Crash {
+    /// Not in the library's code.
+    pub const ELSEWHERE: u64 = 0;
+    /// In the library's code.
+    pub const IN_LIBRARY: u64 = 1;
+    /// Where the library's code had been.
+    pub const IN_UNMAPPED_LIBRARY: u64 = 2;
+}
+
+/// The laboratory's end.
+#[derive(Debug)]
+pub struct Page {
+    file: File,
+}
+
+impl Page {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new() -> io::Result<Page> {
+        let descriptor = rustix::fs::memfd_create("remora-lab", rustix::fs::MemfdFlags::CLOEXEC)?;
+        Ok(Page { file: File::from(descriptor) })
+    }
+
+    /// For the standard input of the run.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn for_run(&self) -> io::Result<OwnedFd> {
+        Ok(OwnedFd::from(self.file.try_clone()?))
+    }
+
+    /// The lines so far.
+    pub fn lines(&self) -> Vec<Line> {
+        let text = self.bytes(LINES, MOST_LINES);
+        // The last line of a run that was killed may be half a line.
+        String::from_utf8_lossy(&text).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// The callbacks that run, by their seats.
+    pub fn callbacks(&self) -> Vec<(usize, String)> {
+        let all = self.bytes(0, SEATS * SEAT);
+        let name = |seat: &[u8]| String::from_utf8_lossy(seat).trim_end_matches('\0').to_owned();
+        all.chunks(SEAT).map(name).enumerate().filter(|(_, name)| !name.is_empty()).collect()
+    }
+
+    /// The crash, if there was one.
+    pub fn crash(&self) -> Option<Crash> {
+        let bytes = self.bytes(CRASH, size_of::<Crash>());
+        let mut numbers = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)));
+        let mut next = || numbers.next();
+        let crash = Crash { signal: next()?, seat: next()?, place: next()?, asker: next()? };
+        (crash.signal != 0).then_some(crash)
+    }
+
+    fn bytes(&self, offset: u64, most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; most];
+        let mut read = 0;
+        while let Ok(count @ 1..) = self.file.read_at(&mut bytes[read..], offset + read as u64) {
+            read += count;
+        }
+        bytes.truncate(read);
+        bytes
+    }
+}
+
+/// The run's end.
+#[derive(Debug)]
+pub struct Pen {
+    file: File,
+    end: Mutex<u64>,
+}
+
+impl Pen {
+    /// Takes the page from standard input, and leaves nothing to be read there.
+    ///
+    /// # Errors
+    /// The system's, or standard input is something else.
+    pub fn take() -> io::Result<Pen> {
+        let descriptor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+        let file = File::from(descriptor);
+        // A run that was started by hand would write into whatever that is.
+        if file.metadata()?.len() != 0 || rustix::fs::fcntl_get_seals(&file).is_err() {
+            return Err(io::Error::other("standard input is not a page of the laboratory"));
+        }
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        Ok(Pen { file, end: Mutex::new(LINES) })
+    }
+
+    /// The descriptor, for a signal handler.
+    pub fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Writes a line.
+    pub fn write(&self, line: &Line) {
+        let Ok(text) = serde_json::to_string(line) else { return };
+        let mut end = self.end.lock().expect("no panic while locked");
+        // Nobody could be told that it failed.
+        let _ = self.file.write_all_at(format!("{text}\n").as_bytes(), *end);
+        *end += text.len() as u64 + 1;
+    }
+
+    /// Writes down in which callback a thread is now.
+    pub fn seat(&self, seat: usize, callback: &str) {
+        let mut bytes = [0; SEAT];
+        for (place, byte) in bytes.iter_mut().zip(callback.bytes()) {
+            *place = byte;
+        }
+        let _ = self.file.write_all_at(&bytes, ((seat % SEATS) * SEAT) as u64);
+    }
+}

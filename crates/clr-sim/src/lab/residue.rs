@@ -1,0 +1,159 @@
+//! What of a profiler is in the process besides its library: threads, timers, signal handlers, children, descriptors.
+//!
+//! Read from the system, before the attach and later; the difference is the profiler's. Threads of the runtime's side are known by their
+//! numbers, and a thread that the kernel is already taking apart is none.
+
+use super::system;
+use crate::schedule::threads::conductor;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// The kernel is taking the thread apart (PF_EXITING of include/linux/sched.h, as `/proc/PID/task/TID/stat` shows it).
+const EXITING: u64 = 0x4;
+
+/// What is there at an instant.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Residue {
+    threads: BTreeMap<u32, String>,
+    timers: BTreeSet<String>,
+    handlers: BTreeMap<i32, usize>,
+    children: BTreeMap<u32, String>,
+    descriptors: BTreeMap<String, String>,
+}
+
+/// Something that is there and was not before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// Whether code of the library can be entered through it: descriptors are only untidy.
+    pub is_a_way_in: bool,
+    /// In words.
+    pub what: String,
+}
+
+impl Residue {
+    /// Looks.
+    pub fn now() -> Residue {
+        Residue {
+            threads: threads(),
+            timers: timers(),
+            handlers: system::handlers(),
+            children: children(),
+            descriptors: descriptors(),
+        }
+    }
+
+    /// What is there beyond `before`, but for the thread `asker`.
+    pub fn beyond(&self, before: &Residue, asker: Option<u32>) -> Vec<Left> {
+        let way_in = |what: String| Left { is_a_way_in: true, what };
+        let threads = self.threads.iter().filter(|(id, _)| !before.threads.contains_key(id) && Some(**id) != asker);
+        let threads = threads.map(|(_, name)| way_in(named("a thread", name)));
+        let timers = self.timers.difference(&before.timers).map(|name| way_in(kind(name)));
+        let handlers = self.handlers.iter().filter(|(signal, handler)| before.handlers.get(signal) != Some(handler));
+        let handlers = handlers.map(|(signal, _)| way_in(format!("a handler of signal {signal}")));
+        let children = self.children.iter().filter(|(id, _)| !before.children.contains_key(id));
+        let children = children.map(|(_, name)| way_in(named("a child process", name)));
+        let descriptors = self.descriptors.iter().filter(|(number, _)| !before.descriptors.contains_key(*number));
+        let descriptors =
+            descriptors.map(|(_, link)| Left { is_a_way_in: false, what: format!("a descriptor ({})", kind(link)) });
+        threads.chain(timers).chain(handlers).chain(children).chain(descriptors).collect()
+    }
+}
+
+/// With its name, unless it is the one that it was born with.
+fn named(what: &str, name: &str) -> String {
+    let own = fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    if name == own.trim_end() { what.to_owned() } else { format!("{what} ({name})") }
+}
+
+/// Without its number, which is another one in each run: `POSIX timer #3`, `socket:[4711]`, but `anon_inode:[eventfd]`.
+fn kind(name: &str) -> String {
+    let is_number = |text: &str| text.trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit());
+    match name.rsplit_once([':', '#']) {
+        Some((kind, number)) if is_number(number) => kind.trim_end().to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+fn threads() -> BTreeMap<u32, String> {
+    let Some(conductor) = conductor() else { return BTreeMap::new() };
+    let ids: Vec<u32> =
+        conductor.with_own_threads(|own| numbers("/proc/self/task").filter(|id| !own.contains(id)).collect());
+    let of = |id: u32| {
+        let stat = Stat::read(&format!("/proc/self/task/{id}/stat"))?;
+        (stat.flags & EXITING == 0).then_some((id, stat.name))
+    };
+    ids.into_iter().filter_map(of).collect()
+}
+
+fn timers() -> BTreeSet<String> {
+    let posix = fs::read_to_string("/proc/self/timers").unwrap_or_default();
+    let posix = posix.lines().filter_map(|line| line.strip_prefix("ID: ")).map(|id| format!("a POSIX timer #{id}"));
+    posix.chain(system::interval_timers().map(str::to_owned)).collect()
+}
+
+/// Children, grandchildren whose parents have ended among them: the run is their reaper.
+fn children() -> BTreeMap<u32, String> {
+    let this = std::process::id();
+    let all = numbers("/proc").filter_map(|id| Some((id, Stat::read(&format!("/proc/{id}/stat"))?)));
+    all.filter(|(_, stat)| stat.parent == this).map(|(id, stat)| (id, stat.name)).collect()
+}
+
+fn descriptors() -> BTreeMap<String, String> {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return BTreeMap::new() };
+    let links = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        // The one through which the folder itself is read is closed by the time its link is.
+        let link = fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned();
+        let is_own_reading = link.starts_with("/proc/") && link.ends_with("/fd");
+        (!is_own_reading).then(|| (entry.file_name().to_string_lossy().into_owned(), link))
+    });
+    links.collect()
+}
+
+fn numbers(folder: &str) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+struct Stat {
+    name: String,
+    parent: u32,
+    flags: u64,
+}
+
+impl Stat {
+    /// `None` if it has ended.
+    fn read(path: &str) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(path).ok()?)
+    }
+
+    /// The name is in parentheses, and may contain any.
+    fn parse(text: &str) -> Option<Stat> {
+        let (before, after) = text.rsplit_once(") ")?;
+        let mut fields = after.split(' ');
+        // State, parent, then group, session, terminal, its group, and the flags.
+        let parent = fields.nth(1)?.parse().ok()?;
+        let flags = fields.nth(4)?.parse().ok()?;
+        Some(Stat { name: before.split_once('(')?.1.to_owned(), parent, flags })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_line_is_read_whatever_the_name_is() {
+        let stat = Stat::parse("7 (a) b (c) S 3 7 7 0 -1 4194564 1 2 3\n").expect("it is one");
+        assert_eq!((stat.name.as_str(), stat.parent, stat.flags), ("a) b (c", 3, 4_194_564));
+    }
+
+    #[test]
+    fn det_04_a_thread_that_was_not_there_is_a_way_in_unless_it_asks() {
+        let before = Residue::default();
+        let after = Residue { threads: [(9, "mine".to_owned())].into(), ..Residue::default() };
+        assert_eq!(after.beyond(&before, None), [Left { is_a_way_in: true, what: "a thread (mine)".into() }]);
+        assert_eq!(after.beyond(&before, Some(9)), []);
+        assert_eq!(before.beyond(&after, None), [], "what has gone is not left");
+    }
+}

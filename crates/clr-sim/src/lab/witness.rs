@@ -1,0 +1,304 @@
+//! What the runtime's side sees a profiler do in a run of the laboratory. Outside of one, every function here does nothing.
+//!
+//! The runtime's files call these functions where something happens that only the laboratory judges.
+
+use super::page::{Line, Pen};
+use super::residue::{Left, Residue};
+use super::system;
+use crate::library::Library;
+use crate::schedule::{self, Task, threads};
+use corprof::HResult;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What questions about an id are called.
+const ABOUT_IDS: [&str; 5] = [
+    "IsFunctionDynamic",
+    "GetDynamicFunctionInfo",
+    "GetFunctionInfo2",
+    "GetModuleInfo2",
+    "GetNativeCodeStartAddresses",
+];
+
+/// A thread that asks for the detach is kept inside its call until the library is unmapped, for so much of the model's time at most,
+/// nanoseconds.
+const HELD: u64 = 60_000_000_000;
+
+static WITNESS: OnceLock<Witness> = OnceLock::new();
+
+struct Witness {
+    pen: Pen,
+    /// Whether the thread that asks is to be overtaken by the unload (contract DET-08).
+    holds_askers: bool,
+    before: Mutex<Residue>,
+    state: Mutex<State>,
+    asked: AtomicU32,
+    unmapped: AtomicU32,
+    held: AtomicU32,
+    over: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    exercised: BTreeSet<&'static str>,
+    broken: BTreeSet<(String, String)>,
+    callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
+}
+
+/// A thread is in a callback for as long as this lives.
+pub struct Seat(bool);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(witness) = WITNESS.get().filter(|_| self.0) {
+            witness.leave();
+        }
+    }
+}
+
+/// From now on this process is a run of the laboratory.
+pub fn install(pen: Pen, holds_askers: bool) {
+    system::prepare(pen.descriptor());
+    // The first and only one.
+    let _ = WITNESS.set(Witness {
+        pen,
+        holds_askers,
+        before: Mutex::default(),
+        state: Mutex::default(),
+        asked: AtomicU32::new(0),
+        unmapped: AtomicU32::new(0),
+        held: AtomicU32::new(0),
+        over: AtomicBool::new(false),
+    });
+}
+
+/// What is in the process now is not the profiler's.
+pub fn begin() {
+    if let Some(witness) = WITNESS.get() {
+        *witness.before.lock().expect("no panic while locked") = Residue::now();
+    }
+}
+
+/// What is there now and was not before.
+pub fn residue() -> Vec<Left> {
+    WITNESS.get().map_or_else(Vec::new, |witness| witness.beyond(None))
+}
+
+/// Writes a line.
+pub fn write(line: &Line) {
+    if let Some(witness) = WITNESS.get() {
+        witness.pen.write(line);
+    }
+}
+
+/// The run is over: what happens while the process exits is not the profiler's any more, but for a crash. Where a callback hangs, the
+/// process may not be able to exit: then it is ended here.
+pub fn end(hangs: bool) {
+    let Some(witness) = WITNESS.get() else { return };
+    witness.over.store(true, Ordering::SeqCst);
+    witness.pen.write(&Line::Done);
+    if hangs {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+/// The profiler did what a clause is about.
+pub fn exercised(clause: &'static str) {
+    let Some(witness) = WITNESS.get() else { return };
+    if witness.lock().exercised.insert(clause) {
+        witness.pen.write(&Line::Exercised(clause.to_owned()));
+    }
+}
+
+/// The profiler broke a clause, in the callback that the running thread is in.
+pub fn broken(clause: &str, message: &str) {
+    if let Some(witness) = WITNESS.get() {
+        witness.break_(clause, witness.callback_of(schedule::current()), message);
+    }
+}
+
+/// The same in a callback that another thread is in.
+pub fn broken_in(clause: &str, callback: Option<&'static str>, message: &str) {
+    if let Some(witness) = WITNESS.get() {
+        witness.break_(clause, callback, message);
+    }
+}
+
+/// Whether a clause has been broken in this run.
+pub fn has_broken(clause: &str) -> bool {
+    WITNESS.get().is_some_and(|witness| witness.lock().broken.iter().any(|(known, _)| known == clause))
+}
+
+/// The running thread calls into the profiler.
+pub fn callback(name: &'static str) -> Seat {
+    if let Some(witness) = WITNESS.get() {
+        witness.enter(name);
+    }
+    Seat(WITNESS.get().is_some())
+}
+
+/// Callbacks that have run for so long and have not returned.
+pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
+    let Some(witness) = WITNESS.get() else { return Vec::new() };
+    let state = witness.lock();
+    let innermost = state.callbacks.values().filter_map(|stack| stack.last());
+    let mut names: Vec<&'static str> =
+        innermost.filter(|(_, since)| since.elapsed() >= longer_than).map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The profiler calls the runtime.
+pub fn question(slot: &'static str) {
+    if WITNESS.get().is_none() {
+        return;
+    }
+    if slot.starts_with("Enum") {
+        exercised("CAT-02");
+    }
+    if ABOUT_IDS.contains(&slot) {
+        exercised("CAT-09");
+    }
+}
+
+/// The profiler has asked for flags, and this is the answer.
+pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
+    if WITNESS.get().is_some() {
+        exercised("ATT-12");
+        let is_forbidden = matches!(
+            answer,
+            HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER | HResult::E_FAIL | HResult::E_INVALIDARG
+        );
+        if is_forbidden {
+            let high = high.map_or(String::new(), |high| format!(", high {high:#x}"));
+            let answer = answer.0;
+            broken(
+                "ATT-12",
+                &format!(
+                    "the event mask {low:#x}{high} has flags that this profiler may not set (answered {answer:#x}); nothing is watched now, ask for those of COR_PRF_ALLOWABLE_AFTER_ATTACH only"
+                ),
+            );
+        }
+    }
+    answer
+}
+
+/// The profiler asks for its detach: `ask` puts the question. What is still open is looked at before, since the asking thread may be
+/// gone afterwards.
+pub fn detach(library: &Library, ask: impl FnOnce() -> HResult) -> HResult {
+    let Some(witness) = WITNESS.get() else { return ask() };
+    let is_own = threads::conductor().is_some_and(|conductor| !conductor.is_own());
+    let mut left = witness.beyond(is_own.then(threads::this_thread));
+    left.extend(library.ways_in().into_iter().map(|kind| Left { is_a_way_in: true, what: kind.to_owned() }));
+    let answer = ask();
+    if answer.is_success() {
+        witness.accepted(&left, is_own);
+    }
+    answer
+}
+
+/// How often a detach was accepted.
+pub fn asked() -> u32 {
+    WITNESS.get().map_or(0, |witness| witness.asked.load(Ordering::SeqCst))
+}
+
+/// The library is no longer mapped: nobody may be on a way back into it.
+pub fn was_unmapped() {
+    let Some(witness) = WITNESS.get() else { return };
+    witness.unmapped.fetch_add(1, Ordering::SeqCst);
+    if witness.held.load(Ordering::SeqCst) > 0 {
+        witness.break_(
+            "DET-05",
+            Some("RequestProfilerDetach"),
+            "a thread of the profiler's own asked for the detach without a reference of its own on the library, and the library was unmapped before the call had returned; take one before asking, and drop it in the step that ends the thread",
+        );
+    }
+}
+
+impl Witness {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while locked")
+    }
+
+    fn beyond(&self, asker: Option<u32>) -> Vec<Left> {
+        let before = self.before.lock().expect("no panic while locked").clone();
+        Residue::now().beyond(&before, asker)
+    }
+
+    fn break_(&self, clause: &str, callback: Option<&'static str>, message: &str) {
+        if self.over.load(Ordering::SeqCst) || !self.lock().broken.insert((clause.to_owned(), message.to_owned())) {
+            return;
+        }
+        let (clause, message) = (clause.to_owned(), message.to_owned());
+        self.pen.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
+    }
+
+    fn callback_of(&self, task: Task) -> Option<&'static str> {
+        self.lock().callbacks.get(&task).and_then(|stack| Some(stack.last()?.0))
+    }
+
+    fn enter(&self, name: &'static str) {
+        let task = schedule::current();
+        self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));
+        self.pen.seat(task.0, name);
+    }
+
+    fn leave(&self) {
+        let task = schedule::current();
+        let outer = {
+            let mut state = self.lock();
+            let stack = state.callbacks.entry(task).or_default();
+            stack.pop();
+            stack.last().map(|(name, _)| *name)
+        };
+        self.pen.seat(task.0, outer.unwrap_or_default());
+    }
+
+    fn accepted(&self, left: &[Left], is_own: bool) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        system::asks();
+        self.pen.write(&Line::AskedForDetach);
+        exercised("DET-04");
+        for open in left.iter().filter(|left| left.is_a_way_in) {
+            let what = &open.what;
+            broken(
+                "DET-04",
+                &format!(
+                    "{what} was still there when the profiler asked for its detach; close it verifiably before asking"
+                ),
+            );
+        }
+        if is_own {
+            exercised("DET-05");
+            self.hold();
+        }
+    }
+
+    /// Keeps the asking thread in its call, so that the unload overtakes it. A thread whose library is gone never returns.
+    fn hold(&self) {
+        if !self.holds_askers {
+            return;
+        }
+        let before = self.unmapped.load(Ordering::SeqCst);
+        self.held.fetch_add(1, Ordering::SeqCst);
+        let released = || self.unmapped.load(Ordering::SeqCst) != before || RELEASED.load(Ordering::SeqCst);
+        schedule::wait_until(Some(HELD), released);
+        if self.unmapped.load(Ordering::SeqCst) != before {
+            schedule::wait_until(None, || false);
+            loop {
+                std::thread::park();
+            }
+        }
+        self.held.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The runtime has given its reference back, and the library is still there: who is held may go on.
+static RELEASED: AtomicBool = AtomicBool::new(false);
+
+/// See [`RELEASED`].
+pub fn release_askers(released: bool) {
+    RELEASED.store(released, Ordering::SeqCst);
+}

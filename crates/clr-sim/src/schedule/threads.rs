@@ -1,0 +1,205 @@
+//! The same functions over threads of the system, for code that cannot be a coroutine: a profiler's library as it is.
+//!
+//! # Purpose
+//! Once a process has a [`Conductor`], every function of [`super`] works on real threads in it. What the runtime's side does at each
+//! point is drawn from the seed: to go on, to let others go first, or to wait a little. Threads that the profiler makes take part when
+//! they call the runtime.
+//!
+//! # Design constraints
+//! Only the runtime's side is seeded: what the profiler's threads and the system's scheduler do is their own, so that the same seed is
+//! likely, and never certain, to bring the same schedule.
+//! Time is compressed: [`COMPRESSION`] nanoseconds of the model pass in one of the system's.
+//!
+//! # Rejected
+//! A baton that only one thread holds: it would have to be given up around every call of the profiler, which may block for as long as it
+//! likes, and so would order nothing that matters.
+
+use super::{Random, Task};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// So much faster does the model's time pass.
+pub const COMPRESSION: u32 = 100;
+
+/// How long a thread that waits for something sleeps before it looks again, if nobody wakes it.
+const LOOK: Duration = Duration::from_micros(300);
+
+/// So long the system may keep a thread from its processor in the middle of the runtime's own instructions. Nobody is blamed for that.
+const PREEMPTED: Duration = Duration::from_millis(100);
+
+/// The longest that a point holds a thread up, microseconds.
+const LONGEST_POINT: u64 = 60;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Conductor {
+    began: Instant,
+    seed: u64,
+    tasks: AtomicUsize,
+    ended: Mutex<Vec<Task>>,
+    /// Threads of the runtime's side, by their numbers in the system. A number stays: the kernel shows a thread a little longer than it runs.
+    own: Mutex<Vec<u32>>,
+    /// Held while a thread begins, until it is known.
+    begins: Mutex<()>,
+    changed: (Mutex<u64>, Condvar),
+    stopped: AtomicBool,
+}
+
+static CONDUCTOR: OnceLock<Conductor> = OnceLock::new();
+
+thread_local! {
+    /// Without destructors: on a thread of the profiler's they would run code of ours at its end.
+    static TASK: Cell<Option<Task>> = const { Cell::new(None) };
+    static DRAWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The process's conductor, if it has one.
+pub fn conductor() -> Option<&'static Conductor> {
+    CONDUCTOR.get()
+}
+
+/// From now on this process runs one schedule on threads of the system. The second call changes nothing.
+pub fn conduct(seed: u64) -> &'static Conductor {
+    let conductor = CONDUCTOR.get_or_init(|| Conductor {
+        began: Instant::now(),
+        seed,
+        tasks: AtomicUsize::new(0),
+        ended: Mutex::default(),
+        own: Mutex::default(),
+        begins: Mutex::default(),
+        changed: (Mutex::default(), Condvar::new()),
+        stopped: AtomicBool::new(false),
+    });
+    conductor.current();
+    conductor.join_in();
+    conductor
+}
+
+/// Waits a little for something that is only a matter of the system's scheduler: in a world of coroutines there is no such thing.
+pub fn settle(settled: impl Fn() -> bool) {
+    if conductor().is_none() {
+        return;
+    }
+    let begun = Instant::now();
+    while !settled() && begun.elapsed() < PREEMPTED {
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Conductor {
+    /// Looks at something while no thread of the runtime's side begins, with the numbers in the system of all that it has had.
+    pub fn with_own_threads<T>(&self, look: impl FnOnce(&[u32]) -> T) -> T {
+        let _none_begins = self.begins.lock().expect("no panic while locked");
+        let own = self.own.lock().expect("no panic while locked").clone();
+        look(&own)
+    }
+
+    /// Whether the running thread is the runtime's.
+    pub fn is_own(&self) -> bool {
+        self.own.lock().expect("no panic while locked").contains(&this_thread())
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        let passed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        passed.saturating_mul(u64::from(COMPRESSION))
+    }
+
+    pub(super) fn current(&self) -> Task {
+        TASK.with(|task| match task.get() {
+            Some(task) => task,
+            None => {
+                let new = Task(self.tasks.fetch_add(1, Ordering::SeqCst));
+                task.set(Some(new));
+                new
+            }
+        })
+    }
+
+    /// Returns when the thread is known, so that nobody takes it for one of the profiler's.
+    pub(super) fn spawn(&'static self, body: impl FnOnce() + Send + 'static) -> Task {
+        let _begins = self.begins.lock().expect("no panic while locked");
+        let (tell, told) = std::sync::mpsc::channel();
+        // Without a name: threads that a profiler makes on it would get the same.
+        let started = std::thread::Builder::new().spawn(move || {
+            let task = self.current();
+            self.join_in();
+            // Who began this thread waits for it.
+            let _ = tell.send(task);
+            body();
+            self.ended.lock().expect("no panic while locked").push(task);
+            self.wake();
+        });
+        started.expect("the system gives threads");
+        told.recv().expect("a thread that has begun says so")
+    }
+
+    pub(super) fn has_ended(&self, task: Task) -> bool {
+        self.ended.lock().expect("no panic while locked").contains(&task)
+    }
+
+    pub(super) fn point(&self) {
+        self.wake();
+        match self.draw() % 16 {
+            0..=9 => {}
+            10..=13 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(self.draw() % LONGEST_POINT)),
+        }
+    }
+
+    pub(super) fn wait_until(&self, nanoseconds: Option<u64>, ready: &dyn Fn() -> bool) -> bool {
+        let deadline = nanoseconds.map(|time| Instant::now() + Duration::from_nanos(time / u64::from(COMPRESSION)));
+        loop {
+            let seen = *self.changed.0.lock().expect("no panic while locked");
+            if ready() {
+                return true;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) || self.is_stopped() {
+                return ready();
+            }
+            let guard = self.changed.0.lock().expect("no panic while locked");
+            if *guard == seen {
+                let (guard, _) = self
+                    .changed
+                    .1
+                    .wait_timeout(guard, left.map_or(LOOK, |left| left.min(LOOK)))
+                    .expect("no panic while locked");
+                drop(guard);
+            }
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    fn join_in(&self) {
+        self.own.lock().expect("no panic while locked").push(this_thread());
+    }
+
+    fn wake(&self) {
+        *self.changed.0.lock().expect("no panic while locked") += 1;
+        self.changed.1.notify_all();
+    }
+
+    /// The running thread's next number: each has its own sequence, by the order in which they came.
+    fn draw(&self) -> u64 {
+        DRAWN.with(|drawn| {
+            let index = self.current().0 as u64;
+            drawn.set(drawn.get() + 1);
+            Random::new(self.seed ^ index.rotate_left(32) ^ drawn.get().wrapping_mul(0x9e37_79b9_7f4a_7c15)).draw()
+        })
+    }
+}
+
+/// The running thread's number in the system.
+pub fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}

@@ -1,0 +1,203 @@
+//! The callbacks of an honest profiler, and the place of each sin in them.
+
+use crate::own_thread;
+use crate::sin::{Sin, sin};
+use corprof::{Alive, Attached, HResult, Info, ModuleId, ProfilerCallback, sys};
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// COR_PRF_MONITOR_MODULE_LOADS.
+const MODULE_LOADS: u32 = 0x4;
+/// COR_PRF_MONITOR_ENTERLEAVE, which is not for attached profilers.
+const ENTER_LEAVE: u32 = 0x1000;
+/// A long time for a timer that shall not come, seconds.
+const AN_HOUR: libc::time_t = 3600;
+
+/// What the callbacks and the thread share. The runtime's object is kept raw: a sinner asks what the safe layer would not let it ask.
+#[derive(Default)]
+pub struct Shared {
+    info: AtomicPtr<sys::ICorProfilerInfo>,
+    /// ProfilerAttachComplete runs on a thread that the runtime does not count: who asks before it has returned is unloaded under it.
+    pub completed: AtomicBool,
+    asked: AtomicBool,
+}
+
+impl Shared {
+    /// The runtime's object.
+    pub fn info(&self) -> *mut sys::ICorProfilerInfo {
+        self.info.load(Ordering::SeqCst)
+    }
+}
+
+/// The profiler.
+#[derive(Default)]
+pub struct Profiler(Arc<Shared>);
+
+impl Profiler {
+    fn info(&self) -> *mut sys::ICorProfilerInfo {
+        self.0.info()
+    }
+
+    /// Asks once, in the callback that runs.
+    fn leave(&self) {
+        let stays = matches!(
+            sin(),
+            Sin::Stays
+                | Sin::HangsInShutdown
+                | Sin::OwnThread
+                | Sin::CallsAfterSealing
+                | Sin::AsksWithoutReference
+                | Sin::NeverReturns
+        );
+        if !stays && self.0.completed.load(Ordering::SeqCst) && !self.0.asked.swap(true, Ordering::SeqCst) {
+            own_thread::ask(self.info());
+        }
+    }
+}
+
+impl ProfilerCallback for Profiler {
+    fn initialize_for_attach(&self, info: Info<Attached, Alive>, _: &[u8]) -> Result<(), HResult> {
+        let raw = info.as_raw();
+        self.0.info.store(raw, Ordering::SeqCst);
+        // SAFETY: the runtime's object, alive.
+        unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), MODULE_LOADS, 0) };
+        match sin() {
+            Sin::RefusesAttach => return Err(HResult::E_FAIL),
+            Sin::EnumeratesEarly => drop(info.enum_modules()),
+            Sin::ForbiddenFlags => {
+                // SAFETY: as above.
+                unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | ENTER_LEAVE) };
+            }
+            Sin::LeavesThread => leave_thread(),
+            Sin::LeavesTimer => leave_timer(),
+            Sin::LeavesHandler => leave_handler(),
+            Sin::LeavesChild => leave_child(),
+            Sin::LeavesDescriptor => leave_descriptor(),
+            Sin::PinsLibrary => drop(own_thread::pin_library()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn profiler_attach_complete(&self) {
+        match sin() {
+            Sin::OwnThread | Sin::CallsAfterSealing | Sin::AsksWithoutReference => own_thread::start(&self.0),
+            Sin::LeavesSession => {
+                let mut session = 0;
+                // SAFETY: alive, no providers, and a place for the answer; from .NET 6 on the slot is there.
+                unsafe {
+                    sys::ICorProfilerInfo12::EventPipeStartSession(
+                        self.info().cast(),
+                        0,
+                        std::ptr::null(),
+                        0,
+                        &mut session,
+                    )
+                };
+            }
+            Sin::KeepsEnumerator => {
+                let mut modules = null_mut();
+                // SAFETY: alive, and a place for the answer.
+                unsafe { sys::ICorProfilerInfo3::EnumModules(self.info().cast(), &mut modules) };
+            }
+            _ => {}
+        }
+        self.0.completed.store(true, Ordering::SeqCst);
+    }
+
+    fn module_load_started(&self, _: ModuleId) {
+        if sin() == Sin::NeverReturns {
+            never_return();
+        }
+    }
+
+    fn module_load_finished(&self, _: ModuleId, _: HResult) {
+        match sin() {
+            // SAFETY: none: it is the sin.
+            Sin::Crashes => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
+            // SAFETY: ends the process, which is the sin.
+            Sin::Exits => unsafe { libc::_exit(7) },
+            _ => {}
+        }
+    }
+
+    fn module_unload_finished(&self, module: ModuleId, _: HResult) {
+        if sin() == Sin::StaleId {
+            let mut length = 0;
+            // SAFETY: not in a real process: the id is stale, which is the sin.
+            unsafe {
+                sys::ICorProfilerInfo3::GetModuleInfo2(
+                    self.info().cast(),
+                    module.0,
+                    null_mut(),
+                    0,
+                    &mut length,
+                    null_mut(),
+                    null_mut(),
+                    null_mut(),
+                )
+            };
+        }
+        self.leave();
+    }
+
+    fn shutdown(&self) {
+        if sin() == Sin::HangsInShutdown {
+            never_return();
+        }
+    }
+
+    fn profiler_detach_succeeded(&self) {
+        if sin() == Sin::HangsInDetachSucceeded {
+            never_return();
+        }
+    }
+}
+
+/// Waits for ever.
+pub fn never_return() {
+    loop {
+        // SAFETY: takes nothing.
+        unsafe { libc::pause() };
+    }
+}
+
+fn leave_thread() {
+    extern "C" fn run(_: *mut c_void) -> *mut c_void {
+        never_return();
+        null_mut()
+    }
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: a live place, the usual attributes, a function of that signature.
+    unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
+}
+
+fn leave_timer() {
+    let mut timer: libc::timer_t = null_mut();
+    // SAFETY: a clock, the usual event, and a live place.
+    unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, null_mut(), &raw mut timer) };
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = libc::itimerspec { it_interval: never, it_value: libc::timespec { tv_sec: AN_HOUR, tv_nsec: 0 } };
+    // SAFETY: the timer that was just made.
+    unsafe { libc::timer_settime(timer, 0, &raw const once, null_mut()) };
+}
+
+fn leave_handler() {
+    extern "C" fn handler(_: c_int) {}
+    // SAFETY: a handler of that signature.
+    unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
+}
+
+fn leave_child() {
+    // SAFETY: the child does nothing but wait, and end with its parent's group.
+    if unsafe { libc::fork() } == 0 {
+        never_return();
+    }
+}
+
+fn leave_descriptor() {
+    // SAFETY: a name that lives.
+    unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+}

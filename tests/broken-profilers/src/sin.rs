@@ -1,0 +1,91 @@
+//! What can be wrong, and what is wrong with this copy.
+
+use std::ffi::CStr;
+
+macro_rules! sins {
+    ($($(#[doc = $doc:literal])+ $sin:ident = $name:literal,)+) => {
+        /// What is wrong.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Sin {
+            /// Nothing; it asks for its detach in a callback.
+            None,
+            $($(#[doc = $doc])+ $sin,)+
+        }
+
+        fn by_name(name: &[u8]) -> Sin {
+            $(if name == $name.as_bytes() { return Sin::$sin; })+
+            Sin::None
+        }
+    };
+}
+
+sins! {
+    /// Nothing either; a thread of its own asks, which holds the library until its end.
+    OwnThread = "honest-thread",
+    /// Nothing; it never asks for its detach.
+    Stays = "stays",
+    /// Its class factory makes no object.
+    RefusesInstance = "refuses-instance",
+    /// DllGetClassObject refuses.
+    RefusesClass = "refuses-class",
+    /// InitializeForAttach refuses, as it may.
+    RefusesAttach = "refuses-attach",
+    /// Its constructor crashes.
+    CrashesOnLoad = "crashes-on-load",
+    /// Its constructor ends the process.
+    ExitsOnLoad = "exits-on-load",
+    /// Its constructor never returns.
+    HangsOnLoad = "hangs-on-load",
+    /// It crashes when a module has loaded.
+    Crashes = "crashes",
+    /// It ends the process when a module has loaded.
+    Exits = "exits",
+    /// It enumerates before ProfilerAttachComplete.
+    EnumeratesEarly = "enumerates-early",
+    /// It asks for flags that are not for attached profilers.
+    ForbiddenFlags = "forbidden-flags",
+    /// It asks about a module that is gone.
+    StaleId = "stale-id",
+    /// A callback never returns.
+    NeverReturns = "never-returns",
+    /// Shutdown never returns.
+    HangsInShutdown = "hangs-in-shutdown",
+    /// ProfilerDetachSucceeded never returns.
+    HangsInDetachSucceeded = "hangs-in-detach-succeeded",
+    /// A reference on its object is never given back.
+    KeepsReference = "keeps-reference",
+    /// An enumerator is never given back.
+    KeepsEnumerator = "keeps-enumerator",
+    /// A thread is left behind.
+    LeavesThread = "leaves-thread",
+    /// A timer is left behind.
+    LeavesTimer = "leaves-timer",
+    /// A signal handler is left behind.
+    LeavesHandler = "leaves-handler",
+    /// A child is left behind.
+    LeavesChild = "leaves-child",
+    /// An EventPipe session is left behind.
+    LeavesSession = "leaves-session",
+    /// A descriptor is left behind.
+    LeavesDescriptor = "leaves-descriptor",
+    /// A reference on its library is never given back.
+    PinsLibrary = "pins-library",
+    /// It calls the runtime after the detach was accepted.
+    CallsAfterSealing = "calls-after-sealing",
+    /// A thread of its own asks without a reference on the library.
+    AsksWithoutReference = "asks-without-reference",
+}
+
+/// Of this copy.
+pub fn sin() -> Sin {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut own: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: an address inside this library, and a place for the answer.
+    if unsafe { libc::dladdr(sin as *const () as *const _, &raw mut own) } == 0 || own.dli_fname.is_null() {
+        return Sin::None;
+    }
+    // SAFETY: the linker's name of this library, which lives as long as it.
+    let path = unsafe { CStr::from_ptr(own.dli_fname) }.to_bytes();
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    by_name(file.strip_suffix(b".so").unwrap_or(file))
+}
