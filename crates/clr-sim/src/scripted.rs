@@ -261,6 +261,13 @@ impl ProfilerCallback for Scripted {
         CallbackToken(0)
     }
 
+    /// The fence keeps a failed assertion from the runtime, and must not keep it from the test.
+    fn on_panic(&self, slot: &'static str) {
+        if let Some(court) = self.0.court.get() {
+            court.convict("SCRIPT", format!("what the script asserts in {slot} does not hold"));
+        }
+    }
+
     fn load_as_notification_only(&self) -> bool {
         (self.script.notification_only)(self.number)
     }
