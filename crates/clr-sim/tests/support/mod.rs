@@ -6,7 +6,7 @@ use remora_clr_sim::court::Court;
 use remora_clr_sim::differences::Personality;
 use remora_clr_sim::library::Library;
 use remora_clr_sim::machine::Machine;
-use remora_clr_sim::runtime::{Answer, AttachRequest, Profiler, Runtime, Status};
+use remora_clr_sim::runtime::{Answer, AttachRequest, Profiler, Runtime};
 use remora_clr_sim::schedule::{self, Chooser, End, Random, Task, Timeline};
 use remora_clr_sim::scripted::{self, Script};
 use std::cell::RefCell;
@@ -44,6 +44,8 @@ impl World {
     pub fn attach(&self, library: &Arc<Library>) -> HResult {
         let answer = self.asks(library, &[]);
         schedule::wait_until(Some(3600 * SECOND), || answer.get().is_some());
+        // The desktop answers before ProfilerAttachComplete.
+        schedule::wait_until(Some(3600 * SECOND), || !self.runtime.is_attaching());
         answer.get().expect("the runtime answers within the hour")
     }
 
@@ -60,10 +62,6 @@ impl World {
         let (library, script) = self.library(script);
         assert_eq!(self.attach(&library), HResult::S_OK);
         let profiler = self.runtime.remembered().last().expect("attached").clone();
-        // The desktop answers before it, if it comes at all: a profiler that nobody finds, or that leaves at once, gets none.
-        schedule::wait_until(Some(2 * SECOND), || {
-            profiler.status() != Status::Active || script.count("ProfilerAttachComplete") == 1
-        });
         (library, script, profiler)
     }
 }
