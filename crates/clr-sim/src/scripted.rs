@@ -263,7 +263,7 @@ impl ProfilerCallback for Scripted {
 
     /// The fence keeps a failed assertion from the runtime, and must not keep it from the test.
     fn on_panic(&self, slot: &'static str) {
-        if let Some(court) = self.0.court.get() {
+        if let Some(court) = self.script.court.get() {
             court.convict("SCRIPT", format!("what the script asserts in {slot} does not hold"));
         }
     }
