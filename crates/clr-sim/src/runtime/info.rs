@@ -1,4 +1,7 @@
 //! ICorProfilerInfo as the model serves it: what is refused when, and what is a crime.
+//! One short method for each slot that is served; what it does is in the other files.
+//!
+//! tidy: catalogue
 
 #![allow(non_snake_case, reason = "the names of corprof.idl")]
 
