@@ -31,6 +31,15 @@ impl ProfilerObject {
     /// # Safety
     /// `raw` is null or a live COM object, of which the caller gives up one reference.
     pub unsafe fn from_created(raw: *mut sys::IUnknown) -> Result<Self, HResult> {
+        // SAFETY: the caller's promise.
+        unsafe { ProfilerObject::from_created_for(raw, VERSIONS.len() as u8) }
+    }
+
+    /// The same, by a runtime that knows no callback newer than `newest`: a profiler's later versions are never asked for.
+    ///
+    /// # Safety
+    /// As for [`from_created`](Self::from_created).
+    pub unsafe fn from_created_for(raw: *mut sys::IUnknown, newest: u8) -> Result<Self, HResult> {
         if raw.is_null() {
             return Err(HResult::E_POINTER);
         }
@@ -40,7 +49,7 @@ impl ProfilerObject {
         unsafe { sys::IUnknown::Release(raw) };
         let oldest = oldest?;
         let mut object = ProfilerObject { oldest, newest: oldest, version: OLDEST };
-        for version in (OLDEST + 1..=VERSIONS.len() as u8).rev() {
+        for version in (OLDEST + 1..=newest).rev() {
             // SAFETY: alive, for a reference is held.
             unsafe { object.hold(version) };
         }

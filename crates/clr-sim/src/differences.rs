@@ -107,9 +107,84 @@ differences! {
     largest_message: usize = [0, 65_535, 65_535, 65_535, 65_535, 65_535] "source: ds-ipc protocol, a 16 bit size; live: att_11";
     /// Whether the attach is answered only when ProfilerAttachComplete has returned.
     answers_after_attach_complete: bool = [false, true, true, true, true, true] "seed 001; live: att_20";
+    /// What the runtime calls itself.
+    release: Release = [Release(4, 0, 30319), Release(3, 1, 23), Release(6, 0, 0), Release(8, 0, 4), Release(9, 0, 7), Release(10, 0, 12)] "seed 001, the version string; live: the versions that were run (6 not run)";
+    /// The newest ICorProfilerCallback that it asks for.
+    callback_version: u8 = [3, 9, 11, 11, 11, 11] "seed 001; source: eetoprofinterfaceimpl.cpp, CreateProfiler";
+    /// The methods of Info that are refused to an attached profiler.
+    refused_after_attach: &'static [&'static str] = [DESKTOP_REFUSES, CORE_REFUSES, CORE_REFUSES, CORE_REFUSES, CORE_REFUSES, CORE_REFUSES] "seed 004; source: proftoeeinterfaceimpl.cpp, kP2EEAllowableAfterAttach; live: att_13";
+    /// Whether E_NOTIMPL from InitializeForAttach reaches the trigger as the code for a profiler that cannot be attached.
+    notimpl_is_not_attachable: bool = [false, true, true, true, true, true] "seed 001; source: profilinghelper.cpp";
+    /// Whether the thread that runs finalizers has to begin each attach.
+    finalizer_begins_attaches: bool = [true, false, false, false, false, false] "seed 001; source: ds-profiler-protocol.c";
+    /// Whether the time-out of the request bounds how long the trigger waits. Elsewhere it bounds only the wait for a background collection.
+    time_out_bounds_the_wait: bool = [true, false, false, false, false, false] "seed 001; source: ds-profiler-protocol.c, attachTimeout";
+    /// Whether a detach waits for the callbacks on the thread that attaches.
+    attach_thread_is_counted: bool = [true, false, false, false, false, false] "seed 000; source: eetoprofinterfaceimpl.cpp, EvacuationCounterHolder; live: det_07";
+    /// Notification-only profilers at once.
+    notification_slots: usize = [0, 0, 32, 32, 32, 32] "source: profilepriv.h, MAX_NOTIFICATION_PROFILERS";
+    /// What the variables that load a profiler at the start begin with.
+    startup_prefix: &'static str = ["COR", "CORECLR", "CORECLR", "CORECLR", "CORECLR", "CORECLR"] "seed 004; source: clrconfignames.h; live: att_17";
+    /// Whether a class without a path is looked up in the registry.
+    registry_knows_classes: bool = [true, false, false, false, false, false] "seed 003; source: profilinghelper.cpp";
+    /// The variable by which a user allows a profiler for 2.x.
+    opt_in_variable: &'static str = ["COMPLUS_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting"] "seed 003 and the .NET Framework's page on profiler compatibility settings; source: clrconfignames.h";
+    /// What is answered for a library that the process may not read.
+    unreadable_library: u32 = [0x8007_0005, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 5 of Windows; live: att_06";
+    /// What is answered for a library of another architecture, or that is no library.
+    foreign_library: u32 = [0x8007_00C1, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 193 of Windows; live: att_06";
     /// Where it is written down.
     log: Log = [EventLog, Nowhere, Events, Events, Events, Events] "seed 001; live: att_15 (6 not run)";
 }
+
+/// Major, minor and build number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(pub u16, pub u16, pub u16);
+
+impl std::fmt::Display for Release {
+    /// As the version string of the hosting interfaces has it.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "v{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// Seed 004, "Specific Info Limitations", with the stars written out.
+const DESKTOP_REFUSES: &[&str] = &[
+    "GetILFunctionBody",
+    "GetILFunctionBodyAllocator",
+    "SetILFunctionBody",
+    "SetILInstrumentedCodeMap",
+    "SetEnterLeaveFunctionHooks",
+    "SetEnterLeaveFunctionHooks2",
+    "SetEnterLeaveFunctionHooks3",
+    "SetEnterLeaveFunctionHooks3WithInfo",
+    "SetFunctionIDMapper",
+    "SetFunctionIDMapper2",
+    "GetNotifiedExceptionClauseInfo",
+    "GetFunctionEnter3Info",
+    "GetFunctionLeave3Info",
+    "GetFunctionTailcall3Info",
+];
+
+/// Methods without kP2EEAllowableAfterAttach (proftoeeinterfaceimpl.cpp).
+const CORE_REFUSES: &[&str] = &[
+    "SetEnterLeaveFunctionHooks",
+    "SetEnterLeaveFunctionHooks2",
+    "SetEnterLeaveFunctionHooks3",
+    "SetEnterLeaveFunctionHooks3WithInfo",
+    "SetFunctionIDMapper",
+    "SetFunctionIDMapper2",
+    "SetFunctionReJIT",
+    "GetNotifiedExceptionClauseInfo",
+    "GetFunctionEnter3Info",
+    "GetFunctionLeave3Info",
+    "GetFunctionTailcall3Info",
+    "EnumNgenModuleMethodsInliningThisMethod",
+    "GetInprocInspectionInterface",
+    "GetInprocInspectionIThisThread",
+    "BeginInprocDebugging",
+    "EndInprocDebugging",
+];
 
 impl Personality {
     /// All of them.
@@ -143,6 +218,14 @@ mod tests {
         for one in Personality::ALL.map(Personality::differences) {
             assert_eq!(one.allowable & one.immutable, 0, "{}", one.name);
             assert_eq!(one.allowable_high & one.immutable_high, 0, "{}", one.name);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_after_attach_is_a_slot_of_info() {
+        for one in Personality::ALL.map(Personality::differences) {
+            let is_slot = |name: &&str| remora_clr_sim_abi::INFO_SLOTS.iter().any(|slot| slot.name == *name);
+            assert!(one.refused_after_attach.iter().all(is_slot), "{}", one.name);
         }
     }
 

@@ -16,6 +16,7 @@ pub mod court;
 pub mod differences;
 
 pub mod library;
+pub mod machine;
 pub mod runtime;
 
 #[cfg(feature = "agent")]

@@ -127,6 +127,11 @@ impl Library {
         }
     }
 
+    /// How often it is held.
+    pub fn references(&self) -> u32 {
+        self.lock().references
+    }
+
     /// Whether it is mapped.
     pub fn is_mapped(&self) -> bool {
         self.lock().references > 0

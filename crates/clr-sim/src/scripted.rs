@@ -1,12 +1,14 @@
 //! A profiler that does what a test says: it writes down every callback, and acts in those that it is told to act in.
 
+mod versioned;
+
 use crate::court::Court;
 use crate::library::{Exports, Library};
 use crate::runtime::FREED;
 use crate::told::{TOLD, Told};
 use corprof::{
-    Alive, Attached, CallbackObject, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info,
-    MethodToken, ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId,
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info, MethodToken,
+    ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId,
     dll_get_class_object, sys,
 };
 use std::cell::RefCell;
@@ -18,20 +20,30 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// What a scripted profiler does in a callback.
 pub type Act = Box<dyn Fn(&Script) + Send + Sync>;
 
+/// What a scripted profiler answers its initialisation with.
+type Decision = Box<dyn Fn(&Script) -> HResult + Send + Sync>;
+/// Says something of one of the objects that the library makes, by its number from 0 on.
+type OfObject = Box<dyn Fn(usize) -> bool + Send + Sync>;
+
 /// What it is to do, and what has happened to it. A test holds one beside the library.
-#[derive(Default)]
 pub struct Script {
     /// By the callback's name in the field; `InitializeForAttach` and `Initialize` act after Info is there.
     acts: HashMap<&'static str, Act>,
     /// What initialisation answers; success if nothing is said.
-    initialized: Option<HResult>,
-    notification_only: bool,
+    decision: Decision,
+    notification_only: OfObject,
+    refused: OfObject,
+    version: u8,
     journal: Mutex<Vec<&'static str>>,
+    steps: Mutex<Vec<&'static str>>,
+    classes: Mutex<Vec<Guid>>,
     told: Mutex<Vec<Told>>,
     client_data: Mutex<Vec<u8>>,
     /// Where the client data lay, for scripts that keep the pointer although they must not.
     lent: (AtomicUsize, AtomicUsize),
     court: OnceLock<Arc<Court>>,
+    /// One for each object that was initialised, in that order.
+    infos: Mutex<Vec<usize>>,
     info: AtomicPtr<sys::ICorProfilerInfo>,
     attached: Mutex<Option<Info<Attached, Alive>>>,
     startup: Mutex<Option<Info<Startup, Alive>>>,
@@ -40,7 +52,24 @@ pub struct Script {
 impl Script {
     /// One that does nothing but write down.
     pub fn new() -> Script {
-        Script::default()
+        Script {
+            acts: HashMap::new(),
+            decision: Box::new(|_| HResult::S_OK),
+            notification_only: Box::new(|_| false),
+            refused: Box::new(|_| false),
+            version: NEWEST,
+            journal: Mutex::default(),
+            steps: Mutex::default(),
+            classes: Mutex::default(),
+            told: Mutex::default(),
+            client_data: Mutex::default(),
+            lent: Default::default(),
+            court: OnceLock::new(),
+            infos: Mutex::default(),
+            info: AtomicPtr::default(),
+            attached: Mutex::default(),
+            startup: Mutex::default(),
+        }
     }
 
     /// Acts in a callback.
@@ -52,21 +81,57 @@ impl Script {
 
     /// Answers its initialisation with a code.
     #[must_use]
-    pub fn answering(mut self, code: HResult) -> Script {
-        self.initialized = Some(code);
+    pub fn answering(self, code: HResult) -> Script {
+        self.deciding(move |_| code)
+    }
+
+    /// Decides what its initialisation answers, with Info at hand.
+    #[must_use]
+    pub fn deciding(mut self, decision: impl Fn(&Script) -> HResult + Send + Sync + 'static) -> Script {
+        self.decision = Box::new(decision);
+        self
+    }
+
+    /// Answers to no callback newer than this.
+    #[must_use]
+    pub fn of_version(mut self, version: u8) -> Script {
+        self.version = version;
+        self
+    }
+
+    /// Refuses to make some of the objects that it is asked for, by their numbers from 0 on.
+    #[must_use]
+    pub fn refusing_to_make(mut self, refused: impl Fn(usize) -> bool + Send + Sync + 'static) -> Script {
+        self.refused = Box::new(refused);
         self
     }
 
     /// Asks to be only notified.
     #[must_use]
-    pub fn only_notified(mut self) -> Script {
-        self.notification_only = true;
+    pub fn only_notified(self) -> Script {
+        self.only_notified_where(|_| true)
+    }
+
+    /// The same of some of its objects, by their numbers from 0 on.
+    #[must_use]
+    pub fn only_notified_where(mut self, notified: impl Fn(usize) -> bool + Send + Sync + 'static) -> Script {
+        self.notification_only = Box::new(notified);
         self
     }
 
     /// The callbacks so far, by their names in the field.
     pub fn journal(&self) -> Vec<&'static str> {
         self.journal.lock().expect("no panic while locked").clone()
+    }
+
+    /// All that was asked of the library and its objects, callbacks included, in order.
+    pub fn steps(&self) -> Vec<&'static str> {
+        self.steps.lock().expect("no panic while locked").clone()
+    }
+
+    /// The classes that objects were asked for.
+    pub fn classes(&self) -> Vec<Guid> {
+        self.classes.lock().expect("no panic while locked").clone()
     }
 
     /// How often a callback has come.
@@ -77,6 +142,19 @@ impl Script {
     /// The client data as it was during InitializeForAttach.
     pub fn client_data(&self) -> Vec<u8> {
         self.client_data.lock().expect("no panic while locked").clone()
+    }
+
+    /// The bytes that are now where the client data was during InitializeForAttach: what a profiler that kept the pointer reads.
+    pub fn client_data_now(&self) -> Vec<u8> {
+        let (start, length) = (self.lent.0.load(Ordering::SeqCst), self.lent.1.load(Ordering::SeqCst));
+        // SAFETY: what a runtime frees of a profiler's client data the model keeps, for as long as it remembers the profiler.
+        (0..length).map(|index| unsafe { (start as *const u8).add(index).read() }).collect()
+    }
+
+    /// Info of one of its objects, in the order in which they were initialised.
+    pub fn raw_of(&self, object: usize) -> *mut sys::ICorProfilerInfo {
+        let infos = self.infos.lock().expect("no panic while locked");
+        infos.get(object).map_or(std::ptr::null_mut(), |info| *info as *mut sys::ICorProfilerInfo)
     }
 
     /// What callbacks have told so far.
@@ -92,9 +170,7 @@ impl Script {
     /// Reads the client data again through the pointer of InitializeForAttach. Afterwards that memory is the runtime's: what is read
     /// then is no data any more, and the court is told.
     pub fn read_client_data_again(&self) -> Vec<u8> {
-        let (start, length) = (self.lent.0.load(Ordering::SeqCst), self.lent.1.load(Ordering::SeqCst));
-        // SAFETY: the model keeps what it has lent for as long as the profiler is remembered.
-        let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, length) }.to_vec();
+        let bytes = self.client_data_now();
         if let Some(court) = self.court.get().filter(|_| !bytes.is_empty() && bytes.iter().all(|byte| *byte == FREED)) {
             court.convict("ATT-11", "client data was read after InitializeForAttach had returned: it is freed memory");
         }
@@ -136,7 +212,16 @@ impl Script {
 
     fn has_initialized(&self, callback: &'static str) -> Result<(), HResult> {
         self.act(callback);
-        self.initialized.unwrap_or(HResult::S_OK).ok()
+        (self.decision)(self).ok()
+    }
+
+    fn step(&self, step: &'static str) {
+        self.steps.lock().expect("no panic while locked").push(step);
+    }
+
+    fn has_info(&self, info: *mut sys::ICorProfilerInfo) {
+        self.info.store(info, Ordering::SeqCst);
+        self.infos.lock().expect("no panic while locked").push(info as usize);
     }
 
     fn is_told(&self, callback: &'static str, told: Told) {
@@ -151,74 +236,95 @@ impl Script {
     }
 }
 
-struct Scripted(Arc<Script>);
+impl Default for Script {
+    fn default() -> Script {
+        Script::new()
+    }
+}
+
+/// The newest callback that there is.
+const NEWEST: u8 = 11;
+
+struct Scripted {
+    script: Arc<Script>,
+    /// Which of the objects of its library, from 0 on.
+    number: usize,
+}
 
 impl ProfilerCallback for Scripted {
     fn enter(&self, slot: &'static str) -> CallbackToken {
-        self.0.journal.lock().expect("no panic while locked").push(slot);
+        self.script.step(slot);
+        self.script.journal.lock().expect("no panic while locked").push(slot);
         if !slot.starts_with("Initialize") && !TOLD.contains(&slot) {
-            self.0.act(slot);
+            self.script.act(slot);
         }
         CallbackToken(0)
     }
 
+    /// The fence keeps a failed assertion from the runtime, and must not keep it from the test.
+    fn on_panic(&self, slot: &'static str) {
+        if let Some(court) = self.0.court.get() {
+            court.convict("SCRIPT", format!("what the script asserts in {slot} does not hold"));
+        }
+    }
+
     fn load_as_notification_only(&self) -> bool {
-        self.0.notification_only
+        (self.script.notification_only)(self.number)
     }
 
     fn initialize(&self, info: Info<Startup, Alive>) -> Result<(), HResult> {
-        self.0.info.store(info.as_raw(), Ordering::SeqCst);
-        *self.0.startup.lock().expect("no panic while locked") = Some(info);
-        self.0.has_initialized("Initialize")
+        self.script.has_info(info.as_raw());
+        *self.script.startup.lock().expect("no panic while locked") = Some(info);
+        self.script.has_initialized("Initialize")
     }
 
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
-        self.0.info.store(info.as_raw(), Ordering::SeqCst);
-        *self.0.attached.lock().expect("no panic while locked") = Some(info);
-        self.0.lent.0.store(client_data.as_ptr() as usize, Ordering::SeqCst);
-        self.0.lent.1.store(client_data.len(), Ordering::SeqCst);
-        *self.0.client_data.lock().expect("no panic while locked") = client_data.to_vec();
-        self.0.has_initialized("InitializeForAttach")
+        self.script.has_info(info.as_raw());
+        *self.script.attached.lock().expect("no panic while locked") = Some(info);
+        self.script.lent.0.store(client_data.as_ptr() as usize, Ordering::SeqCst);
+        self.script.lent.1.store(client_data.len(), Ordering::SeqCst);
+        *self.script.client_data.lock().expect("no panic while locked") = client_data.to_vec();
+        self.script.has_initialized("InitializeForAttach")
     }
 
     fn module_load_finished(&self, module: ModuleId, _status: HResult) {
-        self.0.is_told("ModuleLoadFinished", Told::ModuleLoaded(module.0));
+        self.script.is_told("ModuleLoadFinished", Told::ModuleLoaded(module.0));
     }
 
     fn module_unload_started(&self, module: ModuleId) {
-        self.0.is_told("ModuleUnloadStarted", Told::ModuleUnloads(module.0));
+        self.script.is_told("ModuleUnloadStarted", Told::ModuleUnloads(module.0));
     }
 
     fn jit_compilation_finished(&self, function: FunctionId, _status: HResult, _is_safe_to_block: bool) {
-        self.0.is_told("JITCompilationFinished", Told::Compiled(function.0));
+        self.script.is_told("JITCompilationFinished", Told::Compiled(function.0));
     }
 
     fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
         let collected = collected.iter().map(|one| *one != 0).collect();
-        self.0.is_told("GarbageCollectionStarted", Told::CollectionBegins(collected, reason.0));
+        self.script.is_told("GarbageCollectionStarted", Told::CollectionBegins(collected, reason.0));
     }
 
     fn garbage_collection_finished(&self) {
-        self.0.is_told("GarbageCollectionFinished", Told::CollectionEnds);
+        self.script.is_told("GarbageCollectionFinished", Told::CollectionEnds);
     }
 
     fn moved_references(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[u32]) {
         let lengths: Vec<usize> = lengths.iter().map(|length| *length as usize).collect();
-        self.0.is_told("MovedReferences", moved(old_starts, new_starts, &lengths));
+        self.script.is_told("MovedReferences", moved(old_starts, new_starts, &lengths));
     }
 
     fn moved_references2(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) {
-        self.0.is_told("MovedReferences2", moved(old_starts, new_starts, lengths));
+        self.script.is_told("MovedReferences2", moved(old_starts, new_starts, lengths));
     }
 
     fn surviving_references(&self, starts: &[ObjectId], lengths: &[u32]) {
         let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length as usize)).collect();
-        self.0.is_told("SurvivingReferences", Told::Survived(ranges));
+        self.script.is_told("SurvivingReferences", Told::Survived(ranges));
     }
 
     fn surviving_references2(&self, starts: &[ObjectId], lengths: &[usize]) {
         let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length)).collect();
-        self.0.is_told("SurvivingReferences2", Told::Survived(ranges));
+        self.script.is_told("SurvivingReferences2", Told::Survived(ranges));
     }
 
     fn root_references2(
@@ -230,23 +336,23 @@ impl ProfilerCallback for Scripted {
     ) -> Result<(), HResult> {
         let all = roots.iter().zip(kinds).zip(flags).zip(ids);
         let roots = all.map(|(((root, kind), flags), id)| (root.0, kind.0, flags.0, *id)).collect();
-        self.0.is_told("RootReferences2", Told::Roots(roots));
+        self.script.is_told("RootReferences2", Told::Roots(roots));
         Ok(())
     }
 
     fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
         let references = references.iter().map(|one| one.0).collect();
-        self.0.is_told("ObjectReferences", Told::References(object.0, class.0, references));
+        self.script.is_told("ObjectReferences", Told::References(object.0, class.0, references));
         Ok(())
     }
 
     fn object_allocated(&self, object: ObjectId, class: ClassId) {
-        self.0.is_told("ObjectAllocated", Told::Allocated(object.0, class.0));
+        self.script.is_told("ObjectAllocated", Told::Allocated(object.0, class.0));
     }
 
     fn objects_allocated_by_class(&self, classes: &[ClassId], counts: &[u32]) -> Result<(), HResult> {
         let counts = classes.iter().zip(counts).map(|(class, count)| (class.0, *count)).collect();
-        self.0.is_told("ObjectsAllocatedByClass", Told::AllocatedByClass(counts));
+        self.script.is_told("ObjectsAllocatedByClass", Told::AllocatedByClass(counts));
         Ok(())
     }
 
@@ -257,28 +363,28 @@ impl ProfilerCallback for Scripted {
         _ids: &[HandleId],
     ) -> Result<(), HResult> {
         let pairs = keys.iter().zip(values).map(|(key, value)| (key.0, value.0)).collect();
-        self.0.is_told("ConditionalWeakTableElementReferences", Told::Weak(pairs));
+        self.script.is_told("ConditionalWeakTableElementReferences", Told::Weak(pairs));
         Ok(())
     }
 
     fn finalizeable_object_queued(&self, _flags: u32, object: ObjectId) {
-        self.0.is_told("FinalizeableObjectQueued", Told::Queued(object.0));
+        self.script.is_told("FinalizeableObjectQueued", Told::Queued(object.0));
     }
 
     fn handle_created(&self, handle: HandleId, object: ObjectId) {
-        self.0.is_told("HandleCreated", Told::HandleCreated(handle.0, object.0));
+        self.script.is_told("HandleCreated", Told::HandleCreated(handle.0, object.0));
     }
 
     fn handle_destroyed(&self, handle: HandleId) {
-        self.0.is_told("HandleDestroyed", Told::HandleDestroyed(handle.0));
+        self.script.is_told("HandleDestroyed", Told::HandleDestroyed(handle.0));
     }
 
     fn rejit_compilation_finished(&self, function: FunctionId, rejit: RejitId, _status: HResult, _safe: bool) {
-        self.0.is_told("ReJITCompilationFinished", Told::CompiledAgain(function.0, rejit.0));
+        self.script.is_told("ReJITCompilationFinished", Told::CompiledAgain(function.0, rejit.0));
     }
 
     fn rejit_error(&self, _module: ModuleId, _method: MethodToken, function: FunctionId, status: HResult) {
-        self.0.is_told("ReJITError", Told::NotCompiledAgain(function.0, status.0));
+        self.script.is_told("ReJITError", Told::NotCompiledAgain(function.0, status.0));
     }
 
     fn event_pipe_event_delivered(
@@ -293,7 +399,7 @@ impl ProfilerCallback for Scripted {
         _thread: ThreadId,
         _frames: &[usize],
     ) {
-        self.0.is_told("EventPipeEventDelivered", Told::Event(event, data.to_vec()));
+        self.script.is_told("EventPipeEventDelivered", Told::Event(event, data.to_vec()));
     }
 }
 
@@ -306,21 +412,32 @@ fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) ->
 pub struct ScriptedLibrary(Arc<Script>);
 
 thread_local! {
-    /// The script of the library that is asked for an object right now: the factory's function takes no argument of ours.
-    static ASKED: RefCell<Option<Arc<Script>>> = const { RefCell::new(None) };
+    /// The scripts of the libraries that were asked last, by class: the factory's function takes no argument of ours.
+    static ASKED: RefCell<HashMap<Guid, Arc<Script>>> = RefCell::default();
 }
 
 impl Exports for ScriptedLibrary {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        ASKED.with(|asked| *asked.borrow_mut() = Some(self.0.clone()));
+        self.0.step("DllGetClassObject");
+        if !class.is_null() {
+            // SAFETY: not null; identifiers need not be aligned.
+            let class = unsafe { class.read_unaligned() };
+            ASKED.with(|asked| asked.borrow_mut().insert(class, self.0.clone()));
+        }
         // SAFETY: the caller's promise is handed on.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }
 
-fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
-    let script = ASKED.with(|asked| asked.borrow().clone())?;
-    Some(CallbackObject::create(Scripted(script)))
+fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
+    let script = ASKED.with(|asked| asked.borrow().get(class).cloned())?;
+    script.step("CreateInstance");
+    let number = {
+        let mut classes = script.classes.lock().expect("no panic while locked");
+        classes.push(*class);
+        classes.len() - 1
+    };
+    (!(script.refused)(number)).then(|| versioned::create(Scripted { script: script.clone(), number }))
 }
 
 /// A library that plays a script, and the script.

@@ -234,7 +234,9 @@ fn gch_03_the_finalizer_weak_tables_and_handles_are_told_of() {
         let told = script.told();
         let count = |is: fn(&Told) -> bool| told.iter().filter(|one| is(one)).count();
         assert_eq!(count(|one| matches!(one, Told::Queued(_))), 1);
-        assert_eq!(count(|one| matches!(one, Told::Weak(pairs) if pairs.len() == 1)), 1);
+        // Weak tables came with the fifth callback.
+        let weak = usize::from(world.runtime.differences().callback_version >= 5);
+        assert_eq!(count(|one| matches!(one, Told::Weak(pairs) if pairs.len() == 1)), weak);
         assert_eq!(count(|one| matches!(one, Told::HandleCreated(..) | Told::HandleDestroyed(_))), 2);
         let born =
             told.iter().find_map(|one| if let Told::AllocatedByClass(born) = one { Some(born.clone()) } else { None });

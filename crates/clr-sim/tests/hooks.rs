@@ -63,7 +63,7 @@ unsafe extern "C" fn tailcall_with_info(id: usize, info: usize) {
 unsafe extern "C" fn map(function: usize, client_data: *mut c_void, is_hooked: *mut i32) -> usize {
     called("map", function, client_data as usize);
     // SAFETY: the runtime's place.
-    unsafe { is_hooked.write(i32::from(function / 0x10 % 2 == 0)) };
+    unsafe { is_hooked.write(i32::from((function / 0x10).is_multiple_of(2))) };
     function + 1
 }
 
@@ -104,8 +104,7 @@ fn run_two(world: &World) -> [FunctionId; 2] {
         runtime.leave_function(two[1]);
         *of_thread.lock().unwrap() = Some(two);
     })]);
-    let two = made.lock().unwrap().unwrap();
-    two
+    made.lock().unwrap().unwrap()
 }
 
 #[test]
@@ -168,7 +167,8 @@ fn elt_01_the_mapper_is_handed_its_data_chooses_what_is_hooked_and_names_it() {
         let mapped: Vec<_> = all.iter().filter(|(what, _, _)| *what == "map").collect();
         assert_eq!(mapped.len(), 4, "once for each function");
         assert!(mapped.iter().all(|(_, function, data)| functions.contains(function) && *data == CLIENT_DATA));
-        let hooked: Vec<usize> = functions.iter().copied().filter(|function| function / 0x10 % 2 == 0).collect();
+        let hooked: Vec<usize> =
+            functions.iter().copied().filter(|function| (function / 0x10).is_multiple_of(2)).collect();
         let entered: Vec<usize> = all.iter().filter(|(what, _, _)| *what == "enter").map(|(_, id, _)| id - 1).collect();
         assert!(!entered.is_empty() && entered == hooked, "{entered:x?} {hooked:x?}");
     });

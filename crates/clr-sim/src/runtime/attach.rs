@@ -7,10 +7,17 @@ use crate::schedule;
 use corprof::{Guid, HResult, sys};
 use remora_clr_sim_abi::{InfoObject, ProfilerObject};
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What client data is overwritten with when it is freed: who reads it afterwards reads this.
 pub const FREED: u8 = 0xDD;
+
+/// A millisecond in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
+/// The thread that attaches, as the evacuation counters have it where they count it.
+const ATTACH_THREAD: super::ThreadId = super::ThreadId(1);
 
 /// What a trigger asks for.
 pub struct AttachRequest {
@@ -18,6 +25,19 @@ pub struct AttachRequest {
     pub class: Guid,
     /// Its library; `None` if the target cannot open the path.
     pub library: Option<Arc<Library>>,
+    /// Handed to InitializeForAttach.
+    pub client_data: Vec<u8>,
+}
+
+/// The same as it comes from another process, which knows of the library only its name (contract ATT-02).
+#[derive(Debug, Clone)]
+pub struct NamedRequest {
+    /// The profiler's class.
+    pub class: Guid,
+    /// Where its library is, as the target sees it.
+    pub path: Option<String>,
+    /// The time-out, milliseconds. What it bounds differs (`time_out_bounds_the_wait`).
+    pub milliseconds: u32,
     /// Handed to InitializeForAttach.
     pub client_data: Vec<u8>,
 }
@@ -34,16 +54,45 @@ impl Answer {
 }
 
 pub(super) struct Pending {
-    request: AttachRequest,
+    request: NamedRequest,
+    /// The library itself, where it was given; looked up by its name otherwise.
+    library: Option<Result<Arc<Library>, HResult>>,
     answer: Answer,
 }
 
 impl Runtime {
     /// Sends an attach request: returns at once. Whoever waits for the answer has a time-out of its own.
     pub fn ask_for_attach(&self, request: AttachRequest) -> Answer {
+        let library = request.library.ok_or(HResult::ERROR_MOD_NOT_FOUND);
+        let named =
+            NamedRequest { class: request.class, path: None, milliseconds: 0, client_data: request.client_data };
+        self.enqueue(named, Some(library))
+    }
+
+    /// Sends a request that names the library by its path: it is opened in the target, and only once the request is served.
+    pub fn ask_for_attach_by_name(&self, request: NamedRequest) -> Answer {
+        self.enqueue(request, None)
+    }
+
+    /// A finalizer begins to run that does not end; or it ends.
+    pub fn block_finalizer(&self, blocked: bool) {
+        self.lock().finalizer_is_blocked = blocked;
+    }
+
+    /// Waits as the trigger's side of the attach does. On the desktop the time-out bounds that, whatever becomes of the attach; elsewhere
+    /// a trigger has to have a time-out of its own.
+    pub fn wait_for(&self, answer: &Answer, milliseconds: u32) -> HResult {
+        let bounded = self.differences().time_out_bounds_the_wait;
+        let bound = bounded.then_some(u64::from(milliseconds) * MILLISECOND);
+        schedule::wait_until(bound, || answer.get().is_some() || self.is_exiting());
+        let broken = if self.is_exiting() { HResult::CORPROF_E_IPC_FAILED } else { HResult::ERROR_TIMEOUT };
+        answer.get().unwrap_or(broken)
+    }
+
+    fn enqueue(&self, request: NamedRequest, library: Option<Result<Arc<Library>, HResult>>) -> Answer {
         let answer = Answer::default();
         schedule::note("A trigger asks for an attach", 0);
-        self.lock().requests.push(Pending { request, answer: answer.clone() });
+        self.lock().requests.push(Pending { request, library, answer: answer.clone() });
         answer
     }
 
@@ -56,7 +105,7 @@ impl Runtime {
     /// The attach server, for as long as the process lives: one request at a time.
     pub(super) fn serve_attaches(self: &Arc<Self>) {
         loop {
-            schedule::wait_until(None, || !self.lock().requests.is_empty() || self.is_exiting());
+            schedule::wait_until(None, || self.can_begin_an_attach() || self.is_exiting());
             if self.is_exiting() || schedule::is_stopped() {
                 return;
             }
@@ -65,26 +114,34 @@ impl Runtime {
                 state.serves = true;
                 state.requests.remove(0)
             };
-            let code = match self.attach(&pending.request) {
-                Ok(()) => {
-                    self.write_log(Entry::Attached);
-                    HResult::S_OK
-                }
-                Err(code) => {
-                    self.write_log(Entry::Failed(code.0 as u32));
-                    code
-                }
-            };
-            schedule::note("The attach is answered {}", u64::from(code.0 as u32));
-            *pending.answer.0.lock().expect("no panic while locked") = Some(code);
+            let result = self.attach(&pending);
+            self.answer(&pending, result);
             self.lock().serves = false;
         }
     }
 
-    fn attach(self: &Arc<Self>, request: &AttachRequest) -> Result<(), HResult> {
+    fn can_begin_an_attach(&self) -> bool {
+        let state = self.lock();
+        let finalizer = self.differences().finalizer_begins_attaches && state.finalizer_is_blocked;
+        !state.requests.is_empty() && !finalizer && !self.birth.surroundings.is_halted()
+    }
+
+    /// Writes down how it ended, and tells the trigger; the first time only.
+    fn answer(&self, pending: &Pending, result: Result<(), HResult>) {
+        if pending.answer.get().is_some() {
+            return;
+        }
+        let code = result.err().unwrap_or(HResult::S_OK);
+        self.write_log(if result.is_ok() { Entry::Attached } else { Entry::Failed(code.0 as u32) });
+        schedule::note("The attach is answered {}", u64::from(code.0 as u32));
+        *pending.answer.0.lock().expect("no panic while locked") = Some(code);
+    }
+
+    fn attach(self: &Arc<Self>, pending: &Pending) -> Result<(), HResult> {
         let differences = self.differences();
         if differences.attach_waits_for_detach {
             schedule::wait_until(None, || self.lock().detaching.is_empty() || self.is_exiting());
+            self.wait_while_halted();
         }
         if self.is_exiting() {
             return Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED);
@@ -92,53 +149,69 @@ impl Runtime {
         if !differences.refused_attach_leaks && !self.profilers().is_empty() {
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
-        let library = request.library.as_ref().ok_or(MODULE_NOT_FOUND)?;
-        load(library);
-        let object = self.create(library, &request.class).inspect_err(|_| library.release())?;
+        let request = &pending.request;
+        let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
+        let library = found?;
+        load(&library);
+        let object = self.create(&library, &request.class).inspect_err(|_| library.release())?;
         if object.version() < 3 {
-            let profiler = Profiler::new(library.clone(), object, false, true);
+            let profiler = Profiler::new(library, object, false, true);
             self.discard(&profiler);
             return Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
         }
-        let notification_only = differences.notification_profilers && asks_to_be_only_notified(library, &object);
-        let is_taken = !notification_only && self.profilers().iter().any(|profiler| !profiler.notification_only);
-        let profiler = Arc::new(Profiler::new(library.clone(), object, notification_only, true));
+        let notification_only = differences.notification_profilers && asks_to_be_only_notified(&library, &object);
+        let is_taken = self.is_taken(notification_only);
+        let profiler = Arc::new(Profiler::new(library, object, notification_only, true));
         if is_taken {
             // Neither the object nor the library is given back.
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
-        self.initialize(&profiler, &request.client_data)
+        self.initialize(&profiler, pending)
     }
 
-    fn initialize(self: &Arc<Self>, profiler: &Arc<Profiler>, client_data: &[u8]) -> Result<(), HResult> {
+    /// Whether there is no place for one more of this kind.
+    fn is_taken(&self, notification_only: bool) -> bool {
+        let alike = self.profilers().iter().filter(|one| one.notification_only == notification_only).count();
+        alike >= if notification_only { self.differences().notification_slots } else { 1 }
+    }
+
+    fn initialize(self: &Arc<Self>, profiler: &Arc<Profiler>, pending: &Pending) -> Result<(), HResult> {
         let info = InfoObject::create(super::info::Server::new(self, profiler));
         let unknown = info.as_unknown();
-        // The first and only value.
-        let _ = profiler.info.set(info);
-        {
-            let mut state = self.lock();
-            state.profilers.push(profiler.clone());
-            state.remembered.push(profiler.clone());
-            if profiler.notification_only {
-                state.count_notification_only(1);
-            }
-        }
-        let mut copy = client_data.to_vec();
+        self.register(profiler, info);
+        let data = pending.request.client_data.iter().map(|byte| AtomicU8::new(*byte)).collect();
+        let data = &**profiler.client_data.get_or_init(|| data);
+        profiler.attach_milliseconds.store(pending.request.milliseconds, Ordering::SeqCst);
+        let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
+        profiler.enter(counted, schedule::current(), "InitializeForAttach");
         let answer = self.call_uncounted(profiler, "InitializeForAttach", |object| {
             // SAFETY: Info outlives the profiler; the data lives until the call returns.
-            unsafe { object.initialize_for_attach(unknown, copy.as_ptr().cast(), copy.len() as u32) }
+            unsafe { object.initialize_for_attach(unknown, data.as_ptr().cast_mut().cast(), data.len() as u32) }
         });
-        copy.fill(FREED);
-        profiler.freed.lock().expect("no panic while locked").push(copy);
-        let code = answer.flatten().unwrap_or(HResult::E_FAIL);
-        if !code.is_success() {
-            self.take_back(profiler);
-            let attachable = code != HResult::E_NOTIMPL;
-            return Err(if attachable { code } else { HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE });
-        }
+        data.iter().for_each(|byte| byte.store(FREED, Ordering::SeqCst));
+        let result = match answer.flatten().unwrap_or(HResult::E_FAIL) {
+            code if code.is_success() => {
+                self.enable(profiler, pending);
+                Ok(())
+            }
+            HResult::E_NOTIMPL if self.differences().notimpl_is_not_attachable => {
+                Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE)
+            }
+            code => Err(code),
+        };
+        profiler.leave(counted, schedule::current());
+        result.inspect_err(|_| self.take_back(profiler))
+    }
+
+    /// Callbacks on, then ProfilerAttachComplete.
+    fn enable(&self, profiler: &Arc<Profiler>, pending: &Pending) {
         profiler.become_(Status::Active);
         schedule::note("CLR enables events", 0);
-        schedule::point();
+        self.step();
+        if !self.differences().answers_after_attach_complete {
+            self.answer(pending, Ok(()));
+            self.step();
+        }
         // The profiler may have asked for its detach by now.
         if profiler.status() == Status::Active && self.is_found(profiler) {
             self.call_uncounted(profiler, "ProfilerAttachComplete", |object| {
@@ -147,7 +220,18 @@ impl Runtime {
             });
             Self::count(&profiler.attach_completes);
         }
-        Ok(())
+    }
+
+    /// A profiler takes its place among those that are loaded.
+    pub(super) fn register(&self, profiler: &Arc<Profiler>, info: Box<InfoObject<super::info::Server>>) {
+        // The first and only value.
+        let _ = profiler.info.set(info);
+        let mut state = self.lock();
+        state.profilers.push(profiler.clone());
+        state.remembered.push(profiler.clone());
+        if profiler.notification_only {
+            state.count_notification_only(1);
+        }
     }
 
     /// Whether callbacks find this profiler: a notification-only one is looked for only while one is believed to be there.
@@ -155,7 +239,7 @@ impl Runtime {
         !profiler.notification_only || self.lock().notification_count > 0
     }
 
-    fn take_back(&self, profiler: &Arc<Profiler>) {
+    pub(super) fn take_back(&self, profiler: &Arc<Profiler>) {
         {
             let mut state = self.lock();
             state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
@@ -181,7 +265,7 @@ impl Runtime {
         if factory.is_null() {
             return Err(HResult::E_FAIL);
         }
-        schedule::point();
+        self.step();
         let seat = witness::callback("CreateInstance");
         let mut object: *mut c_void = std::ptr::null_mut();
         let factory: *mut sys::IClassFactory = factory.cast();
@@ -200,17 +284,14 @@ impl Runtime {
         HResult(made).ok()?;
         drop(inside);
         // SAFETY: a live object with one reference, which is given up.
-        unsafe { ProfilerObject::from_created(object.cast()) }
+        unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) }
     }
 }
 
-fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
+pub(super) fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
     let _inside = library.enter();
     let mut wish = 0;
     // SAFETY: a place for the answer.
     let answer = unsafe { object.load_as_notification_only(&raw mut wish) };
     answer.is_some_and(|code| code.is_success()) && wish != 0
 }
-
-/// HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND).
-const MODULE_NOT_FOUND: HResult = HResult(0x8007_007E_u32 as i32);

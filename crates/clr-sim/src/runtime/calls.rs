@@ -22,7 +22,7 @@ impl Runtime {
             return;
         }
         for profiler in self.heard() {
-            schedule::point();
+            self.step();
             self.call(&profiler, slot, &wanted, &call);
         }
     }
@@ -46,7 +46,7 @@ impl Runtime {
     ) {
         let (thread, task) = (self.this_thread(), schedule::current());
         profiler.enter(thread, task, slot);
-        schedule::point();
+        self.step();
         let is_called = profiler.status() == Status::Active && wanted(profiler.mask());
         let object = || profiler.object.lock().expect("no panic while locked").clone();
         if let Some(object) = is_called.then(object).flatten() {
@@ -54,12 +54,12 @@ impl Runtime {
             profiler.heard.fetch_add(1, Ordering::SeqCst);
             let inside = profiler.library.enter();
             let _seat = witness::callback(slot);
-            schedule::point();
+            self.step();
             call(&object);
             if slot == SHUTDOWN {
                 profiler.told_of_exit.store(true, Ordering::SeqCst);
             }
-            schedule::point();
+            self.step();
             drop(inside);
         }
         profiler.leave(thread, task);
@@ -79,10 +79,10 @@ impl Runtime {
         profiler.enter(None, task, slot);
         let inside = profiler.library.enter();
         let seat = witness::callback(slot);
-        schedule::point();
+        self.step();
         let answer = call(&object);
         drop(seat);
-        schedule::point();
+        self.step();
         drop(inside);
         profiler.leave(None, task);
         Some(answer)

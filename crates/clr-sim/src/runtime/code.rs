@@ -71,7 +71,15 @@ pub(super) struct Function {
     pub(super) start: u64,
 }
 
+/// Ids of each runtime of a process, so that none is one of another's.
+const IDS_OF_RUNTIME: usize = 0x1000;
+
 impl Code {
+    /// That of one of the process's runtimes: the ids of no two are the same.
+    pub(super) fn of_runtime(number: usize) -> Code {
+        Code { made: number * IDS_OF_RUNTIME, ..Code::default() }
+    }
+
     fn next(&mut self) -> usize {
         self.made += 1;
         self.made

@@ -23,6 +23,9 @@ impl Runtime {
         if !differences.detach_in_any_callback && !self.may_trigger(profiler) {
             return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
         }
+        if profiler.callback_version < 3 {
+            return HResult::CORPROF_E_CALLBACK3_REQUIRED;
+        }
         let (low, high) = profiler.mask();
         if low & differences.immutable != 0 || high & differences.immutable_high != 0 {
             return HResult::CORPROF_E_IMMUTABLE_FLAGS_SET;
@@ -70,6 +73,7 @@ impl Runtime {
         loop {
             let sleep = self.sleep_before_next_look(expected, slept);
             schedule::wait_until(Some(sleep * MILLISECOND), || self.is_exiting());
+            self.wait_while_halted();
             slept += sleep;
             if self.is_exiting() || schedule::is_stopped() {
                 return false;
@@ -114,7 +118,7 @@ impl Runtime {
             }
         }
         profiler.library.release();
-        schedule::point();
+        self.step();
         self.write_log(Entry::Detached);
         schedule::note("The detach is written down", 0);
         let mut state = self.lock();
@@ -126,7 +130,7 @@ impl Runtime {
     pub(super) fn release(&self, profiler: &Profiler) {
         let object = profiler.object.lock().expect("no panic while locked").take();
         let Some(object) = object else { return };
-        schedule::point();
+        self.step();
         match Arc::try_unwrap(object) {
             Ok(object) => {
                 let inside = profiler.library.enter();
@@ -170,6 +174,7 @@ mod tests {
                 personality,
                 court,
                 enumerators: Default::default(),
+                birth: super::super::Birth::of(personality),
                 state: Default::default(),
                 ending: Default::default(),
                 exiting: Default::default(),

@@ -49,7 +49,7 @@ pub struct Server {
 
 impl Server {
     pub(super) fn new(runtime: &Arc<Runtime>, profiler: &Arc<Profiler>) -> Server {
-        let version = runtime.differences().info_version;
+        let version = runtime.info_version();
         Server { runtime: Arc::downgrade(runtime), profiler: Arc::downgrade(profiler), version }
     }
 
@@ -77,7 +77,7 @@ impl Server {
         let changes = ((low ^ old_low) & differences.immutable, (high ^ old_high) & differences.immutable_high);
         if changes != (0, 0)
             && profiler.status() != Status::InitializingForStartup
-            && differences.immutable_is_plain_failure
+            && (differences.immutable_is_plain_failure || !profiler.attached)
         {
             return HResult::E_FAIL;
         }
@@ -143,7 +143,7 @@ impl InfoServer for Server {
                 }
                 Err(HResult::CORPROF_E_PROFILER_DETACHING)
             }
-            Status::InitializingForAttach if slot.name.starts_with("Enum") => {
+            Status::InitializingForAttach if slot.name.starts_with("Enum") && !slot.name.contains("Ngen") => {
                 runtime.court.convict(
                     "CAT-02",
                     format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
@@ -155,6 +155,9 @@ impl InfoServer for Server {
                     runtime.court.convict("DET-17", format!("{} was called after Shutdown", slot.name));
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
+            }
+            _ if profiler.attached && runtime.differences().refused_after_attach.contains(&slot.name) => {
+                Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER)
             }
             _ if NEEDS_TRIGGER.contains(&slot.name) && !runtime.may_trigger(&profiler) => {
                 Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
@@ -198,6 +201,34 @@ impl InfoServer for Server {
     unsafe fn request_profiler_detach(&self, dwExpectedCompletionMilliseconds: sys::DWORD) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
         witness::detach(&profiler.library, || runtime.request_detach(&profiler, dwExpectedCompletionMilliseconds))
+    }
+
+    unsafe fn get_runtime_information(
+        &self,
+        pClrInstanceId: *mut sys::USHORT,
+        pRuntimeType: *mut sys::COR_PRF_RUNTIME_TYPE,
+        pMajorVersion: *mut sys::USHORT,
+        pMinorVersion: *mut sys::USHORT,
+        pBuildNumber: *mut sys::USHORT,
+        pQFEVersion: *mut sys::USHORT,
+        cchVersionString: sys::ULONG,
+        pcchVersionString: *mut sys::ULONG,
+        szVersionString: *mut sys::WCHAR,
+    ) -> HResult {
+        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+        let (number, kind, release) = runtime.identity();
+        // SAFETY: as above.
+        unsafe { answer(pClrInstanceId, number) };
+        // SAFETY: as above.
+        unsafe { answer(pRuntimeType, kind) };
+        for (place, value) in
+            [(pMajorVersion, release.0), (pMinorVersion, release.1), (pBuildNumber, release.2), (pQFEVersion, 0)]
+        {
+            // SAFETY: as above.
+            unsafe { answer(place, value) };
+        }
+        // SAFETY: as above.
+        unsafe { answer_text(&release.to_string(), cchVersionString, pcchVersionString, szVersionString) }
     }
 
     unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {

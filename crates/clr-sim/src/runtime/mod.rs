@@ -15,18 +15,23 @@ mod heap;
 mod hooks;
 mod info;
 mod left_behind;
+mod log;
 mod objects;
 mod profiler;
 mod rejit;
 mod stacks;
+mod startup;
+mod surroundings;
 mod threads;
 
-pub use attach::{Answer, AttachRequest, FREED};
+pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
 pub use code::{Code, FunctionId, ModuleId, Step};
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
 pub use left_behind::Interference;
 pub use profiler::{Profiler, Status};
+pub use startup::Birth;
+pub use surroundings::{Nowhere, Surroundings};
 pub use threads::ThreadId;
 
 use crate::court::Court;
@@ -47,6 +52,12 @@ pub enum Entry {
     Failed(u32),
     /// A profiler has been unloaded.
     Detached,
+    /// A profiler was loaded at the start.
+    Loaded,
+    /// A profiler for 2.x was not loaded; the variable that would allow it.
+    TooOld(&'static str),
+    /// A profiler for 2.x was not loaded, since another runtime of the process has one.
+    OtherRuntimeHasOne,
 }
 
 /// See the module's text.
@@ -57,6 +68,7 @@ pub struct Runtime {
     pub court: Arc<Court>,
     /// Enumerators that profilers have not released.
     pub enumerators: Live,
+    birth: Birth,
     state: Mutex<State>,
     ending: AtomicBool,
     exiting: AtomicBool,
@@ -87,6 +99,8 @@ struct State {
     /// Whether a request is being served.
     serves: bool,
     log: Vec<Entry>,
+    /// A finalizer runs and does not come back.
+    finalizer_is_blocked: bool,
     /// Who has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
     heap: heap::Heap,
@@ -110,17 +124,24 @@ impl State {
 impl Runtime {
     /// A runtime that has started, with its attach server and its detach thread.
     pub fn start(personality: Personality, court: Arc<Court>) -> Arc<Runtime> {
+        Runtime::start_in(personality, court, Birth::of(personality))
+    }
+
+    /// The same, somewhere: a profiler that the environment names is loaded before anything else happens.
+    pub fn start_in(personality: Personality, court: Arc<Court>, birth: Birth) -> Arc<Runtime> {
         let runtime = Arc::new(Runtime {
             personality,
             court,
             enumerators: Live::default(),
-            state: Mutex::default(),
+            state: Mutex::new(State { code: Code::of_runtime(birth.number), ..State::default() }),
+            birth,
             ending: AtomicBool::new(false),
             exiting: AtomicBool::new(false),
             calls_after_exit: Mutex::default(),
             calls: Mutex::default(),
         });
         runtime.lock().myself = Arc::downgrade(&runtime);
+        runtime.load_what_the_environment_names();
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());
         let detacher = runtime.clone();

@@ -5,7 +5,7 @@ use crate::library::Library;
 use crate::schedule::Task;
 use remora_clr_sim_abi::{InfoObject, ProfilerObject};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// How far it is (`ProfilerStatus`, inc/profilepriv.h).
@@ -32,6 +32,12 @@ pub struct Profiler {
     pub notification_only: bool,
     /// Whether it was attached.
     pub attached: bool,
+    /// The newest ICorProfilerCallback that the runtime has of it.
+    pub callback_version: u8,
+    /// The runtime's copy of the client data: kept, overwritten, when a real runtime frees it.
+    pub(super) client_data: OnceLock<Box<[AtomicU8]>>,
+    /// The time-out of the attach, milliseconds: how long a background collection may be waited for while it initialises.
+    pub(super) attach_milliseconds: AtomicU32,
     pub(super) object: Mutex<Option<Arc<ProfilerObject>>>,
     pub(super) info: OnceLock<Box<InfoObject<super::info::Server>>>,
     status: AtomicU32,
@@ -53,8 +59,6 @@ pub struct Profiler {
     pub(super) heard: AtomicU64,
     /// Whether it was called back during its last SuspendRuntime: the proof that the runtime still found it then.
     pub(super) proved: AtomicBool,
-    /// Memory that it was lent and that the runtime has freed since: kept, overwritten, to see who still reads it.
-    pub(super) freed: Mutex<Vec<Vec<u8>>>,
     /// Whether it was told that the process exits.
     pub(super) told_of_exit: AtomicBool,
 }
@@ -70,6 +74,9 @@ impl Profiler {
             library,
             notification_only,
             attached,
+            callback_version: object.version(),
+            client_data: OnceLock::new(),
+            attach_milliseconds: AtomicU32::new(0),
             object: Mutex::new(Some(Arc::new(object))),
             info: OnceLock::new(),
             status: AtomicU32::new(
@@ -85,7 +92,6 @@ impl Profiler {
             detach_succeededs: AtomicU32::new(0),
             last_release: AtomicU32::new(u32::MAX),
             looks: AtomicU32::new(0),
-            freed: Mutex::default(),
             told_of_exit: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             proved: AtomicBool::new(false),

@@ -5,7 +5,8 @@ use corprof::{Guid, HResult};
 use remora_clr_sim::court::Court;
 use remora_clr_sim::differences::Personality;
 use remora_clr_sim::library::Library;
-use remora_clr_sim::runtime::{Answer, AttachRequest, Profiler, Runtime};
+use remora_clr_sim::machine::Machine;
+use remora_clr_sim::runtime::{Answer, AttachRequest, Profiler, Runtime, Status};
 use remora_clr_sim::schedule::{self, Chooser, End, Random, Task, Timeline};
 use remora_clr_sim::scripted::{self, Script};
 use std::cell::RefCell;
@@ -59,6 +60,10 @@ impl World {
         let (library, script) = self.library(script);
         assert_eq!(self.attach(&library), HResult::S_OK);
         let profiler = self.runtime.remembered().last().expect("attached").clone();
+        // The desktop answers before it, if it comes at all: a profiler that nobody finds, or that leaves at once, gets none.
+        schedule::wait_until(Some(2 * SECOND), || {
+            profiler.status() != Status::Active || script.count("ProfilerAttachComplete") == 1
+        });
         (library, script, profiler)
     }
 }
@@ -73,6 +78,21 @@ pub fn in_worlds(personalities: &[Personality], body: impl Fn(&World) + Clone + 
     }
 }
 
+/// The same with a machine on which nothing runs yet.
+pub fn on_machines(personalities: &[Personality], body: impl Fn(&Arc<Machine>) + Clone + 'static) {
+    for personality in personalities {
+        for seed in 0..SCHEDULES {
+            let findings = on_one(*personality, seed, body.clone());
+            assert_eq!(findings, Vec::<String>::new(), "{personality:?}, seed {seed}");
+        }
+    }
+}
+
+/// Runs one, and gives what the court found.
+pub fn on_one(personality: Personality, seed: u64, body: impl Fn(&Arc<Machine>) + 'static) -> Vec<String> {
+    judged(personality, seed, move |court| body(&Machine::new(personality, court))).0
+}
+
 /// Runs one, and gives what the court found.
 pub fn in_one(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> Vec<String> {
     run(personality, seed, body).0
@@ -80,11 +100,17 @@ pub fn in_one(personality: Personality, seed: u64, body: impl Fn(&World) + 'stat
 
 /// Runs one: what the court found, and the lines of the timeline.
 pub fn run(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> (Vec<String>, Vec<String>) {
+    judged(personality, seed, move |court| {
+        let runtime = Runtime::start(personality, court.clone());
+        body(&World { runtime, court });
+    })
+}
+
+fn judged(personality: Personality, seed: u64, body: impl Fn(Arc<Court>) + 'static) -> (Vec<String>, Vec<String>) {
     let court = Arc::new(Court::default());
     let of_world = court.clone();
     let ran = schedule::run(Chooser::Random(Random::new(seed)), Timeline::recording(), move || {
-        let runtime = Runtime::start(personality, of_world.clone());
-        body(&World { runtime, court: of_world });
+        body(of_world);
         schedule::stop();
     });
     if let End::Complete = ran.end {

@@ -1,0 +1,67 @@
+//! Who a process runs as, and whom that lets it attach to (contract ATT-05).
+
+use crate::differences::Personality;
+
+/// The user who may do everything on Linux.
+pub const ROOT: u32 = 0;
+
+/// How far Windows trusts a process: none may attach upwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Integrity {
+    /// A sandboxed program.
+    Low,
+    /// An ordinary one.
+    Medium,
+    /// One that was started as administrator.
+    High,
+    /// A service of the system.
+    System,
+}
+
+/// Who a process runs as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    /// The user.
+    pub user: u32,
+    /// Whether the user is an administrator of Windows.
+    pub is_administrator: bool,
+    /// Whether the process has enabled SE_DEBUG_NAME. Only an administrator can.
+    pub has_debug_privilege: bool,
+    /// Of Windows.
+    pub integrity: Integrity,
+}
+
+impl Account {
+    /// An ordinary user.
+    pub const fn of_user(user: u32) -> Account {
+        Account { user, is_administrator: false, has_debug_privilege: false, integrity: Integrity::Medium }
+    }
+
+    /// An administrator, without SE_DEBUG_NAME: it has to be enabled.
+    pub const fn of_administrator(user: u32) -> Account {
+        Account { user, is_administrator: true, has_debug_privilege: false, integrity: Integrity::High }
+    }
+
+    /// With SE_DEBUG_NAME enabled.
+    #[must_use]
+    pub const fn with_debug_privilege(self) -> Account {
+        Account { has_debug_privilege: true, ..self }
+    }
+
+    /// At another integrity level.
+    #[must_use]
+    pub const fn at(self, integrity: Integrity) -> Account {
+        Account { integrity, ..self }
+    }
+
+    /// Whether it may attach to a process of `target`.
+    ///
+    /// Windows: seed 004, "Users and Integrity". Linux: the socket has mode 0600, so its owner and root (ds-ipc-pal-socket.c).
+    pub(super) fn may_attach_to(&self, target: &Account, personality: Personality) -> bool {
+        if personality != Personality::Desktop4 {
+            return self.user == target.user || self.user == ROOT;
+        }
+        let crosses_users = self.is_administrator && self.has_debug_privilege;
+        self.integrity >= target.integrity && (self.user == target.user || crosses_users)
+    }
+}

@@ -1,0 +1,64 @@
+//! The diagnostics socket of Core, as a trigger process sees it from outside.
+
+use super::{Machine, Other, Process, Refused, Wish};
+use crate::runtime::{Answer, NamedRequest, Runtime};
+use corprof::HResult;
+use std::sync::Arc;
+
+/// The header of a message: magic, size, command, reserved (ipc-protocol.md).
+const HEADER: usize = 20;
+/// Of an attach besides path and client data: the time-out, the class, two lengths.
+const FIXED: usize = 4 + 16 + 4 + 4;
+
+/// Why there is no socket of a runtime that has one by default.
+const SWITCHED_OFF: &str = "its diagnostics are switched off: start it without DOTNET_EnableDiagnostics=0";
+
+/// Who answers on the socket.
+pub(super) enum Server {
+    /// A runtime that attaches.
+    Clr(Arc<Runtime>),
+    /// One that answers that it has no such thing.
+    WithoutProfiling,
+}
+
+/// Bytes of an attach message.
+pub(super) fn message_size(wish: &Wish) -> usize {
+    let units = wish.path.as_deref().unwrap_or_default().encode_utf16().count() + 1;
+    HEADER + FIXED + 2 * units + wish.client_data.len()
+}
+
+/// Connects to a process's socket.
+pub(super) fn connect(machine: &Machine, trigger: &Process, target: u32) -> Result<Server, Refused> {
+    let target = machine.process(target).ok_or(Refused::NoSuchProcess)?;
+    let is_off = ["DOTNET_EnableDiagnostics", "COMPlus_EnableDiagnostics"]
+        .into_iter()
+        .any(|name| target.variable(name).as_deref() == Some("0"));
+    let others = target.others();
+    let server = match target.runtimes().into_iter().next() {
+        Some(_) if is_off => return Err(Refused::NotAttachable(SWITCHED_OFF)),
+        Some(runtime) => Server::Clr(runtime),
+        None if others.iter().any(|other| *other != Other::CoreBefore3) => Server::WithoutProfiling,
+        None if others.is_empty() => {
+            return Err(Refused::NoRuntime { prefix: machine.personality.differences().startup_prefix });
+        }
+        None => return Err(Refused::NotAttachable(Other::CoreBefore3.reason())),
+    };
+    let may = trigger.account.may_attach_to(&target.account, machine.personality);
+    if may { Ok(server) } else { Err(Refused::AccessDenied) }
+}
+
+/// Sends an attach: where the answer will be.
+pub(super) fn send(server: &Server, wish: &Wish) -> Result<(Arc<Runtime>, Answer), Refused> {
+    match server {
+        Server::WithoutProfiling => Err(Refused::Answered(HResult::DS_IPC_E_NOTSUPPORTED)),
+        Server::Clr(runtime) => {
+            let answer = runtime.ask_for_attach_by_name(NamedRequest {
+                class: wish.class,
+                path: wish.path.clone(),
+                milliseconds: wish.milliseconds,
+                client_data: wish.client_data.clone(),
+            });
+            Ok((runtime.clone(), answer))
+        }
+    }
+}

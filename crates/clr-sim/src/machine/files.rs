@@ -1,0 +1,119 @@
+//! Libraries as files: whether a certain process can open and map one, and what its runtime answers where it cannot (contract ATT-06).
+
+use super::{Process, ROOT};
+use crate::differences::Personality;
+use crate::library::Library;
+use corprof::HResult;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a program or a library is made for, and, of a process, where it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Build {
+    /// 0 is that of the machine.
+    pub architecture: u8,
+    /// 0 is glibc, or Windows' own; 1 is musl.
+    pub libc: u8,
+    /// The mount namespace; 0 is the machine's.
+    pub namespace: u8,
+}
+
+/// A library's file.
+pub struct File {
+    library: Arc<Library>,
+    made_for: Build,
+    only_for: Option<u32>,
+    is_on_noexec: bool,
+}
+
+impl File {
+    /// One that everybody can load.
+    pub fn of(library: &Arc<Library>) -> File {
+        File { library: library.clone(), made_for: Build::default(), only_for: None, is_on_noexec: false }
+    }
+
+    /// One that only a user may read.
+    #[must_use]
+    pub fn only_for(self, user: u32) -> File {
+        File { only_for: Some(user), ..self }
+    }
+
+    /// One made for another architecture or libc, or in another mount namespace.
+    #[must_use]
+    pub fn made_for(self, made_for: Build) -> File {
+        File { made_for, ..self }
+    }
+
+    /// One on a file system that is mounted noexec.
+    #[must_use]
+    pub fn on_noexec(self) -> File {
+        File { is_on_noexec: true, ..self }
+    }
+
+    pub(super) fn open(&self, process: &Process) -> Result<Arc<Library>, Fault> {
+        let (file, target) = (self.made_for, process.build);
+        let may_read_all = process.account.is_administrator || process.account.user == ROOT;
+        let faults = [
+            (Fault::Elsewhere, file.namespace != target.namespace),
+            (Fault::Forbidden, self.only_for.is_some_and(|user| user != process.account.user) && !may_read_all),
+            (Fault::Noexec, self.is_on_noexec),
+            (Fault::Architecture, file.architecture != target.architecture),
+            (Fault::Libc, file.libc != target.libc),
+        ];
+        let fault = faults.into_iter().find(|(_, is_there)| *is_there);
+        fault.map_or_else(|| Ok(self.library.clone()), |(fault, _)| Err(fault))
+    }
+}
+
+/// Why a process cannot load a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no such file.
+    Missing,
+    /// It is in another mount namespace.
+    Elsewhere,
+    /// The process's user may not read it.
+    Forbidden,
+    /// It is on a file system mounted noexec.
+    Noexec,
+    /// It is made for another architecture.
+    Architecture,
+    /// It is made for another C library.
+    Libc,
+}
+
+impl Fault {
+    /// What the runtime answers. Linux has one code for all of them, since dlopen says why only in words (measured.md).
+    pub(super) fn code(self, personality: Personality) -> HResult {
+        let differences = personality.differences();
+        match self {
+            Fault::Missing | Fault::Elsewhere | Fault::Noexec | Fault::Libc => HResult::ERROR_MOD_NOT_FOUND,
+            Fault::Forbidden => HResult(differences.unreadable_library as i32),
+            Fault::Architecture => HResult(differences.foreign_library as i32),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Fault::Missing => "The target cannot load the library, since there is no such file. Check its path.",
+            Fault::Elsewhere => {
+                "The target cannot load the library, since its mount namespace does not have the file. Put it where the target sees it."
+            }
+            Fault::Forbidden => {
+                "The target cannot load the library, since its user may not read the file. Give that user permission, or put the \
+                 library where it has it."
+            }
+            Fault::Noexec => {
+                "The target cannot load the library, since its file system is mounted noexec. Put it on another one."
+            }
+            Fault::Architecture => {
+                "The target cannot load the library, since it is made for another architecture. Use the one for the target's."
+            }
+            Fault::Libc => {
+                "The target cannot load the library, since it is made for another C library. Use the one for the target's."
+            }
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! A machine: processes of several users, files, a registry, and the roads by which one process attaches a profiler to another.
+//!
+//! # Design constraints
+//! A runtime sees of it only [`Surroundings`](crate::runtime::Surroundings). A trigger sees only what its account may see; what it is
+//! told it is told in words ([`Refused`]), as the founding documents ask of a tool.
+
+mod account;
+mod desktop;
+mod diagnostics;
+mod files;
+mod process;
+mod trigger;
+mod walk;
+
+pub use account::{Account, Integrity, ROOT};
+pub use files::{Build, Fault, File};
+pub use process::{Other, Process};
+pub use trigger::{Listed, Refused, Trigger, Wish};
+
+use crate::court::Court;
+use crate::differences::Personality;
+use crate::library::Library;
+use corprof::Guid;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// See the module's text.
+pub struct Machine {
+    /// Which runtimes run on it.
+    pub personality: Personality,
+    /// What is made of misuse.
+    pub court: Arc<Court>,
+    processes: Mutex<Vec<Arc<Process>>>,
+    files: Mutex<HashMap<String, File>>,
+    registry: Mutex<HashMap<Guid, String>>,
+    look_ups: AtomicUsize,
+}
+
+/// The first process that is started; on both systems numbers are multiples of four often enough.
+const FIRST_PROCESS: u32 = 1000;
+
+impl Machine {
+    /// One on which nothing runs.
+    pub fn new(personality: Personality, court: Arc<Court>) -> Arc<Machine> {
+        Arc::new(Machine {
+            personality,
+            court,
+            processes: Mutex::default(),
+            files: Mutex::default(),
+            registry: Mutex::default(),
+            look_ups: AtomicUsize::new(0),
+        })
+    }
+
+    /// Puts a file somewhere.
+    pub fn put(&self, path: &str, file: File) {
+        self.files.lock().expect("no panic while locked").insert(path.to_owned(), file);
+    }
+
+    /// Registers a class, as `regsvr32` does.
+    pub fn register(&self, class: Guid, path: &str) {
+        self.registry.lock().expect("no panic while locked").insert(class, path.to_owned());
+    }
+
+    /// How often the registry was asked for a class.
+    pub fn look_ups(&self) -> usize {
+        self.look_ups.load(Ordering::SeqCst)
+    }
+
+    /// Starts a process. It has no runtime yet.
+    pub fn start(self: &Arc<Self>, account: Account, environment: &[(&str, &str)]) -> Arc<Process> {
+        self.start_as(account, Build::default(), environment)
+    }
+
+    /// Starts one of a certain build, or in a mount namespace of its own.
+    pub fn start_as(self: &Arc<Self>, account: Account, build: Build, environment: &[(&str, &str)]) -> Arc<Process> {
+        let mut processes = self.processes.lock().expect("no panic while locked");
+        let id = FIRST_PROCESS + 4 * processes.len() as u32;
+        let process = Process::new(id, account, build, environment, self);
+        processes.push(process.clone());
+        process
+    }
+
+    /// A process that has not ended.
+    pub fn process(&self, id: u32) -> Option<Arc<Process>> {
+        let processes = self.processes.lock().expect("no panic while locked");
+        processes.iter().find(|process| process.id == id && !process.has_ended()).cloned()
+    }
+
+    /// The file as a process sees it.
+    fn open(&self, path: &str, process: &Process) -> Result<Arc<Library>, Fault> {
+        let files = self.files.lock().expect("no panic while locked");
+        files.get(path).ok_or(Fault::Missing)?.open(process)
+    }
+
+    fn registered(&self, class: &Guid) -> Option<String> {
+        self.look_ups.fetch_add(1, Ordering::SeqCst);
+        self.registry.lock().expect("no panic while locked").get(class).cloned()
+    }
+}

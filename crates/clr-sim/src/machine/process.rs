@@ -1,0 +1,196 @@
+//! A process: whose it is, what it was started with, what runs in it, and whether a debugger holds it.
+
+use super::{Account, Build, Fault, Machine};
+use crate::differences::{Personality, Release};
+use crate::library::Library;
+use crate::runtime::{Birth, Entry, Runtime, Surroundings};
+use crate::schedule;
+use corprof::{Guid, HResult};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+/// A runtime that runs .NET programs and cannot be attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Other {
+    /// .NET Core before 3.0: it has no diagnostics socket that takes an attach.
+    CoreBefore3,
+    /// Mono: it answers, and has no profiling API.
+    Mono,
+    /// Compiled ahead of time: it answers, and has no profiling API.
+    NativeAot,
+}
+
+impl Other {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Other::CoreBefore3 => ".NET Core before 3.0",
+            Other::Mono => "Mono",
+            Other::NativeAot => "NativeAOT",
+        }
+    }
+
+    /// Why nothing can be attached to it, and what to do.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Other::CoreBefore3 => "attaching came with .NET Core 3.0: use a later one",
+            Other::Mono => "Mono has no profiling API that can be attached to: run the program on CoreCLR",
+            Other::NativeAot => "a program compiled ahead of time has no profiling API: run it on CoreCLR",
+        }
+    }
+}
+
+/// See the module's text.
+pub struct Process {
+    /// Its number.
+    pub id: u32,
+    /// Who it runs as.
+    pub account: Account,
+    pub(super) build: Build,
+    environment: Vec<(String, String)>,
+    machine: Weak<Machine>,
+    runtimes: Mutex<Vec<Arc<Runtime>>>,
+    others: Mutex<Vec<Other>>,
+    is_halted: AtomicBool,
+    has_an_old_profiler: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+impl Process {
+    pub(super) fn new(
+        id: u32,
+        account: Account,
+        build: Build,
+        environment: &[(&str, &str)],
+        machine: &Arc<Machine>,
+    ) -> Arc<Process> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Arc::new(Process {
+            id,
+            account,
+            build,
+            environment: environment.iter().map(owned).collect(),
+            machine: Arc::downgrade(machine),
+            runtimes: Mutex::default(),
+            others: Mutex::default(),
+            is_halted: AtomicBool::new(false),
+            has_an_old_profiler: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Loads the machine's runtime.
+    pub fn load_runtime(self: &Arc<Self>) -> Option<Arc<Runtime>> {
+        let release = self.machine.upgrade()?.personality.differences().release;
+        self.load_release(release)
+    }
+
+    /// Loads a release of it beside those that are there: the .NET Framework's runtimes live side by side. The environment is looked
+    /// at before anything else happens.
+    pub fn load_release(self: &Arc<Self>, release: Release) -> Option<Arc<Runtime>> {
+        let machine = self.machine.upgrade()?;
+        let number = self.runtimes().len();
+        let birth = Birth { release, number, surroundings: Arc::new(Within(Arc::downgrade(self))) };
+        let runtime = Runtime::start_in(machine.personality, machine.court.clone(), birth);
+        self.runtimes.lock().expect("no panic while locked").push(runtime.clone());
+        Some(runtime)
+    }
+
+    /// Runs something else.
+    pub fn load_other(&self, other: Other) {
+        self.others.lock().expect("no panic while locked").push(other);
+    }
+
+    /// Its runtimes, in the order in which they were loaded.
+    pub fn runtimes(&self) -> Vec<Arc<Runtime>> {
+        self.runtimes.lock().expect("no panic while locked").clone()
+    }
+
+    pub(super) fn others(&self) -> Vec<Other> {
+        self.others.lock().expect("no panic while locked").clone()
+    }
+
+    /// What somebody can read of what its runtimes wrote down, and which of them did.
+    pub fn event_log(&self) -> Vec<(Release, Entry)> {
+        let of_one = |runtime: &Arc<Runtime>| {
+            let version = runtime.version();
+            runtime.published_log().into_iter().map(move |entry| (version, entry)).collect::<Vec<_>>()
+        };
+        self.runtimes().iter().flat_map(of_one).collect()
+    }
+
+    /// Whether it could load a library, as a careful trigger finds out before it asks.
+    pub fn look_at(&self, path: &str) -> Result<(), Fault> {
+        let machine = self.machine.upgrade().ok_or(Fault::Missing)?;
+        machine.open(path, self).map(|_| ())
+    }
+
+    /// A debugger stops all of it.
+    pub fn halt(&self) {
+        schedule::note("A debugger stops the process", 0);
+        self.is_halted.store(true, Ordering::SeqCst);
+    }
+
+    /// The debugger lets it go on, or goes.
+    pub fn resume(&self) {
+        schedule::note("A debugger lets the process go on", 0);
+        self.is_halted.store(false, Ordering::SeqCst);
+    }
+
+    /// It ends, and what runs in it.
+    pub fn end(&self) {
+        self.runtimes().iter().for_each(|runtime| runtime.exit());
+        self.has_ended.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// A variable of its environment. Windows does not tell capitals apart.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        let is_desktop = self.machine.upgrade()?.personality == Personality::Desktop4;
+        let is_it = |known: &str| known == name || is_desktop && known.eq_ignore_ascii_case(name);
+        self.environment.iter().find(|(known, _)| is_it(known)).map(|(_, value)| value.clone())
+    }
+}
+
+/// The process as its runtimes see it.
+struct Within(Weak<Process>);
+
+impl Within {
+    fn both(&self) -> Option<(Arc<Process>, Arc<Machine>)> {
+        let process = self.0.upgrade()?;
+        let machine = process.machine.upgrade()?;
+        Some((process, machine))
+    }
+}
+
+impl Surroundings for Within {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.0.upgrade()?.variable(name)
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<Library>, HResult> {
+        let (process, machine) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        machine.open(path, &process).map_err(|fault| fault.code(machine.personality))
+    }
+
+    fn registered(&self, class: &Guid) -> Option<String> {
+        self.both()?.1.registered(class)
+    }
+
+    fn is_halted(&self) -> bool {
+        self.0.upgrade().is_some_and(|process| process.is_halted.load(Ordering::SeqCst))
+    }
+
+    fn claim_for_an_old_profiler(&self) -> bool {
+        self.0.upgrade().is_some_and(|process| !process.has_an_old_profiler.swap(true, Ordering::SeqCst))
+    }
+
+    fn give_the_claim_back(&self) {
+        if let Some(process) = self.0.upgrade() {
+            process.has_an_old_profiler.store(false, Ordering::SeqCst);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The walk of a trigger process through the hosting interfaces, by their real vtables: `CLRCreateInstance`, ICLRMetaHost, the runtimes,
+//! and what attaches (seed 001, "Locating the AttachProfiler Method").
+
+use super::Wish;
+use super::desktop::Road;
+use corprof::HResult;
+use corprof::sys::IUnknown;
+use remora_clr_sim_abi::Live;
+use remora_clr_sim_abi::metahost::clr_create_instance;
+use remora_clr_sim_abi::metahost::sys::{
+    CLSID_CLRMetaHost, CLSID_CLRProfiling, ICLRMetaHost, ICLRProfiling, ICLRRuntimeInfo, IEnumUnknown,
+    IID_ICLRMetaHost, IID_ICLRProfiling, IID_ICLRRuntimeInfo,
+};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+/// Room for a version string: the documents' example has as much.
+const VERSION_ROOM: usize = 30;
+
+/// One reference on a COM object.
+struct Held<I>(*mut I);
+
+impl<I> Drop for Held<I> {
+    fn drop(&mut self) {
+        // SAFETY: gives up the reference that it was made with.
+        unsafe { IUnknown::Release(self.0.cast()) };
+    }
+}
+
+/// The host that it begins at.
+pub(super) struct Walk(Held<ICLRMetaHost>);
+
+/// A runtime that is loaded in the target.
+pub(super) struct Loaded(Held<ICLRRuntimeInfo>);
+
+/// What attaches profilers to runtimes of one release.
+pub(super) struct Attaching(Held<ICLRProfiling>);
+
+impl Walk {
+    pub(super) fn begin(road: Road, live: &Live) -> Result<Walk, HResult> {
+        let mut host = ptr::null_mut();
+        // SAFETY: two identifiers and a place for the answer.
+        let code =
+            unsafe { clr_create_instance(Arc::new(road), live, &CLSID_CLRMetaHost, &IID_ICLRMetaHost, &raw mut host) };
+        HResult(code).ok()?;
+        Ok(Walk(Held(host.cast())))
+    }
+
+    pub(super) fn runtimes(&self, process: usize) -> Result<Vec<Loaded>, HResult> {
+        let mut list: *mut IEnumUnknown = ptr::null_mut();
+        let handle = process as *mut c_void;
+        // SAFETY: a live host, and a place for the answer.
+        HResult(unsafe { ICLRMetaHost::EnumerateLoadedRuntimes(self.0.0, handle, &raw mut list) }).ok()?;
+        let list = Held(list);
+        let mut runtimes = Vec::new();
+        loop {
+            let mut unknown = ptr::null_mut();
+            // SAFETY: a live enumerator and a place for one object.
+            let code = unsafe { IEnumUnknown::Next(list.0, 1, &raw mut unknown, ptr::null_mut()) };
+            if HResult(code) != HResult::S_OK {
+                return Ok(runtimes);
+            }
+            let unknown = Held(unknown);
+            let mut info = ptr::null_mut();
+            // SAFETY: a live object, an identifier and a place for the answer.
+            HResult(unsafe { IUnknown::QueryInterface(unknown.0, &IID_ICLRRuntimeInfo, &raw mut info) }).ok()?;
+            runtimes.push(Loaded(Held(info.cast())));
+        }
+    }
+}
+
+impl Loaded {
+    pub(super) fn version(&self) -> String {
+        let mut text = [0_u16; VERSION_ROOM];
+        let mut count = VERSION_ROOM as u32;
+        // SAFETY: a live runtime, a buffer and its length.
+        let code = unsafe { ICLRRuntimeInfo::GetVersionString(self.0.0, text.as_mut_ptr(), &raw mut count) };
+        let length = if HResult(code).is_success() { (count as usize).saturating_sub(1) } else { 0 };
+        String::from_utf16_lossy(&text[..length.min(VERSION_ROOM)])
+    }
+
+    pub(super) fn profiling(&self) -> Result<Attaching, HResult> {
+        let mut answer = ptr::null_mut();
+        // SAFETY: a live runtime, two identifiers and a place for the answer.
+        let code = unsafe {
+            ICLRRuntimeInfo::GetInterface(self.0.0, &CLSID_CLRProfiling, &IID_ICLRProfiling, &raw mut answer)
+        };
+        HResult(code).ok()?;
+        Ok(Attaching(Held(answer.cast())))
+    }
+
+    /// Why it cannot be attached to.
+    pub(super) fn refusal(&self) -> Option<&'static str> {
+        let older = "attaching came with version 4 of the .NET Framework: profile it from the start instead";
+        self.profiling().is_err().then_some(older)
+    }
+}
+
+impl Attaching {
+    pub(super) fn attach(&self, process: u32, wish: &Wish) -> HResult {
+        let path: Option<Vec<u16>> = wish.path.as_deref().map(|path| path.encode_utf16().chain([0]).collect());
+        let path = path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
+        let mut data = wish.client_data.clone();
+        let at = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast() };
+        // SAFETY: a live object, an identifier, null or a text that a zero ends, and data of that length.
+        HResult(unsafe {
+            ICLRProfiling::AttachProfiler(
+                self.0.0,
+                process,
+                wish.milliseconds,
+                &wish.class,
+                path,
+                at,
+                data.len() as u32,
+            )
+        })
+    }
+}

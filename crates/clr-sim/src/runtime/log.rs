@@ -1,0 +1,38 @@
+//! What a runtime writes down, in words, and where somebody else can read it.
+
+use super::{Entry, Runtime};
+use crate::differences::Log;
+use corprof::HResult;
+use std::fmt;
+
+impl fmt::Display for Entry {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Entry::Loaded => out.write_str("A profiler was loaded when the runtime started."),
+            Entry::Attached => out.write_str("A profiler was attached."),
+            Entry::Detached => out.write_str("A profiler was detached and unloaded."),
+            Entry::Failed(code) => {
+                write!(out, "A profiler could not be loaded: {}. Remove the cause and try again.", HResult(*code as i32))
+            }
+            Entry::TooOld(variable) => write!(
+                out,
+                "A profiler was not loaded, since it is made for version 2 of the runtime. Upgrade it to one for version 4, or set \
+                 {variable} to EnableV2Profiler to load it nevertheless."
+            ),
+            Entry::OtherRuntimeHasOne => out.write_str(
+                "A profiler was not loaded, since it is made for one runtime in a process and another runtime has one. Upgrade it to \
+                 one for version 4.",
+            ),
+        }
+    }
+}
+
+impl Runtime {
+    /// What somebody outside can read of the log: nothing where the runtime writes it nowhere.
+    pub fn published_log(&self) -> Vec<Entry> {
+        match self.differences().log {
+            Log::EventLog | Log::Events => self.log(),
+            Log::None => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The start of a runtime: which one it is, and the profiler that the environment names.
+//!
+//! Such a profiler gets `Initialize` before any managed code runs, and the whole API. One that cannot be loaded does not keep the program
+//! from running: only the log tells of it.
+
+use super::{Entry, Nowhere, Profiler, Runtime, Status, Surroundings, load};
+use crate::differences::{Personality, Release};
+use crate::library::Library;
+use crate::schedule;
+use corprof::{Guid, HResult, sys};
+use remora_clr_sim_abi::InfoObject;
+use std::sync::Arc;
+
+/// The value of the opt-in variable that allows a profiler for 2.x (documented, "Profiler Compatibility Settings").
+const ENABLE_OLD: &str = "EnableV2Profiler";
+/// The one that forbids every profiler.
+const PREVENT_LOAD: &str = "PreventLoad";
+/// The first release of the .NET Framework's runtime that attaches, detaches, and reads a path from the environment.
+const FIRST_ATTACHABLE: u16 = 4;
+/// REGDB_E_CLASSNOTREG.
+const CLASS_NOT_REGISTERED: HResult = HResult(0x8004_0154_u32 as i32);
+/// CO_E_CLASSSTRING.
+const NO_CLASS: HResult = HResult(0x8004_01F3_u32 as i32);
+
+/// Which runtime it is, and where.
+pub struct Birth {
+    /// What it calls itself.
+    pub release: Release,
+    /// Which of the process's runtimes it is, from 0 on.
+    pub number: usize,
+    /// What is around it.
+    pub surroundings: Arc<dyn Surroundings>,
+}
+
+impl Birth {
+    /// The only runtime of a process with nothing around it.
+    pub fn of(personality: Personality) -> Birth {
+        Birth { release: personality.differences().release, number: 0, surroundings: Arc::new(Nowhere) }
+    }
+}
+
+/// Why a profiler was not loaded at the start, as the log says it.
+struct Refusal(Entry);
+
+impl From<HResult> for Refusal {
+    fn from(code: HResult) -> Refusal {
+        Refusal(Entry::Failed(code.0 as u32))
+    }
+}
+
+impl Runtime {
+    /// What it calls itself.
+    pub fn version(&self) -> Release {
+        self.birth.release
+    }
+
+    /// Whether profilers can be attached to it at all: not before version 4 of the .NET Framework.
+    pub fn is_attachable(&self) -> bool {
+        self.personality != Personality::Desktop4 || self.birth.release.0 >= FIRST_ATTACHABLE
+    }
+
+    /// The newest Info that it has: the runtimes before version 4 had the second.
+    pub(super) fn info_version(&self) -> u8 {
+        if self.is_attachable() { self.differences().info_version } else { 2 }
+    }
+
+    pub(super) fn callback_version(&self) -> u8 {
+        if self.is_attachable() { self.differences().callback_version } else { 2 }
+    }
+
+    /// What GetRuntimeInformation tells: a number in the process, the kind, the release.
+    pub(super) fn identity(&self) -> (u16, sys::COR_PRF_RUNTIME_TYPE, Release) {
+        let is_desktop = self.personality == Personality::Desktop4;
+        let kind = if is_desktop { sys::COR_PRF_DESKTOP_CLR } else { sys::COR_PRF_CORE_CLR };
+        (self.birth.number as u16, kind, self.birth.release)
+    }
+
+    /// Loads the profiler that the environment names, if it names one.
+    pub(super) fn load_what_the_environment_names(self: &Arc<Self>) {
+        let prefix = self.differences().startup_prefix;
+        let variable = |name: &str| self.birth.surroundings.variable(&format!("{prefix}_{name}"));
+        if variable("ENABLE_PROFILING").as_deref() != Some("1") || self.setting().as_deref() == Some(PREVENT_LOAD) {
+            return;
+        }
+        let loaded = variable("PROFILER")
+            .and_then(|text| class_in_words(&text))
+            .ok_or(Refusal::from(NO_CLASS))
+            .and_then(|class| self.load_class(&class, variable("PROFILER_PATH").as_deref()));
+        self.write_log(match loaded {
+            Ok(()) => Entry::Loaded,
+            Err(Refusal(entry)) => entry,
+        });
+    }
+
+    fn load_class(self: &Arc<Self>, class: &Guid, path: Option<&str>) -> Result<(), Refusal> {
+        // The path came with version 4 (seed 003, "Registry-free activation").
+        let library = self.locate(class, path.filter(|_| self.is_attachable()))?;
+        load(&library);
+        let object = self.create(&library, class).inspect_err(|_| library.release())?;
+        let is_old = object.version() < 3;
+        let notification_only =
+            self.differences().notification_profilers && super::attach::asks_to_be_only_notified(&library, &object);
+        let profiler = Arc::new(Profiler::new(library, object, notification_only, false));
+        if is_old {
+            self.admit_old(&profiler)?;
+        }
+        self.initialize_for_startup(&profiler).inspect_err(|_| {
+            if is_old {
+                self.birth.surroundings.give_the_claim_back();
+            }
+        })?;
+        Ok(())
+    }
+
+    /// What a profiler without ICorProfilerCallback3 needs: the user's word, and that no other runtime of the process has one.
+    fn admit_old(&self, profiler: &Profiler) -> Result<(), Refusal> {
+        let differences = self.differences();
+        let needs_a_word = self.is_attachable() && differences.old_profilers_need_a_word;
+        let refusal = if needs_a_word && self.setting().as_deref() != Some(ENABLE_OLD) {
+            Entry::TooOld(differences.opt_in_variable)
+        } else if !self.birth.surroundings.claim_for_an_old_profiler() {
+            Entry::OtherRuntimeHasOne
+        } else {
+            return Ok(());
+        };
+        self.discard(profiler);
+        Err(Refusal(refusal))
+    }
+
+    /// Initialize, and callbacks on; where it fails, everything is given back.
+    pub(super) fn initialize_for_startup(self: &Arc<Self>, profiler: &Arc<Profiler>) -> Result<(), HResult> {
+        let info = InfoObject::create(super::info::Server::new(self, profiler));
+        let unknown = info.as_unknown();
+        self.register(profiler, info);
+        let answer = self.call_uncounted(profiler, "Initialize", |object| {
+            // SAFETY: Info outlives the profiler.
+            unsafe { object.initialize(unknown) }
+        });
+        let code = answer.flatten().unwrap_or(HResult::E_FAIL);
+        code.ok().inspect_err(|_| self.take_back(profiler))?;
+        self.has_started_with(profiler);
+        profiler.become_(Status::Active);
+        schedule::note("A profiler is loaded with the process", 0);
+        Ok(())
+    }
+
+    /// The library of a class: by its path, or, only where none is given, by what the registry says.
+    pub(super) fn locate(&self, class: &Guid, path: Option<&str>) -> Result<Arc<Library>, HResult> {
+        let surroundings = &self.birth.surroundings;
+        if let Some(path) = path.filter(|path| !path.is_empty()) {
+            return surroundings.open(path);
+        }
+        if !self.differences().registry_knows_classes {
+            // source: FakeCoCallDllGetClassObject, utilcode/util.cpp.
+            return Err(HResult::E_FAIL);
+        }
+        let path = surroundings.registered(class).ok_or(CLASS_NOT_REGISTERED)?;
+        surroundings.open(&path)
+    }
+
+    /// The opt-in variable; releases before version 4 do not know it.
+    fn setting(&self) -> Option<String> {
+        let variable = || self.birth.surroundings.variable(self.differences().opt_in_variable);
+        self.is_attachable().then(variable).flatten()
+    }
+}
+
+/// A class as the variable has it: hexadecimal digits in braces.
+fn class_in_words(text: &str) -> Option<Guid> {
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let digits: String = inner.chars().filter(|letter| *letter != '-').collect();
+    (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten().map(Guid::from_u128)
+}
