@@ -39,6 +39,8 @@ const LONGEST: Duration = Duration::from_secs(2);
 const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
 /// Between two looks.
 const LOOK: Duration = Duration::from_micros(200);
+/// So many looks at least, however slow the machine is.
+const FEWEST_LOOKS: u32 = 100;
 /// What the program's threads pause between two steps, nanoseconds of the model.
 const PACE: u64 = 5_000_000;
 /// The longest from the attach to an exit in the middle of the profiling, milliseconds.
@@ -274,10 +276,9 @@ impl Run {
 /// longer: so many looks it takes at least.
 fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
-    let fewest = longest.as_micros() / LOOK.as_micros() / 4;
     let mut looks = 0;
     while !holds() {
-        if begun.elapsed() > longest && looks > fewest {
+        if begun.elapsed() > longest && looks > FEWEST_LOOKS {
             return false;
         }
         std::thread::sleep(LOOK);
