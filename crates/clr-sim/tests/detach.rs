@@ -5,10 +5,12 @@ mod support;
 
 use corprof::HResult;
 use remora_clr_sim::differences::Personality;
-use remora_clr_sim::runtime::{Entry, Status};
+use remora_clr_sim::runtime::{Entry, GcMode, Status};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
-use support::{SECOND, gone, in_worlds};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{CORES, SECOND, gone, in_worlds};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
@@ -73,5 +75,49 @@ fn det_13_asking_too_early_or_twice_changes_nothing() {
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
         assert_eq!(script.count("ProfilerDetachSucceeded"), 1);
+    });
+}
+
+/// COR_PRF_MONITOR_GC.
+const GC: u32 = 0x80;
+
+#[test]
+fn det_14_after_the_detach_the_process_is_as_it_was() {
+    in_worlds(CORES, |world| {
+        world.runtime.set_gc_mode(GcMode::Concurrent);
+        let script = Script::new()
+            .on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS | GC), HResult::S_OK));
+        let (library, script, _) = world.attached(script);
+        assert!(!world.runtime.is_concurrent(), "MONITOR_GC switches it off while the profiler stays");
+        assert_eq!(script.request_detach(1), HResult::S_OK);
+        gone(world);
+        assert!(world.runtime.is_concurrent(), "and it is switched on again");
+        assert!(!library.is_mapped() && world.runtime.profilers().is_empty());
+        assert_eq!((library.open_entrances(), world.runtime.enumerators.count()), (0, 0));
+        let before = script.journal().len();
+        let runtime = world.runtime.clone();
+        let application = schedule::spawn("a thread of the application", move || {
+            runtime.begin_thread();
+            runtime.load_module(false);
+        });
+        assert!(schedule::wait_until(Some(3600 * SECOND), || schedule::has_ended(application)));
+        assert_eq!(script.journal().len(), before, "nobody is told any more");
+    });
+}
+
+#[test]
+fn det_01_a_wish_from_outside_reaches_the_profiler_through_its_own_channel_and_it_asks_inside() {
+    in_worlds(&Personality::ALL, |world| {
+        let wished = Arc::new(AtomicBool::new(false));
+        let (_, script, profiler) = world.attached(Script::new());
+        let (tool, of_tool) = (wished.clone(), script.clone());
+        schedule::spawn("the tool outside", move || tool.store(true, Ordering::SeqCst));
+        let own = schedule::spawn("a thread of the profiler's own", move || {
+            schedule::wait_until(None, || wished.load(Ordering::SeqCst));
+            assert_eq!(of_tool.request_detach(1), HResult::S_OK);
+        });
+        gone(world);
+        assert!(schedule::has_ended(own));
+        assert_eq!((profiler.detach_succeededs(), script.count("ProfilerDetachSucceeded")), (1, 1));
     });
 }
