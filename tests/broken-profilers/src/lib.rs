@@ -1,7 +1,7 @@
 //! Small profilers with one sin each, for `remora lab` to find.
 //!
 //! # Purpose
-//! One library is all of them: the name of its file, without `.so`, is the sin ([`sin::Sin`]); under any other name it has none. So a
+//! One library is all of them: the name of its file, without `.so`, is the sin (`src/sin.rs`); under any other name it has none. So a
 //! test copies it under the name that it wants, and a sin may be committed before any class is asked for.
 //!
 //! # Design constraints
