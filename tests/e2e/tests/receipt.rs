@@ -87,7 +87,10 @@ fn det_14_the_receipt_counts_what_the_kernel_counts() {
                 ("children", facts.children.len()),
                 ("timers", 0),
             ] {
-                assert_eq!(number(&told[what]), count as u64, "{what} {side}: {told}");
+                // The runtime may still hold its end of the connection by which it has just been asked who it is.
+                let closing = u64::from((side, what) == ("before", "descriptors"));
+                let possible = count as u64..=count as u64 + closing;
+                assert!(possible.contains(&number(&told[what])), "{what} {side}: {told} for {count}");
             }
             let mask = |what: &str| u64::from_str_radix(told[what].as_str().unwrap_or_default(), 16).unwrap();
             assert_eq!((mask("signals_ignored"), mask("signals_caught")), facts.dispositions, "{side}");
