@@ -39,7 +39,7 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
 
     /// Stops the managed threads for an instant and lets them go. False if that could not be had.
     fn suspend_and_resume(&self) -> bool {
-        persist(&self.shared.platform, || match self.info.suspend_and_resume() {
+        persist(&self.shared.platform, || match self.info.suspend_runtime().map(drop) {
             Ok(()) => Attempt::Done,
             // Another suspension is under way, a collection mostly.
             Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Attempt::Busy,

@@ -102,7 +102,7 @@ differences! {
     /// Whether an attached profiler may replace the IL of a method.
     bodies_after_attach: bool = [false, true, true, true, true, true] "seed 004; source: proftoeeinterfaceimpl.cpp, SetILFunctionBody";
     /// Whether a profiler for 2.x is refused unless a variable allows it.
-    old_profilers_need_a_word: bool = [true, true, true, true, true, true] "seed 003; live: cmp_01";
+    old_profilers_need_a_word: bool = [true, true, true, true, true, true] "seed 003; what Core does with it was not run";
     /// The largest message of an attach, bytes; 0 where there is no such bound.
     largest_message: usize = [0, 65_535, 65_535, 65_535, 65_535, 65_535] "source: ds-ipc protocol, a 16 bit size; live: att_11";
     /// Whether the attach is answered only when ProfilerAttachComplete has returned.

@@ -12,7 +12,6 @@ mod event_pipe;
 mod irreversible;
 mod lookup;
 mod startup;
-mod suspend;
 mod suspension;
 
 pub use detach::DetachRefused;
