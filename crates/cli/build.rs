@@ -2,8 +2,12 @@
 //!
 //! The library is another program's guest: it has its own profile (`agent` in the workspace's Cargo.toml), its own flags and its own target directory,
 //! whatever the command around it is built with. So clippy, doc, debug and release builds all embed the same library.
+//! What is embedded announces no thread-local storage, see [`without_thread_local_storage`].
 //! `REMORA_AGENT_LIBRARY` names a library built elsewhere (`cargo xtask dist` builds one that loads on old systems, too).
 
+use object::elf::{FileHeader64, PT_NULL, PT_TLS, ProgramHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -14,6 +18,8 @@ const INSIDE: [&str; 6] = ["agent", "agent-core", "agent-hot", "agent-ring", "co
 const FILE: &str = "libremora_agent.so";
 /// The variable that names a library built elsewhere.
 const PREBUILT: &str = "REMORA_AGENT_LIBRARY";
+/// Bytes of thread-local storage that the library can keep itself for each thread: `WORDS` in `crates/agent/src/thread_locals.rs`.
+const LARGEST_STORAGE: u64 = 16 * 8;
 /// Where a failure is explained.
 const ADVICE: &str = "build it elsewhere and name it in REMORA_AGENT_LIBRARY, or repair crates/agent";
 
@@ -24,13 +30,53 @@ fn main() {
         None => built(),
     };
     println!("cargo::rerun-if-changed={}", library.display());
-    match fs::read(&library) {
-        Ok(bytes) if bytes.starts_with(b"\x7fELF") => {}
-        Ok(_) => fail(&format!("{} is not a library; {ADVICE}", library.display())),
-        Err(error) => fail(&format!("{} cannot be read: {error}; {ADVICE}", library.display())),
+    let bytes = fs::read(&library)
+        .unwrap_or_else(|error| fail(&format!("{} cannot be read: {error}; {ADVICE}", library.display())));
+    let bytes = without_thread_local_storage(bytes)
+        .unwrap_or_else(|reason| fail(&format!("{} {reason}; {ADVICE}", library.display())));
+    let embedded = PathBuf::from(required("OUT_DIR")).join(FILE);
+    if let Err(error) = fs::write(&embedded, bytes) {
+        fail(&format!("{} cannot be written: {error}", embedded.display()));
     }
-    let library = library.canonicalize().unwrap_or(library);
-    println!("cargo::rustc-env=REMORA_AGENT_EMBEDDED={}", library.display());
+    println!("cargo::rustc-env=REMORA_AGENT_EMBEDDED={}", embedded.display());
+}
+
+/// Takes out the program header that announces thread-local storage to the C library: the library keeps its own
+/// (`crates/agent/src/thread_locals.rs`).
+fn without_thread_local_storage(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let (header, headers) = program_headers(&bytes).map_err(|error| format!("is not a library: {error}"))?;
+    if asks_for(&bytes, "__tls_get_addr").map_err(|error| format!("is not a library: {error}"))? {
+        return Err("asks the C library for thread-local storage instead of keeping its own".into());
+    }
+    for (index, segment) in headers.iter().enumerate() {
+        if segment.p_type(Endianness::Little) != PT_TLS {
+            continue;
+        }
+        if segment.p_filesz(Endianness::Little) > 0 {
+            return Err("has thread-local storage that does not begin as zeros, which it cannot keep itself".into());
+        }
+        if segment.p_memsz(Endianness::Little) > LARGEST_STORAGE || segment.p_align(Endianness::Little) > 64 {
+            return Err(format!("has thread-local storage that its blocks of {LARGEST_STORAGE} bytes do not hold"));
+        }
+        // The type is a header's first word.
+        let place = header + index * size_of::<ProgramHeader64<Endianness>>();
+        bytes[place..place + 4].copy_from_slice(&PT_NULL.to_le_bytes());
+        return Ok(bytes);
+    }
+    Ok(bytes)
+}
+
+/// Whether the library takes a function of this name from another one.
+fn asks_for(bytes: &[u8], function: &str) -> object::Result<bool> {
+    let file = object::File::parse(bytes)?;
+    Ok(file.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name() == Ok(function)))
+}
+
+/// Where the program headers begin in the file, and a copy of them.
+fn program_headers(bytes: &[u8]) -> object::Result<(usize, Vec<ProgramHeader64<Endianness>>)> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let headers = header.program_headers(Endianness::Little, bytes)?;
+    Ok((header.e_phoff(Endianness::Little) as usize, headers.to_vec()))
 }
 
 /// Builds the library with the same cargo and compiler.

@@ -22,6 +22,7 @@ mod pair;
 mod proc;
 mod published;
 mod signal;
+mod thread_locals;
 mod threads;
 mod wall;
 

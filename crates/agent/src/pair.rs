@@ -3,7 +3,7 @@
 //! A new thread may wait for a whole tick of the kernel while another program keeps its processor busy, even beside one that is idle.
 //! The second is mostly made for another processor than the first: so one of the two begins at once.
 
-use crate::threads::{OwnThread, detach_this, join, name_this, pause};
+use crate::threads::{OwnThread, begin_this, detach_this, join, pause};
 use remora_agent_core::Roles;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn start_one<R: Roles>(pair: &Arc<Pair<R>>, index: usize) -> Result<OwnThread, i
 }
 
 extern "C" fn main<R: Roles>(argument: *mut c_void) -> *mut c_void {
-    name_this("");
+    begin_this("");
     // SAFETY: `start_one` handed this box over.
     let One { pair, index } = *unsafe { Box::from_raw(argument.cast::<One<R>>()) };
     let roles = pair.roles.clone();

@@ -3,6 +3,7 @@
 //! `std::thread::spawn` touches thread-locals with destructors on the calling thread; on a thread of the runtime that would pin
 //! the library for as long as that thread lives. So threads begin with `pthread_create`, and block every signal from birth.
 
+use crate::thread_locals;
 use std::ffi::c_void;
 
 /// A thread of ours that can be joined.
@@ -56,8 +57,9 @@ fn block_all() -> libc::sigset_t {
     before
 }
 
-/// Names the calling thread.
-pub fn name_this(suffix: &str) {
+/// To be called first of all on a thread of ours: what the standard library keeps for it begins anew, and it gets its name.
+pub fn begin_this(suffix: &str) {
+    thread_locals::begin_thread();
     let mut name = [0_u8; 16];
     for (place, byte) in name.iter_mut().take(15).zip(remora_wire::THREAD_NAME.bytes().chain(suffix.bytes())) {
         *place = byte;

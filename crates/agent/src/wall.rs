@@ -76,9 +76,9 @@ pub fn start(wall: Arc<Wall>) -> Result<OwnThread, i32> {
 }
 
 extern "C" fn main(argument: *mut c_void) -> *mut c_void {
+    threads::begin_this("-w");
     // SAFETY: `start` handed this reference over.
     let wall = unsafe { Arc::from_raw(argument.cast::<Wall>()) };
-    threads::name_this("-w");
     // A panic ends the sampling, not the process; the agent's thread finds the thread ended and goes on without samples.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&wall)));
     std::ptr::null_mut()

@@ -72,6 +72,8 @@
 //! - Two threads more in the target while attached, and a wait of 60 s at most for a completion that never comes.
 //! - In callbacks, touch no thread-local that has a destructor (`std::thread::current` and the channels of `std::sync::mpsc` do, `Mutex` and `HashMap` do not):
 //!   the runtime's threads live on, and each would pin the library. `run` and own threads are free in this.
+//! - A library in Rust has thread-local storage. glibc on x64 can lose what another thread keeps while such a library is loaded or
+//!   unloaded, seldom and for good: `docs/design/0009-no-thread-local-storage.md` tells how, and how Remora's own library avoids it.
 //! - A callback must not wait for `run` or an own thread that leaves: both wait for callbacks. It may wait as [`Roll`] does.
 //!
 //! # Supported
