@@ -61,8 +61,8 @@ std::arch::global_asm!(
 /// What the compiler hands over (x86-64 ELF ABI, thread-local storage): which module, and where in its block.
 #[repr(C)]
 struct Index {
-    #[expect(dead_code, reason = "there is only this module")]
-    module: usize,
+    /// There is only this one.
+    _module: usize,
     offset: usize,
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn each_thread_finds_what_it_has_put_there_until_it_begins_anew() {
-        let place = || answer(&Index { module: 0, offset: 8 }).cast::<usize>();
+        let place = || answer(&Index { _module: 0, offset: 8 }).cast::<usize>();
         let read_after = |before: fn()| {
             before();
             // SAFETY: the calling thread's own block.
