@@ -153,6 +153,9 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
     let exits = !setting.small && random.once_in(6);
     if exits {
         schedule::sleep(random.below(60) as u64 * 1_000_000);
+        // A program ends on a thread that the runtime knows, and counts while it is in Shutdown: of a process that ends otherwise the
+        // runtime tells nobody (`fIsDllUnloading` in ceemain.cpp).
+        process.runtime.begin_thread();
         process.runtime.exit();
     }
     wait_for_the_end(&process, &application, &recorded, other);
