@@ -192,6 +192,11 @@ fn att_20_a_library_that_gives_no_object_is_a_finding() {
 }
 
 #[test]
+fn att_09_an_object_of_the_time_before_attach_is_a_finding() {
+    judge_sin("is-too-old").breaks("ATT-09", "QueryInterface");
+}
+
+#[test]
 fn att_10_a_profiler_that_refuses_its_attach_honours_the_contract() {
     let judged = judge_sin("refuses-attach");
     judged.is_clean();

@@ -11,6 +11,7 @@
 //! # Rejected
 //! A crate for each: fourteen libraries with the same frame.
 
+mod before_attach;
 mod own_thread;
 mod profiler;
 mod sin;
@@ -23,6 +24,9 @@ use std::ffi::c_void;
 fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
     if sin() == Sin::RefusesInstance {
         return None;
+    }
+    if sin() == Sin::IsTooOld {
+        return Some(before_attach::object());
     }
     let object = CallbackObject::create(Profiler::default());
     if sin() == Sin::KeepsReference {

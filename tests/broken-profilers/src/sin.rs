@@ -28,6 +28,8 @@ sins! {
     RefusesInstance = "refuses-instance",
     /// DllGetClassObject refuses.
     RefusesClass = "refuses-class",
+    /// Its object has no ICorProfilerCallback3.
+    IsTooOld = "is-too-old",
     /// InitializeForAttach refuses, as it may.
     RefusesAttach = "refuses-attach",
     /// Its constructor crashes.
