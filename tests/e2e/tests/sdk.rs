@@ -4,7 +4,8 @@
 #![forbid(unsafe_code)]
 
 use remora_e2e::{
-    Facts, PATIENCE, Runtime, Start, Target, diagnostics, folder, on_every_runtime, on_runtimes, sdk_example, until,
+    Facts, PATIENCE, Runtime, Start, Target, diagnostics, folder, on_every_runtime, on_runtimes, remora, sdk_example,
+    until,
 };
 use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
@@ -182,6 +183,38 @@ fn sbs_03_two_sdk_profilers_from_one_library_are_two_and_leave_one_by_one() {
         second.leave();
         assert!(target.quit().success());
     });
+}
+
+#[test]
+fn det_04_det_05_det_14_the_laboratory_finds_nothing_wrong_with_the_examples() {
+    let folder = folder();
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).expect("a new path");
+    // Whoever calls is hung up on, and so leaves.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = stream.shutdown(Shutdown::Write);
+            std::thread::spawn(move || std::io::copy(&mut &stream, &mut std::io::sink()));
+        }
+    });
+    let path = path.to_string_lossy().into_owned();
+    for (name, class) in [
+        ("module_logger", "636f7270-726f-6600-6d6f-64756c650001"),
+        ("sampler", "636f7270-726f-6600-7361-6d706c650001"),
+        ("gc_watcher", "636f7270-726f-6600-7761-746368000001"),
+        ("every_entrance", "636f7270-726f-6600-656e-747279000001"),
+    ] {
+        let library = sdk_example(name).to_string_lossy().into_owned();
+        let judged = ["lab", &library, "--clsid", class, "--client-data", &path, "--seeds", "8", "--json"];
+        let told = remora(judged).succeeded().json();
+        let verdict = |clause| {
+            let findings = told["findings"].as_array().expect("a list");
+            findings.iter().find(|finding| finding["clause"] == clause).map(|finding| finding["verdict"].clone())
+        };
+        for clause in ["DET-04", "DET-05", "DET-12", "DET-14", "DET-17", "MOD-01"] {
+            assert_eq!(verdict(clause), Some("honoured".into()), "{name}, {clause}: {told:#}");
+        }
+    }
 }
 
 #[test]

@@ -271,13 +271,17 @@ fn stay<P: Profiler<'static>>(core: &Core<P>, refusal: &Refusal) -> Then {
     Then::Inert
 }
 
-/// The road from the empty register on.
+/// The road from the empty register on. A process that ends on the way is left alone: whoever has told of its end is asked nothing more
+/// (contract DET-17), but for the one question that may be on its way.
 fn depart<P: Profiler<'static>>(core: &Core<P>, proof: Deactivated<'static>) -> Result<(), Refusal> {
     if let Some(living) = core.gate.enter().filter(|_| P::ROLE == Role::Notification)
         && let Err(refusal) = prove_that_callbacks_arrive(&living.session, P::PATIENCE)
     {
         living.session.register.reopen(proof);
         return Err(refusal);
+    }
+    if core.common.state().shutdown {
+        return Ok(());
     }
     let wanted = silence(core);
     // SAFETY: open, and only the keeper shuts it.
@@ -311,6 +315,11 @@ fn ask<P: Profiler<'static>>(
     if !until(P::PATIENCE, || core.common.running() == 0) {
         let running = core.common.running();
         return reopened(session, proof, profiler, Refusal::InsideCallbacks(running));
+    }
+    if core.common.state().shutdown {
+        // Not even a reference on the runtime is given back any more.
+        core::mem::forget((session, profiler));
+        return Ok(());
     }
     let longest = core.common.longest_callback();
     match session.request_detach(proof, longest.max(SHORTEST_SLEEP)) {
@@ -358,11 +367,18 @@ fn wanted(session: &Session<'_>) -> Events {
 /// A main profiler that leaves makes the runtime lose count of the notification-only ones, and the detach of one that is
 /// not found crashes the target (measured on .NET 8.0.4, 9.0.7 and 10.0.12).
 fn prove_that_callbacks_arrive(session: &Session<'_>, patience: Duration) -> Result<(), Refusal> {
+    let ends = || session.common.state().shutdown;
     let wanted = wanted(session);
     let before = session.common.callbacks();
     let low = wanted.low | AttachMask::SUSPENDS;
     session.set_events(Events { low, high: wanted.high }).map_err(Refusal::Unproved)?;
+    if ends() {
+        return Ok(());
+    }
     let stopped = stop_once(session, patience);
+    if ends() {
+        return Ok(());
+    }
     // Refused or not: what is wanted is replaced in a moment.
     let _ = session.set_events(wanted);
     stopped.map_err(Refusal::Unproved)?;
