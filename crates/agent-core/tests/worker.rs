@@ -160,7 +160,7 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
 }
 
 #[test]
-fn det_16_an_attach_that_is_confirmed_late_is_waited_for_however_long_it_takes() {
+fn det_13_det_16_an_attach_that_is_confirmed_late_is_waited_for_however_long_it_takes() {
     let shared = shared(Script::default());
     shared.attach_complete.store(false, Ordering::SeqCst);
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);

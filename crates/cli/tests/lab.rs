@@ -97,10 +97,12 @@ fn broken_profilers() -> PathBuf {
 }
 
 #[test]
-fn remoras_own_agent_honours_what_it_exercises() {
+fn det_21_remoras_own_agent_honours_what_it_exercises() {
     let judged = Judged::of(remora(["lab", "--seeds", "40", "--json"]));
     judged.is_clean();
-    for clause in ["ATT-12", "ATT-20", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-20", "MOD-01"] {
+    for clause in
+        ["ATT-12", "ATT-20", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-20", "DET-21", "MOD-01"]
+    {
         assert_eq!(judged.verdict(clause), "honoured", "{clause}");
     }
 }

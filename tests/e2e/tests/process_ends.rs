@@ -44,7 +44,7 @@ fn det_16_remora_killed_before_and_while_it_attaches() {
 }
 
 #[test]
-fn det_16_remora_killed_just_after_sampling_began() {
+fn att_01_det_16_remora_killed_just_after_sampling_began() {
     killed_when(|recording, _| recording.wait_until_it_samples());
 }
 
