@@ -47,6 +47,8 @@ pub struct Sizes {
     pub kills: usize,
     /// Recordings whose memory is measured.
     pub memories: usize,
+    /// Schedules that are explored in the model.
+    pub schedules: u64,
 }
 
 const FULL: Sizes = Sizes {
@@ -62,6 +64,7 @@ const FULL: Sizes = Sizes {
     rounds: 200,
     kills: 10,
     memories: 3,
+    schedules: 200_000,
 };
 
 const QUICK: Sizes = Sizes {
@@ -77,6 +80,7 @@ const QUICK: Sizes = Sizes {
     rounds: 40,
     kills: 3,
     memories: 1,
+    schedules: 20_000,
 };
 
 /// The variable that names the library.

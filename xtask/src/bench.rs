@@ -1,10 +1,10 @@
 //! `cargo xtask bench`: builds what is measured, in release, and what measures it (`bench`), and runs it on runtimes that are fetched here.
 //!
-//! `REMORA_AGENT_LIBRARY` names another library to measure, such as the one that `cargo xtask dist` builds.
+//! The library is the one that the command has embedded. `REMORA_AGENT_LIBRARY` names another one to embed, such as the one that `cargo xtask dist` builds.
 
 use crate::csharp::Compiler;
-use crate::outcome::{Context, Outcome};
-use crate::{cache, process, runtimes, targets};
+use crate::outcome::{Context, Outcome, bail};
+use crate::{cache, dist, process, runtimes, targets};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -42,17 +42,19 @@ fn prepare(folder: &Path) -> Outcome<Vec<(&'static str, OsString)>> {
         ("REMORA_TEST_DOTNET_ROOTS", roots),
         ("REMORA_TEST_TARGETS", targets::provide(folder)?.into()),
         ("REMORA_BENCH_LIBRARY", library(folder)?.into()),
+        ("REMORA_BENCH_COMMAND", folder.join("release/remora").into()),
         ("REMORA_BENCH_PROGRAMS", programs.into()),
         ("REMORA_BENCH_COMPILER", in_a_loop),
     ])
 }
 
+/// The library as it travels, out of a build of the command.
 fn library(folder: &Path) -> Outcome<PathBuf> {
-    if let Some(elsewhere) = std::env::var_os("REMORA_AGENT_LIBRARY") {
-        return Ok(elsewhere.into());
-    }
-    process::run(process::cargo().args(["build", "--profile", "agent", "--package", "remora-agent"]))?;
-    Ok(folder.join("agent/libremora_agent.so"))
+    process::run(process::cargo().args(["build", "--release", "--package", "remora-cli"]))?;
+    let Some(library) = dist::newest_built(&folder.join("release/build")) else {
+        bail!("the build of the command has left no library");
+    };
+    Ok(library)
 }
 
 fn compiled(compiler: &Compiler) -> Outcome<PathBuf> {

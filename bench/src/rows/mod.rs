@@ -3,6 +3,7 @@
 mod attach;
 mod leaving;
 mod memory;
+mod model;
 mod names;
 mod throughput;
 mod truth;
@@ -31,6 +32,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "threads", about: "500 threads, sampled by the clock", run: throughput::many_threads },
     Group { name: "leaving", about: "before and after, and many rounds", run: leaving::measure },
     Group { name: "memory", about: "memory in the target", run: memory::measure },
+    Group { name: "model", about: "schedules in the model of the runtime", run: model::measure },
 ];
 
 /// A part of one, in hundredths.

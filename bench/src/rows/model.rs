@@ -1,0 +1,51 @@
+//! The model of the runtime: schedules of the agent's whole life in a minute, and how long the laboratory takes for a thousand runs.
+
+use crate::Outcome;
+use crate::bench::{self, Bench};
+use crate::table::Row;
+use remora_clr_sim::explore::on_all_processors;
+use remora_clr_sim::scenario::Setting;
+use serde_json::json;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Schedules a minute that are to be reached on two processors.
+const SCHEDULES_BAR: f64 = 100_000.0;
+/// Runs of the laboratory, over all personalities.
+const RUNS: u64 = 1000;
+/// The personalities that it runs by default: all of Core.
+const PERSONALITIES: u64 = 5;
+/// How long they may take, seconds.
+const RUNS_BAR: f64 = 60.0;
+
+/// Measures both.
+pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    Ok(vec![schedules(bench.sizes.schedules)?, laboratory()?])
+}
+
+fn schedules(count: u64) -> Outcome<Row> {
+    let begun = Instant::now();
+    let explored = on_all_processors(0..count, Setting::default());
+    let a_minute = explored.schedules as f64 / begun.elapsed().as_secs_f64() * 60.0;
+    if let Some(failure) = explored.failure {
+        return Err(format!("seed {} breaks the contract: `cargo xtask explore replay {0}`", failure.seed).into());
+    }
+    Ok(Row::shown("schedules of attach, profiling and detach explored in a minute", format!("{a_minute:.0}"))
+        .against("100,000 or more", a_minute >= SCHEDULES_BAR)
+        .numbers(json!({ "schedules": explored.schedules, "a_minute": a_minute })))
+}
+
+/// The laboratory on our own agent.
+fn laboratory() -> Outcome<Row> {
+    let mut command = Command::new(bench::path("REMORA_BENCH_COMMAND")?);
+    command.args(["lab", "--json", "--seeds", &(RUNS / PERSONALITIES).to_string()]).stdout(Stdio::null());
+    let begun = Instant::now();
+    let status = command.status()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    if !status.success() {
+        return Err(format!("`remora lab` ended with {status}").into());
+    }
+    Ok(Row::shown(&format!("`remora lab` on our own agent, {RUNS} runs"), format!("{seconds:.1} s"))
+        .against("60 s or less", seconds <= RUNS_BAR)
+        .numbers(json!(seconds)))
+}
