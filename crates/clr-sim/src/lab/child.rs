@@ -41,6 +41,8 @@ const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_micros(200);
 /// So many looks at least, however slow the machine is.
 const FEWEST_LOOKS: u32 = 100;
+/// What one look counts at most: the machine may have stood in between, as one whose lid is shut.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
 /// What the program's threads pause between two steps, nanoseconds of the model.
 const PACE: u64 = 5_000_000;
 /// The longest from the attach to an exit in the middle of the profiling, milliseconds.
@@ -275,16 +277,19 @@ impl Run {
 /// Waits until something holds; false if it does not in time. On a machine that lets this process wait for its processors the time is
 /// longer: so many looks it takes at least.
 fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
-    let begun = Instant::now();
-    let mut looks = 0;
-    while !holds() {
-        if begun.elapsed() > longest && looks > FEWEST_LOOKS {
+    let (mut waited, mut looks) = (Duration::ZERO, 0);
+    loop {
+        let begun = Instant::now();
+        if holds() {
+            return true;
+        }
+        if waited > longest && looks > FEWEST_LOOKS {
             return false;
         }
         std::thread::sleep(LOOK);
+        waited += begun.elapsed().min(LONGEST_LOOK);
         looks += 1;
     }
-    true
 }
 
 fn tell_who_hangs() {
