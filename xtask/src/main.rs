@@ -16,6 +16,7 @@ mod debian;
 mod demo;
 mod dist;
 mod frameworks;
+mod mutate;
 mod outcome;
 mod packages;
 mod process;
@@ -87,9 +88,12 @@ const TASKS: &[Task] = &[
     Task { name: "tidy", usage: "", summary: "check what formatter and linter do not see", run: tidy::run },
     Task {
         name: "contract",
-        usage: "[--check]",
-        summary: "list the tests that hold each clause in docs/contract.md, or check that the list is up to date",
-        run: contract::run,
+        usage: "[--check | --mutate [CLAUSE]...]",
+        summary: "list the tests that hold each clause in docs/contract.md, check that the list is up to date, or break the model and see them notice",
+        run: |arguments| match arguments.split_first() {
+            Some((first, clauses)) if first == "--mutate" => mutate::run(clauses),
+            _ => contract::run(arguments),
+        },
     },
     Task {
         name: "codegen",

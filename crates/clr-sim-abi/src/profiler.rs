@@ -44,11 +44,11 @@ impl ProfilerObject {
             return Err(HResult::E_POINTER);
         }
         // SAFETY: the caller's promise.
-        let oldest = unsafe { query(raw, OLDEST) };
+        let oldest = unsafe { query(raw, OLDEST.min(newest)) };
         // SAFETY: gives up the reference that the caller gave.
         unsafe { sys::IUnknown::Release(raw) };
         let oldest = oldest?;
-        let mut object = ProfilerObject { oldest, newest: oldest, version: OLDEST };
+        let mut object = ProfilerObject { oldest, newest: oldest, version: OLDEST.min(newest) };
         for version in (OLDEST + 1..=newest).rev() {
             // SAFETY: alive, for a reference is held.
             unsafe { object.hold(version) };

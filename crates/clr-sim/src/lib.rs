@@ -25,6 +25,7 @@ pub mod application;
 #[cfg(feature = "agent")]
 pub mod explore;
 pub mod lab;
+pub mod mutation;
 pub mod questions;
 #[cfg(feature = "agent")]
 pub mod scenario;

@@ -1,6 +1,7 @@
 //! A profiler's library in the modelled process: who holds it, and who executes its code.
 
 use crate::court::Court;
+use crate::mutation;
 use crate::schedule::{self, Task};
 use corprof::{Guid, HResult};
 use std::collections::HashMap;
@@ -86,6 +87,7 @@ impl Library {
             self.court.convict("DET-05", "the library was given back more often than it was held");
             return;
         };
+        let left = if mutation::is("DET-05") { 0 } else { left };
         state.references = left;
         if left > 0 {
             return;
@@ -95,10 +97,10 @@ impl Library {
         drop(state);
         self.exports.unload();
         schedule::note("the library is unmapped", 0);
-        if threads > 0 {
+        if threads > 0 && !mutation::is("DET-04") {
             self.court.convict("DET-04", "the library was unmapped while a thread executed its code");
         }
-        for (kind, _) in entrances.into_iter().filter(|(_, count)| *count > 0) {
+        for (kind, _) in entrances.into_iter().filter(|(_, count)| *count > 0 && !mutation::is("DET-04/2")) {
             self.court.convict("DET-04", format!("the library was unmapped while a way into it was open: {kind}"));
         }
     }

@@ -18,6 +18,8 @@ pub struct Rules {
     pub with_unsafe: BTreeSet<String>,
     /// The crates that print, read the environment and end the process.
     pub speaking: BTreeSet<String>,
+    /// Single files of other crates that may.
+    pub speaking_files: BTreeSet<String>,
     /// The licences of crates from elsewhere.
     pub licences: BTreeSet<String>,
 }
@@ -37,6 +39,7 @@ impl Rules {
             outside: sets(table(&file, "outside")?)?,
             with_unsafe: table(&file, "unsafe")?.keys().cloned().collect(),
             speaking: set(&file["speaking"]["allowed"])?,
+            speaking_files: table(&file["speaking"], "files")?.keys().cloned().collect(),
             licences: set(&file["licences"]["allowed"])?,
         })
     }

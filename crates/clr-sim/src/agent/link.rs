@@ -1,5 +1,6 @@
 //! Between the agent and the recording process: the control channel and the transport, which has little room.
 
+use crate::mutation;
 use remora_wire::{FromAgent, ToAgent};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -36,7 +37,7 @@ impl Link {
 
     /// Whether it lives.
     pub fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::SeqCst)
+        self.alive.load(Ordering::SeqCst) || mutation::is("DET-16")
     }
 
     /// The recording process says something.

@@ -1,6 +1,7 @@
 //! Who a process runs as, and whom that lets it attach to (contract ATT-05).
 
 use crate::differences::Personality;
+use crate::mutation;
 
 /// The user who may do everything on Linux.
 pub const ROOT: u32 = 0;
@@ -58,10 +59,14 @@ impl Account {
     ///
     /// Windows: seed 004, "Users and Integrity". Linux: the socket has mode 0600, so its owner and root (ds-ipc-pal-socket.c).
     pub(super) fn may_attach_to(&self, target: &Account, personality: Personality) -> bool {
+        if mutation::is("ATT-05") {
+            return true;
+        }
         if personality != Personality::Desktop4 {
             return self.user == target.user || self.user == ROOT;
         }
-        let crosses_users = self.is_administrator && self.has_debug_privilege;
-        self.integrity >= target.integrity && (self.user == target.user || crosses_users)
+        let crosses_users = self.is_administrator && (self.has_debug_privilege || mutation::is("ATT-05/3"));
+        let is_trusted = self.integrity >= target.integrity || mutation::is("ATT-05/2");
+        is_trusted && (self.user == target.user || crosses_users)
     }
 }

@@ -4,6 +4,7 @@
 //! (<https://learn.microsoft.com/dotnet/framework/unmanaged-api/profiling/iclrprofiling-attachprofiler-method>).
 
 use super::{Machine, Process};
+use crate::mutation;
 use crate::runtime::{NamedRequest, Runtime};
 use corprof::HResult;
 use remora_clr_sim_abi::Slot;
@@ -69,11 +70,11 @@ impl MetaHost for Road {
 
 impl metahost::Runtime for Found {
     fn version(&self) -> String {
-        self.runtime.version().to_string()
+        if mutation::is("ATT-21/2") { String::new() } else { self.runtime.version().to_string() }
     }
 
     fn profiling(&self) -> Result<Arc<dyn Profiling>, HResult> {
-        if !self.runtime.is_attachable() {
+        if !self.runtime.is_attachable() && !mutation::is("ATT-21") {
             return Err(HResult::E_NOINTERFACE);
         }
         Ok(Arc::new(Found { road: self.road.clone(), runtime: self.runtime.clone() }))

@@ -1,6 +1,7 @@
 //! The diagnostics socket of Core, as a trigger process sees it from outside.
 
 use super::{Machine, Other, Process, Refused, Wish};
+use crate::mutation;
 use crate::runtime::{Answer, NamedRequest, Runtime};
 use corprof::HResult;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(super) fn connect(machine: &Machine, trigger: &Process, target: u32) -> Resu
         Some(_) if is_off => return Err(Refused::NotAttachable(SWITCHED_OFF)),
         Some(runtime) => Server::Clr(runtime),
         None if others.iter().any(|other| *other != Other::CoreBefore3) => Server::WithoutProfiling,
+        None if others.is_empty() && mutation::is("ATT-04") => return Err(Refused::NoSuchProcess),
         None if others.is_empty() => {
             return Err(Refused::NoRuntime { prefix: machine.personality.differences().startup_prefix });
         }
@@ -50,6 +52,7 @@ pub(super) fn connect(machine: &Machine, trigger: &Process, target: u32) -> Resu
 /// Sends an attach: where the answer will be.
 pub(super) fn send(server: &Server, wish: &Wish) -> Result<(Arc<Runtime>, Answer), Refused> {
     match server {
+        Server::WithoutProfiling if mutation::is("ATT-03/2") => Err(Refused::NoSuchProcess),
         Server::WithoutProfiling => Err(Refused::Answered(HResult::DS_IPC_E_NOTSUPPORTED)),
         Server::Clr(runtime) => {
             let answer = runtime.ask_for_attach_by_name(NamedRequest {

@@ -3,6 +3,7 @@
 use super::{Process, ROOT};
 use crate::differences::Personality;
 use crate::library::Library;
+use crate::mutation;
 use corprof::HResult;
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl File {
 
     pub(super) fn open(&self, process: &Process) -> Result<Arc<Library>, Fault> {
         let (file, target) = (self.made_for, process.build);
-        let may_read_all = process.account.is_administrator || process.account.user == ROOT;
+        let may_read_all = process.account.is_administrator || process.account.user == ROOT || mutation::is("ATT-06");
         let faults = [
             (Fault::Elsewhere, file.namespace != target.namespace),
             (Fault::Forbidden, self.only_for.is_some_and(|user| user != process.account.user) && !may_read_all),
@@ -87,6 +88,7 @@ impl Fault {
     pub(super) fn code(self, personality: Personality) -> HResult {
         let differences = personality.differences();
         match self {
+            Fault::Architecture if mutation::is("ATT-06/2") => HResult::ERROR_MOD_NOT_FOUND,
             Fault::Missing | Fault::Elsewhere | Fault::Noexec | Fault::Libc => HResult::ERROR_MOD_NOT_FOUND,
             Fault::Forbidden => HResult(differences.unreadable_library as i32),
             Fault::Architecture => HResult(differences.foreign_library as i32),

@@ -20,6 +20,7 @@ pub use trigger::{Listed, Refused, Trigger, Wish};
 use crate::court::Court;
 use crate::differences::Personality;
 use crate::library::Library;
+use crate::runtime::Runtime;
 use corprof::Guid;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +87,12 @@ impl Machine {
     pub fn process(&self, id: u32) -> Option<Arc<Process>> {
         let processes = self.processes.lock().expect("no panic while locked");
         processes.iter().find(|process| process.id == id && !process.has_ended()).cloned()
+    }
+
+    /// Of all its processes.
+    fn runtimes(&self) -> Vec<Arc<Runtime>> {
+        let processes = self.processes.lock().expect("no panic while locked");
+        processes.iter().flat_map(|process| process.runtimes()).collect()
     }
 
     /// The file as a process sees it.

@@ -3,6 +3,7 @@
 use super::{Account, Build, Fault, Machine};
 use crate::differences::{Personality, Release};
 use crate::library::Library;
+use crate::mutation;
 use crate::runtime::{Birth, Entry, Runtime, Surroundings};
 use crate::schedule;
 use corprof::{Guid, HResult};
@@ -140,6 +141,9 @@ impl Process {
     /// It ends, and what runs in it.
     pub fn end(&self) {
         self.runtimes().iter().for_each(|runtime| runtime.exit());
+        if let Some(machine) = self.machine.upgrade().filter(|_| mutation::is("ATT-01")) {
+            machine.runtimes().iter().for_each(|runtime| runtime.exit());
+        }
         self.has_ended.store(true, Ordering::SeqCst);
     }
 
@@ -185,7 +189,8 @@ impl Surroundings for Within {
     }
 
     fn claim_for_an_old_profiler(&self) -> bool {
-        self.0.upgrade().is_some_and(|process| !process.has_an_old_profiler.swap(true, Ordering::SeqCst))
+        let is_first = |process: Arc<Process>| !process.has_an_old_profiler.swap(true, Ordering::SeqCst);
+        self.0.upgrade().is_some_and(is_first) || mutation::is("SBS-04")
     }
 
     fn give_the_claim_back(&self) {

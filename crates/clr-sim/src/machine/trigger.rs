@@ -4,6 +4,7 @@ use super::desktop::{NO_RUNTIME, Road};
 use super::walk::Walk;
 use super::{Machine, Process, diagnostics};
 use crate::differences::{Personality, Release};
+use crate::mutation;
 use crate::schedule;
 use corprof::{Guid, HResult};
 use remora_clr_sim_abi::Live;
@@ -88,6 +89,9 @@ impl fmt::Display for Refused {
                 "Access is denied, since the process belongs to somebody else or is trusted more. Run this as its user, or as an \
                  administrator with SE_DEBUG_NAME (root on Linux).",
             ),
+            Refused::NoRuntime { .. } if mutation::is("ATT-04/2") => {
+                out.write_str("The process has not loaded a runtime yet.")
+            }
             Refused::NoRuntime { prefix } => write!(
                 out,
                 "The process has not loaded a runtime yet, so there is nothing to attach to. Try again later; to profile it from the \
@@ -139,13 +143,13 @@ impl Trigger {
         let attaches = attaches.map(|one| Listed { what: one.version().to_string(), refusal: None });
         let others = target.others().into_iter();
         let others = others.map(|one| Listed { what: one.name().to_owned(), refusal: Some(one.reason()) });
-        Ok(attaches.chain(others).collect())
+        Ok(attaches.chain(others.filter(|_| !mutation::is("ATT-03"))).collect())
     }
 
     /// Has a profiler attached, and waits for the answer.
     pub fn attach(&self, target: u32, wish: &Wish) -> Result<(), Refused> {
         let size = diagnostics::message_size(wish);
-        if !fits(size, self.machine.personality.differences().largest_message) {
+        if !fits(size, self.machine.personality.differences().largest_message) && !mutation::is("ATT-11/2") {
             return Err(Refused::TooLarge { size });
         }
         if self.is_on_desktop() {

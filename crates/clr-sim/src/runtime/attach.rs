@@ -3,6 +3,7 @@
 use super::{Entry, Profiler, Runtime, Status, load};
 use crate::lab::witness;
 use crate::library::Library;
+use crate::mutation;
 use crate::schedule;
 use corprof::{Guid, HResult, sys};
 use remora_clr_sim_abi::{InfoObject, ProfilerObject};
@@ -82,7 +83,8 @@ impl Runtime {
     /// Waits as the trigger's side of the attach does. On the desktop the time-out bounds that, whatever becomes of the attach; elsewhere
     /// a trigger has to have a time-out of its own.
     pub fn wait_for(&self, answer: &Answer, milliseconds: u32) -> HResult {
-        let bounded = self.differences().time_out_bounds_the_wait;
+        let bounded =
+            self.differences().time_out_bounds_the_wait && !mutation::is("ATT-02/3") || mutation::is("ATT-08/2");
         let bound = bounded.then_some(u64::from(milliseconds) * MILLISECOND);
         schedule::wait_until(bound, || answer.get().is_some() || self.is_exiting());
         let broken = if self.is_exiting() { HResult::CORPROF_E_IPC_FAILED } else { HResult::ERROR_TIMEOUT };
@@ -123,7 +125,9 @@ impl Runtime {
     fn can_begin_an_attach(&self) -> bool {
         let state = self.lock();
         let finalizer = self.differences().finalizer_begins_attaches && state.finalizer_is_blocked;
-        !state.requests.is_empty() && !finalizer && !self.birth.surroundings.is_halted()
+        let finalizer = finalizer && !mutation::is("ATT-08");
+        let is_halted = self.birth.surroundings.is_halted() && !mutation::is("ATT-16");
+        !state.requests.is_empty() && !finalizer && !is_halted
     }
 
     /// Writes down how it ended, and tells the trigger; the first time only.
@@ -132,29 +136,32 @@ impl Runtime {
             return;
         }
         let code = result.err().unwrap_or(HResult::S_OK);
-        self.write_log(if result.is_ok() { Entry::Attached } else { Entry::Failed(code.0 as u32) });
+        if result.is_ok() || !mutation::is("ATT-15") {
+            self.write_log(if result.is_ok() { Entry::Attached } else { Entry::Failed(code.0 as u32) });
+        }
         schedule::note("The attach is answered {}", u64::from(code.0 as u32));
         *pending.answer.0.lock().expect("no panic while locked") = Some(code);
     }
 
     fn attach(self: &Arc<Self>, pending: &Pending) -> Result<(), HResult> {
         let differences = self.differences();
-        if differences.attach_waits_for_detach {
+        if differences.attach_waits_for_detach && !mutation::is("DET-11") {
             schedule::wait_until(None, || self.lock().detaching.is_empty() || self.is_exiting());
             self.wait_while_halted();
         }
         if self.is_exiting() {
             return Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED);
         }
-        if !differences.refused_attach_leaks && !self.profilers().is_empty() {
+        if !differences.refused_attach_leaks && !self.profilers().is_empty() && !mutation::is("ATT-07/2") {
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
         let request = &pending.request;
         let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
         let library = found?;
         load(&library);
-        let object = self.create(&library, &request.class).inspect_err(|_| library.release())?;
-        if object.version() < 3 {
+        let class = if mutation::is("ATT-02") { Guid::from_u128(0) } else { request.class };
+        let object = self.create(&library, &class).inspect_err(|_| library.release())?;
+        if object.version() < 3 && !mutation::is("ATT-09") {
             let profiler = Profiler::new(library, object, false, true);
             self.discard(&profiler);
             return Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
@@ -171,7 +178,9 @@ impl Runtime {
 
     /// Whether there is no place for one more of this kind.
     fn is_taken(&self, notification_only: bool) -> bool {
-        let alike = self.profilers().iter().filter(|one| one.notification_only == notification_only).count();
+        let place = |one: &&Arc<Profiler>| one.notification_only == notification_only && !mutation::is("ATT-07");
+        let known = if mutation::is("DET-12") { self.remembered() } else { self.profilers() };
+        let alike = known.iter().filter(place).count();
         alike >= if notification_only { self.differences().notification_slots } else { 1 }
     }
 
@@ -179,47 +188,63 @@ impl Runtime {
         let info = InfoObject::create(super::info::Server::new(self, profiler));
         let unknown = info.as_unknown();
         self.register(profiler, info);
-        let data = pending.request.client_data.iter().map(|byte| AtomicU8::new(*byte)).collect();
+        let arrives = if mutation::is("ATT-02/2") { &[][..] } else { &pending.request.client_data };
+        let data = arrives.iter().map(|byte| AtomicU8::new(*byte)).collect();
         let data = &**profiler.client_data.get_or_init(|| data);
         profiler.attach_milliseconds.store(pending.request.milliseconds, Ordering::SeqCst);
         let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
+        if mutation::is("ATT-20") {
+            profiler.become_(Status::Active);
+        }
+        if mutation::is("CAT-01") {
+            self.tell_attach_complete(profiler);
+        }
         profiler.enter(counted, schedule::current(), "InitializeForAttach");
         let answer = self.call_uncounted(profiler, "InitializeForAttach", |object| {
             // SAFETY: Info outlives the profiler; the data lives until the call returns.
             unsafe { object.initialize_for_attach(unknown, data.as_ptr().cast_mut().cast(), data.len() as u32) }
         });
-        data.iter().for_each(|byte| byte.store(FREED, Ordering::SeqCst));
+        if !mutation::is("ATT-11") {
+            data.iter().for_each(|byte| byte.store(FREED, Ordering::SeqCst));
+        }
         let result = match answer.flatten().unwrap_or(HResult::E_FAIL) {
             code if code.is_success() => {
                 self.enable(profiler, pending);
                 Ok(())
             }
-            HResult::E_NOTIMPL if self.differences().notimpl_is_not_attachable => {
+            HResult::E_NOTIMPL if self.differences().notimpl_is_not_attachable && !mutation::is("ATT-10/2") => {
                 Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE)
             }
             code => Err(code),
         };
         profiler.leave(counted, schedule::current());
-        result.inspect_err(|_| self.take_back(profiler))
+        if mutation::is("ATT-10") { result } else { result.inspect_err(|_| self.take_back(profiler)) }
     }
 
     /// Callbacks on, then ProfilerAttachComplete.
     fn enable(&self, profiler: &Arc<Profiler>, pending: &Pending) {
+        if mutation::is("GCH-01") {
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
+        }
         profiler.become_(Status::Active);
         schedule::note("CLR enables events", 0);
         self.step();
-        if !self.differences().answers_after_attach_complete {
+        if !self.differences().answers_after_attach_complete || mutation::is("ATT-20/2") {
             self.answer(pending, Ok(()));
             self.step();
         }
         // The profiler may have asked for its detach by now.
         if profiler.status() == Status::Active && self.is_found(profiler) {
-            self.call_uncounted(profiler, "ProfilerAttachComplete", |object| {
-                // SAFETY: takes nothing; the object is held.
-                unsafe { object.profiler_attach_complete() }
-            });
-            Self::count(&profiler.attach_completes);
+            self.tell_attach_complete(profiler);
         }
+    }
+
+    fn tell_attach_complete(&self, profiler: &Profiler) {
+        self.call_uncounted(profiler, "ProfilerAttachComplete", |object| {
+            // SAFETY: takes nothing; the object is held.
+            unsafe { object.profiler_attach_complete() }
+        });
+        Self::count(&profiler.attach_completes);
     }
 
     /// A profiler takes its place among those that are loaded.
@@ -242,8 +267,8 @@ impl Runtime {
     pub(super) fn take_back(&self, profiler: &Arc<Profiler>) {
         {
             let mut state = self.lock();
-            state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
-            if profiler.notification_only || self.differences().main_departure_is_miscounted {
+            state.profilers.retain(|one| mutation::is("SBS-05") || !Arc::ptr_eq(one, profiler));
+            if profiler.notification_only || self.miscounts_main_departures() {
                 state.count_notification_only(-1);
             }
         }
@@ -269,15 +294,11 @@ impl Runtime {
         let seat = witness::callback("CreateInstance");
         let mut object: *mut c_void = std::ptr::null_mut();
         let factory: *mut sys::IClassFactory = factory.cast();
+        let oldest =
+            if mutation::is("CMP-02") { &sys::IID_ICorProfilerCallback } else { &sys::IID_ICorProfilerCallback2 };
         // SAFETY: the factory was made a moment ago; an identifier and a place for the answer.
-        let made = unsafe {
-            sys::IClassFactory::CreateInstance(
-                factory,
-                std::ptr::null_mut(),
-                &sys::IID_ICorProfilerCallback2,
-                &raw mut object,
-            )
-        };
+        let made =
+            unsafe { sys::IClassFactory::CreateInstance(factory, std::ptr::null_mut(), oldest, &raw mut object) };
         // SAFETY: gives up the reference that came with it.
         unsafe { sys::IUnknown::Release(factory.cast()) };
         drop(seat);

@@ -2,6 +2,7 @@
 
 use super::{Profiler, Runtime, Status};
 use crate::lab::witness;
+use crate::mutation;
 use crate::schedule;
 use remora_clr_sim_abi::ProfilerObject;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl Runtime {
         let (thread, task) = (self.this_thread(), schedule::current());
         profiler.enter(thread, task, slot);
         self.step();
-        let is_called = profiler.status() == Status::Active && wanted(profiler.mask());
+        let is_called = self.takes_calls(profiler) && wanted(profiler.mask());
         let object = || profiler.object.lock().expect("no panic while locked").clone();
         if let Some(object) = is_called.then(object).flatten() {
             schedule::note(slot, 0);
@@ -63,6 +64,15 @@ impl Runtime {
             drop(inside);
         }
         profiler.leave(thread, task);
+    }
+
+    /// Whether callbacks are on.
+    fn takes_calls(&self, profiler: &Profiler) -> bool {
+        let is_completed = profiler.attach_completes() > 0 || !profiler.attached;
+        let is_lost = (mutation::is("CAT-01/2") || mutation::is("CAT-05")) && !is_completed
+            || mutation::is("CAT-07") && self.enumerators.count() > 0;
+        let is_unsealed = mutation::is("DET-06") && profiler.status() == Status::Detaching;
+        (profiler.status() == Status::Active || is_unsealed) && !is_lost
     }
 
     /// A callback that is made whatever the mask is, on the thread that attaches or detaches: without a counter, since the runtime

@@ -4,6 +4,7 @@
 //! Ids are never used again, so a stale one is recognised; addresses of code are, at once, since that is what makes a late look-up lie.
 
 use super::Runtime;
+use crate::mutation;
 use crate::schedule;
 use remora_clr_sim_abi::callbacks::slot;
 use std::collections::BTreeMap;
@@ -144,15 +145,18 @@ impl Runtime {
         });
         between(Step::Begun);
         if let Some(module) = self.lock().code.modules.get_mut(&module) {
-            module.enumerable = true;
+            module.enumerable = !mutation::is("CAT-04/3");
         }
         schedule::note("ModuleID {} is now enumerable", value);
+        let came_by_then = self.lock().remembered.len();
         between(Step::Changed);
         schedule::point();
-        // SAFETY: as above.
-        self.call_all(slot::MODULE_LOAD_FINISHED.name, loads, |object| unsafe {
-            object.module_load_finished(id, 0);
-        });
+        if !self.is_left_out(came_by_then) {
+            // SAFETY: as above.
+            self.call_all(slot::MODULE_LOAD_FINISHED.name, loads, |object| unsafe {
+                object.module_load_finished(id, 0);
+            });
+        }
         between(Step::Told);
         module
     }
@@ -172,7 +176,7 @@ impl Runtime {
             else {
                 return false;
             };
-            known.enumerable = false;
+            known.enumerable = mutation::is("CAT-04");
             state
                 .code
                 .functions
@@ -182,13 +186,16 @@ impl Runtime {
         }
         let (id, value) = (module.0, module.0 as u64);
         schedule::note("ModuleID {} is no longer enumerable", value);
+        let came_by_then = self.lock().remembered.len();
         between(Step::Changed);
         schedule::point();
         let loads = |mask: (u32, u32)| mask.0 & MODULE_LOADS != 0;
-        // SAFETY: an id that is told for the last time; the object is held while it is called.
-        self.call_all(slot::MODULE_UNLOAD_STARTED.name, loads, |object| unsafe {
-            object.module_unload_started(id);
-        });
+        if !self.is_left_out(came_by_then) {
+            // SAFETY: an id that is told for the last time; the object is held while it is called.
+            self.call_all(slot::MODULE_UNLOAD_STARTED.name, loads, |object| unsafe {
+                object.module_unload_started(id);
+            });
+        }
         between(Step::Told);
         schedule::point();
         // A process that ends unloads nothing any more.
@@ -211,6 +218,11 @@ impl Runtime {
         true
     }
 
+    /// A mutation: whether a profiler has come since so many had come.
+    fn is_left_out(&self, came_by_then: usize) -> bool {
+        mutation::is("CAT-06") && self.lock().remembered.len() > came_by_then
+    }
+
     /// A method of a module gets code: compiled now, or precompiled and met for the first time.
     pub fn make_function(&self, module: ModuleId, jitted: bool) -> FunctionId {
         let (function, token) = {
@@ -230,7 +242,9 @@ impl Runtime {
             self.call_all(slot::JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
                 object.jit_compilation_started(function.0, 1);
             });
-            self.set_enumerable(function);
+            if !mutation::is("CAT-04/2") {
+                self.set_enumerable(function);
+            }
             schedule::note("Function {} is compiled and enumerable", u64::from(token));
             schedule::point();
             // SAFETY: as above.
@@ -279,7 +293,8 @@ impl Runtime {
     /// Functions that were compiled here, as opposed to precompiled ones.
     pub fn jitted_functions(&self) -> Vec<FunctionId> {
         let state = self.lock();
-        let jitted = state.code.functions.iter().filter(|(_, function)| function.enumerable && function.jitted);
+        let is_listed = |function: &Function| function.enumerable && function.jitted || mutation::is("CAT-03");
+        let jitted = state.code.functions.iter().filter(|(_, function)| is_listed(function));
         jitted.map(|(id, _)| *id).collect()
     }
 

@@ -6,6 +6,7 @@
 use super::gc_mode::GcMode;
 use super::heap::{HandleKind, Heap, LARGE_GENERATION, Object, ObjectKey, monitors_gc};
 use super::{Profiler, Runtime};
+use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::ProfilerObject;
@@ -88,6 +89,7 @@ impl Runtime {
         let (known, forced) = (self.this_thread().is_some(), self.lock().heap.gc.forced.contains(&task));
         let suspends = self.lock().suspended_by == Some(task);
         let in_callback = profiler.innermost_on(task).is_some_and(|slot| known || NO_TRIGGER.contains(&slot));
+        let in_callback = in_callback && !mutation::is("GCH-02/2");
         if in_callback || suspends || (known && !forced) {
             return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
         }
@@ -95,7 +97,7 @@ impl Runtime {
             self.begin_thread();
             self.lock().heap.gc.forced.push(task);
         }
-        self.collect_now(2, sys::COR_PRF_GC_INDUCED);
+        self.collect_now(if mutation::is("GCH-02") { 0 } else { 2 }, sys::COR_PRF_GC_INDUCED);
         HResult::S_OK
     }
 
@@ -230,7 +232,7 @@ impl Runtime {
     }
 
     fn tell_queued(&self, cycle: &Cycle) {
-        for queued in &cycle.queued {
+        for queued in cycle.queued.iter().filter(|_| !mutation::is("GCH-03/3")) {
             // SAFETY: an id that lives; the object is held.
             self.call_all(slot::FINALIZEABLE_OBJECT_QUEUED.name, monitors_gc, |object| unsafe {
                 object.finalizeable_object_queued(0, *queued);
@@ -240,7 +242,8 @@ impl Runtime {
 
     fn tell_places(&self, cycle: &Cycle) {
         if cycle.compacting {
-            let wanted = |mask: (u32, u32)| monitors_gc(mask) || mask.1 & MOVED_OBJECTS != 0;
+            let more = if mutation::is("GCH-03/4") { BASIC_GC } else { 0 };
+            let wanted = |mask: (u32, u32)| monitors_gc(mask) || mask.1 & (MOVED_OBJECTS | more) != 0;
             self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| tell_moved(object, &cycle.ranges));
         } else {
             self.call_all(slot::SURVIVING_REFERENCES.name, monitors_gc, |object| tell_surviving(object, &cycle.ranges));
@@ -346,7 +349,9 @@ impl Heap {
         let mut live = self.mark(&is_collected);
         cycle.queued = self.queue_for_finalizer(&mut live);
         let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
-        gone.into_iter().for_each(|key| self.free(key));
+        if !mutation::is("GCH-03/2") || self.gc.count.is_multiple_of(2) {
+            gone.into_iter().for_each(|key| self.free(key));
+        }
         self.forget_what_is_gone();
         let pinned = self.pinned();
         let survivors: Vec<ObjectKey> =
@@ -378,14 +383,17 @@ impl Heap {
         let object = self.objects.get(&key)?.clone();
         let stays = stays || object.generation == LARGE_GENERATION;
         let place = if stays { object.address } else { self.place(object.size) };
-        self.at.remove(&object.address);
+        if !mutation::is("GCH-04/2") {
+            self.at.remove(&object.address);
+        }
         self.at.insert(place, key);
         let moved = self.objects.get_mut(&key)?;
         moved.address = place;
         if moved.generation < 2 {
             moved.generation += 1;
         }
-        Some((object.address, place, object.size))
+        let told = if mutation::is("GCH-03") { object.address } else { place };
+        Some((object.address, told, object.size))
     }
 
     fn mark(&self, is_collected: &dyn Fn(&Object) -> bool) -> BTreeSet<ObjectKey> {
@@ -443,7 +451,7 @@ impl Heap {
             let of = |key| Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_STACK, flags: 0, id: thread.0 };
             roots.extend(keys.iter().map(of));
         }
-        for (handle, (key, kind)) in &self.handles {
+        for (handle, (key, kind)) in self.handles.iter().filter(|_| !mutation::is("GCH-02/3")) {
             let flags = match kind {
                 HandleKind::Weak => sys::COR_PRF_GC_ROOT_WEAKREF,
                 HandleKind::Strong => 0,

@@ -2,6 +2,7 @@
 
 use super::{Entry, Profiler, Runtime, Status};
 use crate::lab::witness;
+use crate::mutation;
 use crate::schedule;
 use corprof::HResult;
 use std::sync::Arc;
@@ -16,33 +17,47 @@ impl Runtime {
         let differences = self.differences();
         match profiler.status() {
             Status::InitializingForStartup => return HResult(differences.detach_in_initialize as i32),
+            Status::InitializingForAttach if mutation::is("DET-13") => {}
             Status::InitializingForAttach => return HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED,
+            Status::Detaching if mutation::is("DET-13/2") => {}
             Status::Active => {}
             Status::Detaching | Status::Gone => return HResult::CORPROF_E_PROFILER_DETACHING,
         }
-        if !differences.detach_in_any_callback && !self.may_trigger(profiler) {
+        if mutation::is("DET-01") && self.this_thread().is_none() || mutation::is("DET-03") && !profiler.attached {
+            return HResult::E_FAIL;
+        }
+        if !differences.detach_in_any_callback && !self.may_trigger(profiler) && !mutation::is("DET-19") {
             return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
         }
         if profiler.callback_version < 3 {
             return HResult::CORPROF_E_CALLBACK3_REQUIRED;
         }
         let (low, high) = profiler.mask();
-        if low & differences.immutable != 0 || high & differences.immutable_high != 0 {
+        let is_immutable = low & differences.immutable != 0 || high & differences.immutable_high != 0;
+        if is_immutable && !mutation::is("DET-02") {
             return HResult::CORPROF_E_IMMUTABLE_FLAGS_SET;
         }
-        if profiler.irreversible.load(Ordering::SeqCst) {
+        let is_ignored = mutation::is("DET-02/2") || mutation::is("ELT-02/2") || mutation::is("RJT-01");
+        if profiler.irreversible.load(Ordering::SeqCst) && !is_ignored {
             return HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT;
         }
         // That another one leaves between a proof and a request cannot be ruled out by anybody.
-        if self.has_lost(profiler) && !profiler.proved.load(Ordering::SeqCst) {
+        if self.has_lost(profiler) && !profiler.proved.load(Ordering::SeqCst) && !mutation::is("DET-18/2") {
             self.court.convict("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
         }
         self.look_at_what_stays(profiler);
-        let expected = if expected == 0 { differences.expected_by_default } else { u64::from(expected) };
+        let by_default = if mutation::is("DET-09/3") { 0 } else { differences.expected_by_default };
+        let expected = if expected == 0 { by_default } else { u64::from(expected) };
         profiler.expected.store(expected, Ordering::SeqCst);
         profiler.become_(Status::Detaching);
         schedule::note("RequestProfilerDetach seals the profiler", 0);
         self.lock().detaching.push(profiler.clone());
+        if mutation::is("DET-19/2") {
+            profiler.leave(self.this_thread(), schedule::current());
+        }
+        if mutation::is("DET-21") {
+            schedule::wait_until(None, || profiler.status() == Status::Gone);
+        }
         HResult::S_OK
     }
 
@@ -82,7 +97,8 @@ impl Runtime {
             // The look takes the lock that a suspension holds (`IsProfilerEvacuated`, profilinghelper.cpp): so threads of the collector,
             // which have no counter, are waited for as well.
             schedule::wait_until(None, || self.lock().suspended_by.is_none() || self.is_exiting());
-            if profiler.is_evacuated() {
+            let is_given_up = mutation::is("DET-07/2") && profiler.looks() >= 3;
+            if profiler.is_evacuated() || is_given_up {
                 return true;
             }
         }
@@ -93,37 +109,60 @@ impl Runtime {
         let differences = self.differences();
         let wanted = if slept < expected {
             expected - slept
-        } else if slept < 2 * expected {
+        } else if slept < 2 * expected && !mutation::is("DET-09") {
             2 * expected - slept
         } else {
             differences.steady_sleep
         };
+        if mutation::is("DET-09/2") {
+            return wanted;
+        }
         wanted.clamp(differences.shortest_sleep, differences.longest_sleep)
     }
 
     /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
     fn unload(&self, profiler: &Arc<Profiler>) {
+        self.tell_detach_succeeded(profiler);
+        if mutation::is("DET-10") {
+            self.tell_detach_succeeded(profiler);
+        }
+        if !mutation::is("DET-10/2") {
+            self.release(profiler);
+        }
+        profiler.become_(Status::Gone);
+        self.has_left(profiler);
+        {
+            let mut state = self.lock();
+            if profiler.notification_only || self.miscounts_main_departures() {
+                state.count_notification_only(-1);
+            }
+        }
+        if mutation::is("DET-08") {
+            schedule::wait_until(None, || profiler.library.references() == 1);
+        }
+        if mutation::is("DET-23") {
+            self.write_log(Entry::Detached);
+            self.step();
+        }
+        if !mutation::is("DET-14/3") {
+            profiler.library.release();
+        }
+        self.step();
+        if !mutation::is("DET-23") {
+            self.write_log(Entry::Detached);
+        }
+        schedule::note("The detach is written down", 0);
+        let mut state = self.lock();
+        state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
+        state.detaching.retain(|one| !Arc::ptr_eq(one, profiler));
+    }
+
+    fn tell_detach_succeeded(&self, profiler: &Profiler) {
         self.call_uncounted(profiler, "ProfilerDetachSucceeded", |object| {
             // SAFETY: takes nothing; the object is held.
             unsafe { object.profiler_detach_succeeded() }
         });
         Self::count(&profiler.detach_succeededs);
-        self.release(profiler);
-        profiler.become_(Status::Gone);
-        self.has_left(profiler);
-        {
-            let mut state = self.lock();
-            if profiler.notification_only || self.differences().main_departure_is_miscounted {
-                state.count_notification_only(-1);
-            }
-        }
-        profiler.library.release();
-        self.step();
-        self.write_log(Entry::Detached);
-        schedule::note("The detach is written down", 0);
-        let mut state = self.lock();
-        state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
-        state.detaching.retain(|one| !Arc::ptr_eq(one, profiler));
     }
 
     /// Gives up every reference on the profiler's object.

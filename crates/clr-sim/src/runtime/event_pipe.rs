@@ -3,7 +3,8 @@
 //! A delivery looks neither at the profiler's status nor does it raise a counter, and a session is not the profiler's own: it outlives
 //! the detach (facts 2.5; <https://github.com/dotnet/runtime/issues/134240>).
 
-use super::{Profiler, Runtime};
+use super::{Profiler, Runtime, Status};
+use crate::mutation;
 use crate::schedule::{self, Task};
 use corprof::HResult;
 use remora_clr_sim_abi::callbacks::slot;
@@ -62,7 +63,8 @@ impl Runtime {
             self.court
                 .convict("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
         } else {
-            schedule::wait_until(None, || session.writing.load(Ordering::SeqCst) == 0);
+            let is_done = || session.writing.load(Ordering::SeqCst) == 0 || mutation::is("DET-04/5");
+            schedule::wait_until(None, is_done);
         }
         session.profiler.library.close(SESSION);
         schedule::note("An EventPipe session is stopped ({})", id);
@@ -118,6 +120,9 @@ impl Session {
 fn deliver(profiler: &Profiler, event: u32, data: &[u8], thread: usize) {
     let object = profiler.object.lock().expect("no panic while locked").clone();
     let Some(object) = object else { return };
+    if mutation::is("DET-06/3") && profiler.status() != Status::Active {
+        return;
+    }
     let name = slot::EVENT_PIPE_EVENT_DELIVERED.name;
     let task = schedule::current();
     schedule::note(name, u64::from(event));

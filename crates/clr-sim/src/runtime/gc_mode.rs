@@ -2,6 +2,7 @@
 
 use super::collector::MONITOR_GC;
 use super::{Profiler, Runtime, Status};
+use crate::mutation;
 use crate::schedule::{self, Task};
 use corprof::HResult;
 
@@ -57,9 +58,11 @@ impl Runtime {
     pub(super) fn admit_monitor_gc(&self, profiler: &Profiler) -> Result<(), HResult> {
         let may_switch_off = self.differences().concurrent_is_switched_off_at_attach;
         match profiler.status() {
+            _ if mutation::is("GCH-05") => Ok(()),
             Status::InitializingForStartup => Ok(()),
             _ if !self.is_concurrent() => Ok(()),
             // On the thread that attaches, inside InitializeForAttach, and nowhere else.
+            Status::InitializingForAttach if mutation::is("GCH-05/2") => Ok(()),
             Status::InitializingForAttach if may_switch_off && profiler.runs_on(schedule::current()) => {
                 self.switch_off_for_attach()
             }
@@ -70,7 +73,7 @@ impl Runtime {
     fn switch_off_for_attach(&self) -> Result<(), HResult> {
         self.lock().heap.gc.off_for_profiler = true;
         schedule::note("Concurrent collections are switched off", 0);
-        if schedule::wait_until(Some(PATIENCE), || !self.lock().heap.gc.background) {
+        if mutation::is("GCH-05/5") || schedule::wait_until(Some(PATIENCE), || !self.lock().heap.gc.background) {
             return Ok(());
         }
         self.lock().heap.gc.off_for_profiler = false;
@@ -81,14 +84,18 @@ impl Runtime {
     /// any more (source: profilinghelper.cpp, LoadProfiler: "Turning off concurrent GC at startup"; seed 004 for the desktop).
     pub(super) fn has_started_with(&self, profiler: &Profiler) {
         let always = self.differences().any_profiler_at_startup_ends_concurrent;
-        if always || profiler.mask().0 & MONITOR_GC != 0 {
+        if always || profiler.mask().0 & MONITOR_GC != 0 && !mutation::is("GCH-05/3") {
             self.lock().heap.gc.off_for_good = true;
         }
     }
 
     /// A profiler has left: what was switched off for it is switched on again.
     pub(super) fn has_left(&self, profiler: &Profiler) {
-        if profiler.attached && !profiler.notification_only {
+        if mutation::is("GCH-05/4") {
+            self.lock().heap.gc.off_for_good = false;
+        }
+        let stays = mutation::is("DET-14") || mutation::is("GCH-05/6");
+        if profiler.attached && !profiler.notification_only && !stays {
             self.lock().heap.gc.off_for_profiler = false;
         }
     }

@@ -5,6 +5,7 @@
 use super::code::ModuleId;
 use super::threads::ThreadId;
 use super::{Runtime, State};
+use crate::mutation;
 use crate::schedule;
 use remora_clr_sim_abi::callbacks::slot;
 use std::collections::BTreeMap;
@@ -145,6 +146,9 @@ impl Heap {
 
     /// Writes the addresses that statics hold anew.
     pub(super) fn update_statics(&mut self) {
+        if mutation::is("GCH-06/2") && self.gc.count > 0 {
+            return;
+        }
         let objects = &self.objects;
         for field in self.statics.values_mut() {
             let address = field.object.and_then(|key| objects.get(&key)).map_or(0, |object| object.address);
@@ -191,7 +195,8 @@ impl Runtime {
             (key, address, is_large)
         });
         let every = |mask: (u32, u32)| mask.0 & EVERY_ALLOCATION == EVERY_ALLOCATION;
-        let wanted = |mask: (u32, u32)| every(mask) || (is_large && mask.1 & LARGE_ALLOCATIONS != 0);
+        let is_told = is_large || mutation::is("ATT-14");
+        let wanted = |mask: (u32, u32)| every(mask) || (is_told && mask.1 & LARGE_ALLOCATIONS != 0);
         // SAFETY: ids that live: no collection begins while the running thread, whose stack holds the object, is here.
         self.call_all(slot::OBJECT_ALLOCATED.name, wanted, |object| unsafe {
             object.object_allocated(address, class.0);

@@ -4,6 +4,7 @@
 
 use super::code::FunctionId;
 use super::{Profiler, Runtime, Status};
+use crate::mutation;
 use corprof::{HResult, sys};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -51,7 +52,7 @@ impl Runtime {
         if profiler.attached {
             return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
         }
-        if profiler.status() != Status::InitializingForStartup {
+        if profiler.status() != Status::InitializingForStartup && !mutation::is("ELT-02") {
             return Err(HResult::CORPROF_E_CALL_ONLY_FROM_INIT);
         }
         Ok(())
@@ -111,6 +112,9 @@ impl Runtime {
 
     /// Straight out of compiled code: no counter is raised, no status looked at.
     fn call_hook(&self, kind: Kind, function: FunctionId) {
+        if mutation::is("ELT-01/4") && kind == Kind::Tailcall {
+            return;
+        }
         let (owner, fast, with_info) = {
             let state = self.lock();
             let Some(owner) = state.hooks.owner.clone() else { return };
@@ -125,7 +129,7 @@ impl Runtime {
             return;
         }
         let inside = owner.library.enter();
-        if let Some(hook) = with_info.filter(|_| mask & WITH_INFO != 0) {
+        if let Some(hook) = with_info.filter(|_| mask & WITH_INFO != 0 && !mutation::is("ELT-01/2")) {
             // SAFETY: the profiler has promised that it may be called; the handle is only ever handed back.
             unsafe { hook(id, function.0) };
         } else if let Some(hook) = fast {
@@ -150,13 +154,14 @@ impl Runtime {
             // SAFETY: the profiler has promised that it may be called; a place for the answer.
             Some((Mapper::Plain(mapper), _)) => unsafe { mapper(function.0, &raw mut is_hooked) },
             Some((Mapper::WithData(mapper), data)) => {
+                let data = if mutation::is("ELT-01/3") { 0 } else { data };
                 // SAFETY: as above, with the data that came with it.
                 unsafe { mapper(function.0, data as *mut c_void, &raw mut is_hooked) }
             }
             None => function.0,
         };
         drop(inside);
-        let answer = (id, is_hooked != 0);
+        let answer = (id, is_hooked != 0 || mutation::is("ELT-01"));
         self.lock().hooks.mapped.insert(function, answer);
         answer
     }

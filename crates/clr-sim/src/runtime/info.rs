@@ -13,6 +13,7 @@ use super::left_behind::address_of;
 use super::objects::class_of;
 use super::{ObjectId, Profiler, Runtime, Status};
 use crate::lab::witness;
+use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::enumerators::{Functions, Modules, Threads, enumerator};
@@ -81,10 +82,12 @@ impl Server {
         if changes != (0, 0)
             && profiler.status() != Status::InitializingForStartup
             && (differences.immutable_is_plain_failure || !profiler.attached)
+            && !mutation::is("ATT-12/2")
         {
             return HResult::E_FAIL;
         }
-        if profiler.attached && (low & !differences.allowable != 0 || high & !differences.allowable_high != 0) {
+        let is_limited = profiler.attached && !mutation::is("ATT-12") || mutation::is("ATT-17/2");
+        if is_limited && (low & !differences.allowable != 0 || high & !differences.allowable_high != 0) {
             return HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
         }
         if low & MONITOR_GC & !old_low != 0
@@ -92,7 +95,7 @@ impl Server {
         {
             return refused;
         }
-        if low & ENABLE_REJIT != 0 && differences.rejit_forbids_detach {
+        if low & ENABLE_REJIT != 0 && differences.rejit_forbids_detach && !mutation::is("RJT-01") {
             profiler.irreversible.store(true, Ordering::SeqCst);
         }
         profiler.set_mask(low, high);
@@ -108,7 +111,7 @@ const LONGEST_QUESTION: u64 = 400_000_000;
 pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {
     let is_excused = schedule::now() - runtime.call_begun() >= LONGEST_QUESTION;
     // Nor can anybody know who is not told of unloads.
-    if !is_excused && !runtime.has_lost_track() {
+    if !is_excused && !runtime.has_lost_track() && !mutation::is("CAT-09") {
         let what = format!("the runtime was asked about a stale id ({what}): an access violation");
         runtime.court.convict("CAT-09", what);
     }
@@ -132,13 +135,18 @@ impl InfoServer for Server {
         let inside_callback = profiler.runs_on(schedule::current());
         match profiler.status() {
             Status::Gone => {
-                runtime
-                    .court
-                    .convict("DET-20", format!("{} was called on an Info that is freed: a use after free", slot.name));
+                if !mutation::is("DET-20/2") {
+                    runtime.court.convict(
+                        "DET-20",
+                        format!("{} was called on an Info that is freed: a use after free", slot.name),
+                    );
+                }
                 Err(HResult::CORPROF_E_PROFILER_DETACHING)
             }
+            Status::Detaching if mutation::is("DET-06/2") => Ok(()),
+            Status::Detaching if mutation::is("DET-13/2") && slot.name == "RequestProfilerDetach" => Ok(()),
             Status::Detaching => {
-                if !inside_callback {
+                if !inside_callback && !mutation::is("DET-20") {
                     runtime.court.convict(
                         "DET-20",
                         format!("{} was called after the detach was accepted, outside of a callback", slot.name),
@@ -147,21 +155,26 @@ impl InfoServer for Server {
                 Err(HResult::CORPROF_E_PROFILER_DETACHING)
             }
             Status::InitializingForAttach if slot.name.starts_with("Enum") && !slot.name.contains("Ngen") => {
-                runtime.court.convict(
-                    "CAT-02",
-                    format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
-                );
+                if !mutation::is("CAT-02") {
+                    runtime.court.convict(
+                        "CAT-02",
+                        format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
+                    );
+                }
                 Ok(())
             }
             _ if runtime.is_exiting() => {
-                if profiler.told_of_exit.load(Ordering::SeqCst) && runtime.calls_too_late() {
+                let is_told = profiler.told_of_exit.load(Ordering::SeqCst) && !mutation::is("DET-17");
+                if is_told && runtime.calls_too_late() {
                     runtime.court.convict("DET-17", format!("{} was called after Shutdown", slot.name));
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
+            _ if mutation::is("ATT-13") => Ok(()),
             _ if profiler.attached && runtime.differences().refused_after_attach.contains(&slot.name) => {
                 Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER)
             }
+            _ if mutation::is("DET-19/3") => Ok(()),
             _ if NEEDS_TRIGGER.contains(&slot.name) && !runtime.may_trigger(&profiler) => {
                 Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
             }
@@ -245,6 +258,9 @@ impl InfoServer for Server {
             state.code.modules.iter().filter(|(_, module)| module.enumerable).map(|(id, _)| id.0).collect()
         };
         schedule::note("Profiler calls EnumModules", 0);
+        if mutation::is("DET-14/2") {
+            enumerator::<Modules>(Vec::new(), &runtime.enumerators);
+        }
         // SAFETY: as above.
         unsafe { answer(ppEnum, enumerator::<Modules>(modules, &runtime.enumerators)) };
         HResult::S_OK
@@ -357,7 +373,8 @@ impl InfoServer for Server {
         let facts = |runtime: &Runtime| {
             let state = runtime.lock();
             let function = state.code.functions.get(&FunctionId(funcId))?;
-            Some((function.module?, function.token))
+            let module = if mutation::is("CAT-08/2") { ModuleId(0) } else { function.module? };
+            Some((module, function.token))
         };
         code(self.about("GetFunctionInfo2", facts).map(|(module, token)| {
             // SAFETY: as above, four times.

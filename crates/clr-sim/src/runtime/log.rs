@@ -2,6 +2,7 @@
 
 use super::{Entry, Runtime};
 use crate::differences::Log;
+use crate::mutation;
 use corprof::HResult;
 use std::fmt;
 
@@ -14,6 +15,7 @@ impl fmt::Display for Entry {
             Entry::Failed(code) => {
                 write!(out, "A profiler could not be loaded: {}. Remove the cause and try again.", HResult(*code as i32))
             }
+            Entry::TooOld(_) if mutation::is("CMP-01/2") => out.write_str("A profiler was not loaded. Upgrade it."),
             Entry::TooOld(variable) => write!(
                 out,
                 "A profiler was not loaded, since it is made for version 2 of the runtime. Upgrade it to one for version 4, or set \
@@ -32,6 +34,7 @@ impl Runtime {
     pub fn published_log(&self) -> Vec<Entry> {
         match self.differences().log {
             Log::EventLog | Log::Events => self.log(),
+            Log::None if mutation::is("ATT-15/2") => self.log(),
             Log::None => Vec::new(),
         }
     }

@@ -37,6 +37,7 @@ pub use threads::ThreadId;
 use crate::court::Court;
 use crate::differences::{Differences, Personality};
 use crate::library::Library;
+use crate::mutation;
 use crate::schedule;
 use remora_clr_sim_abi::Live;
 use std::collections::HashMap;
@@ -133,7 +134,10 @@ impl Runtime {
             personality,
             court,
             enumerators: Live::default(),
-            state: Mutex::new(State { code: Code::of_runtime(birth.number), ..State::default() }),
+            state: Mutex::new(State {
+                code: Code::of_runtime(if mutation::is("SBS-03") { 0 } else { birth.number }),
+                ..State::default()
+            }),
             birth,
             ending: AtomicBool::new(false),
             exiting: AtomicBool::new(false),
@@ -152,6 +156,11 @@ impl Runtime {
     /// What this runtime does where runtimes differ.
     pub fn differences(&self) -> &'static Differences {
         self.personality.differences()
+    }
+
+    /// Whether it takes the departure of a main profiler for one of a notification-only one.
+    fn miscounts_main_departures(&self) -> bool {
+        self.differences().main_departure_is_miscounted && !mutation::is("DET-18")
     }
 
     /// The log, oldest entry first.
@@ -228,6 +237,9 @@ impl Runtime {
 
 /// Takes a library's reference for as long as an attach is being decided.
 fn load(library: &Arc<Library>) {
+    if mutation::is("SBS-01") && library.is_mapped() {
+        return;
+    }
     library.hold();
     schedule::note("The library is loaded", 0);
 }

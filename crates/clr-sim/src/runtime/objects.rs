@@ -6,6 +6,7 @@ use super::State;
 use super::code::ModuleId;
 use super::heap::{ClassId, Object, ObjectId};
 use super::info::{Server, stale};
+use crate::mutation;
 use corprof::HResult;
 use std::sync::atomic::AtomicUsize;
 
@@ -53,7 +54,9 @@ impl Server {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
         let seen = {
             let state = runtime.lock();
-            state.heap.object_at(ObjectId(object)).map(|known| look(&state, known))
+            let known = state.heap.object_at(ObjectId(object));
+            let known = known.filter(|known| known.generation > 0 || !mutation::is("GCH-04"));
+            known.map(|known| look(&state, known))
         };
         seen.ok_or_else(|| stale(&runtime, what))
     }

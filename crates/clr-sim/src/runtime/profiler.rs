@@ -2,6 +2,7 @@
 
 use super::threads::ThreadId;
 use crate::library::Library;
+use crate::mutation;
 use crate::schedule::Task;
 use remora_clr_sim_abi::{InfoObject, ProfilerObject};
 use std::collections::HashMap;
@@ -146,6 +147,9 @@ impl Profiler {
     /// Whether every callback on the runtime's threads has returned.
     pub(super) fn is_evacuated(&self) -> bool {
         self.looks.fetch_add(1, Ordering::SeqCst);
+        if mutation::is("DET-07") {
+            return true;
+        }
         self.evacuation.lock().expect("no panic while locked").values().all(|count| *count == 0)
     }
 

@@ -4,6 +4,7 @@
 
 use super::code::{FunctionId, ModuleId};
 use super::{Profiler, Runtime};
+use crate::mutation;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::callbacks::slot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +77,7 @@ impl Runtime {
                 drop(state);
                 Err((0, super::info::stale(self, "RequestReJIT")))
             }
-            (Some(true), function) => {
+            (Some(true), function) if !mutation::is("RJT-01/2") => {
                 Err((function.map_or(0, |function| function.0), HResult::CORPROF_E_FUNCTION_IS_COLLECTIBLE))
             }
             (_, Some(function)) => {

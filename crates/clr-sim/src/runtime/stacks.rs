@@ -3,6 +3,7 @@
 use super::info::{Server, stale};
 use super::threads::ThreadId;
 use super::{Profiler, Runtime};
+use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
 use std::ffi::c_void;
@@ -32,7 +33,8 @@ impl Runtime {
             return HResult::CORPROF_E_NOT_MANAGED_THREAD;
         };
         let is_suspended = self.lock().suspended_by.is_some();
-        if this != Some(target) && !is_suspended && !self.differences().walks_running_threads {
+        let walks_any = self.differences().walks_running_threads || mutation::is("GCH-06/3");
+        if this != Some(target) && !is_suspended && !walks_any {
             return HResult::E_NOTIMPL;
         }
         let frames = {
@@ -42,7 +44,7 @@ impl Runtime {
         };
         let Some(frames) = frames else { return stale(self, "DoStackSnapshot") };
         for (ip, function) in frames {
-            let function = function.map_or(0, |function| function.0);
+            let function = function.filter(|_| !mutation::is("GCH-06")).map_or(0, |function| function.0);
             // SAFETY: the caller's promise; no registers were asked for.
             let answer = unsafe { callback(function, ip as usize, 0, 0, std::ptr::null_mut(), data) };
             if answer != 0 {
@@ -59,7 +61,11 @@ impl Server {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
         let state = runtime.lock();
         let function = state.code.function_at(address).ok_or(HResult::E_FAIL)?;
-        let is_dynamic = state.code.functions.get(&function).is_none_or(|known| known.module.is_none());
+        let known = state.code.functions.get(&function);
+        if mutation::is("CAT-08") && known.is_some_and(|known| !known.jitted) {
+            return Err(HResult::E_FAIL);
+        }
+        let is_dynamic = known.is_none_or(|known| known.module.is_none());
         if is_dynamic && !dynamic_too {
             return Err(HResult::E_FAIL);
         }

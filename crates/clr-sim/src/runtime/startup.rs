@@ -6,6 +6,7 @@
 use super::{Entry, Nowhere, Profiler, Runtime, Status, Surroundings, load};
 use crate::differences::{Personality, Release};
 use crate::library::Library;
+use crate::mutation;
 use crate::schedule;
 use corprof::{Guid, HResult, sys};
 use remora_clr_sim_abi::InfoObject;
@@ -65,6 +66,9 @@ impl Runtime {
     }
 
     pub(super) fn callback_version(&self) -> u8 {
+        if mutation::is("CMP-02") {
+            return 1;
+        }
         if self.is_attachable() { self.differences().callback_version } else { 2 }
     }
 
@@ -72,14 +76,16 @@ impl Runtime {
     pub(super) fn identity(&self) -> (u16, sys::COR_PRF_RUNTIME_TYPE, Release) {
         let is_desktop = self.personality == Personality::Desktop4;
         let kind = if is_desktop { sys::COR_PRF_DESKTOP_CLR } else { sys::COR_PRF_CORE_CLR };
-        (self.birth.number as u16, kind, self.birth.release)
+        let release = if mutation::is("SBS-02/2") { self.differences().release } else { self.birth.release };
+        (self.birth.number as u16, kind, release)
     }
 
     /// Loads the profiler that the environment names, if it names one.
     pub(super) fn load_what_the_environment_names(self: &Arc<Self>) {
         let prefix = self.differences().startup_prefix;
         let variable = |name: &str| self.birth.surroundings.variable(&format!("{prefix}_{name}"));
-        if variable("ENABLE_PROFILING").as_deref() != Some("1") || self.setting().as_deref() == Some(PREVENT_LOAD) {
+        let is_enabled = variable("ENABLE_PROFILING").as_deref() == Some("1") || mutation::is("ATT-17");
+        if !is_enabled || self.setting().as_deref() == Some(PREVENT_LOAD) {
             return;
         }
         let loaded = variable("PROFILER")
@@ -105,7 +111,7 @@ impl Runtime {
             self.admit_old(&profiler)?;
         }
         self.initialize_for_startup(&profiler).inspect_err(|_| {
-            if is_old {
+            if is_old && !mutation::is("SBS-04/2") {
                 self.birth.surroundings.give_the_claim_back();
             }
         })?;
@@ -115,7 +121,7 @@ impl Runtime {
     /// What a profiler without ICorProfilerCallback3 needs: the user's word, and that no other runtime of the process has one.
     fn admit_old(&self, profiler: &Profiler) -> Result<(), Refusal> {
         let differences = self.differences();
-        let needs_a_word = self.is_attachable() && differences.old_profilers_need_a_word;
+        let needs_a_word = self.is_attachable() && differences.old_profilers_need_a_word && !mutation::is("CMP-01");
         let refusal = if needs_a_word && self.setting().as_deref() != Some(ENABLE_OLD) {
             Entry::TooOld(differences.opt_in_variable)
         } else if !self.birth.surroundings.claim_for_an_old_profiler() {
@@ -137,7 +143,9 @@ impl Runtime {
             unsafe { object.initialize(unknown) }
         });
         let code = answer.flatten().unwrap_or(HResult::E_FAIL);
-        code.ok().inspect_err(|_| self.take_back(profiler))?;
+        if !mutation::is("SBS-02") {
+            code.ok().inspect_err(|_| self.take_back(profiler))?;
+        }
         self.has_started_with(profiler);
         profiler.become_(Status::Active);
         schedule::note("A profiler is loaded with the process", 0);
@@ -147,7 +155,7 @@ impl Runtime {
     /// The library of a class: by its path, or, only where none is given, by what the registry says.
     pub(super) fn locate(&self, class: &Guid, path: Option<&str>) -> Result<Arc<Library>, HResult> {
         let surroundings = &self.birth.surroundings;
-        if let Some(path) = path.filter(|path| !path.is_empty()) {
+        if let Some(path) = path.filter(|path| !path.is_empty() && !mutation::is("ATT-22")) {
             return surroundings.open(path);
         }
         if !self.differences().registry_knows_classes {

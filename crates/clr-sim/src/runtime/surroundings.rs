@@ -4,6 +4,7 @@
 
 use super::Runtime;
 use crate::library::Library;
+use crate::mutation;
 use crate::schedule;
 use corprof::{Guid, HResult};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl Runtime {
 
     /// Waits until no debugger holds the process.
     pub(super) fn wait_while_halted(&self) {
-        if self.birth.surroundings.is_halted() {
+        if self.birth.surroundings.is_halted() && !mutation::is("ATT-16/2") {
             schedule::wait_until(None, || !self.birth.surroundings.is_halted() || self.is_exiting());
         }
     }
