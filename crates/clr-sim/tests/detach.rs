@@ -10,7 +10,7 @@ use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{CORES, SECOND, gone, in_worlds};
+use support::{CORES, SECOND, application, gone, in_worlds, join};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
@@ -19,12 +19,31 @@ const MODULE_LOADS: u32 = 0x4;
 fn det_10_det_23_told_once_then_released_to_zero_then_freed_then_written_down() {
     in_worlds(&Personality::ALL, |world| {
         let (library, script, profiler) = world.attached(Script::new());
+        let (runtime, of_reader) = (world.runtime.clone(), library.clone());
+        let reader = schedule::spawn("who reads the log", move || {
+            schedule::wait_until(None, || runtime.log().contains(&Entry::Detached));
+            assert!(!of_reader.is_mapped(), "written down once it is freed");
+        });
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
+        join(&[reader]);
         assert_eq!(script.count("ProfilerDetachSucceeded"), 1);
         assert_eq!(script.journal().last(), Some(&"ProfilerDetachSucceeded"));
         assert_eq!((profiler.last_release(), library.unmapped()), (0, 1));
         assert_eq!(world.runtime.log(), [Entry::Attached, Entry::Detached]);
+    });
+}
+
+#[test]
+fn det_23_attaches_are_served_again_once_the_detach_is_written_down() {
+    in_worlds(&Personality::ALL, |world| {
+        let (_, script, _) = world.attached(Script::new());
+        assert_eq!(script.request_detach(1), HResult::S_OK);
+        if !world.runtime.differences().attach_waits_for_detach {
+            gone(world);
+        }
+        world.attached(Script::new());
+        assert_eq!(world.runtime.log(), [Entry::Attached, Entry::Detached, Entry::Attached]);
     });
 }
 
@@ -67,12 +86,23 @@ fn det_07_a_callback_that_runs_holds_the_unload_back_however_long_it_takes() {
 #[test]
 fn det_13_asking_too_early_or_twice_changes_nothing() {
     in_worlds(&Personality::ALL, |world| {
-        let script = Script::new().on("InitializeForAttach", |script| {
-            assert_eq!(script.request_detach(1), HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED);
-        });
+        let script = Script::new()
+            .on("InitializeForAttach", |script| {
+                assert_eq!(script.request_detach(1), HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED);
+                assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK);
+            })
+            // Elsewhere than in a callback nothing may be asked once the profiler is sealed (DET-20).
+            .on("ModuleLoadStarted", |script| {
+                assert_eq!(script.request_detach(1), HResult::S_OK);
+                schedule::point();
+                assert_eq!(script.request_detach(1), HResult::CORPROF_E_PROFILER_DETACHING);
+            });
         let (_, script, profiler) = world.attached(script);
         assert_eq!(profiler.status(), Status::Active);
-        assert_eq!(script.request_detach(1), HResult::S_OK);
+        let thread = application(world, |runtime| {
+            runtime.load_module(false);
+        });
+        join(&[thread]);
         gone(world);
         assert_eq!(script.count("ProfilerDetachSucceeded"), 1);
     });
@@ -86,7 +116,8 @@ fn det_14_after_the_detach_the_process_is_as_it_was() {
     in_worlds(CORES, |world| {
         world.runtime.set_gc_mode(GcMode::Concurrent);
         let script = Script::new()
-            .on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS | GC), HResult::S_OK));
+            .on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS | GC), HResult::S_OK))
+            .on("ProfilerAttachComplete", |script| assert_eq!(script.modules(), Ok(vec![])));
         let (library, script, _) = world.attached(script);
         assert!(!world.runtime.is_concurrent(), "MONITOR_GC switches it off while the profiler stays");
         assert_eq!(script.request_detach(1), HResult::S_OK);

@@ -330,8 +330,7 @@ fn gch_05_concurrent_mode_on_the_desktop_refuses_after_attach_and_ends_for_a_pro
     });
     in_worlds(&[Personality::Desktop4], |world| {
         world.runtime.set_gc_mode(GcMode::Concurrent);
-        world.started(Script::new());
-        assert!(!world.runtime.is_concurrent());
+        stays_off_for_good(world, Script::new());
     });
 }
 
@@ -355,9 +354,17 @@ fn gch_05_concurrent_mode_on_core_is_switched_off_inside_initialize_for_attach_u
     });
     in_worlds(CORES, |world| {
         world.runtime.set_gc_mode(GcMode::Concurrent);
-        world.started(wanting(MONITOR_GC));
-        assert!(!world.runtime.is_concurrent(), "a profiler at startup switches it off as well, for good");
+        stays_off_for_good(world, wanting(MONITOR_GC));
     });
+}
+
+/// A profiler from the start ends concurrent collections, and its detach does not bring them back.
+fn stays_off_for_good(world: &World, script: Script) {
+    let (_, script, _) = world.started(script);
+    assert!(!world.runtime.is_concurrent());
+    assert_eq!(script.request_detach(1), HResult::S_OK);
+    gone(world);
+    assert!(!world.runtime.is_concurrent(), "for good");
 }
 
 #[test]
@@ -384,21 +391,33 @@ fn gch_05_a_background_collection_that_runs_is_waited_for_before_monitor_gc_is_g
 
 #[test]
 fn gch_02_force_gc_has_its_rules_of_threads() {
-    in_worlds(&Personality::ALL, |world| {
-        let refused = |script: &Script| {
-            assert_eq!(script.force_gc(), HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
-        };
-        let script =
-            wanting(MONITOR_GC | 0x4).on("GarbageCollectionStarted", refused).on("ModuleLoadFinished", refused);
-        let (_, script, _) = world.attached(script);
-        let asks = script.clone();
-        join(&[application(world, move |runtime| {
-            runtime.load_module(false);
-            refused(&asks);
-        })]);
-        force(world, &script);
-        assert_eq!(script.count("GarbageCollectionFinished"), 1);
-    });
+    for mode in MODES {
+        in_worlds(&Personality::ALL, move |world| force_gc_has_its_rules(world, mode));
+    }
+}
+
+fn force_gc_has_its_rules(world: &World, mode: GcMode) {
+    world.runtime.set_gc_mode(mode);
+    let refused = |script: &Script| {
+        assert_eq!(script.force_gc(), HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
+    };
+    let script = wanting(MONITOR_GC | 0x4).on("GarbageCollectionStarted", refused).on("ModuleLoadFinished", refused);
+    let (_, script, _) = world.attached(script);
+    let asks = script.clone();
+    join(&[application(world, move |runtime| {
+        runtime.load_module(false);
+        refused(&asks);
+    })]);
+    let (own, runtime) = (script.clone(), world.runtime.clone());
+    join(&[schedule::spawn("a thread of the profiler", move || {
+        assert_eq!(own.force_gc(), HResult::S_OK);
+        // From now on the runtime knows the thread, which may force collections: but not in the callbacks that come on it.
+        runtime.load_module(false);
+        assert_eq!(own.force_gc(), HResult::S_OK);
+        runtime.end_thread();
+    })]);
+    let told = ["ModuleLoadFinished", "GarbageCollectionFinished"].map(|callback| script.count(callback));
+    assert_eq!(told, [2, 2]);
 }
 
 /// Frames that the walk of a stack gave.

@@ -154,7 +154,8 @@ impl Process {
     /// A variable of its environment. Windows does not tell capitals apart.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         let is_desktop = self.machine.upgrade()?.personality == Personality::Desktop4;
-        let is_it = |known: &str| known == name || is_desktop && known.eq_ignore_ascii_case(name);
+        let ignores_capitals = is_desktop && !mutation::is("CMP-01/4");
+        let is_it = |known: &str| known == name || ignores_capitals && known.eq_ignore_ascii_case(name);
         self.environment.iter().find(|(known, _)| is_it(known)).map(|(_, value)| value.clone())
     }
 }

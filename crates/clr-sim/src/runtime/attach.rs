@@ -146,7 +146,8 @@ impl Runtime {
     fn attach(self: &Arc<Self>, pending: &Pending) -> Result<(), HResult> {
         let differences = self.differences();
         if differences.attach_waits_for_detach && !mutation::is("DET-11") {
-            schedule::wait_until(None, || self.lock().detaching.is_empty() || self.is_exiting());
+            let is_over = |one: &Arc<Profiler>| mutation::is("DET-23/2") && one.status() == Status::Gone;
+            schedule::wait_until(None, || self.lock().detaching.iter().all(is_over) || self.is_exiting());
             self.wait_while_halted();
         }
         if self.is_exiting() {
@@ -169,7 +170,7 @@ impl Runtime {
         let notification_only = differences.notification_profilers && asks_to_be_only_notified(&library, &object);
         let is_taken = self.is_taken(notification_only);
         let profiler = Arc::new(Profiler::new(library, object, notification_only, true));
-        if is_taken {
+        if is_taken || mutation::is("SBS-03/2") && profiler.library.references() > 1 {
             // Neither the object nor the library is given back.
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
@@ -193,7 +194,7 @@ impl Runtime {
         let data = &**profiler.client_data.get_or_init(|| data);
         profiler.attach_milliseconds.store(pending.request.milliseconds, Ordering::SeqCst);
         let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
-        if mutation::is("ATT-20") {
+        if mutation::is("ATT-20") || mutation::is("CAT-02/2") {
             profiler.become_(Status::Active);
         }
         if mutation::is("CAT-01") {
@@ -208,6 +209,7 @@ impl Runtime {
             data.iter().for_each(|byte| byte.store(FREED, Ordering::SeqCst));
         }
         let result = match answer.flatten().unwrap_or(HResult::E_FAIL) {
+            _ if mutation::is("ATT-08/4") && schedule::now() >= 30_000 * MILLISECOND => Err(HResult::E_FAIL),
             code if code.is_success() => {
                 self.enable(profiler, pending);
                 Ok(())
@@ -218,7 +220,8 @@ impl Runtime {
             code => Err(code),
         };
         profiler.leave(counted, schedule::current());
-        if mutation::is("ATT-10") { result } else { result.inspect_err(|_| self.take_back(profiler)) }
+        let is_kept = mutation::is("ATT-10") || mutation::is("ATT-08/3");
+        if is_kept { result } else { result.inspect_err(|_| self.take_back(profiler)) }
     }
 
     /// Callbacks on, then ProfilerAttachComplete.
@@ -302,7 +305,7 @@ impl Runtime {
         // SAFETY: gives up the reference that came with it.
         unsafe { sys::IUnknown::Release(factory.cast()) };
         drop(seat);
-        HResult(made).ok()?;
+        HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code })?;
         drop(inside);
         // SAFETY: a live object with one reference, which is given up.
         unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) }

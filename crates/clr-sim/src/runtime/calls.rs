@@ -33,7 +33,12 @@ impl Runtime {
     fn heard(&self) -> Vec<Arc<Profiler>> {
         let state = self.lock();
         let believes = state.notification_count > 0;
-        state.profilers.iter().filter(|profiler| !profiler.notification_only || believes).cloned().collect()
+        if mutation::is("SBS-03/3") && self.birth.number > 0 {
+            return Vec::new();
+        }
+        let is_first = |one: &Arc<Profiler>| Arc::ptr_eq(one, &state.remembered[0]) || !mutation::is("DET-18/3");
+        let found = state.profilers.iter().filter(|profiler| !profiler.notification_only || believes);
+        found.filter(|profiler| is_first(profiler)).cloned().collect()
     }
 
     /// The evacuation counter is raised before the status is looked at, so that whoever seals the profiler sees either the counter

@@ -60,7 +60,7 @@ impl Runtime {
         match profiler.status() {
             _ if mutation::is("GCH-05") => Ok(()),
             Status::InitializingForStartup => Ok(()),
-            _ if !self.is_concurrent() => Ok(()),
+            _ if !self.is_concurrent() && !mutation::is("GCH-05/7") => Ok(()),
             // On the thread that attaches, inside InitializeForAttach, and nowhere else.
             Status::InitializingForAttach if mutation::is("GCH-05/2") => Ok(()),
             Status::InitializingForAttach if may_switch_off && profiler.runs_on(schedule::current()) => {

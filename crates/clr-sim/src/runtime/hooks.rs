@@ -49,7 +49,7 @@ pub(super) enum Mapper {
 impl Runtime {
     /// Whether hooks may be set now: an attached profiler never may, another one only in Initialize.
     fn may_hook(&self, profiler: &Profiler) -> Result<(), HResult> {
-        if profiler.attached {
+        if profiler.attached && !mutation::is("ELT-02/3") {
             return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
         }
         if profiler.status() != Status::InitializingForStartup && !mutation::is("ELT-02") {

@@ -170,7 +170,7 @@ impl InfoServer for Server {
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
-            _ if mutation::is("ATT-13") => Ok(()),
+            _ if mutation::is("ATT-13") || mutation::is("ELT-02/3") => Ok(()),
             _ if profiler.attached && runtime.differences().refused_after_attach.contains(&slot.name) => {
                 Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER)
             }

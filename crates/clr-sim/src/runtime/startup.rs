@@ -62,6 +62,9 @@ impl Runtime {
 
     /// The newest Info that it has: the runtimes before version 4 had the second.
     pub(super) fn info_version(&self) -> u8 {
+        if mutation::is("RJT-01/3") {
+            return 4;
+        }
         if self.is_attachable() { self.differences().info_version } else { 2 }
     }
 
@@ -76,7 +79,7 @@ impl Runtime {
     pub(super) fn identity(&self) -> (u16, sys::COR_PRF_RUNTIME_TYPE, Release) {
         let is_desktop = self.personality == Personality::Desktop4;
         let kind = if is_desktop { sys::COR_PRF_DESKTOP_CLR } else { sys::COR_PRF_CORE_CLR };
-        let release = if mutation::is("SBS-02/2") { self.differences().release } else { self.birth.release };
+        let release = if mutation::is("SBS-02/2") { Release(0, 0, 0) } else { self.birth.release };
         (self.birth.number as u16, kind, release)
     }
 
@@ -85,13 +88,17 @@ impl Runtime {
         let prefix = self.differences().startup_prefix;
         let variable = |name: &str| self.birth.surroundings.variable(&format!("{prefix}_{name}"));
         let is_enabled = variable("ENABLE_PROFILING").as_deref() == Some("1") || mutation::is("ATT-17");
-        if !is_enabled || self.setting().as_deref() == Some(PREVENT_LOAD) {
+        let is_prevented = self.setting().as_deref() == Some(PREVENT_LOAD) && !mutation::is("CMP-01/3");
+        if !is_enabled || is_prevented {
             return;
         }
         let loaded = variable("PROFILER")
             .and_then(|text| class_in_words(&text))
             .ok_or(Refusal::from(NO_CLASS))
             .and_then(|class| self.load_class(&class, variable("PROFILER_PATH").as_deref()));
+        if loaded.is_err() && mutation::is("ATT-17/4") {
+            return;
+        }
         self.write_log(match loaded {
             Ok(()) => Entry::Loaded,
             Err(Refusal(entry)) => entry,
@@ -106,7 +113,7 @@ impl Runtime {
         let is_old = object.version() < 3;
         let notification_only =
             self.differences().notification_profilers && super::attach::asks_to_be_only_notified(&library, &object);
-        let profiler = Arc::new(Profiler::new(library, object, notification_only, false));
+        let profiler = Arc::new(Profiler::new(library, object, notification_only, mutation::is("ATT-17/3")));
         if is_old {
             self.admit_old(&profiler)?;
         }
@@ -158,7 +165,8 @@ impl Runtime {
         if let Some(path) = path.filter(|path| !path.is_empty() && !mutation::is("ATT-22")) {
             return surroundings.open(path);
         }
-        if !self.differences().registry_knows_classes {
+        let has_registry = self.differences().registry_knows_classes;
+        if !has_registry && !mutation::is("ATT-22/2") && !mutation::is("ATT-17/5") {
             // source: FakeCoCallDllGetClassObject, utilcode/util.cpp.
             return Err(HResult::E_FAIL);
         }
