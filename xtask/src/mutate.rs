@@ -140,7 +140,7 @@ impl Program {
             let mut said = Vec::new();
             stdout.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
         });
-        let status = wait(&mut child)?;
+        let status = wait(&mut child, LONGEST)?;
         let Ok(said) = reader.join() else { bail!("the reader of a test program panicked") };
         let said = said.context(|| "cannot read what a test program says")?;
         let failed: Vec<String> = failed(&said).map(str::to_owned).collect();
@@ -155,13 +155,13 @@ impl Program {
 }
 
 /// How a program ended; nothing if it was ended for being too slow.
-fn wait(child: &mut Child) -> Outcome<Option<std::process::ExitStatus>> {
+fn wait(child: &mut Child, longest: Duration) -> Outcome<Option<std::process::ExitStatus>> {
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait().context(|| "cannot wait for a test program")? {
             return Ok(Some(status));
         }
-        if begun.elapsed() > LONGEST {
+        if begun.elapsed() > longest {
             child.kill().and_then(|()| child.wait()).context(|| "cannot end a test program")?;
             return Ok(None);
         }
@@ -265,6 +265,14 @@ mod tests {
         };
         assert!(asks("DET-06", "DET-06") && asks("DET-06", "DET-06/2") && asks("DET-06/2", "DET-06/2"));
         assert!(!asks("DET-06/2", "DET-06") && !asks("DET-06", "DET-07"));
+    }
+
+    #[test]
+    fn who_goes_round_in_circles_is_ended() {
+        let mut endless = Command::new("sleep").arg("600").spawn().unwrap();
+        assert!(wait(&mut endless, Duration::ZERO).unwrap().is_none());
+        let mut short = Command::new("true").spawn().unwrap();
+        assert!(wait(&mut short, LONGEST).unwrap().is_some_and(|status| status.success()));
     }
 
     #[test]

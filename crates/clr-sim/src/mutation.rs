@@ -78,6 +78,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("DET-04/3", "a thread of the runtime may be tampered with"),
     ("DET-04/4", "a profiler may leave with the runtime suspended"),
     ("DET-04/5", "EventPipeStopSession does not wait for who writes"),
+    ("DET-04/6", "the laboratory takes a new thread for no way in"),
     ("DET-05", "the runtime unmaps the library whoever holds it"),
     ("DET-06", "callbacks begin although the profiler is sealed"),
     ("DET-06/2", "Info answers a sealed profiler"),

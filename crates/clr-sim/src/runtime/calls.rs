@@ -36,7 +36,7 @@ impl Runtime {
         if mutation::is("SBS-03/3") && self.birth.number > 0 {
             return Vec::new();
         }
-        let is_first = |one: &Arc<Profiler>| Arc::ptr_eq(one, &state.remembered[0]) || !mutation::is("DET-18/3");
+        let is_first = |one: &Arc<Profiler>| !mutation::is("DET-18/3") || Arc::ptr_eq(one, &state.remembered[0]);
         let found = state.profilers.iter().filter(|profiler| !profiler.notification_only || believes);
         found.filter(|profiler| is_first(profiler)).cloned().collect()
     }
@@ -73,8 +73,8 @@ impl Runtime {
 
     /// Whether callbacks are on.
     fn takes_calls(&self, profiler: &Profiler) -> bool {
-        let is_completed = profiler.attach_completes() > 0 || !profiler.attached;
-        let is_lost = (mutation::is("CAT-01/2") || mutation::is("CAT-05")) && !is_completed
+        let is_too_early = || profiler.attached && profiler.attach_completes() == 0;
+        let is_lost = (mutation::is("CAT-01/2") || mutation::is("CAT-05")) && is_too_early()
             || mutation::is("CAT-07") && self.enumerators.count() > 0;
         let is_unsealed = mutation::is("DET-06") && profiler.status() == Status::Detaching;
         (profiler.status() == Status::Active || is_unsealed) && !is_lost

@@ -148,7 +148,7 @@ impl Runtime {
             module.enumerable = !mutation::is("CAT-04/3");
         }
         schedule::note("ModuleID {} is now enumerable", value);
-        let came_by_then = self.lock().remembered.len();
+        let came_by_then = self.came_so_far();
         between(Step::Changed);
         schedule::point();
         if !self.is_left_out(came_by_then) {
@@ -186,7 +186,7 @@ impl Runtime {
         }
         let (id, value) = (module.0, module.0 as u64);
         schedule::note("ModuleID {} is no longer enumerable", value);
-        let came_by_then = self.lock().remembered.len();
+        let came_by_then = self.came_so_far();
         between(Step::Changed);
         schedule::point();
         let loads = |mask: (u32, u32)| mask.0 & MODULE_LOADS != 0;
@@ -218,7 +218,12 @@ impl Runtime {
         true
     }
 
-    /// A mutation: whether a profiler has come since so many had come.
+    /// Profilers that came so far; nobody counts them in a model that is not broken.
+    fn came_so_far(&self) -> usize {
+        if mutation::is("CAT-06") { self.lock().remembered.len() } else { 0 }
+    }
+
+    /// Whether an event is kept from all, since a profiler has come when the lists had changed already.
     fn is_left_out(&self, came_by_then: usize) -> bool {
         mutation::is("CAT-06") && self.lock().remembered.len() > came_by_then
     }
