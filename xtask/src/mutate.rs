@@ -190,7 +190,9 @@ fn passes_unbroken(programs: &[Program], clauses: &BTreeSet<&str>) -> Outcome<()
         let (ended, said) = program.run(&tests, None)?;
         match ended {
             Ended::Passed => {}
-            Ended::TooLong => bail!("{}: the tests take longer than {LONGEST:?} already unbroken", program.path.display()),
+            Ended::TooLong => {
+                bail!("{}: the tests take longer than {LONGEST:?} already unbroken", program.path.display())
+            }
             Ended::Failed(_) | Ended::Crashed(_) => bail!("the tests fail already unbroken:\n{said}"),
         }
     }

@@ -47,10 +47,8 @@ impl Residue {
     pub fn beyond(&self, before: &Residue, asker: Option<u32>) -> Vec<Left> {
         let way_in = |what: String| Left { is_a_way_in: true, what };
         let threads = self.threads.iter().filter(|(id, _)| !before.threads.contains_key(id) && Some(**id) != asker);
-        let threads = threads.map(|(_, name)| Left {
-            is_a_way_in: !mutation::is("DET-04/6"),
-            what: named("a thread", name),
-        });
+        let threads =
+            threads.map(|(_, name)| Left { is_a_way_in: !mutation::is("DET-04/6"), what: named("a thread", name) });
         let timers = self.timers.difference(&before.timers).map(|name| way_in(kind(name)));
         let handlers = self.handlers.iter().filter(|(signal, handler)| before.handlers.get(signal) != Some(handler));
         let handlers = handlers.map(|(signal, _)| way_in(format!("a handler of signal {signal}")));
