@@ -163,7 +163,16 @@ const VARIABLE: &str = "CLR_SIM_MUTATION";
 #[cfg(feature = "mutations")]
 pub(crate) fn is(name: &'static str) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    CHOSEN.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref() == Some(name)
+    CHOSEN.get_or_init(chosen).as_deref() == Some(name)
+}
+
+/// A name that is not in the list would break nothing, and every test would pass.
+#[cfg(feature = "mutations")]
+fn chosen() -> Option<String> {
+    let chosen = std::env::var(VARIABLE).ok();
+    let is_known = chosen.as_ref().is_none_or(|name| ALL.iter().any(|(known, _)| known == name));
+    assert!(is_known, "{VARIABLE} says {chosen:?}, which is in no row of the list");
+    chosen
 }
 
 /// Whether the model is broken in this way: never.
