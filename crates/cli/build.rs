@@ -5,9 +5,9 @@
 //! What is embedded announces no thread-local storage, see [`without_thread_local_storage`].
 //! `REMORA_AGENT_LIBRARY` names a library built elsewhere (`cargo xtask dist` builds one that loads on old systems, too).
 
-use object::elf::{FileHeader64, PT_NULL, PT_TLS, ProgramHeader64};
+use object::elf::{FileHeader64, PT_NULL, PT_TLS, ProgramHeader64, R_X86_64_TLSDESC, R_X86_64_TPOFF64};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSymbol};
+use object::{Endianness, Object, ObjectSymbol, RelocationFlags};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -19,7 +19,7 @@ const FILE: &str = "libremora_agent.so";
 /// The variable that names a library built elsewhere.
 const PREBUILT: &str = "REMORA_AGENT_LIBRARY";
 /// Bytes of thread-local storage that the library can keep itself for each thread: `WORDS` in `crates/agent/src/thread_locals.rs`.
-const LARGEST_STORAGE: u64 = 16 * 8;
+const LARGEST_STORAGE: u64 = 8 * 8;
 /// Where a failure is explained.
 const ADVICE: &str = "build it elsewhere and name it in REMORA_AGENT_LIBRARY, or repair crates/agent";
 
@@ -45,7 +45,7 @@ fn main() {
 /// (`crates/agent/src/thread_locals.rs`).
 fn without_thread_local_storage(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     let (header, headers) = program_headers(&bytes).map_err(|error| format!("is not a library: {error}"))?;
-    if asks_for(&bytes, "__tls_get_addr").map_err(|error| format!("is not a library: {error}"))? {
+    if asks_the_c_library(&bytes).map_err(|error| format!("is not a library: {error}"))? {
         return Err("asks the C library for thread-local storage instead of keeping its own".into());
     }
     for (index, segment) in headers.iter().enumerate() {
@@ -66,10 +66,16 @@ fn without_thread_local_storage(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Whether the library takes a function of this name from another one.
-fn asks_for(bytes: &[u8], function: &str) -> object::Result<bool> {
+/// Whether the library has its storage from the C library: by its function, or by relocations that need no function.
+fn asks_the_c_library(bytes: &[u8]) -> object::Result<bool> {
     let file = object::File::parse(bytes)?;
-    Ok(file.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name() == Ok(function)))
+    let mut symbols = file.dynamic_symbols();
+    let by_function = symbols.any(|symbol| symbol.is_undefined() && symbol.name() == Ok("__tls_get_addr"));
+    let mut relocations = file.dynamic_relocations().into_iter().flatten();
+    let without = relocations.any(|(_, relocation)| {
+        matches!(relocation.flags(), RelocationFlags::Elf { r_type: R_X86_64_TPOFF64 | R_X86_64_TLSDESC })
+    });
+    Ok(by_function || without)
 }
 
 /// Where the program headers begin in the file, and a copy of them.

@@ -42,12 +42,15 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
         return check_built();
     }
     let library = build_library()?;
-    let facts = Facts::of(&library)?;
-    println!("\n{}\n{facts}", library.display());
-    judge([facts.faults(), facts.too_new()].concat())?;
     process::run(
         process::cargo().args(["build", "--release", "--package", "remora-cli"]).env("REMORA_AGENT_LIBRARY", &library),
     )?;
+    let Some(embedded) = newest_built(&crate::target_folder()?.join("release/build")) else {
+        bail!("the build of the command has left no library");
+    };
+    let facts = Facts::of(&embedded)?;
+    println!("\n{}\n{facts}", embedded.display());
+    judge([facts.faults(), facts.too_new()].concat())?;
     println!("\nmade {}, with that library inside", crate::target_folder()?.join("release/remora").display());
     Ok(())
 }
@@ -117,6 +120,8 @@ struct Facts {
     exported: Vec<String>,
     /// The highest version of glibc that a symbol asks for.
     glibc: (u32, u32),
+    /// It announces thread-local storage (docs/design/0009-no-thread-local-storage.md).
+    thread_local: bool,
 }
 
 impl Facts {
@@ -130,6 +135,7 @@ impl Facts {
         let mut facts = Facts { bytes, ..Facts::default() };
         facts.read_dynamic(&readelf("--dynamic")?);
         facts.read_symbols(&readelf("--dyn-syms")?);
+        facts.read_program_headers(&readelf("--program-headers")?);
         Ok(facts)
     }
 
@@ -163,6 +169,11 @@ impl Facts {
         self.exported.sort();
     }
 
+    /// `  TLS            0x069440 0x000000000006a440 ...`
+    fn read_program_headers(&mut self, text: &str) {
+        self.thread_local = text.lines().any(|line| line.split_whitespace().next() == Some("TLS"));
+    }
+
     /// What is over the budget, wherever it was linked.
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -171,6 +182,9 @@ impl Facts {
         }
         for library in self.needed.iter().filter(|library| !LIBC_FAMILY.contains(&library.as_str())) {
             faults.push(format!("it needs {library}, which is not of libc's own family"));
+        }
+        if self.thread_local {
+            faults.push("it announces thread-local storage".to_owned());
         }
         if self.exported != EXPORTS {
             faults.push(format!("it exports `{}`, and must export `{}`", self.exported.join(" "), EXPORTS.join(" ")));
@@ -219,10 +233,15 @@ mod tests {
              3: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND __cxa_finalize@GLIBC_2.2.5 (3)\n\
              4: 0000000000012340    90 FUNC    GLOBAL DEFAULT   12 DllGetClassObject\n";
 
+    const HEADERS: &str = "  Type           Offset   VirtAddr           PhysAddr           FileSiz  MemSiz   Flg Align\n\
+          LOAD           0x000000 0x0000000000000000 0x0000000000000000 0x0166d4 0x0166d4 R   0x1000\n\
+          NULL           0x069440 0x000000000006a440 0x000000000006a440 0x000000 0x000028 R   0x8\n";
+
     fn facts() -> Facts {
         let mut facts = Facts::default();
         facts.read_dynamic(DYNAMIC);
         facts.read_symbols(SYMBOLS);
+        facts.read_program_headers(HEADERS);
         facts
     }
 
@@ -241,12 +260,14 @@ mod tests {
         for words in ["bytes", "libgcc_s", "glibc 2.34", "DllGetClassObject"] {
             assert!(faults.contains(words), "`{words}` is not in\n{faults}");
         }
-        let within =
-            Facts { bytes: MOST_BYTES, needed: vec!["libc.so.6".into()], glibc: GLIBC, exported: facts().exported };
+        let within = Facts { bytes: MOST_BYTES, needed: vec!["libc.so.6".into()], glibc: GLIBC, ..facts() };
         assert_eq!([within.faults(), within.too_new()].concat(), Vec::<String>::new());
         let here = Facts { exported: facts().exported, bytes: 1, ..facts() };
         assert_eq!(here.faults().len(), 1);
         assert_eq!(here.without_this_linkers().faults(), Vec::<String>::new());
+        let mut keeper = facts();
+        keeper.read_program_headers(&HEADERS.replace("NULL", "TLS "));
+        assert!(keeper.faults().join("").contains("thread-local"));
         let talkative = Facts { exported: vec![EXPORTS[0].into(), "malloc".into()], ..within };
         assert!(talkative.faults().join("").contains("exports `DllGetClassObject malloc`"));
     }

@@ -23,7 +23,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Words of a block, the same number as in `crates/cli/build.rs`. What std keeps for a thread takes five.
-const WORDS: usize = 16;
+const WORDS: usize = 8;
 /// Threads that may have a block. Ours are three for each attach; one of the application's only has one if a callback has panicked on it.
 const BLOCKS: usize = 256;
 

@@ -2,7 +2,7 @@
 //
 // Threads ask all the time for what they keep in KEEPER, and so does the handler of a signal that they get again and again, as in .NET.
 // Meanwhile LIBRARY comes and goes ROUNDS times. Answers `kept`, or `lost` as soon as a thread does not find what it has put there:
-// glibc 2.36 loses it on x64 if LIBRARY has thread-local storage, mostly in less than a second.
+// such a glibc as Debian 12 has (2.36-9+deb12u14) loses it on x64 if LIBRARY has thread-local storage, mostly in less than a second.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -46,6 +46,8 @@ static void interrupt_all(pthread_t *threads)
 
 int main(int count, char **arguments)
 {
+    // What a runtime has in its process anyway does not come and go with the library.
+    dlopen("libgcc_s.so.1", RTLD_NOW);
     void *keeper = count == 4 ? dlopen(arguments[1], RTLD_NOW) : NULL;
     if (!keeper) {
         fprintf(stderr, "usage: thread_storage KEEPER LIBRARY ROUNDS\n");

@@ -343,14 +343,18 @@ fn farewell<P>(core: &Core<P>, longest_callback: Duration) -> Farewell {
 fn silence<P>(core: &Core<P>) -> Events {
     let Some(living) = core.gate.enter() else { return Events::default() };
     let wanted = wanted(&living.session);
-    // Refused or not: what still comes is turned away at the gate.
-    let _ = living.session.set_events(Events::default());
+    if !core.common.state().shutdown {
+        // Refused or not: what still comes is turned away at the gate.
+        let _ = living.session.set_events(Events::default());
+    }
     wanted
 }
 
 fn resume(session: &Session<'static>, wanted: Events, void: Deactivated<'static>) {
-    // What was wanted a moment ago is not refused now; if it is, `stays` finds out.
-    let _ = session.set_events(wanted);
+    if !session.common.state().shutdown {
+        // What was wanted a moment ago is not refused now; if it is, `stays` finds out.
+        let _ = session.set_events(wanted);
+    }
     session.register.reopen(void);
 }
 
@@ -369,6 +373,9 @@ fn wanted(session: &Session<'_>) -> Events {
 fn prove_that_callbacks_arrive(session: &Session<'_>, patience: Duration) -> Result<(), Refusal> {
     let ends = || session.common.state().shutdown;
     let wanted = wanted(session);
+    if ends() {
+        return Ok(());
+    }
     let before = session.common.callbacks();
     let low = wanted.low | AttachMask::SUSPENDS;
     session.set_events(Events { low, high: wanted.high }).map_err(Refusal::Unproved)?;
@@ -390,7 +397,11 @@ fn stop_once(session: &Session<'_>, patience: Duration) -> Result<(), HResult> {
     let end = Instant::now() + patience;
     loop {
         match session.stop() {
-            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) if Instant::now() < end => std::thread::sleep(LOOK),
+            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS)
+                if Instant::now() < end && !session.common.state().shutdown =>
+            {
+                std::thread::sleep(LOOK);
+            }
             other => return other.map(drop),
         }
     }
