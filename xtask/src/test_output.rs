@@ -100,7 +100,7 @@ fn judged(count: Count, success: bool) -> Count {
     Count { broken, ..count }
 }
 
-/// Shows each line as it comes, but for those of nextest about what passed, and takes note of what it tells.
+/// Shows each line as it comes, but for those about what passed, and takes note of what it tells.
 fn pass_on(stream: impl Read, mut to: impl Write) -> Outcome<Said> {
     let mut said = Said::default();
     let mut stream = BufReader::new(stream);
@@ -108,12 +108,12 @@ fn pass_on(stream: impl Read, mut to: impl Write) -> Outcome<Said> {
     while stream.read_until(b'\n', &mut line).context(|| "cannot read from cargo")? > 0 {
         let text = String::from_utf8_lossy(&line);
         let plain = without_colours(&text);
-        let of_nextest = outcome_of_nextest(&plain);
-        if !of_nextest.as_ref().is_some_and(|outcome| outcome.passed) {
+        let outcome = outcome_of_nextest(&plain).or_else(|| outcome_of_cargo(&plain));
+        if !outcome.as_ref().is_some_and(|outcome| outcome.passed) {
             to.write_all(&line).context(|| "cannot show what cargo says")?;
         }
         said.count.read(&plain);
-        said.outcomes.extend(of_nextest.or_else(|| outcome_of_cargo(&plain)));
+        said.outcomes.extend(outcome);
         line.clear();
     }
     Ok(said)
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn what_passed_is_not_shown_and_what_failed_is() {
         let mut shown = Vec::new();
-        let said = b"        PASS [ 0.1s] a b\n        FAIL [ 0.1s] a c\ntest d ... ok\n";
-        assert_eq!(pass_on(&said[..], &mut shown).unwrap().outcomes.len(), 3);
-        assert_eq!(shown, b"        FAIL [ 0.1s] a c\ntest d ... ok\n");
+        let said = b"        PASS [ 0.1s] a b\n        FAIL [ 0.1s] a c\ntest d ... ok\ntest e ... FAILED\n";
+        assert_eq!(pass_on(&said[..], &mut shown).unwrap().outcomes.len(), 4);
+        assert_eq!(shown, b"        FAIL [ 0.1s] a c\ntest e ... FAILED\n");
     }
 }

@@ -29,6 +29,9 @@ const NEXTEST: [&str; 9] = [
     "final",
 ];
 
+/// Cargo's own runner, too, names each test; quietly it would not.
+const NAME_EACH: [&str; 3] = ["--", "--format", "pretty"];
+
 /// What the environment of a test run says, name by name.
 pub type Environment = Vec<(&'static str, OsString)>;
 
@@ -91,7 +94,7 @@ pub fn every_interleaving() -> Outcome<Count> {
 /// The trigger's own tests on live runtimes: namespaces, other users, sockets.
 pub fn trigger_on_live_runtimes(live: &[(&'static str, OsString)]) -> Outcome<Count> {
     let mut command = process::cargo();
-    command.args(["test", "--package", "remora-trigger", "--features", "live", "--test", "live"]);
+    command.args(["test", "--package", "remora-trigger", "--features", "live", "--test", "live"]).args(NAME_EACH);
     counted(command.envs(live.iter().map(|(name, value)| (name, value))))
 }
 
@@ -111,11 +114,10 @@ fn build_sdk_examples() -> Outcome<PathBuf> {
 pub fn model(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
     let mut command = process::cargo();
     if has_nextest() {
-        command.args(NEXTEST)
+        command.args(NEXTEST).args(["--package", "remora-clr-sim"]);
     } else {
-        command.args(["test", "--no-fail-fast"])
-    };
-    command.args(["--package", "remora-clr-sim"]);
+        command.args(["test", "--no-fail-fast", "--package", "remora-clr-sim"]).args(NAME_EACH);
+    }
     counted(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
@@ -127,7 +129,9 @@ pub fn unit_tests(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
     most.extend(live_packages().flat_map(|package| ["--exclude", package]));
     let environment = environment.iter().map(|(name, value)| (name, value));
     if !has_nextest() {
-        return counted(process::cargo().arg("test").args(most).arg("--no-fail-fast").envs(environment));
+        return counted(
+            process::cargo().arg("test").args(most).arg("--no-fail-fast").args(NAME_EACH).envs(environment),
+        );
     }
     let mut count = counted(process::cargo().args(NEXTEST).args(&most).envs(environment))?;
     // nextest leaves out what stands in the documentation: there it is proved what does not compile.
@@ -143,7 +147,7 @@ pub fn end_to_end(live: &[(&'static str, OsString)], filter: &[String]) -> Outco
         command.args(NEXTEST).args(packages).args(["--test-threads", LIVE_AT_A_TIME]).args(filter);
     } else {
         command.args(["test", "--no-fail-fast"]).args(packages);
-        command.args(["--", "--test-threads", LIVE_AT_A_TIME]).args(filter);
+        command.args(NAME_EACH).args(["--test-threads", LIVE_AT_A_TIME]).args(filter);
     }
     counted(command.envs(live.iter().map(|(name, value)| (name, value))))
 }

@@ -1,6 +1,6 @@
 //! What tests said of themselves while they ran: lines in a folder that the variable [`VARIABLE`] names.
 //!
-//! A test on several worlds writes a line for each, into a file of its process: `{"test": …, "world": "clr 8.0.4", "passed": true}`.
+//! A test that runs in several worlds writes a line for each, into a file of its process: `{"test": …, "world": "clr 8.0.4", "passed": true}`.
 //! Of every test, whatever it runs on, we write what the test runner said, as of the world [`WHOLE`], with the package.
 
 use super::columns::Column;

@@ -57,7 +57,6 @@ impl Case<'_> {
         let seen = self.sight.of(self.clause, self.column);
         let failed = seen.and_then(|seen| (!seen.failed.is_empty()).then(|| listed(&seen.failed)));
         let shown = seen.is_some_and(|seen| !seen.passed.is_empty());
-        // Unit tests without a clause's number in reach of a run are taken by their existence: that is cheap, and `cargo xtask test` runs them.
         let exists = self.tests.may_show(self.clause, self.column);
         match owed {
             Owed::Never => {
@@ -95,6 +94,7 @@ impl Case<'_> {
         } else if !exists {
             (Cell::Failed, Some(format!("it is owed, and no test there carries its number; see {FILE}")))
         } else if self.column == Column::Rem {
+            // Tests without a runtime are not run for the contract alone: `cargo xtask test` runs them, and here they count by being there.
             (Cell::Shown, None)
         } else if self.sight.has_run(self.column) {
             (Cell::Failed, Some("it is owed, tests ran there, and none with its number passed".to_owned()))
