@@ -132,7 +132,7 @@ fn outcome_of_nextest(line: &str) -> Option<TestOutcome> {
     let mut words = rest.split_once(']')?.1.split_whitespace().rev();
     let (test, binary) = (words.next()?, words.next()?);
     let package = binary.split("::").next().map(str::to_owned);
-    Some(TestOutcome { package, test: function(test), passed })
+    Some(TestOutcome { package, test: function(test).to_owned(), passed })
 }
 
 /// `test seat::tests::att_07_… ... ok`, at the beginning of a line: set in, it is a failed test's own output.
@@ -143,12 +143,12 @@ fn outcome_of_cargo(line: &str) -> Option<TestOutcome> {
         "FAILED" => false,
         _ => return None,
     };
-    Some(TestOutcome { package: None, test: function(test), passed })
+    Some(TestOutcome { package: None, test: function(test).to_owned(), passed })
 }
 
 /// The last part of a test's path.
-fn function(path: &str) -> String {
-    path.rsplit("::").next().unwrap_or(path).to_owned()
+pub fn function(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path)
 }
 
 /// The text without escape sequences that set colours.

@@ -6,7 +6,7 @@
 use super::columns::Column;
 use super::named::Tests;
 use crate::outcome::{Context, Outcome, bail};
-use crate::test_output::TestOutcome;
+use crate::test_output::{TestOutcome, function};
 use crate::tidy::names;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +61,7 @@ impl Sight {
         else {
             bail!("a result needs `test`, `world` and `passed`; this is {line}");
         };
+        let test = function(test);
         if world == WHOLE {
             for file in tests.files(test, line["package"].as_str()) {
                 for column in super::columns::ALL.into_iter().filter(|column| column.is_filled_by_whole(file)) {
@@ -149,7 +150,7 @@ mod tests {
     fn a_live_test_fills_the_column_of_its_world_for_each_of_its_clauses() {
         let sight = seen(&[
             r#"{"test": "att_01_det_02_b", "world": "clr 8.0.4", "passed": true}"#,
-            r#"{"test": "att_01_a", "world": "clr 8.0.4", "passed": false}"#,
+            r#"{"test": "tests::att_01_a", "world": "clr 8.0.4", "passed": false}"#,
             r#"{"test": "att_01_a", "world": "clr 6.0.36", "passed": true}"#,
         ]);
         let of_att = sight.of("ATT-01", Column::Clr8).unwrap();

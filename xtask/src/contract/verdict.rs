@@ -93,7 +93,7 @@ impl Case<'_> {
             (Cell::Shown, None)
         } else if !exists {
             (Cell::Failed, Some(format!("it is owed, and no test there carries its number; see {FILE}")))
-        } else if self.column == Column::Rem {
+        } else if self.column == Column::Rem && (self.sight.has_run(Column::Rem) || *cell != Cell::Failed) {
             // Tests without a runtime are not run for the contract alone: `cargo xtask test` runs them, and here they count by being there.
             (Cell::Shown, None)
         } else if self.sight.has_run(self.column) {
@@ -209,6 +209,7 @@ mod tests {
         check(of("remora-clr-sim", false, Column::Sim), Cell::Failed, "failed: att_01_a");
         check(of("corprof", false, Column::Rem), Cell::Failed, "failed: att_01_a");
         check(judged(Cell::Later, "", &tests, &[], Column::Rem), Cell::Shown, "");
+        check(judged(Cell::Failed, "", &tests, &[], Column::Rem), Cell::Failed, "last run did not show it");
     }
 
     #[test]
