@@ -100,7 +100,7 @@ fn is_of_both_worlds(file: &str) -> bool {
 
 /// Tests of Remora, rather than of the runtimes or their model alone.
 fn is_of_remora(file: &str) -> bool {
-    let runs_the_agent = file == "crates/clr-sim/tests/explore.rs";
+    let runs_the_agent = ["crates/clr-sim/tests/explore.rs", "crates/cli/tests/lab.rs"].contains(&file);
     let asks_the_runtime = file.starts_with("tests/e2e/tests/runtime_") || is_of_both_worlds(file);
     runs_the_agent || !asks_the_runtime && !is_of_the_model(file)
 }
@@ -124,7 +124,7 @@ mod tests {
         let live_and_remora = ["clr 3.1", "clr 8", "clr 9", "clr 10", "rem"];
         check_file("crates/clr-sim/tests/attach.rs", &["sim"], &["sim"]);
         check_file("crates/clr-sim/tests/explore.rs", &["sim", "rem"], &["sim", "rem"]);
-        check_file("crates/cli/tests/lab.rs", &["sim"], &["sim"]);
+        check_file("crates/cli/tests/lab.rs", &["sim", "rem"], &["sim", "rem"]);
         check_file("crates/trigger/tests/live.rs", &["rem"], &["rem"]);
         check_file("crates/corprof/src/mask.rs", &["rem"], &["rem"]);
         check_file("tests/e2e/tests/runtime_attach.rs", &live, &[]);
