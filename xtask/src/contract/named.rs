@@ -43,6 +43,11 @@ impl Tests {
         self.of(clause).any(|(file, _)| column.is_shown_by(file))
     }
 
+    /// Whether there is a test that shows it in this column if it passes.
+    pub fn shows(&self, clause: &str, column: Column) -> bool {
+        self.of(clause).any(|(file, _)| column.is_filled_by_whole(file))
+    }
+
     /// The files with a test of this name, in this package if it is known.
     pub fn files(&self, name: &str, package: Option<&str>) -> BTreeSet<&str> {
         let clauses = names::clauses(name);

@@ -58,26 +58,26 @@ impl Case<'_> {
         let failed = seen.and_then(|seen| (!seen.failed.is_empty()).then(|| listed(&seen.failed)));
         let shown = seen.is_some_and(|seen| !seen.passed.is_empty());
         let exists = self.tests.may_show(self.clause, self.column);
+        // A test in several worlds shows by a run alone in which.
+        let shows = shown || self.tests.shows(self.clause, self.column);
         match owed {
             Owed::Never => {
                 *cell = Cell::Inapplicable;
-                let shown = shown || exists && !self.column.is_live();
-                shown.then(|| format!("it is said not to apply there, and tests show it: take it out of {FILE}"))
+                shows.then(|| format!("it is said not to apply there, and tests show it: take it out of {FILE}"))
             }
             Owed::Later { partly } => {
                 *cell = Cell::Later;
                 if let Some(failed) = failed {
                     return Some(format!("it is owed later, and what shows a part of it failed: {failed}"));
                 }
-                self.later(partly, shown, exists)
+                self.later(partly, shows, exists)
             }
             Owed::Now => self.now(cell, failed, shown, exists),
         }
     }
 
-    fn later(&self, partly: bool, shown: bool, exists: bool) -> Option<String> {
-        let shown = shown || exists && !self.column.is_live();
-        match (partly, shown) {
+    fn later(&self, partly: bool, shows: bool, exists: bool) -> Option<String> {
+        match (partly, shows) {
             (false, true) => Some(format!(
                 "it is said to come later, and tests show it: take it out of {FILE}, or say `partly = true` there"
             )),
@@ -222,6 +222,14 @@ mod tests {
         check(judged(Cell::Later, NEVER, &tests, &live, Column::Clr8), Cell::Inapplicable, "take it out");
         check(judged(Cell::Later, NEVER, &tests, &[], Column::Rem), Cell::Inapplicable, "take it out");
         check(judged(Cell::Shown, NEVER, &Tests::default(), &[], Column::Rem), Cell::Inapplicable, "");
+        let mut in_both_worlds = Tests::default();
+        in_both_worlds.add("tests/conformance/tests/a.rs", "att_01_a");
+        check(judged(Cell::Later, NEVER, &in_both_worlds, &[], Column::Sim), Cell::Inapplicable, "");
+        check(
+            judged(Cell::Later, LATER, &in_both_worlds, &[("sim 8", true)], Column::Sim),
+            Cell::Later,
+            "partly = true",
+        );
     }
 
     #[test]
