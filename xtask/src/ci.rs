@@ -1,7 +1,9 @@
 //! `cargo xtask ci`: everything that must hold before a change goes in, the quick answers first.
 
 use crate::outcome::{Failure, Outcome, bail};
-use crate::{codegen, dist, process, test_run, tidy, walls};
+use crate::test_output::{self, Count};
+use crate::{codegen, contract, dist, process, test_run, tidy, walls};
+use std::path::Path;
 use std::time::Instant;
 
 /// Runs every check to its end, so that one run tells all that is wrong; then the tests.
@@ -28,15 +30,17 @@ pub fn run(_: &[String]) -> Outcome<()> {
     step("the library", &mut || dist::check_built());
     let mut left_out = None;
     step("known holes", &mut || deny(&mut left_out));
-    let mut count = test_run::Count::default();
-    step("unit tests", &mut || test_run::unit_tests().map(|counted| count.add(counted)));
+    let mut count = Count::default();
+    let results = contract::results::fresh_folder()?;
+    step("unit tests", &mut || test_run::unit_tests(std::slice::from_ref(&results)).map(|counted| count.add(counted)));
     step("every interleaving", &mut || test_run::every_interleaving().map(|counted| count.add(counted)));
-    let live = test_run::prepare();
+    let live = test_run::prepare().map(|live| [live, vec![results.clone()]].concat());
     step("live runtimes", &mut || {
         let live = live.as_ref().map_err(|failure| Failure::new(failure.to_string()))?;
         count.add(test_run::trigger_on_live_runtimes(live)?);
         test_run::end_to_end(live, &[]).map(|counted| count.add(counted))
     });
+    step("contract", &mut || contract::agrees(Path::new(&results.1)));
     println!();
     for (name, seconds) in times {
         println!("{seconds:>5} s  {name}");
@@ -44,7 +48,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
     if let Some(what) = left_out {
         println!("not run: {what}");
     }
-    let tested = test_run::conclude(count);
+    let tested = test_output::conclude(count);
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }

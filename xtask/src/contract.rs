@@ -1,214 +1,153 @@
-//! `cargo xtask contract`: which tests hold which clause of `docs/contract.md`. The lower table of that page is made from the names of the tests.
+//! `cargo xtask contract`: runs the tests that hold the clauses of `docs/contract.md` and makes that page: clause by clause, what is shown where, by which tests.
 //!
-//! A clause that is owed now needs a test: `--check`, `tidy` and `ci` refuse a page where one has none.
-//! One whose tests show only a part of what is owed is named on the page.
+//! A cell that is owed and not shown is a failure, and so is a page that says otherwise than what was seen.
+//! What no test fills, and why, stands in `contract-pending.toml`. Columns of runtimes that are not on this machine keep what they had.
 
-use crate::outcome::{Context, Outcome, bail};
-use crate::tidy::{names, tracked_files};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+mod columns;
+mod departures;
+mod named;
+mod page;
+mod pending;
+pub mod results;
+mod run;
+mod verdict;
+
+use crate::outcome::{Context, Failure, Outcome, bail};
+use crate::runtimes;
+use columns::Column;
+use named::Tests;
+use page::{Cell, Clause, Content, PAGE};
+use pending::{Owed, Pending};
+use results::Sight;
 use std::fs;
+use std::path::{Path, PathBuf};
 
-const PAGE: &str = "docs/contract.md";
-const BEGIN: &str = "<!-- tests: begin -->\n";
-const END: &str = "<!-- tests: end -->\n";
-
-/// The tests of each clause, by the file that they are in.
-type Tests = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
-
-/// A clause as a row of the page's upper tables tells it.
-#[derive(Debug, PartialEq, Eq)]
-struct Clause {
-    id: String,
-    /// It is to be shown in the model of the runtime.
-    sim: bool,
-    /// It is to be shown on live runtimes.
-    live: bool,
-    /// Remora itself is to honour it.
-    remora: bool,
-    /// That holds now, and not in a later version.
-    owed: bool,
+/// What the words after the task's name ask for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish {
+    /// Nothing is written, and without results nothing is run.
+    check: bool,
+    /// What is made of the sources alone is written, and without results nothing is run.
+    tables: bool,
+    /// The results of a run that was made already.
+    results: Option<PathBuf>,
 }
 
-/// Writes the page anew; with `--check`, says whether it is up to date and every owed clause is held.
+/// The task.
 pub fn run(arguments: &[String]) -> Outcome<()> {
+    fulfil(&Wish::of(arguments)?)
+}
+
+/// Whether the page says what a run has shown.
+pub fn agrees(results: &Path) -> Outcome<()> {
+    fulfil(&Wish { check: true, results: Some(results.to_path_buf()), ..Wish::default() })
+}
+
+impl Wish {
+    fn of(arguments: &[String]) -> Outcome<Wish> {
+        let mut wish = Wish::default();
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            match (word.as_str(), word.as_str() == "--results") {
+                ("--check", _) => wish.check = true,
+                ("--tables", _) => wish.tables = true,
+                (_, true) => match words.next() {
+                    Some(folder) => wish.results = Some(folder.into()),
+                    None => bail!("--results wants the folder of a run's results"),
+                },
+                _ => bail!("`{word}` is not understood: there are --check, --tables and --results FOLDER"),
+            }
+        }
+        Ok(wish)
+    }
+}
+
+fn fulfil(wish: &Wish) -> Outcome<()> {
     let path = crate::root().join(PAGE);
-    let page = fs::read_to_string(&path).context(|| format!("cannot read {PAGE}"))?;
-    let tests = tests()?;
-    let made = with_tests(&page, &tests)?;
-    let check = arguments.iter().any(|argument| argument == "--check");
-    if !check && made != page {
+    let text = fs::read_to_string(&path).context(|| format!("cannot read {PAGE}"))?;
+    let (tests, pending, departures) = (Tests::read()?, Pending::read()?, departures::read()?);
+    let clauses = page::clauses(&text)?;
+    let (sight, mut findings) = sight(wish, &tests)?;
+    let verdict = verdict::of(&clauses, &pending, &tests, &sight);
+    findings.extend(verdict.findings);
+    findings.extend(departures::faults(&departures, &clauses, &tests));
+    let content = Content { clauses: &verdict.clauses, tests: &tests, pending: &pending, departures: &departures };
+    let made = page::made(&text, &content)?;
+    if wish.check && made != text {
+        findings.extend(verdict::differing(&clauses, &verdict.clauses));
+        findings.push(format!("{PAGE} is not what would be made now: run `cargo xtask contract --tables`, or `cargo xtask contract` if tests show more or less than before"));
+    } else if made != text {
         fs::write(&path, &made).context(|| format!("cannot write {PAGE}"))?;
     }
-    let mut findings = not_held(&clauses(&page), &tests);
-    if check && made != page {
-        findings.push(format!("{PAGE} does not list the tests that there are: run `cargo xtask contract`"));
+    if !wish.check {
+        report(&verdict.clauses, &pending, &sight);
     }
     for finding in &findings {
         eprintln!("{finding}");
     }
     if !findings.is_empty() {
-        bail!("the contract is not held, or its page does not say so");
+        bail!("the contract is not held, or {PAGE} does not say so: {} findings", findings.len());
     }
-    println!("contract: every clause that is owed now is held by a test");
+    println!("contract: {}", summary(&verdict.clauses));
     Ok(())
 }
 
-/// All tests that name a clause.
-fn tests() -> Outcome<Tests> {
-    let mut tests = Tests::new();
-    for file in tracked_files()? {
-        if !file.ends_with(".rs") || !(file.starts_with("crates/") || file.starts_with("tests/")) {
-            continue;
-        }
-        let Ok(text) = fs::read_to_string(crate::root().join(&file)) else { continue };
-        for (_, name) in names::tests(&text) {
-            for id in names::clauses(name) {
-                tests.entry(id).or_default().entry(file.clone()).or_default().insert(name.to_owned());
-            }
-        }
+/// What was seen, and what is wrong with it already: from a run made now, from one that was made, or nothing.
+fn sight(wish: &Wish, tests: &Tests) -> Outcome<(Sight, Vec<String>)> {
+    let (folder, ended) = match (&wish.results, wish.check || wish.tables) {
+        (Some(folder), _) => (folder.clone(), None),
+        (None, true) => return Ok((Sight::default(), Vec::new())),
+        (None, false) => run::run()?,
+    };
+    let sight = Sight::read(&folder, tests)?;
+    let mut findings: Vec<String> = ended.iter().map(Failure::to_string).collect();
+    findings.extend(run::silent(&sight, &runtimes::matrix()?));
+    Ok((sight, findings))
+}
+
+/// What stands open with its reason, and each column in numbers.
+fn report(clauses: &[Clause], pending: &Pending, sight: &Sight) {
+    for entry in pending.entries.iter().filter(|entry| matches!(entry.owed, Owed::Later { .. })) {
+        println!("later: {} in {}: {}", entry.clauses.join(", "), entry.columns.join(", "), entry.reason);
     }
-    Ok(tests)
-}
-
-/// The rows of the page's upper tables: `| ATT-01 | clause | sim | clr | rem | when |`.
-fn clauses(page: &str) -> Vec<Clause> {
-    let upper = page.split(BEGIN).next().unwrap_or_default();
-    let rows = upper.lines().filter_map(|line| {
-        let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
-        let [id, _, sim, live, remora, when] = cells[..] else { return None };
-        let is_clause = id.split_once('-').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
-        is_clause.then(|| Clause {
-            id: id.to_owned(),
-            sim: sim == "x",
-            live: live == "x",
-            remora: remora == "x",
-            owed: when.starts_with("now"),
-        })
-    });
-    rows.collect()
-}
-
-/// What is owed now and has no test at all.
-fn not_held(clauses: &[Clause], tests: &Tests) -> Vec<String> {
-    let owed = clauses.iter().filter(|clause| clause.owed && !tests.contains_key(&clause.id));
-    owed.map(|clause| format!("{}: it is owed now, and no test carries its number", clause.id)).collect()
-}
-
-/// What the model is to show, now or later, and no test in it does.
-fn not_modelled(clauses: &[Clause], tests: &Tests) -> Vec<String> {
-    let shown = |clause: &Clause| tests.get(&clause.id).into_iter().flatten().any(|(file, _)| is_of_the_model(file));
-    clauses.iter().filter(|clause| clause.sim && !shown(clause)).map(|clause| clause.id.clone()).collect()
-}
-
-/// What is owed now and has tests, but none that shows it in this column.
-fn half_held(clauses: &[Clause], tests: &Tests, column: fn(&Clause) -> bool, shows: fn(&str) -> bool) -> Vec<String> {
-    let held = |clause: &Clause| tests.get(&clause.id).into_iter().flatten().any(|(file, _)| shows(file));
-    let halves = clauses.iter().filter(|clause| clause.owed && column(clause) && !held(clause));
-    halves.map(|clause| clause.id.clone()).collect()
-}
-
-/// Whether the tests of a file run on live runtimes.
-fn is_live(file: &str) -> bool {
-    file.starts_with("tests/e2e/tests/") || file == "crates/trigger/tests/live.rs"
-}
-
-/// Whether the tests of a file are of the model of the runtime.
-fn is_of_the_model(file: &str) -> bool {
-    file.starts_with("crates/clr-sim/")
-}
-
-/// Whether the tests of a file are of Remora, rather than of the runtimes or their model alone.
-fn is_of_remora(file: &str) -> bool {
-    let runs_the_agent = file == "crates/clr-sim/tests/explore.rs";
-    !file.starts_with("tests/e2e/tests/runtime_") && (!is_of_the_model(file) || runs_the_agent)
-}
-
-/// The page with the table of tests made anew.
-fn with_tests(page: &str, tests: &Tests) -> Outcome<String> {
-    let split = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let Some((before, after)) = split else { bail!("{PAGE} has no marks around its table of tests") };
-    Ok(format!("{before}{BEGIN}{}{END}{after}", table(&clauses(page), tests)))
-}
-
-fn table(clauses: &[Clause], tests: &Tests) -> String {
-    let mut table = String::from("| clause | where | tests |\n|---|---|---|\n");
-    for clause in clauses {
-        for (file, names) in tests.get(&clause.id).into_iter().flatten() {
-            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            // Writing to a string does not fail.
-            let _ = writeln!(table, "| {} | {file} | {} |", clause.id, names.join("<br>"));
-        }
+    for world in sight.without_column() {
+        println!("{world}: tests ran there, and {PAGE} has no column for it");
     }
-    let live = half_held(clauses, tests, |clause| clause.live, is_live);
-    let remora = half_held(clauses, tests, |clause| clause.remora, is_of_remora);
-    for (ids, column, shows) in
-        [(live, "clr", "on live runtimes"), (remora, "rem", "with Remora's own agent or command")]
-    {
-        if !ids.is_empty() {
-            let _ =
-                writeln!(table, "\nOwed in *{column}*, and no test {shows} carries the number: {}.", ids.join(", "));
-        }
-    }
-    let modelled = not_modelled(clauses, tests);
-    if !modelled.is_empty() {
-        let _ = writeln!(
-            table,
-            "\nOwed in *sim*, and no test of the model carries the number yet: {}.",
-            modelled.join(", ")
+    for (place, column) in columns::ALL.into_iter().enumerate() {
+        let count = |cell: Cell| clauses.iter().filter(|clause| clause.cells[place] == cell).count();
+        let kept = if column == Column::Rem || sight.has_run(column) { "" } else { " (not run: as it was)" };
+        println!(
+            "{:<8} {} shown, {} later, {} not applicable, {} failed{kept}",
+            column.name(),
+            count(Cell::Shown),
+            count(Cell::Later),
+            count(Cell::Inapplicable),
+            count(Cell::Failed)
         );
     }
-    table
+}
+
+fn summary(clauses: &[Clause]) -> String {
+    let cells = || clauses.iter().flat_map(|clause| clause.cells);
+    let count = |cell: Cell| cells().filter(|each| *each == cell).count();
+    format!("{} cells are shown by tests, {} are owed later", count(Cell::Shown), count(Cell::Later))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PAGE: &str = "| id | clause | sim | clr | rem | when |\n|---|---|---|---|---|---|\n\
-        | ATT-01 | One. | x | x | x | now |\n| ATT-02 | Two. | - | x | - | now |\n| ATT-03 | Three. | - | - | x | later: why |\n\
-        <!-- tests: begin -->\nold\n<!-- tests: end -->\nafter\n";
-
-    fn made_up(rows: &[(&str, &str, &str)]) -> Tests {
-        let mut tests = Tests::new();
-        for (id, file, name) in rows {
-            tests.entry((*id).into()).or_default().entry((*file).into()).or_default().insert((*name).into());
-        }
-        tests
+    fn wish(words: &[&str]) -> Outcome<Wish> {
+        Wish::of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_is_owed_and_not_held_is_named() {
-        let clauses = clauses(PAGE);
-        assert_eq!(clauses.iter().filter(|clause| clause.owed).count(), 2);
-        assert_eq!(not_held(&clauses, &Tests::new()).len(), 2);
-        let runtime = "tests/e2e/tests/runtime_attach.rs";
-        let of_runtimes = made_up(&[("ATT-01", runtime, "att_01_a"), ("ATT-02", runtime, "att_02_a")]);
-        assert!(not_held(&clauses, &of_runtimes).is_empty());
-        let told = table(&clauses, &of_runtimes);
-        assert!(told.contains("with Remora's own agent or command carries the number: ATT-01.\n"), "{told}");
-        assert!(told.ends_with("no test of the model carries the number yet: ATT-01.\n"), "{told}");
-        let modelled = made_up(&[("ATT-01", "crates/clr-sim/tests/a.rs", "att_01_a"), ("ATT-02", runtime, "att_02_a")]);
-        assert!(!table(&clauses, &modelled).contains("of the model"), "the model shows it");
-        let unit = made_up(&[("ATT-01", "crates/x/src/a.rs", "att_01_a"), ("ATT-02", runtime, "att_02_a")]);
-        assert!(table(&clauses, &unit).contains("no test on live runtimes carries the number: ATT-01.\n"));
-    }
-
-    #[test]
-    fn the_table_is_made_anew_and_the_rest_stays() {
-        let tests =
-            made_up(&[("ATT-02", "f.rs", "att_02_b"), ("ATT-02", "f.rs", "att_02_a"), ("ATT-01", "f.rs", "att_01_a")]);
-        let page = with_tests(PAGE, &tests).unwrap();
-        assert!(page.contains("| ATT-02 | f.rs | `att_02_a`<br>`att_02_b` |\n"), "{page}");
-        assert!(page.contains("| Three. |") && !page.contains("old") && page.ends_with("<!-- tests: end -->\nafter\n"));
-        assert_eq!(with_tests(&page, &tests).unwrap(), page);
-        assert!(with_tests("no marks", &tests).is_err());
-    }
-
-    #[test]
-    fn the_page_has_every_clause_that_a_test_may_name() {
-        let page = fs::read_to_string(crate::root().join(super::PAGE)).unwrap();
-        let ids: BTreeSet<String> = clauses(&page).into_iter().map(|clause| clause.id).collect();
-        assert_eq!(ids, names::all_clauses().collect());
+    fn the_words_after_the_task_are_understood_or_refused() {
+        assert_eq!(wish(&[]).unwrap(), Wish::default());
+        let both = Wish { check: true, results: Some("folder".into()), tables: false };
+        assert_eq!(wish(&["--results", "folder", "--check"]).unwrap(), both);
+        assert!(wish(&["--tables"]).unwrap().tables);
+        assert!(wish(&["--results"]).unwrap_err().to_string().contains("the folder"));
+        assert!(wish(&["--chek"]).unwrap_err().to_string().contains("`--chek`"));
     }
 }

@@ -24,6 +24,7 @@ mod published;
 mod running;
 mod runtimes;
 mod targets;
+mod test_output;
 mod test_run;
 mod tidy;
 mod walls;
@@ -88,8 +89,8 @@ const TASKS: &[Task] = &[
     Task { name: "tidy", usage: "", summary: "check what formatter and linter do not see", run: tidy::run },
     Task {
         name: "contract",
-        usage: "[--check | --mutate [CLAUSE]...]",
-        summary: "list the tests that hold each clause in docs/contract.md, check that the list is up to date, or break the model and see them notice",
+        usage: "[--check | --tables] [--results FOLDER] | --mutate [CLAUSE]...",
+        summary: "run the tests that hold the clauses and write docs/contract.md; --check runs and writes nothing, --tables runs nothing, --results takes what a run has left, --mutate breaks the model and sees them notice",
         run: |arguments| match arguments.split_first() {
             Some((first, clauses)) if first == "--mutate" => mutate::run(clauses),
             _ => contract::run(arguments),

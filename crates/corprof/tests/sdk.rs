@@ -509,7 +509,7 @@ fn det_04_a_process_that_ends_is_not_asked_for_a_detach() {
 }
 
 #[test]
-fn att_20_a_refused_attach_has_asked_for_nothing_and_leaves_nothing() {
+fn att_10_att_20_a_refused_attach_has_asked_for_nothing_and_leaves_nothing() {
     let runtime = runtime();
     let object = create(&SCRIPTED).expect("a place");
     assert!(runtime.calls().is_empty());

@@ -40,6 +40,12 @@ pub fn clauses(name: &str) -> Vec<String> {
     ids.map(|[family, number]| id(family, number)).collect()
 }
 
+/// How the names of tests with clauses begin, up to the tens: `att_0`, `att_1`, `att_2`, …
+pub fn beginnings() -> impl Iterator<Item = String> {
+    let families = FAMILIES.iter().zip(HIGHEST);
+    families.flat_map(|(family, highest)| (0..=highest / 10).map(move |tens| format!("{family}_{tens}")))
+}
+
 /// Every clause that there is.
 #[cfg(test)]
 pub fn all_clauses() -> impl Iterator<Item = String> {
@@ -91,6 +97,15 @@ mod tests {
         assert_eq!(clauses("det_05_det_08_the_asking_thread_ends"), ["DET-05", "DET-08"]);
         assert_eq!(clauses("att_02_det_is_a_word"), ["ATT-02"]);
         assert!(clauses("what_att_02_says").is_empty() && clauses("att_2_x").is_empty());
+    }
+
+    #[test]
+    fn every_clause_begins_as_one_of_the_beginnings() {
+        let beginnings: Vec<String> = beginnings().collect();
+        for clause in all_clauses() {
+            let name = format!("{}_x", clause.to_lowercase().replace('-', "_"));
+            assert_eq!(beginnings.iter().filter(|beginning| name.starts_with(*beginning)).count(), 1, "{name}");
+        }
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! What live runtimes do otherwise than the contract says, from `docs/contract-findings.md`: each is a line of the contract's page, and has a test.
+
+use super::named::Tests;
+use super::page::Clause;
+use crate::outcome::{Context, Outcome};
+use std::fs;
+
+/// Where they are told.
+const FILE: &str = "docs/contract-findings.md";
+
+/// One thing that is otherwise.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The clauses that say it differently.
+    pub clauses: Vec<String>,
+    /// On which versions.
+    pub place: String,
+    /// The test that shows it.
+    pub test: String,
+}
+
+/// From the repository.
+pub fn read() -> Outcome<Vec<Departure>> {
+    let text = fs::read_to_string(crate::root().join(FILE)).context(|| format!("cannot read {FILE}"))?;
+    Ok(parse(&text))
+}
+
+/// The rows `| clauses | the contract | what was seen | where | test |`.
+fn parse(text: &str) -> Vec<Departure> {
+    let rows = text.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+        let [clauses, _, _, place, test] = cells[..] else { return None };
+        clauses.contains('-').then(|| Departure {
+            clauses: clauses.split(", ").map(str::to_owned).collect(),
+            place: place.to_owned(),
+            test: test.trim_matches('`').to_owned(),
+        })
+    });
+    rows.filter(|departure| !departure.clauses[0].starts_with("---")).collect()
+}
+
+/// What they name and is not there.
+pub fn faults(departures: &[Departure], clauses: &[Clause], tests: &Tests) -> Vec<String> {
+    let mut faults = Vec::new();
+    for departure in departures {
+        for id in departure.clauses.iter().filter(|id| !clauses.iter().any(|clause| clause.id == **id)) {
+            faults.push(format!("{FILE} names {id}, and there is no such clause"));
+        }
+        if !tests.has(&departure.test) {
+            let clauses = departure.clauses.join(", ");
+            faults.push(format!(
+                "{FILE}: what is said of {clauses} is held by `{}`, and no such test carries a clause",
+                departure.test
+            ));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::columns::COUNT;
+    use crate::contract::page::Cell;
+
+    const TEXT: &str = "words\n| clause | the contract | what was seen | where | test |\n|---|---|---|---|---|\n\
+        | ATT-12, DET-02 | It is so. | It is not. | 10.0.12; before, as it says. | `att_12_a` |\n";
+
+    #[test]
+    fn each_row_is_read() {
+        let expected = Departure {
+            clauses: vec!["ATT-12".into(), "DET-02".into()],
+            place: "10.0.12; before, as it says.".into(),
+            test: "att_12_a".into(),
+        };
+        assert_eq!(parse(TEXT), [expected]);
+    }
+
+    #[test]
+    fn a_clause_and_a_test_that_are_not_there_are_named() {
+        let clauses = [Clause { id: "ATT-12".into(), text: String::new(), cells: [Cell::Shown; COUNT] }];
+        let mut tests = Tests::default();
+        let told = faults(&parse(TEXT), &clauses, &tests).join("\n");
+        assert!(told.contains("DET-02, and there is no such clause") && told.contains("`att_12_a`"), "{told}");
+        tests.add("tests/e2e/tests/runtime_a.rs", "att_12_a");
+        assert_eq!(faults(&parse(TEXT), &clauses, &tests).len(), 1);
+    }
+}
