@@ -66,6 +66,8 @@ pub(super) struct Function {
     /// Without one it is dynamic: made at run time, without metadata.
     pub(super) module: Option<ModuleId>,
     pub(super) token: u32,
+    /// What a dynamic one was called by who made it.
+    pub(super) name: Option<&'static str>,
     /// Compiled while the process runs, as opposed to precompiled: the only ones with events, and in the enumeration.
     pub(super) jitted: bool,
     pub(super) enumerable: bool,
@@ -236,7 +238,7 @@ impl Runtime {
             let serial = state.code.next();
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;
-            let made = Function { module: Some(module), token, jitted, enumerable: false, start };
+            let made = Function { module: Some(module), token, name: None, jitted, enumerable: false, start };
             state.code.functions.insert(function, made);
             state.code.bodies.insert(start, function);
             (function, token)
@@ -262,15 +264,33 @@ impl Runtime {
 
     /// A function without metadata, made at run time.
     pub fn make_dynamic_function(&self) -> FunctionId {
-        let mut state = self.lock();
-        let start = state.code.place();
-        let serial = state.code.next();
-        let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
-        let token = METHOD_DEFINITION | serial as u32;
-        state.code.functions.insert(function, Function { module: None, token, jitted: true, enumerable: false, start });
-        state.code.bodies.insert(start, function);
-        drop(state);
+        self.make_dynamic_function_called(None)
+    }
+
+    /// The same, by the name that who made it gave it.
+    pub fn make_dynamic_function_called(&self, name: Option<&'static str>) -> FunctionId {
+        let (function, token) = {
+            let mut state = self.lock();
+            let start = state.code.place();
+            let serial = state.code.next();
+            let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
+            let token = METHOD_DEFINITION | serial as u32;
+            let made = Function { module: None, token, name, jitted: true, enumerable: false, start };
+            state.code.functions.insert(function, made);
+            state.code.bodies.insert(start, function);
+            (function, token)
+        };
         schedule::note("A dynamic function is made ({})", u64::from(token));
+        let compiles = |mask: (u32, u32)| mask.0 & JIT_COMPILATION != 0;
+        let (il, length) = (super::il::BODY.as_ptr(), super::il::BODY.len() as u32);
+        // SAFETY: an id that lives, and IL that does; the object is held while it is called. The same below.
+        self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
+            object.dynamic_method_jit_compilation_started(function.0, 1, il, length);
+        });
+        // SAFETY: as above.
+        self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
+            object.dynamic_method_jit_compilation_finished(function.0, 0, 1);
+        });
         function
     }
 

@@ -65,8 +65,17 @@ impl Runtime {
         profiler.notification_only && self.lock().notification_count <= 0
     }
 
+    /// The detach thread begins before the first profiler is loaded, and not earlier (source: profdetach.cpp, CreateDetachThread; live:
+    /// det_21).
+    pub(super) fn begin_detach_thread(self: &Arc<Self>) {
+        if !std::mem::replace(&mut self.lock().has_detach_thread, true) {
+            let runtime = self.clone();
+            schedule::spawn("the runtime's detach thread", move || runtime.detach_when_asked());
+        }
+    }
+
     /// The detach thread, for as long as the process lives.
-    pub(super) fn detach_when_asked(&self) {
+    fn detach_when_asked(&self) {
         loop {
             schedule::wait_until(None, || !self.lock().detaching.is_empty() || self.is_exiting());
             if self.is_exiting() || schedule::is_stopped() {
@@ -87,7 +96,7 @@ impl Runtime {
         let mut slept = 0;
         loop {
             let sleep = self.sleep_before_next_look(expected, slept);
-            schedule::wait_until(Some(sleep * MILLISECOND), || self.is_exiting());
+            schedule::sleep_unless(sleep * MILLISECOND, || self.is_exiting());
             self.wait_while_halted();
             slept += sleep;
             if self.is_exiting() || schedule::is_stopped() {
@@ -185,10 +194,16 @@ impl Runtime {
                     );
                 }
             }
-            Err(_) => self.court.convict(
-                "DET-07",
-                "the profiler was released while a callback that the runtime does not count still ran",
-            ),
+            Err(object) => {
+                let what = "the profiler was released while a callback that the runtime does not count still ran";
+                self.court.convict("DET-07", what);
+                if schedule::threads::conductor().is_some() {
+                    // SAFETY: nobody calls it any more, for the place that it was taken from is empty; and this process is one that a
+                    // profiler may crash.
+                    let left = unsafe { object.release_under_its_callers() };
+                    profiler.last_release.store(left, Ordering::SeqCst);
+                }
+            }
         }
     }
 }

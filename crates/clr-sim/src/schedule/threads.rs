@@ -171,6 +171,12 @@ impl Conductor {
         }
     }
 
+    pub(super) fn sleep(&self, nanoseconds: u64) {
+        if !self.is_stopped() {
+            std::thread::sleep(Duration::from_nanos(nanoseconds / u64::from(COMPRESSION)));
+        }
+    }
+
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.wake();
