@@ -13,6 +13,12 @@ use std::process::{Command, Stdio};
 /// End-to-end tests at a time. Each has a live target that wants a processor; more would measure the machine.
 const LIVE_AT_A_TIME: &str = "2";
 
+/// The packages whose tests want live runtimes.
+const LIVE: [&str; 2] = ["remora-e2e", "remora-conformance"];
+
+/// Limits `tests/conformance` to some worlds, for who works on the model.
+const ONLY_SOME_WORLDS: &str = "REMORA_CONFORMANCE_ONLY";
+
 /// Hundreds of lines about what passed would bury the one that failed: that one is told whole, and last.
 const NEXTEST: [&str; 9] = [
     "nextest",
@@ -77,6 +83,7 @@ pub fn prepare() -> Outcome<Vec<(&'static str, OsString)>> {
         ("REMORA_TEST_PUBLISHED", published::provide()?.into()),
         ("REMORA_BIN", build_command()?.into()),
         ("REMORA_PROBE", build_probe()?.into()),
+        ("REMORA_MODEL_HOST", build_model_host()?.into()),
         ("REMORA_SDK_EXAMPLES", build_sdk_examples()?.into()),
     ])
 }
@@ -111,6 +118,12 @@ fn build_probe() -> Outcome<PathBuf> {
     Ok(crate::target_folder()?.join("debug/libremora_probe.so"))
 }
 
+/// Builds the process of .NET as the model has it, and returns its path.
+fn build_model_host() -> Outcome<PathBuf> {
+    process::run(process::cargo().args(["build", "--package", "remora-model-host"]))?;
+    Ok(crate::target_folder()?.join("debug/remora-model-host"))
+}
+
 /// Builds the profilers that show how to use the SDK, and returns their folder.
 fn build_sdk_examples() -> Outcome<PathBuf> {
     process::run(process::cargo().args(["build", "--package", "corprof", "--examples"]))?;
@@ -121,7 +134,7 @@ fn build_sdk_examples() -> Outcome<PathBuf> {
 pub fn unit_tests() -> Outcome<Count> {
     let purpose = "the HTML report is opened and clicked in a browser";
     debian::ensure(&["chromium", "chromedriver"], &["chromium", "chromium-driver"], purpose)?;
-    let most = ["--workspace", "--exclude", "remora-e2e"];
+    let most = ["--workspace", "--exclude", LIVE[0], "--exclude", LIVE[1]];
     if !has_nextest() {
         return counted(process::cargo().arg("test").args(most).arg("--no-fail-fast"));
     }
@@ -131,14 +144,23 @@ pub fn unit_tests() -> Outcome<Count> {
     Ok(count)
 }
 
-/// The tests on live runtimes.
+/// The tests on live runtimes, and on the models of them.
 pub fn end_to_end(live: &[(&'static str, OsString)], filter: &[String]) -> Outcome<Count> {
     let mut command = process::cargo();
     if has_nextest() {
-        command.args(NEXTEST).args(["--package", "remora-e2e", "--test-threads", LIVE_AT_A_TIME]).args(filter);
+        command.args(NEXTEST).args(["--test-threads", LIVE_AT_A_TIME]);
     } else {
-        command.args(["test", "--no-fail-fast", "--package", "remora-e2e"]);
+        command.args(["test", "--no-fail-fast"]);
+    }
+    command.args(LIVE.iter().flat_map(|package| ["--package", package]));
+    if has_nextest() {
+        command.args(filter);
+    } else {
         command.args(filter.first()).args(["--", "--test-threads", LIVE_AT_A_TIME]);
+    }
+    if filter.is_empty() {
+        // Who asks for all tests gets all of them.
+        command.env_remove(ONLY_SOME_WORLDS);
     }
     counted(command.envs(live.iter().map(|(name, value)| (name, value))))
 }

@@ -11,8 +11,8 @@
 //! Bodies over a trait that each arm implements: the trait would be a second description of the runtime, which nothing holds to the first.
 #![forbid(unsafe_code)]
 
-pub use remora_e2e::{on_runtimes, probe};
 use remora_e2e::Runtime;
+pub use remora_e2e::{on_runtimes, probe};
 
 /// Limits a run to the worlds whose names begin with this: `sim`, `clr`, `sim 8`. An aid for who changes the model: `cargo xtask` hands it
 /// on only where a filter was given, and never to a run of all tests.

@@ -91,7 +91,8 @@ impl Process {
     pub fn load_release(self: &Arc<Self>, release: Release) -> Option<Arc<Runtime>> {
         let machine = self.machine.upgrade()?;
         let number = self.runtimes().len();
-        let birth = Birth { release, number, gc_mode: GcMode::default(), surroundings: Arc::new(Within(Arc::downgrade(self))) };
+        let birth =
+            Birth { release, number, gc_mode: GcMode::default(), surroundings: Arc::new(Within(Arc::downgrade(self))) };
         let runtime = Runtime::start_in(machine.personality, machine.court.clone(), birth);
         self.runtimes.lock().expect("no panic while locked").push(runtime.clone());
         Some(runtime)

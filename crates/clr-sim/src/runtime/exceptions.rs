@@ -18,9 +18,13 @@ impl Runtime {
         self.write_event(EXCEPTION_THROWN, &[]);
         let id = self.object(exception).map_or(0, |object| object.0);
         // SAFETY: an id that lives, for the stack of the running thread holds the object; the profiler's object is held.
-        self.call_all(slot::EXCEPTION_THROWN.name, |mask| mask.0 & EXCEPTIONS != 0, |object| unsafe {
-            object.exception_thrown(id);
-        });
+        self.call_all(
+            slot::EXCEPTION_THROWN.name,
+            |mask| mask.0 & EXCEPTIONS != 0,
+            |object| unsafe {
+                object.exception_thrown(id);
+            },
+        );
         self.forget(exception);
     }
 }
