@@ -1,4 +1,4 @@
-//! A runtime of the model in a real process: real threads, the process's own environment, profilers' libraries from real files.
+//! A runtime of the model in a real process: real threads, an environment, profilers' libraries from real files.
 //!
 //! # Purpose
 //! A test that attaches a profiler to a process cannot tell such a process from one of .NET: that is how one body of a test judges both
@@ -14,39 +14,48 @@ use crate::library::Library;
 use crate::runtime::{Birth, GcMode, Runtime, Surroundings};
 use crate::schedule::threads;
 use corprof::{Guid, HResult};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The first release that reads its settings from variables with the newer prefix as well.
 const FIRST_DOTNET: u16 = 6;
 
+/// The variables that a process was started with.
+pub type Environment = BTreeMap<String, String>;
+
 /// Starts the process's runtime, and with it the profiler that the environment names. To be called once.
-pub fn start(personality: Personality, seed: u64) -> Arc<Runtime> {
+pub fn start(personality: Personality, seed: u64, environment: Environment) -> Arc<Runtime> {
     threads::conduct(seed);
     let court = Arc::new(Court::default());
-    let own = Arc::new(OwnProcess(court.clone()));
-    let birth = Birth { gc_mode: gc_mode(personality), surroundings: own, ..Birth::of(personality) };
+    let gc_mode = gc_mode(personality, &environment);
+    let surroundings = Arc::new(OwnProcess { environment, court: court.clone() });
+    let birth = Birth { gc_mode, surroundings, ..Birth::of(personality) };
     Runtime::start_in(personality, court, birth)
 }
 
 /// Collections run beside the program unless a setting says otherwise (source: clrconfignames.h, gcConcurrent).
-fn gc_mode(personality: Personality) -> GcMode {
+fn gc_mode(personality: Personality, environment: &Environment) -> GcMode {
     let is_dotnet = personality.differences().release.0 >= FIRST_DOTNET;
     let prefixes: &[&str] = if is_dotnet { &["DOTNET", "COMPlus"] } else { &["COMPlus"] };
-    let setting = prefixes.iter().find_map(|prefix| std::env::var(format!("{prefix}_gcConcurrent")).ok());
-    if setting.as_deref() == Some("0") { GcMode::Blocking } else { GcMode::Concurrent }
+    let setting = prefixes.iter().find_map(|prefix| environment.get(&format!("{prefix}_gcConcurrent")));
+    if setting.is_some_and(|setting| setting == "0") { GcMode::Blocking } else { GcMode::Concurrent }
 }
 
-/// This very process. It keeps the court for the libraries that are opened in it.
-struct OwnProcess(Arc<Court>);
+/// This very process.
+struct OwnProcess {
+    environment: Environment,
+    /// For the libraries that are opened in it.
+    court: Arc<Court>,
+}
 
 impl Surroundings for OwnProcess {
     fn variable(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
+        self.environment.get(name).cloned()
     }
 
     fn open(&self, path: &str) -> Result<Arc<Library>, HResult> {
         let image = Image::open(path).map_err(|_| HResult::ERROR_MOD_NOT_FOUND)?;
-        Ok(Library::new(image, self.0.clone()))
+        Ok(Library::new(image, self.court.clone()))
     }
 
     fn registered(&self, _class: &Guid) -> Option<String> {

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         say(panic);
         std::process::abort();
     }));
-    let runtime = host::start(personality, SEED);
+    let runtime = host::start(personality, SEED, environment());
     let socket = match diagnostics::serve(&runtime) {
         Ok(socket) => socket,
         Err(error) => return refused(&format!("there is no diagnostics socket: {error}")),
@@ -53,6 +53,12 @@ fn main() -> ExitCode {
     // As the runtime does. Whoever is killed leaves it behind, also as there.
     let _ = std::fs::remove_file(socket);
     ExitCode::SUCCESS
+}
+
+/// The variables whose name and value are texts: the runtime asks for no others.
+fn environment() -> host::Environment {
+    let variables = std::env::vars_os();
+    variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
 }
 
 fn refused(why: &str) -> ExitCode {
