@@ -142,10 +142,15 @@ pub fn on_every_runtime(test: impl Fn(&Runtime)) {
 
 /// Like [`on_every_runtime`], on these.
 pub fn on_runtimes(runtimes: &[Runtime], test: impl Fn(&Runtime)) {
+    on_each(runtimes, test, |runtime, passed| results::add(&runtime.world(), passed));
+}
+
+/// The same, and what came of it on each is handed to `note`.
+fn on_each(runtimes: &[Runtime], test: impl Fn(&Runtime), note: impl Fn(&Runtime, bool)) {
     let mut failed = Vec::new();
     for runtime in runtimes {
         let outcome = catch_unwind(AssertUnwindSafe(|| test(runtime)));
-        results::add(&runtime.world(), outcome.is_ok());
+        note(runtime, outcome.is_ok());
         if let Err(cause) = outcome {
             failed.push(format!("on {}: {}", runtime.name(), message_of(cause.as_ref())));
         }
@@ -174,16 +179,17 @@ mod tests {
         let runtimes = [made_up([3, 1, 23]), made_up([8, 0, 4]), made_up([9, 0, 7])];
         let tried = std::cell::RefCell::new(Vec::new());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            on_runtimes(&runtimes, |runtime| {
-                tried.borrow_mut().push(runtime.major());
-                assert!(runtime.major() == 8, "not eight");
-            });
+            on_each(
+                &runtimes,
+                |runtime| assert!(runtime.major() == 8, "not eight"),
+                |runtime, passed| tried.borrow_mut().push((runtime.major(), passed)),
+            );
         }));
         let cause = outcome.unwrap_err();
         let message = message_of(cause.as_ref());
         assert!(message.contains("2 of 3"), "{message}");
         assert!(message.contains("on .NET Core 3.1.23: not eight"), "{message}");
-        assert_eq!(*tried.borrow(), [3, 8, 9]);
+        assert_eq!(*tried.borrow(), [(3, false), (8, true), (9, false)]);
     }
 
     #[test]
