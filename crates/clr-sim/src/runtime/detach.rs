@@ -84,7 +84,7 @@ impl Runtime {
             let profiler = self.lock().detaching.first().cloned();
             let Some(profiler) = profiler else { continue };
             if self.evacuate(&profiler) {
-                schedule::threads::settle(|| profiler.is_quiet());
+                witness::settle(|| profiler.is_quiet());
                 self.unload(&profiler);
             }
         }

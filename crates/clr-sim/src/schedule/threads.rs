@@ -79,9 +79,6 @@ pub fn conduct(seed: u64) -> &'static Conductor {
 
 /// Waits a little for something that is only a matter of the system's scheduler: in a world of coroutines there is no such thing.
 pub fn settle(settled: impl Fn() -> bool) {
-    if conductor().is_none() {
-        return;
-    }
     let begun = Instant::now();
     while !settled() && begun.elapsed() < PREEMPTED {
         std::thread::sleep(LOOK);
