@@ -1,5 +1,6 @@
 //! The program `obedient`, as `tests/targets/obedient.cs` has it: two threads, each of which does one thing when it is told to.
 
+use remora_clr_sim::host;
 use remora_clr_sim::runtime::{ClassId, FunctionId, ModuleId, Runtime, Shape};
 use remora_clr_sim::schedule;
 use std::collections::BTreeMap;
@@ -10,12 +11,16 @@ use std::sync::{Arc, Mutex};
 /// Bytes of an array of 200,000 bytes, and of one of 100.
 const LARGE: usize = 200_024;
 const SMALL: usize = 124;
+/// Bytes of a method before its first call.
+const PROLOGUE: u64 = 4;
 
 /// What both threads share.
 struct Program {
     runtime: Arc<Runtime>,
     /// The program's own module.
     own: ModuleId,
+    /// The framework's method that loads assemblies, precompiled as all of the framework.
+    loads_assemblies: FunctionId,
     /// Arrays of bytes.
     array: ClassId,
     state: Mutex<State>,
@@ -87,11 +92,14 @@ impl Worker {
 impl Program {
     fn begin(runtime: &Arc<Runtime>) -> Program {
         // The library with the framework's classes, and the program.
-        let framework = runtime.load_module(false);
+        let image = host::map_image(c"System.Private.CoreLib.dll").expect("memory for an image");
+        let framework = runtime.load_image(image);
+        let loads_assemblies = runtime.make_function(framework, false);
         let own = runtime.load_module(false);
         let array = runtime.define_array(runtime.define_class(Some(framework), None));
-        let program = Program { runtime: runtime.clone(), own, array, state: Mutex::default() };
-        program.calls("Main");
+        let program = Program { runtime: runtime.clone(), own, loads_assemblies, array, state: Mutex::default() };
+        let main = program.compiled("Main");
+        program.enter(main);
         program
     }
 
@@ -103,14 +111,17 @@ impl Program {
     }
 
     fn do_(&self, verb: &str) -> &'static str {
-        self.calls("Do");
+        self.inside("Do", || self.do_one(verb))
+    }
+
+    fn do_one(&self, verb: &str) -> &'static str {
         match verb {
             "rest" => "rested",
-            "load" => self.load(),
-            "unload" => self.unload(),
-            "jit" => self.compile(),
-            "dynamic" => self.emit(),
-            "throw" => self.throw(),
+            "load" => self.inside("Load", || self.load()),
+            "unload" => self.inside("Unload", || self.unload()),
+            "jit" => self.inside("Compile", || self.compile()),
+            "dynamic" => self.inside("Emit", || self.emit()),
+            "throw" => self.inside("Throw", || self.throw()),
             "large" => self.allocate(LARGE),
             "small" => self.allocate(SMALL),
             "gc" => {
@@ -122,35 +133,31 @@ impl Program {
     }
 
     fn load(&self) -> &'static str {
-        self.calls("Load");
+        self.enter(self.loads_assemblies);
         let module = self.runtime.load_module(true);
+        self.runtime.pop_frame();
         self.lock().contexts.push(module);
         "obedient"
     }
 
     fn unload(&self) -> &'static str {
-        self.calls("Unload");
-        self.calls("BeginUnload");
-        let Some(module) = self.lock().contexts.pop() else { return "alive" };
+        let Some(module) = self.inside("BeginUnload", || self.lock().contexts.pop()) else { return "alive" };
         self.runtime.collect_all();
         if self.runtime.unload_module(module) { "unloaded" } else { "alive" }
     }
 
     /// An instance of a generic method that there was not before.
     fn compile(&self) -> &'static str {
-        self.calls("Compile");
         self.runtime.make_function(self.own, true);
         "7"
     }
 
     fn emit(&self) -> &'static str {
-        self.calls("Emit");
         self.runtime.make_dynamic_function_called(Some("Emitted"));
         "7"
     }
 
     fn throw(&self) -> &'static str {
-        self.calls("Throw");
         self.runtime.throw_and_catch();
         "caught"
     }
@@ -163,11 +170,28 @@ impl Program {
         "allocated"
     }
 
-    /// A method of the program's own runs: the first time it is compiled.
-    fn calls(&self, name: &'static str) {
-        if !self.lock().compiled.contains_key(name) {
-            let function = self.runtime.make_function(self.own, true);
-            self.lock().compiled.insert(name, function);
+    /// A method of the program's own runs.
+    fn inside<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
+        let method = self.compiled(name);
+        self.enter(method);
+        let answer = body();
+        self.runtime.pop_frame();
+        answer
+    }
+
+    /// A method of the program's own: the first time it is compiled.
+    fn compiled(&self, name: &'static str) -> FunctionId {
+        let known = self.lock().compiled.get(name).copied();
+        known.unwrap_or_else(|| {
+            let method = self.runtime.make_function(self.own, true);
+            self.lock().compiled.insert(name, method);
+            method
+        })
+    }
+
+    fn enter(&self, function: FunctionId) {
+        if let Some(address) = self.runtime.address_of(function) {
+            self.runtime.push_frame(address + PROLOGUE);
         }
     }
 

@@ -59,6 +59,22 @@ pub struct Code {
 pub(super) struct Module {
     pub(super) enumerable: bool,
     pub(super) collectible: bool,
+    pub(super) image: Option<Image>,
+}
+
+/// A file that is mapped, with precompiled code in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Image {
+    pub(super) start: u64,
+    /// How far it is taken by code.
+    used: u64,
+}
+
+impl Image {
+    fn place(&mut self) -> u64 {
+        self.used += CODE_SIZE;
+        self.start + self.used
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -86,6 +102,12 @@ impl Code {
     fn next(&mut self) -> usize {
         self.made += 1;
         self.made
+    }
+
+    /// Where code of a module comes to lie: what is precompiled lies in the module's image, if it has one.
+    fn place_in(&mut self, module: ModuleId, jitted: bool) -> u64 {
+        let image = self.modules.get_mut(&module).and_then(|module| module.image.as_mut()).filter(|_| !jitted);
+        image.map(Image::place).unwrap_or_else(|| self.place())
     }
 
     fn place(&mut self) -> u64 {
@@ -130,12 +152,21 @@ impl Runtime {
         self.load_module_in_steps(collectible, |_| {})
     }
 
+    /// The same of a module whose image is mapped at an address, and stays: there its precompiled functions lie.
+    pub fn load_image(&self, start: u64) -> ModuleId {
+        self.load(Module { enumerable: false, collectible: false, image: Some(Image { start, used: 0 }) }, |_| {})
+    }
+
     /// The same; `between` is called after each step.
     pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
+        self.load(Module { enumerable: false, collectible, image: None }, between)
+    }
+
+    fn load(&self, new: Module, between: impl Fn(Step)) -> ModuleId {
         let module = {
             let mut state = self.lock();
             let module = ModuleId(FIRST_MODULE + state.code.next() * 0x100);
-            state.code.modules.insert(module, Module { enumerable: false, collectible });
+            state.code.modules.insert(module, new);
             module
         };
         let (id, value) = (module.0, module.0 as u64);
@@ -234,7 +265,7 @@ impl Runtime {
     pub fn make_function(&self, module: ModuleId, jitted: bool) -> FunctionId {
         let (function, token) = {
             let mut state = self.lock();
-            let start = state.code.place();
+            let start = state.code.place_in(module, jitted);
             let serial = state.code.next();
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;

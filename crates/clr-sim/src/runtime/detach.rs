@@ -126,7 +126,15 @@ impl Runtime {
         if mutation::is("DET-09/2") {
             return wanted;
         }
-        wanted.clamp(differences.shortest_sleep, differences.longest_sleep)
+        wanted.clamp(differences.shortest_sleep, self.longest_sleep())
+    }
+
+    /// What a user has set it to, a number in hexadecimal digits; of what the runtime comes with otherwise (source: clrconfignames.h,
+    /// ProfAPI_DetachMaxSleepMs).
+    fn longest_sleep(&self) -> u64 {
+        let setting = self.birth.surroundings.variable("COMPlus_ProfAPI_DetachMaxSleepMs");
+        let set = setting.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+        set.filter(|set| *set >= self.differences().shortest_sleep).unwrap_or(self.differences().longest_sleep)
     }
 
     /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.

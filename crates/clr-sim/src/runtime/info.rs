@@ -406,10 +406,14 @@ impl InfoServer for Server {
         pAssemblyId: *mut sys::AssemblyID,
         pdwModuleFlags: *mut sys::DWORD,
     ) -> HResult {
-        let known = |runtime: &Runtime| runtime.lock().code.modules.contains_key(&ModuleId(moduleId)).then_some(());
-        code(self.about("GetModuleInfo2", known).map(|()| {
+        let base = |runtime: &Runtime| {
+            let state = runtime.lock();
+            let module = state.code.modules.get(&ModuleId(moduleId))?;
+            Some(module.image.map_or(0, |image| image.start))
+        };
+        code(self.about("GetModuleInfo2", base).map(|base| {
             // SAFETY: as above.
-            unsafe { answer(ppBaseLoadAddress, std::ptr::null()) };
+            unsafe { answer(ppBaseLoadAddress, base as sys::LPCBYTE) };
             // SAFETY: as above.
             unsafe { answer(pAssemblyId, moduleId + 1) };
             // SAFETY: as above.
