@@ -206,8 +206,8 @@ impl Runtime {
                 let what = "the profiler was released while a callback that the runtime does not count still ran";
                 self.court.convict("DET-07", what);
                 if schedule::threads::conductor().is_some() {
-                    // SAFETY: nobody calls it any more, for the place that it was taken from is empty; and this process is one that a
-                    // profiler may crash.
+                    // SAFETY: no other call begins, for the place that it was taken from is empty. What returns from one that has begun may
+                    // crash this process, which is there to be crashed by profilers.
                     let left = unsafe { object.release_under_its_callers() };
                     profiler.last_release.store(left, Ordering::SeqCst);
                 }
