@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 /// End-to-end tests at a time. Each has a live target that wants a processor; more would measure the machine.
 const LIVE_AT_A_TIME: &str = "2";
 
-/// The packages whose tests run on live runtimes, and their folders.
-const LIVE: [(&str, &str); 2] = [("remora-e2e", "tests/e2e"), ("remora-conformance", "tests/conformance")];
+/// The packages whose tests want live runtimes.
+const LIVE: [&str; 2] = ["remora-e2e", "remora-conformance"];
+
+/// Limits `tests/conformance` to some worlds, for who works on the model.
+const ONLY_SOME_WORLDS: &str = "REMORA_CONFORMANCE_ONLY";
 
 /// Hundreds of lines about what passed would bury the one that failed: that one is told whole, and last.
 /// What passed is told to us alone, who keep it for the contract.
@@ -70,6 +73,7 @@ pub fn prepare() -> Outcome<Environment> {
         ("REMORA_TEST_PUBLISHED", published::provide()?.into()),
         ("REMORA_BIN", build_command()?.into()),
         ("REMORA_PROBE", build_probe()?.into()),
+        ("REMORA_MODEL_HOST", build_model_host()?.into()),
         ("REMORA_SDK_EXAMPLES", build_sdk_examples()?.into()),
     ])
 }
@@ -104,6 +108,12 @@ fn build_probe() -> Outcome<PathBuf> {
     Ok(crate::target_folder()?.join("debug/libremora_probe.so"))
 }
 
+/// Builds the process of .NET as the model has it, and returns its path.
+fn build_model_host() -> Outcome<PathBuf> {
+    process::run(process::cargo().args(["build", "--package", "remora-model-host"]))?;
+    Ok(crate::target_folder()?.join("debug/remora-model-host"))
+}
+
 /// Builds the profilers that show how to use the SDK, and returns their folder.
 fn build_sdk_examples() -> Outcome<PathBuf> {
     process::run(process::cargo().args(["build", "--package", "corprof", "--examples"]))?;
@@ -125,35 +135,34 @@ pub fn model(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
 pub fn unit_tests(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
     let purpose = "the HTML report is opened and clicked in a browser";
     debian::ensure(&["chromium", "chromedriver"], &["chromium", "chromium-driver"], purpose)?;
-    let mut most = vec!["--workspace"];
-    most.extend(live_packages().flat_map(|package| ["--exclude", package]));
+    let most = ["--workspace", "--exclude", LIVE[0], "--exclude", LIVE[1]];
     let environment = environment.iter().map(|(name, value)| (name, value));
     if !has_nextest() {
         return counted(
             process::cargo().arg("test").args(most).arg("--no-fail-fast").args(NAME_EACH).envs(environment),
         );
     }
-    let mut count = counted(process::cargo().args(NEXTEST).args(&most).envs(environment))?;
+    let mut count = counted(process::cargo().args(NEXTEST).args(most).envs(environment))?;
     // nextest leaves out what stands in the documentation: there it is proved what does not compile.
-    count.add(counted(process::cargo().args(["test", "--doc", "--no-fail-fast"]).args(&most))?);
+    count.add(counted(process::cargo().args(["test", "--doc", "--no-fail-fast"]).args(most))?);
     Ok(count)
 }
 
-/// The tests on live runtimes.
+/// The tests on live runtimes, and on the models of them.
 pub fn end_to_end(live: &[(&'static str, OsString)], filter: &[String]) -> Outcome<Count> {
     let mut command = process::cargo();
-    let packages = live_packages().flat_map(|package| ["--package", package]);
+    let packages = LIVE.iter().flat_map(|package| ["--package", package]);
     if has_nextest() {
         command.args(NEXTEST).args(packages).args(["--test-threads", LIVE_AT_A_TIME]).args(filter);
     } else {
         command.args(["test", "--no-fail-fast"]).args(packages);
         command.args(NAME_EACH).args(["--test-threads", LIVE_AT_A_TIME]).args(filter);
     }
+    if filter.is_empty() {
+        // Who asks for all tests gets all of them.
+        command.env_remove(ONLY_SOME_WORLDS);
+    }
     counted(command.envs(live.iter().map(|(name, value)| (name, value))))
-}
-
-fn live_packages() -> impl Iterator<Item = &'static str> {
-    LIVE.into_iter().filter(|(_, folder)| crate::root().join(folder).is_dir()).map(|(package, _)| package)
 }
 
 fn has_nextest() -> bool {

@@ -63,6 +63,16 @@ impl ProfilerObject {
 
     /// Releases every reference, in the order in which they are numbered: what the last call answered.
     pub fn release(self) -> u32 {
+        // SAFETY: nobody else has this object, which is consumed.
+        unsafe { self.release_under_its_callers() }
+    }
+
+    /// The same while somebody still calls it, as a runtime does that has not counted that call.
+    ///
+    /// # Safety
+    /// Never called or released afterwards. What is on its way inside returns into memory that may be gone: the caller answers for a
+    /// process that may crash of it.
+    pub unsafe fn release_under_its_callers(&self) -> u32 {
         // SAFETY: the first reference was got by asking for the oldest version.
         let mut left = unsafe { sys::IUnknown::Release(self.oldest) };
         for _ in OLDEST..self.version {

@@ -15,6 +15,7 @@
 pub mod court;
 pub mod differences;
 
+pub mod host;
 pub mod library;
 pub mod machine;
 pub mod runtime;

@@ -24,13 +24,25 @@ pub fn socket_of(pid: u32) -> PathBuf {
 
 /// Sends one command; its payload, or the HRESULT of its failure.
 pub fn command(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
-    exchange(pid, set, id, payload).unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"))
+    command_and_tell(pid, (set, id), payload, || ())
 }
 
-fn exchange(pid: u32, set: u8, id: u8, payload: &[u8]) -> std::io::Result<Result<Vec<u8>, u32>> {
+/// The same; `sent` is called when it is sent and the answer is waited for.
+fn command_and_tell(pid: u32, command: (u8, u8), payload: &[u8], sent: impl FnOnce()) -> Result<Vec<u8>, u32> {
+    let answer = exchange(pid, command, payload, sent);
+    answer.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"))
+}
+
+fn exchange(
+    pid: u32,
+    (set, id): (u8, u8),
+    payload: &[u8],
+    sent: impl FnOnce(),
+) -> std::io::Result<Result<Vec<u8>, u32>> {
     let mut stream = UnixStream::connect(socket_of(pid))?;
     stream.set_read_timeout(Some(crate::PATIENCE))?;
     stream.write_all(&message(set, id, payload))?;
+    sent();
     let mut header = [0; HEADER_LENGTH];
     stream.read_exact(&mut header)?;
     let length = usize::from(u16::from_le_bytes([header[14], header[15]])).saturating_sub(HEADER_LENGTH);
@@ -44,7 +56,18 @@ fn exchange(pid: u32, set: u8, id: u8, payload: &[u8]) -> std::io::Result<Result
 
 /// Asks the runtime to attach a profiler: the class `clsid` of `library`, given `data`.
 pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Result<(), u32> {
-    command(pid, PROFILER_SET, ATTACH, &attach_payload(clsid, library, data)).map(drop)
+    attach_profiler_and_tell(pid, clsid, library, data, || ())
+}
+
+/// The same; `sent` is called when the request is sent and the answer is waited for.
+pub fn attach_profiler_and_tell(
+    pid: u32,
+    clsid: &[u8; 16],
+    library: &str,
+    data: &[u8],
+    sent: impl FnOnce(),
+) -> Result<(), u32> {
+    command_and_tell(pid, (PROFILER_SET, ATTACH), &attach_payload(clsid, library, data), sent).map(drop)
 }
 
 /// The same by a process of its own, which ends with success as soon as the runtime has answered with success.

@@ -20,6 +20,7 @@ mod processor_time;
 pub mod read_back;
 pub mod recording;
 mod remora;
+mod results;
 mod runtime;
 mod runtime_messages;
 mod target;

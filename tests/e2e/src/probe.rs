@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -94,12 +95,21 @@ impl Stage {
         self.target.ask(what)
     }
 
-    /// Asks the runtime to attach the probe, with this client data. The runtime answers when the probe lets it.
+    /// Asks the runtime to attach the probe, with this client data, and returns when that is sent. The runtime answers when the probe
+    /// lets it.
     pub fn attach(&self, data: &[u8]) -> Attaching {
         let (pid, data) = (self.target.pid(), data.to_vec());
-        Attaching(std::thread::spawn(move || {
-            diagnostics::attach_profiler(pid, &CLASS, &library().to_string_lossy(), &data)
-        }))
+        let (tell, sent) = channel();
+        let attaching = std::thread::spawn(move || {
+            let library = library().to_string_lossy().into_owned();
+            diagnostics::attach_profiler_and_tell(pid, &CLASS, &library, &data, || {
+                // Who waits for it cannot be gone.
+                let _ = tell.send(());
+            })
+        });
+        // Where it broke off before, the answer says so.
+        let _ = sent.recv();
+        Attaching(attaching)
     }
 
     /// The same, asked by another process.

@@ -1,14 +1,22 @@
-//! The matrix of runtimes, and how a test runs on all of it.
+//! The matrix of runtimes, their models beside it, and how a test runs on all of it.
 
+use crate::results;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// An installation of .NET to run a target on.
+/// An installation of .NET to run a target on, or a model of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     root: PathBuf,
     version: [u32; 3],
+    /// What the model host calls it, where it is a model.
+    model: Option<&'static str>,
 }
+
+/// The models, by their names and the versions of which they are models.
+const MODELS: [(&str, [u32; 3]); 5] =
+    [("core3.1", [3, 1, 0]), ("core6", [6, 0, 0]), ("core8", [8, 0, 0]), ("core9", [9, 0, 0]), ("core10", [10, 0, 0])];
 
 impl Runtime {
     /// Every runtime of the matrix, oldest first.
@@ -31,6 +39,43 @@ impl Runtime {
     pub fn major_is(major: u32) -> Runtime {
         let found = Runtime::all().into_iter().find(|runtime| runtime.major() == major);
         found.unwrap_or_else(|| panic!("no runtime of the matrix is .NET {major}"))
+    }
+
+    /// The models of runtimes, oldest first. Only what asks for them gets them: no other list has a model in it.
+    pub fn models() -> Vec<Runtime> {
+        let model = |(name, version)| Runtime { root: PathBuf::new(), version, model: Some(name) };
+        MODELS.into_iter().map(model).collect()
+    }
+
+    /// Whether it is a model.
+    pub fn is_model(&self) -> bool {
+        self.model.is_some()
+    }
+
+    /// How results name it: `clr 8.0.4`, `sim 8`.
+    pub fn world(&self) -> String {
+        match (self.is_model(), self.major()) {
+            (false, _) => format!("clr {}", self.version_text()),
+            (true, 3) => "sim 3.1".to_owned(),
+            (true, major) => format!("sim {major}"),
+        }
+    }
+
+    /// A command that runs one of `tests/targets` on it.
+    pub(crate) fn command(&self, target: &str) -> Command {
+        let Some(model) = self.model else {
+            let mut command = Command::new(self.launcher());
+            command.arg(crate::Target::assembly(target));
+            return command;
+        };
+        let mut command = Command::new(crate::expected("REMORA_MODEL_HOST"));
+        command.args([model, target]);
+        command
+    }
+
+    /// The name of the file with the runtime's own code, as it is mapped into a process.
+    pub fn own_file(&self) -> &'static str {
+        if self.is_model() { "remora-model-host" } else { "libcoreclr.so" }
     }
 
     /// The newest runtime.
@@ -71,9 +116,13 @@ impl Runtime {
         format!("{major}.{minor}.{patch}")
     }
 
-    /// The name that people use: `.NET Core 3.1.23`, `.NET 8.0.4`.
+    /// The name that people use: `.NET Core 3.1.23`, `.NET 8.0.4`, `the model of .NET 8`.
     pub fn name(&self) -> String {
-        format!("{} {}", if self.major() < 5 { ".NET Core" } else { ".NET" }, self.version_text())
+        let kind = if self.major() < 5 { ".NET Core" } else { ".NET" };
+        match self.is_model() {
+            true => format!("the model of {kind} {}", self.world().trim_start_matches("sim ")),
+            false => format!("{kind} {}", self.version_text()),
+        }
     }
 
     fn at(root: &Path) -> Runtime {
@@ -82,7 +131,7 @@ impl Runtime {
             std::fs::read_dir(&shared).unwrap_or_else(|error| panic!("cannot list {}: {error}", shared.display()));
         let versions = entries.flatten().filter_map(|entry| version(&entry.file_name().to_string_lossy()));
         let version = versions.max().unwrap_or_else(|| panic!("no version in {}", shared.display()));
-        Runtime { root: root.to_path_buf(), version }
+        Runtime { root: root.to_path_buf(), version, model: None }
     }
 }
 
@@ -93,9 +142,16 @@ pub fn on_every_runtime(test: impl Fn(&Runtime)) {
 
 /// Like [`on_every_runtime`], on these.
 pub fn on_runtimes(runtimes: &[Runtime], test: impl Fn(&Runtime)) {
+    on_each(runtimes, test, |runtime, passed| results::add(&runtime.world(), passed));
+}
+
+/// The same, and what came of it on each is handed to `note`.
+fn on_each(runtimes: &[Runtime], test: impl Fn(&Runtime), note: impl Fn(&Runtime, bool)) {
     let mut failed = Vec::new();
     for runtime in runtimes {
-        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| test(runtime))) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| test(runtime)));
+        note(runtime, outcome.is_ok());
+        if let Err(cause) = outcome {
             failed.push(format!("on {}: {}", runtime.name(), message_of(cause.as_ref())));
         }
     }
@@ -119,20 +175,31 @@ mod tests {
 
     #[test]
     fn each_runtime_that_failed_is_named_and_the_others_are_tried() {
-        let made_up = |version| Runtime { root: PathBuf::new(), version };
+        let made_up = |version| Runtime { root: PathBuf::new(), version, model: None };
         let runtimes = [made_up([3, 1, 23]), made_up([8, 0, 4]), made_up([9, 0, 7])];
         let tried = std::cell::RefCell::new(Vec::new());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            on_runtimes(&runtimes, |runtime| {
-                tried.borrow_mut().push(runtime.major());
-                assert!(runtime.major() == 8, "not eight");
-            });
+            on_each(
+                &runtimes,
+                |runtime| assert!(runtime.major() == 8, "not eight"),
+                |runtime, passed| tried.borrow_mut().push((runtime.major(), passed)),
+            );
         }));
         let cause = outcome.unwrap_err();
         let message = message_of(cause.as_ref());
         assert!(message.contains("2 of 3"), "{message}");
         assert!(message.contains("on .NET Core 3.1.23: not eight"), "{message}");
-        assert_eq!(*tried.borrow(), [3, 8, 9]);
+        assert_eq!(*tried.borrow(), [(3, false), (8, true), (9, false)]);
+    }
+
+    #[test]
+    fn a_model_is_told_from_what_it_is_a_model_of() {
+        let models = Runtime::models();
+        assert_eq!(models[0].name(), "the model of .NET Core 3.1");
+        assert_eq!(models[2].name(), "the model of .NET 8");
+        assert_eq!([models[0].world(), models[2].world()], ["sim 3.1", "sim 8"]);
+        let live = Runtime { root: PathBuf::new(), version: [8, 0, 4], model: None };
+        assert_eq!((live.world().as_str(), live.is_model()), ("clr 8.0.4", false));
     }
 
     #[test]

@@ -18,9 +18,7 @@ pub struct Start {
 impl Start {
     /// One of `tests/targets`, on this runtime.
     pub fn managed(runtime: &Runtime, name: &str) -> Start {
-        let mut command = Command::new(runtime.launcher());
-        command.arg(Target::assembly(name));
-        Start::of(command, &format!("{name} on {}", runtime.name()))
+        Start::of(runtime.command(name), &format!("{name} on {}", runtime.name()))
     }
 
     /// Any other command that keeps the same manners: `ready` first, then one line for each line.

@@ -31,6 +31,21 @@ impl Image {
     }
 }
 
+impl Image {
+    /// Of a file that is opened here and now.
+    ///
+    /// # Errors
+    /// The linker's words.
+    pub fn open(path: &str) -> Result<Image, String> {
+        let opened = system::open(path)?;
+        Ok(Image { path: path.to_owned(), refuses_class: Arc::default(), state: Mutex::new(Some(opened)) })
+    }
+
+    fn is_open(&self) -> bool {
+        self.state.lock().expect("no panic while locked").is_some()
+    }
+}
+
 impl Exports for Image {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
         let function = {
@@ -52,6 +67,9 @@ impl Exports for Image {
     }
 
     fn load(&self) {
+        if self.is_open() {
+            return;
+        }
         let _seat = witness::callback("dlopen");
         let opened = system::open(&self.path);
         match opened {

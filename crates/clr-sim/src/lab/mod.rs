@@ -14,7 +14,7 @@
 
 pub mod child;
 pub mod clauses;
-mod image;
+pub(crate) mod image;
 pub mod page;
 pub mod parent;
 mod residue;

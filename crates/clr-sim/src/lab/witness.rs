@@ -139,6 +139,13 @@ pub fn callback(name: &'static str) -> Seat {
     Seat(WITNESS.get().is_some())
 }
 
+/// Waits a little for what is only a matter of the system's scheduler: nobody is to be blamed for that. A runtime waits for no such thing.
+pub fn settle(settled: impl Fn() -> bool) {
+    if WITNESS.get().is_some() {
+        threads::settle(settled);
+    }
+}
+
 /// Callbacks that have run for so long and have not returned.
 pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
     let Some(witness) = WITNESS.get() else { return Vec::new() };

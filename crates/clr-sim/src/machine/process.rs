@@ -4,7 +4,7 @@ use super::{Account, Build, Fault, Machine};
 use crate::differences::{Personality, Release};
 use crate::library::Library;
 use crate::mutation;
-use crate::runtime::{Birth, Entry, Runtime, Surroundings};
+use crate::runtime::{Birth, Entry, GcMode, Runtime, Surroundings};
 use crate::schedule;
 use corprof::{Guid, HResult};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,8 @@ impl Process {
     pub fn load_release(self: &Arc<Self>, release: Release) -> Option<Arc<Runtime>> {
         let machine = self.machine.upgrade()?;
         let number = self.runtimes().len();
-        let birth = Birth { release, number, surroundings: Arc::new(Within(Arc::downgrade(self))) };
+        let birth =
+            Birth { release, number, gc_mode: GcMode::default(), surroundings: Arc::new(Within(Arc::downgrade(self))) };
         let runtime = Runtime::start_in(machine.personality, machine.court.clone(), birth);
         self.runtimes.lock().expect("no panic while locked").push(runtime.clone());
         Some(runtime)

@@ -156,6 +156,7 @@ impl Runtime {
         if !differences.refused_attach_leaks && !self.profilers().is_empty() && !mutation::is("ATT-07/2") {
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
+        self.begin_detach_thread();
         let request = &pending.request;
         let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
         let library = found?;

@@ -59,6 +59,22 @@ pub struct Code {
 pub(super) struct Module {
     pub(super) enumerable: bool,
     pub(super) collectible: bool,
+    pub(super) image: Option<Image>,
+}
+
+/// A file that is mapped, with precompiled code in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Image {
+    pub(super) start: u64,
+    /// How far it is taken by code.
+    used: u64,
+}
+
+impl Image {
+    fn place(&mut self) -> u64 {
+        self.used += CODE_SIZE;
+        self.start + self.used
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +82,8 @@ pub(super) struct Function {
     /// Without one it is dynamic: made at run time, without metadata.
     pub(super) module: Option<ModuleId>,
     pub(super) token: u32,
+    /// What a dynamic one was called by who made it.
+    pub(super) name: Option<&'static str>,
     /// Compiled while the process runs, as opposed to precompiled: the only ones with events, and in the enumeration.
     pub(super) jitted: bool,
     pub(super) enumerable: bool,
@@ -84,6 +102,12 @@ impl Code {
     fn next(&mut self) -> usize {
         self.made += 1;
         self.made
+    }
+
+    /// Where code of a module comes to lie: what is precompiled lies in the module's image, if it has one.
+    fn place_in(&mut self, module: ModuleId, jitted: bool) -> u64 {
+        let image = self.modules.get_mut(&module).and_then(|module| module.image.as_mut()).filter(|_| !jitted);
+        image.map(Image::place).unwrap_or_else(|| self.place())
     }
 
     fn place(&mut self) -> u64 {
@@ -128,12 +152,21 @@ impl Runtime {
         self.load_module_in_steps(collectible, |_| {})
     }
 
+    /// The same of a module whose image is mapped at an address, and stays: there its precompiled functions lie.
+    pub fn load_image(&self, start: u64) -> ModuleId {
+        self.load(Module { enumerable: false, collectible: false, image: Some(Image { start, used: 0 }) }, |_| {})
+    }
+
     /// The same; `between` is called after each step.
     pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
+        self.load(Module { enumerable: false, collectible, image: None }, between)
+    }
+
+    fn load(&self, new: Module, between: impl Fn(Step)) -> ModuleId {
         let module = {
             let mut state = self.lock();
             let module = ModuleId(FIRST_MODULE + state.code.next() * 0x100);
-            state.code.modules.insert(module, Module { enumerable: false, collectible });
+            state.code.modules.insert(module, new);
             module
         };
         let (id, value) = (module.0, module.0 as u64);
@@ -232,11 +265,11 @@ impl Runtime {
     pub fn make_function(&self, module: ModuleId, jitted: bool) -> FunctionId {
         let (function, token) = {
             let mut state = self.lock();
-            let start = state.code.place();
+            let start = state.code.place_in(module, jitted);
             let serial = state.code.next();
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;
-            let made = Function { module: Some(module), token, jitted, enumerable: false, start };
+            let made = Function { module: Some(module), token, name: None, jitted, enumerable: false, start };
             state.code.functions.insert(function, made);
             state.code.bodies.insert(start, function);
             (function, token)
@@ -262,15 +295,33 @@ impl Runtime {
 
     /// A function without metadata, made at run time.
     pub fn make_dynamic_function(&self) -> FunctionId {
-        let mut state = self.lock();
-        let start = state.code.place();
-        let serial = state.code.next();
-        let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
-        let token = METHOD_DEFINITION | serial as u32;
-        state.code.functions.insert(function, Function { module: None, token, jitted: true, enumerable: false, start });
-        state.code.bodies.insert(start, function);
-        drop(state);
+        self.make_dynamic_function_called(None)
+    }
+
+    /// The same, by the name that who made it gave it.
+    pub fn make_dynamic_function_called(&self, name: Option<&'static str>) -> FunctionId {
+        let (function, token) = {
+            let mut state = self.lock();
+            let start = state.code.place();
+            let serial = state.code.next();
+            let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
+            let token = METHOD_DEFINITION | serial as u32;
+            let made = Function { module: None, token, name, jitted: true, enumerable: false, start };
+            state.code.functions.insert(function, made);
+            state.code.bodies.insert(start, function);
+            (function, token)
+        };
         schedule::note("A dynamic function is made ({})", u64::from(token));
+        let compiles = |mask: (u32, u32)| mask.0 & JIT_COMPILATION != 0;
+        let (il, length) = (super::il::BODY.as_ptr(), super::il::BODY.len() as u32);
+        // SAFETY: an id that lives, and IL that does; the object is held while it is called. The same below.
+        self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
+            object.dynamic_method_jit_compilation_started(function.0, 1, il, length);
+        });
+        // SAFETY: as above.
+        self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
+            object.dynamic_method_jit_compilation_finished(function.0, 0, 1);
+        });
         function
     }
 

@@ -83,6 +83,14 @@ impl Runtime {
         if is_in_background { self.collect_in_background() } else { self.collect_now(generation.min(2), 0) }
     }
 
+    /// The program asks for a whole collection and waits for it: GC.Collect().
+    pub fn collect_all(&self) {
+        self.safepoint();
+        if !self.is_exiting() {
+            self.collect_now(2, sys::COR_PRF_GC_INDUCED);
+        }
+    }
+
     /// ForceGC, with its rules of threads (facts 4.3).
     pub(super) fn force_gc(&self, profiler: &Profiler) -> HResult {
         let task = schedule::current();

@@ -65,8 +65,17 @@ impl Runtime {
         profiler.notification_only && self.lock().notification_count <= 0
     }
 
+    /// The detach thread begins before the first profiler is loaded, and not earlier (source: profdetach.cpp, CreateDetachThread; live:
+    /// det_21).
+    pub(super) fn begin_detach_thread(self: &Arc<Self>) {
+        if !std::mem::replace(&mut self.lock().has_detach_thread, true) {
+            let runtime = self.clone();
+            schedule::spawn("the runtime's detach thread", move || runtime.detach_when_asked());
+        }
+    }
+
     /// The detach thread, for as long as the process lives.
-    pub(super) fn detach_when_asked(&self) {
+    fn detach_when_asked(&self) {
         loop {
             schedule::wait_until(None, || !self.lock().detaching.is_empty() || self.is_exiting());
             if self.is_exiting() || schedule::is_stopped() {
@@ -75,7 +84,7 @@ impl Runtime {
             let profiler = self.lock().detaching.first().cloned();
             let Some(profiler) = profiler else { continue };
             if self.evacuate(&profiler) {
-                schedule::threads::settle(|| profiler.is_quiet());
+                witness::settle(|| profiler.is_quiet());
                 self.unload(&profiler);
             }
         }
@@ -87,7 +96,7 @@ impl Runtime {
         let mut slept = 0;
         loop {
             let sleep = self.sleep_before_next_look(expected, slept);
-            schedule::wait_until(Some(sleep * MILLISECOND), || self.is_exiting());
+            schedule::sleep_unless(sleep * MILLISECOND, || self.is_exiting());
             self.wait_while_halted();
             slept += sleep;
             if self.is_exiting() || schedule::is_stopped() {
@@ -117,7 +126,15 @@ impl Runtime {
         if mutation::is("DET-09/2") {
             return wanted;
         }
-        wanted.clamp(differences.shortest_sleep, differences.longest_sleep)
+        wanted.clamp(differences.shortest_sleep, self.longest_sleep())
+    }
+
+    /// What a user has set it to, a number in hexadecimal digits; of what the runtime comes with otherwise (source: clrconfignames.h,
+    /// ProfAPI_DetachMaxSleepMs).
+    fn longest_sleep(&self) -> u64 {
+        let setting = self.birth.surroundings.variable("COMPlus_ProfAPI_DetachMaxSleepMs");
+        let set = setting.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+        set.filter(|set| *set >= self.differences().shortest_sleep).unwrap_or(self.differences().longest_sleep)
     }
 
     /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
@@ -185,10 +202,16 @@ impl Runtime {
                     );
                 }
             }
-            Err(_) => self.court.convict(
-                "DET-07",
-                "the profiler was released while a callback that the runtime does not count still ran",
-            ),
+            Err(object) => {
+                let what = "the profiler was released while a callback that the runtime does not count still ran";
+                self.court.convict("DET-07", what);
+                if schedule::threads::conductor().is_some() {
+                    // SAFETY: no other call begins, for the place that it was taken from is empty. What returns from one that has begun may
+                    // crash this process, which is there to be crashed by profilers.
+                    let left = unsafe { object.release_under_its_callers() };
+                    profiler.last_release.store(left, Ordering::SeqCst);
+                }
+            }
         }
     }
 }

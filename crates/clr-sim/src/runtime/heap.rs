@@ -3,6 +3,7 @@
 //! An address is never used again, so that a stale ObjectID is recognised. The model itself knows an object by its key, wherever it lies.
 
 use super::code::ModuleId;
+use super::gc_mode::GcMode;
 use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
@@ -106,6 +107,13 @@ pub(super) struct Heap {
 }
 
 impl Heap {
+    /// An empty one, and how it is to be collected.
+    pub(super) fn collected(mode: GcMode) -> Heap {
+        let mut heap = Heap::default();
+        heap.gc.mode = mode;
+        heap
+    }
+
     fn next(&mut self) -> usize {
         self.made += 1;
         self.made

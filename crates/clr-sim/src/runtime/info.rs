@@ -348,14 +348,21 @@ impl InfoServer for Server {
         pcchName: *mut sys::ULONG,
         wszName: *mut sys::WCHAR,
     ) -> HResult {
-        let token = |runtime: &Runtime| {
-            runtime.lock().code.functions.get(&FunctionId(functionId)).map(|function| function.token)
+        let known = |runtime: &Runtime| {
+            let state = runtime.lock();
+            let function = state.code.functions.get(&FunctionId(functionId))?;
+            Some((function.module, function.token, function.name))
         };
-        code(self.about("GetDynamicFunctionInfo", token).map(|token| {
+        code(self.about("GetDynamicFunctionInfo", known).map(|(module, token, name)| {
+            // Of one with metadata it tells nothing (source: proftoeeinterfaceimpl.cpp, GetDynamicFunctionInfo; live: cat_08).
+            if module.is_some() {
+                return HResult::E_INVALIDARG;
+            }
+            let name = name.map_or_else(|| format!("dynamic{token:#x}"), str::to_owned);
             // SAFETY: as above.
             unsafe { answer(moduleId, 0) };
             // SAFETY: as above.
-            unsafe { answer_text(&format!("dynamic{token:#x}"), cchName, pcchName, wszName) }
+            unsafe { answer_text(&name, cchName, pcchName, wszName) }
         }))
     }
 
@@ -399,10 +406,14 @@ impl InfoServer for Server {
         pAssemblyId: *mut sys::AssemblyID,
         pdwModuleFlags: *mut sys::DWORD,
     ) -> HResult {
-        let known = |runtime: &Runtime| runtime.lock().code.modules.contains_key(&ModuleId(moduleId)).then_some(());
-        code(self.about("GetModuleInfo2", known).map(|()| {
+        let base = |runtime: &Runtime| {
+            let state = runtime.lock();
+            let module = state.code.modules.get(&ModuleId(moduleId))?;
+            Some(module.image.map_or(0, |image| image.start))
+        };
+        code(self.about("GetModuleInfo2", base).map(|base| {
             // SAFETY: as above.
-            unsafe { answer(ppBaseLoadAddress, std::ptr::null()) };
+            unsafe { answer(ppBaseLoadAddress, base as sys::LPCBYTE) };
             // SAFETY: as above.
             unsafe { answer(pAssemblyId, moduleId + 1) };
             // SAFETY: as above.
@@ -732,6 +743,35 @@ impl InfoServer for Server {
             let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: eltInfo, length: 8 };
             // SAFETY: as above.
             unsafe { answer(pRetvalRange, range) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_il_function_body(
+        &self,
+        moduleId: sys::ModuleID,
+        methodId: sys::mdMethodDef,
+        ppMethodHeader: *mut sys::LPCBYTE,
+        pcbMethodSize: *mut sys::ULONG,
+    ) -> HResult {
+        code(self.about("GetILFunctionBody", |runtime| runtime.il_of(ModuleId(moduleId), methodId)).map(|il| {
+            // SAFETY: as above, twice.
+            unsafe { answer(ppMethodHeader, il.as_ptr()) };
+            // SAFETY: as above.
+            unsafe { answer(pcbMethodSize, il.len() as u32) };
+            HResult::S_OK
+        }))
+    }
+
+    unsafe fn get_il_function_body_allocator(
+        &self,
+        moduleId: sys::ModuleID,
+        ppMalloc: *mut *mut sys::IMethodMalloc,
+    ) -> HResult {
+        let known = |runtime: &Runtime| runtime.lock().code.modules.contains_key(&ModuleId(moduleId)).then_some(());
+        code(self.about("GetILFunctionBodyAllocator", known).map(|()| {
+            // SAFETY: as above.
+            unsafe { answer(ppMalloc, super::il::allocator()) };
             HResult::S_OK
         }))
     }

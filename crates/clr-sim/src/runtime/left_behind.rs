@@ -58,7 +58,8 @@ impl Runtime {
 
     /// GetEnvironmentVariable.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
-        self.lock().left_behind.environment.get(name).cloned()
+        let set = self.lock().left_behind.environment.get(name).cloned();
+        set.or_else(|| self.birth.surroundings.variable(name))
     }
 
     /// CreateHandle: only DestroyHandle takes it back.

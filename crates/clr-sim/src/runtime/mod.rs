@@ -10,9 +10,11 @@ mod code;
 mod collector;
 mod detach;
 mod event_pipe;
+mod exceptions;
 mod gc_mode;
 mod heap;
 mod hooks;
+mod il;
 mod info;
 mod left_behind;
 mod log;
@@ -94,6 +96,7 @@ struct State {
     notification_count: i32,
     /// Whether one has ever been out of its sight for that.
     has_lost_track: bool,
+    has_detach_thread: bool,
     /// A library whose last detach has not been done yet.
     detaching: Vec<Arc<Profiler>>,
     requests: Vec<attach::Pending>,
@@ -123,7 +126,7 @@ impl State {
 }
 
 impl Runtime {
-    /// A runtime that has started, with its attach server and its detach thread.
+    /// A runtime that has started, with its attach server.
     pub fn start(personality: Personality, court: Arc<Court>) -> Arc<Runtime> {
         Runtime::start_in(personality, court, Birth::of(personality))
     }
@@ -136,6 +139,7 @@ impl Runtime {
             enumerators: Live::default(),
             state: Mutex::new(State {
                 code: Code::of_runtime(if mutation::is("SBS-03") { 0 } else { birth.number }),
+                heap: heap::Heap::collected(birth.gc_mode),
                 ..State::default()
             }),
             birth,
@@ -148,8 +152,6 @@ impl Runtime {
         runtime.load_what_the_environment_names();
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());
-        let detacher = runtime.clone();
-        schedule::spawn("the runtime's detach thread", move || detacher.detach_when_asked());
         runtime
     }
 

@@ -3,7 +3,7 @@
 //! Such a profiler gets `Initialize` before any managed code runs, and the whole API. One that cannot be loaded does not keep the program
 //! from running: only the log tells of it.
 
-use super::{Entry, Nowhere, Profiler, Runtime, Status, Surroundings, load};
+use super::{Entry, GcMode, Nowhere, Profiler, Runtime, Status, Surroundings, load};
 use crate::differences::{Personality, Release};
 use crate::library::Library;
 use crate::mutation;
@@ -29,6 +29,8 @@ pub struct Birth {
     pub release: Release,
     /// Which of the process's runtimes it is, from 0 on.
     pub number: usize,
+    /// How it collects.
+    pub gc_mode: GcMode,
     /// What is around it.
     pub surroundings: Arc<dyn Surroundings>,
 }
@@ -36,7 +38,8 @@ pub struct Birth {
 impl Birth {
     /// The only runtime of a process with nothing around it.
     pub fn of(personality: Personality) -> Birth {
-        Birth { release: personality.differences().release, number: 0, surroundings: Arc::new(Nowhere) }
+        let release = personality.differences().release;
+        Birth { release, number: 0, gc_mode: GcMode::default(), surroundings: Arc::new(Nowhere) }
     }
 }
 
@@ -107,6 +110,7 @@ impl Runtime {
 
     fn load_class(self: &Arc<Self>, class: &Guid, path: Option<&str>) -> Result<(), Refusal> {
         // The path came with version 4 (seed 003, "Registry-free activation").
+        self.begin_detach_thread();
         let library = self.locate(class, path.filter(|_| self.is_attachable()))?;
         load(&library);
         let object = self.create(&library, class).inspect_err(|_| library.release())?;

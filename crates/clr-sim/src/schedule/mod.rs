@@ -205,6 +205,17 @@ pub fn sleep(nanoseconds: u64) {
     wait_until(Some(nanoseconds), || false);
 }
 
+/// The same, but that who sleeps may be told to go on. A thread of the system sleeps to the end and looks at nothing meanwhile, as the
+/// runtime's own does: who counts from outside how often it goes to sleep counts this once.
+pub fn sleep_unless(nanoseconds: u64, told: impl Fn() -> bool) {
+    match conducted() {
+        Some(conductor) => conductor.sleep(nanoseconds),
+        None => {
+            world().wait_until(Some(nanoseconds), &told);
+        }
+    }
+}
+
 /// For how long threads have been kept from their processors so far, nanoseconds.
 pub fn starved() -> u64 {
     conducted().map_or_else(|| world().starved.get(), |_| 0)

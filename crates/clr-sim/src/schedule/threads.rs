@@ -8,7 +8,7 @@
 //! # Design constraints
 //! Only the runtime's side is seeded: what the profiler's threads and the system's scheduler do is their own, so that the same seed is
 //! likely, and never certain, to bring the same schedule.
-//! Time is compressed: [`COMPRESSION`] nanoseconds of the model pass in one of the system's.
+//! Time is compressed: in the laboratory [`COMPRESSION`] nanoseconds of the model pass in one of the system's.
 //!
 //! # Rejected
 //! A baton that only one thread holds: it would have to be given up around every call of the profiler, which may block for as long as it
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// So much faster does the model's time pass.
+/// So much faster does the model's time pass, unless something else is said.
 pub const COMPRESSION: u32 = 100;
 
 /// How long a thread that waits for something sleeps before it looks again, if nobody wakes it.
@@ -37,6 +37,7 @@ const LONGEST_POINT: u64 = 60;
 pub struct Conductor {
     began: Instant,
     seed: u64,
+    compression: u32,
     tasks: AtomicUsize,
     ended: Mutex<Vec<Task>>,
     /// Threads of the runtime's side, by their numbers in the system. A number stays: the kernel shows a thread a little longer than it runs.
@@ -62,9 +63,15 @@ pub fn conductor() -> Option<&'static Conductor> {
 
 /// From now on this process runs one schedule on threads of the system. The second call changes nothing.
 pub fn conduct(seed: u64) -> &'static Conductor {
+    conduct_at(seed, COMPRESSION)
+}
+
+/// The same at another pace.
+pub fn conduct_at(seed: u64, compression: u32) -> &'static Conductor {
     let conductor = CONDUCTOR.get_or_init(|| Conductor {
         began: Instant::now(),
         seed,
+        compression,
         tasks: AtomicUsize::new(0),
         ended: Mutex::default(),
         own: Mutex::default(),
@@ -79,9 +86,6 @@ pub fn conduct(seed: u64) -> &'static Conductor {
 
 /// Waits a little for something that is only a matter of the system's scheduler: in a world of coroutines there is no such thing.
 pub fn settle(settled: impl Fn() -> bool) {
-    if conductor().is_none() {
-        return;
-    }
     let begun = Instant::now();
     while !settled() && begun.elapsed() < PREEMPTED {
         std::thread::sleep(LOOK);
@@ -103,7 +107,7 @@ impl Conductor {
 
     pub(super) fn now(&self) -> u64 {
         let passed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        passed.saturating_mul(u64::from(COMPRESSION))
+        passed.saturating_mul(u64::from(self.compression))
     }
 
     pub(super) fn current(&self) -> Task {
@@ -149,7 +153,8 @@ impl Conductor {
     }
 
     pub(super) fn wait_until(&self, nanoseconds: Option<u64>, ready: &dyn Fn() -> bool) -> bool {
-        let deadline = nanoseconds.map(|time| Instant::now() + Duration::from_nanos(time / u64::from(COMPRESSION)));
+        let deadline =
+            nanoseconds.map(|time| Instant::now() + Duration::from_nanos(time / u64::from(self.compression)));
         loop {
             let seen = *self.changed.0.lock().expect("no panic while locked");
             if ready() {
@@ -168,6 +173,12 @@ impl Conductor {
                     .expect("no panic while locked");
                 drop(guard);
             }
+        }
+    }
+
+    pub(super) fn sleep(&self, nanoseconds: u64) {
+        if !self.is_stopped() {
+            std::thread::sleep(Duration::from_nanos(nanoseconds / u64::from(self.compression)));
         }
     }
 

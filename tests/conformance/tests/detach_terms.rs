@@ -1,10 +1,10 @@
-//! On what terms live runtimes let a profiler go, and when it may not even ask: the contract's column of the runtimes.
+//! On what terms runtimes let a profiler go, and when it may not even ask, live ones and their models.
 //!
 //! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
 #![forbid(unsafe_code)]
 
-use remora_e2e::probe::Stage;
-use remora_e2e::{Runtime, on_every_runtime, on_runtimes};
+use remora_conformance::probe::Stage;
+use remora_conformance::{in_every_world, on_runtimes, worlds};
 
 const FAIL: u32 = 0x8000_4005;
 const DETACHING: u32 = 0x8013_1367;
@@ -21,7 +21,7 @@ const FRAME_INFO: u32 = 0x800_0000;
 
 #[test]
 fn det_02_immutable_flags_refuse_the_detach_of_a_profiler_from_the_start() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let (mut stage, mut own) = Stage::started(runtime, &[&format!("mask {:#x} 0", MODULE_LOADS | FRAME_INFO)]);
         assert_eq!(own.refused("detach 300"), IMMUTABLE_FLAGS);
         stage.is_alive(&mut own);
@@ -31,7 +31,7 @@ fn det_02_immutable_flags_refuse_the_detach_of_a_profiler_from_the_start() {
 
 #[test]
 fn det_02_an_attached_profiler_cannot_set_what_is_immutable() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS, 0);
         assert_eq!(own.refused(&format!("mask {:#x} 0", MODULE_LOADS | FRAME_INFO)), FAIL);
@@ -42,7 +42,7 @@ fn det_02_an_attached_profiler_cannot_set_what_is_immutable() {
 
 #[test]
 fn det_02_until_dotnet_9_a_profiler_that_disables_inlining_cannot_leave() {
-    on_runtimes(&before_10(), |runtime| {
+    on_runtimes(&worlds(|world| world.major() < 10), |runtime| {
         let (mut stage, mut own) =
             Stage::started(runtime, &[&format!("mask {:#x} 0", MODULE_LOADS | DISABLE_INLINING)]);
         assert_eq!(own.refused("detach 300"), IMMUTABLE_FLAGS);
@@ -52,7 +52,7 @@ fn det_02_until_dotnet_9_a_profiler_that_disables_inlining_cannot_leave() {
 
 #[test]
 fn det_02_since_dotnet_10_inlining_is_disabled_after_attach_or_from_the_start_and_the_profiler_leaves() {
-    on_runtimes(&Runtime::from_major(10), |runtime| {
+    on_runtimes(&worlds(|world| world.major() >= 10), |runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS | DISABLE_INLINING, 0);
         stage.is_alive(&mut own);
@@ -66,7 +66,7 @@ fn det_02_since_dotnet_10_inlining_is_disabled_after_attach_or_from_the_start_an
 
 #[test]
 fn det_02_rejit_once_in_the_mask_refuses_every_detach() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS | REJIT, 0);
         assert_eq!(own.refused("detach 300"), IRREVERSIBLE);
@@ -78,7 +78,7 @@ fn det_02_rejit_once_in_the_mask_refuses_every_detach() {
 
 #[test]
 fn det_02_a_changed_function_body_refuses_every_detach() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a jit");
         let mut own = stage.attached(MODULE_LOADS | JIT, 0);
@@ -96,7 +96,7 @@ fn det_02_a_changed_function_body_refuses_every_detach() {
 
 #[test]
 fn det_02_hooks_of_functions_refuse_every_detach() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let (mut stage, mut own) = Stage::started(runtime, &[&format!("mask {MODULE_LOADS:#x} 0"), "hooks"]);
         assert_eq!(own.refused("detach 300"), IRREVERSIBLE);
         stage.is_alive(&mut own);
@@ -105,7 +105,7 @@ fn det_02_hooks_of_functions_refuse_every_detach() {
 
 #[test]
 fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let (mut stage, mut own) = Stage::started(runtime, &[&format!("mask {MODULE_LOADS:#x} 0")]);
         assert_eq!(own.count("Initialize"), 1);
         assert_eq!(own.count("InitializeForAttach"), 0);
@@ -120,7 +120,7 @@ fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
 
 #[test]
 fn det_13_asking_twice_changes_nothing() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let (mut own, mut held) = stage.held_in_load();
         own.done("detach 300");
@@ -137,7 +137,7 @@ fn det_13_asking_twice_changes_nothing() {
 
 #[test]
 fn det_13_asking_inside_initialize_for_attach_is_too_early_and_changes_nothing() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let attaching = stage.attach(&[]);
         let mut init = stage.seat("InitializeForAttach");
@@ -155,7 +155,7 @@ fn det_13_asking_inside_initialize_for_attach_is_too_early_and_changes_nothing()
 
 #[test]
 fn det_13_asking_inside_initialize_is_too_early_and_changes_nothing() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start_profiled(runtime);
         let mut init = stage.seat("Initialize");
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
@@ -168,8 +168,4 @@ fn det_13_asking_inside_initialize_is_too_early_and_changes_nothing() {
         stage.is_alive(&mut own);
         stage.leave(own);
     });
-}
-
-fn before_10() -> Vec<Runtime> {
-    Runtime::all().into_iter().filter(|runtime| runtime.major() < 10).collect()
 }

@@ -1,11 +1,12 @@
-//! What live runtimes do with a profiler that asks for its detach: the contract's column of the runtimes.
+//! What runtimes do with a profiler that asks for its detach, live ones and their models.
 //!
 //! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
 //! That something does not happen is shown by what the runtime's own detach thread does meanwhile: it wakes, looks, and sleeps again.
 #![forbid(unsafe_code)]
 
-use remora_e2e::probe::{Seat, Stage};
-use remora_e2e::{Runtime, on_every_runtime, on_runtimes, until};
+use remora_conformance::probe::{Seat, Stage};
+use remora_conformance::{in_every_world, on_runtimes, worlds};
+use remora_e2e::until;
 
 const FAIL: u32 = 0x8000_4005;
 const UNSUPPORTED_SEQUENCE: u32 = 0x8013_1363;
@@ -26,7 +27,7 @@ const LOOKS: u64 = 6;
 
 #[test]
 fn det_05_det_08_the_asking_thread_ends_before_the_runtime_lets_the_library_go() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let (mut own, held) = stage.held_in_load();
         own.done("detach 300");
@@ -42,7 +43,7 @@ fn det_05_det_08_the_asking_thread_ends_before_the_runtime_lets_the_library_go()
 
 #[test]
 fn det_05_det_08_the_asking_thread_ends_after_the_runtime_has_let_the_library_go() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS, 0);
         own.done("detach 300");
@@ -64,7 +65,7 @@ fn det_05_det_08_the_asking_thread_ends_after_the_runtime_has_let_the_library_go
 
 #[test]
 fn det_08_the_asking_thread_and_the_runtime_race_to_let_the_library_go() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         for round in 0..RACES {
             let mut own = stage.attached(MODULE_LOADS | JIT, GC);
@@ -85,7 +86,7 @@ fn det_08_the_asking_thread_and_the_runtime_race_to_let_the_library_go() {
 
 #[test]
 fn det_06_after_the_request_every_question_is_refused_and_no_callback_comes() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("b jit");
         let (mut own, held) = stage.held_in_load();
@@ -120,7 +121,7 @@ fn det_06_after_the_request_every_question_is_refused_and_no_callback_comes() {
 
 #[test]
 fn det_06_events_of_a_session_of_the_profilers_own_still_come_after_the_request() {
-    on_runtimes(&Runtime::from_major(8), |runtime| {
+    on_runtimes(&worlds(|world| world.major() >= 8), |runtime| {
         let mut stage = Stage::start(runtime);
         let (mut own, held) = stage.held_in_load();
         let session = own.done(&format!("listen {EXCEPTION_KEYWORD:#x}"));
@@ -139,7 +140,7 @@ fn det_06_events_of_a_session_of_the_profilers_own_still_come_after_the_request(
 
 #[test]
 fn det_06_a_session_that_is_stopped_before_the_request_brings_no_more_events() {
-    on_runtimes(&Runtime::from_major(8), |runtime| {
+    on_runtimes(&worlds(|world| world.major() >= 8), |runtime| {
         let mut stage = Stage::start(runtime);
         let (mut own, held) = stage.held_in_load();
         let session = own.done(&format!("listen {EXCEPTION_KEYWORD:#x}"));
@@ -159,7 +160,7 @@ fn det_06_a_session_that_is_stopped_before_the_request_brings_no_more_events() {
 
 #[test]
 fn det_07_a_running_callback_holds_the_unload_back_however_long_it_takes() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         for (verb, callback) in [("load", "ModuleLoadFinished"), ("jit", "JITCompilationFinished")] {
             let mut stage = Stage::start(runtime);
             stage.act("a load");
@@ -184,7 +185,7 @@ fn det_07_a_running_callback_holds_the_unload_back_however_long_it_takes() {
 
 #[test]
 fn det_07_each_of_two_running_callbacks_holds_the_unload_back() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
@@ -208,7 +209,7 @@ fn det_07_each_of_two_running_callbacks_holds_the_unload_back() {
 
 #[test]
 fn det_07_attach_complete_is_not_waited_for_by_a_detach_that_another_thread_asks_for() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         stage.attach_that_breaks_off();
         let mut init = stage.seat("InitializeForAttach");
@@ -229,7 +230,7 @@ fn det_07_attach_complete_is_not_waited_for_by_a_detach_that_another_thread_asks
 
 #[test]
 fn det_10_det_12_told_once_then_released_then_unmapped_however_often() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         for _ in 0..3 {
             let mut own = stage.attached(0, 0);
@@ -250,7 +251,7 @@ fn det_10_det_12_told_once_then_released_then_unmapped_however_often() {
 
 #[test]
 fn det_11_until_it_is_gone_it_counts_as_loaded() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let (mut own, held) = stage.held_in_load();
         own.done("detach 300");
@@ -275,7 +276,7 @@ fn det_11_until_it_is_gone_it_counts_as_loaded() {
 
 #[test]
 fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
@@ -296,7 +297,7 @@ fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
 
 #[test]
 fn det_19_on_dotnet_core_3_1_a_callback_that_may_not_trigger_a_collection_cannot_ask() {
-    on_runtimes(&[Runtime::major_is(3)], |runtime| {
+    on_runtimes(&worlds(|world| world.major() == 3), |runtime| {
         let mut stage = Stage::start(runtime);
         let (own, _) = stage.attached_with_detach_thread(0);
         let (own, mut collecting) = held_in_collection(&mut stage, own);
@@ -309,7 +310,7 @@ fn det_19_on_dotnet_core_3_1_a_callback_that_may_not_trigger_a_collection_cannot
 
 #[test]
 fn det_19_since_dotnet_8_a_callback_that_may_not_trigger_a_collection_can_ask_and_is_waited_for() {
-    on_runtimes(&Runtime::from_major(8), |runtime| {
+    on_runtimes(&worlds(|world| world.major() >= 8), |runtime| {
         let mut stage = Stage::start(runtime);
         let (own, detacher) = stage.attached_with_detach_thread(0);
         let (own, mut collecting) = held_in_collection(&mut stage, own);
@@ -327,7 +328,7 @@ fn det_19_since_dotnet_8_a_callback_that_may_not_trigger_a_collection_can_ask_an
 
 #[test]
 fn det_20_in_a_callback_that_still_runs_every_question_is_refused() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let (mut own, mut held) = stage.held_in_load();
         let module = format!("module {}", held.id());
@@ -347,7 +348,7 @@ fn det_20_in_a_callback_that_still_runs_every_question_is_refused() {
 
 #[test]
 fn det_21_the_request_returns_before_evacuation_and_the_end_is_told_on_a_thread_of_the_runtimes_own() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
@@ -369,7 +370,7 @@ fn det_21_the_request_returns_before_evacuation_and_the_end_is_told_on_a_thread_
 
 #[test]
 fn det_17_the_process_ends_in_the_middle_of_an_attach() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         for place in ["InitializeForAttach", "ProfilerAttachComplete"] {
             let stage = Stage::start(runtime);
             stage.attach_that_breaks_off();
@@ -389,7 +390,7 @@ fn det_17_the_process_ends_in_the_middle_of_an_attach() {
 
 #[test]
 fn det_17_the_process_ends_while_it_is_profiled() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a jit");
         let mut own = stage.attached(MODULE_LOADS | JIT, GC);
@@ -409,7 +410,7 @@ fn det_17_the_process_ends_while_it_is_profiled() {
 
 #[test]
 fn det_17_the_process_ends_in_the_middle_of_a_detach() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         for is_held in [true, false] {
             let mut stage = Stage::start(runtime);
             let (mut own, held) = stage.held_in_load();

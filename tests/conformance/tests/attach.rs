@@ -1,10 +1,11 @@
-//! What live runtimes do with a profiler that attaches, and while it is attached: the contract's column of the runtimes.
+//! What runtimes do with a profiler that attaches, and while it is attached, live ones and their models.
 //!
 //! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
 #![forbid(unsafe_code)]
 
-use remora_e2e::probe::{CLASS, Seat, Stage, digest, library, longest_data};
-use remora_e2e::{Facts, Runtime, RuntimeMessages, diagnostics, on_every_runtime, until};
+use remora_conformance::probe::{CLASS, Seat, Stage, digest, library, longest_data};
+use remora_conformance::{in_every_world, in_live_worlds};
+use remora_e2e::{Facts, Mapping, Runtime, RuntimeMessages, diagnostics, until};
 use std::collections::BTreeSet;
 
 const CLASS_NOT_AVAILABLE: u32 = 0x8004_0111;
@@ -34,7 +35,7 @@ const HIGH_IMMUTABLE: u32 = 0x8;
 
 #[test]
 fn att_01_the_trigger_ends_after_its_success_and_the_profiler_goes_on() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         let mut trigger = stage.attach_from_another_process();
@@ -53,7 +54,7 @@ fn att_01_the_trigger_ends_after_its_success_and_the_profiler_goes_on() {
 
 #[test]
 fn att_02_the_attach_names_process_time_class_library_and_data() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let attach = |pid, class: &[u8; 16], path: &str| diagnostics::attach_profiler(pid, class, path, b"data");
         let path = library().to_string_lossy().into_owned();
@@ -72,7 +73,7 @@ fn att_02_the_attach_names_process_time_class_library_and_data() {
 
 #[test]
 fn att_10_an_attached_profiler_gets_initialize_for_attach_and_never_initialize() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS, 0);
         let counts = (own.count("InitializeForAttach"), own.count("Initialize"), own.count("ProfilerAttachComplete"));
@@ -82,7 +83,7 @@ fn att_10_an_attached_profiler_gets_initialize_for_attach_and_never_initialize()
 
 #[test]
 fn att_10_an_error_of_initialize_for_attach_reaches_the_trigger_and_the_library_goes() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let codes = [
             (FAIL, FAIL),
@@ -106,7 +107,7 @@ fn att_10_an_error_of_initialize_for_attach_reaches_the_trigger_and_the_library_
 
 #[test]
 fn att_11_client_data_of_any_size_arrives_intact_and_lasts_for_the_call() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         for length in [0, 1, 2, 4096, longest_data() - 1, longest_data()] {
             let data: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
@@ -122,7 +123,7 @@ fn att_11_client_data_of_any_size_arrives_intact_and_lasts_for_the_call() {
 
 #[test]
 fn att_12_a_mask_after_attach_takes_what_is_allowable_and_nothing_else() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let attaching = stage.attach(&[]);
         let mut init = stage.seat("InitializeForAttach");
@@ -171,7 +172,7 @@ fn expected(bit: u32, allowable: u32, immutable: u32) -> u32 {
 fn att_19_what_is_not_allowed_is_refused_when_it_is_asked_with_the_clause_that_forbids_it() {
     // What the safe layer refuses and the runtime takes: ReJIT, which would stay for ever, and what only .NET 10 allows.
     const STRICTER: u32 = 0x4_0000 | ALLOWABLE_SINCE_10;
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS, 0);
         let in_force = own.done("getmask");
@@ -202,7 +203,7 @@ fn att_19_what_is_not_allowed_is_refused_when_it_is_asked_with_the_clause_that_f
 
 #[test]
 fn att_13_elt_02_an_attached_profiler_is_refused_hooks_of_functions() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let attaching = stage.attach(&[]);
         let mut init = stage.seat("InitializeForAttach");
@@ -216,7 +217,7 @@ fn att_13_elt_02_an_attached_profiler_is_refused_hooks_of_functions() {
 
 #[test]
 fn att_14_only_large_objects_are_told_of_when_they_are_allocated() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
         // ENABLE_OBJECT_ALLOCATED is immutable, OBJECT_ALLOCATED is not allowed.
@@ -237,7 +238,8 @@ fn att_14_only_large_objects_are_told_of_when_they_are_allocated() {
 
 #[test]
 fn att_15_since_dotnet_8_the_runtime_logs_every_attach_detach_and_failure() {
-    on_every_runtime(|runtime| {
+    // Live only: the model has entries, and not the texts of the runtime's resources.
+    in_live_worlds(|runtime| {
         let stage = Stage::start(runtime);
         let pid = stage.pid();
         let messages = RuntimeMessages::of(pid);
@@ -273,7 +275,7 @@ fn att_15_since_dotnet_8_the_runtime_logs_every_attach_detach_and_failure() {
 
 #[test]
 fn cat_01_att_20_attach_complete_comes_after_initialize_for_attach_with_callbacks_on_and_before_the_answer() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         let attaching = stage.attach(&[]);
@@ -298,7 +300,7 @@ fn cat_01_att_20_attach_complete_comes_after_initialize_for_attach_with_callback
 
 #[test]
 fn cat_03_enumerations_are_snapshots() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a jit");
         stage.act("a load");
@@ -326,7 +328,7 @@ fn cat_03_enumerations_are_snapshots() {
 
 #[test]
 fn cat_03_no_precompiled_function_is_enumerated() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS | STACK_SNAPSHOT, 0);
         let precompiled = precompiled_on_stack(&mut stage, &mut own);
@@ -346,7 +348,7 @@ fn cat_03_no_precompiled_function_is_enumerated() {
 
 #[test]
 fn cat_04_a_module_is_enumerated_before_its_load_is_told_and_not_when_its_unload_is() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         assert_eq!(stage.act("a unload"), "unloaded");
@@ -370,7 +372,7 @@ fn cat_04_a_module_is_enumerated_before_its_load_is_told_and_not_when_its_unload
 
 #[test]
 fn cat_06_a_module_met_twice_and_an_unload_of_one_never_met_are_harmless() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         let mut own = stage.attached(MODULE_LOADS, 0);
@@ -398,7 +400,8 @@ fn cat_06_a_module_met_twice_and_an_unload_of_one_never_met_are_harmless() {
 
 #[test]
 fn cat_08_a_function_first_met_under_an_address_is_looked_up_with_its_class_and_module() {
-    on_every_runtime(|runtime| {
+    // Live only: the model's modules have no metadata to read names from.
+    in_live_worlds(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS | STACK_SNAPSHOT, 0);
         stage.act("a load");
@@ -421,7 +424,7 @@ fn cat_08_a_function_first_met_under_an_address_is_looked_up_with_its_class_and_
 
 #[test]
 fn cat_08_a_dynamic_function_is_looked_up_when_it_is_met() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(JIT, 0);
         own.done("hold DynamicMethodJITCompilationFinished");
@@ -441,7 +444,7 @@ fn cat_08_a_dynamic_function_is_looked_up_when_it_is_met() {
 
 #[test]
 fn cat_09_an_id_that_is_unloading_is_still_answered_and_then_no_longer_enumerated() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");
         let mut own = stage.attached(MODULE_LOADS, 0);
@@ -459,11 +462,11 @@ fn cat_09_an_id_that_is_unloading_is_still_answered_and_then_no_longer_enumerate
 
 #[test]
 fn cat_09_an_address_that_is_of_no_function_is_refused_and_harmless() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
         let facts = Facts::of(stage.pid());
-        let native = facts.maps.iter().find(|mapping| mapping.name.contains("libcoreclr.so")).unwrap().start;
+        let native = facts.maps.iter().find(|mapping| mapping.name.contains(runtime.own_file())).unwrap().start;
         let heap = facts.maps.iter().find(|mapping| mapping.name == "[stack]").unwrap().start;
         for address in [0, 1, native, native + 1, heap, 0x7FFF_FFFF_FFFF, u64::MAX] {
             assert_eq!(own.refused(&format!("address {address:#x}")), FAIL, "{address:#x}");
@@ -474,7 +477,7 @@ fn cat_09_an_address_that_is_of_no_function_is_refused_and_harmless() {
 
 #[test]
 fn gch_05_the_walk_of_the_heap_is_asked_for_inside_initialize_for_attach_or_refused() {
-    on_every_runtime(|runtime| {
+    in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
         assert_eq!(own.refused(&format!("mask {MONITOR_GC:#x} 0")), CONCURRENT_NOT_PROFILABLE);
@@ -520,7 +523,9 @@ fn precompiled_on_stack(stage: &mut Stage, own: &mut Seat) -> Vec<(String, Strin
 /// Where images of managed code are mapped.
 fn images(stage: &Stage) -> Vec<(u64, u64)> {
     let maps = Facts::of(stage.pid()).maps;
-    maps.iter().filter(|mapping| mapping.name.ends_with(".dll")).map(|mapping| (mapping.start, mapping.end)).collect()
+    // That of the model is a file that was never on a disk.
+    let is_managed = |mapping: &&Mapping| mapping.name.trim_end_matches(" (deleted)").ends_with(".dll");
+    maps.iter().filter(is_managed).map(|mapping| (mapping.start, mapping.end)).collect()
 }
 
 fn hexadecimal(text: &str) -> u64 {

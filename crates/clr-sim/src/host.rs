@@ -1,0 +1,96 @@
+//! A runtime of the model in a real process: real threads, an environment, profilers' libraries from real files.
+//!
+//! # Purpose
+//! A test that attaches a profiler to a process cannot tell such a process from one of .NET: that is how one body of a test judges both
+//! (docs/design/0010-one-suite.md). What the process does with its runtime is the program's affair (`tests/model-host`).
+//!
+//! # Design constraints
+//! What a profiler does wrong is not judged here: the process lives or dies of it, as a real one does.
+
+use crate::court::Court;
+use crate::differences::Personality;
+use crate::lab::image::Image;
+use crate::library::Library;
+use crate::runtime::{Birth, GcMode, Runtime, Surroundings};
+use crate::schedule::threads;
+use corprof::{Guid, HResult};
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// The first release that reads its settings from variables with the newer prefix as well.
+const FIRST_DOTNET: u16 = 6;
+
+/// So much faster does time pass than in a live runtime: what waits for a detach gets its answer sooner, and still takes long enough for
+/// who is to be seen in the middle of it.
+const COMPRESSION: u32 = 10;
+
+/// Bytes of an image.
+const IMAGE: usize = 0x1_0000;
+
+/// The variables that a process was started with.
+pub type Environment = BTreeMap<String, String>;
+
+/// Starts the process's runtime, and with it the profiler that the environment names. To be called once.
+pub fn start(personality: Personality, seed: u64, environment: Environment) -> Arc<Runtime> {
+    threads::conduct_at(seed, COMPRESSION);
+    let court = Arc::new(Court::default());
+    let gc_mode = gc_mode(personality, &environment);
+    let surroundings = Arc::new(OwnProcess { environment, court: court.clone() });
+    let birth = Birth { gc_mode, surroundings, ..Birth::of(personality) };
+    Runtime::start_in(personality, court, birth)
+}
+
+/// Maps an image without content under a name that the process's mappings show, for [`Runtime::load_image`]; it stays. Where it begins.
+///
+/// # Errors
+/// The system gives no memory.
+pub fn map_image(name: &CStr) -> std::io::Result<u64> {
+    let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
+    rustix::fs::ftruncate(&file, IMAGE as u64)?;
+    // SAFETY: memory at an address of the system's choice, which nobody has a reference into.
+    let start =
+        unsafe { libc::mmap(std::ptr::null_mut(), IMAGE, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+    if start == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(start as u64) }
+}
+
+/// Collections run beside the program unless a setting says otherwise (source: clrconfignames.h, gcConcurrent).
+fn gc_mode(personality: Personality, environment: &Environment) -> GcMode {
+    let is_dotnet = personality.differences().release.0 >= FIRST_DOTNET;
+    let prefixes: &[&str] = if is_dotnet { &["DOTNET", "COMPlus"] } else { &["COMPlus"] };
+    let setting = prefixes.iter().find_map(|prefix| environment.get(&format!("{prefix}_gcConcurrent")));
+    if setting.is_some_and(|setting| setting == "0") { GcMode::Blocking } else { GcMode::Concurrent }
+}
+
+/// This very process.
+struct OwnProcess {
+    environment: Environment,
+    /// For the libraries that are opened in it.
+    court: Arc<Court>,
+}
+
+impl Surroundings for OwnProcess {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.environment.get(name).cloned()
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<Library>, HResult> {
+        let image = Image::open(path).map_err(|_| HResult::ERROR_MOD_NOT_FOUND)?;
+        Ok(Library::new(image, self.court.clone()))
+    }
+
+    fn registered(&self, _class: &Guid) -> Option<String> {
+        None
+    }
+
+    fn is_halted(&self) -> bool {
+        false
+    }
+
+    fn claim_for_an_old_profiler(&self) -> bool {
+        true
+    }
+
+    fn give_the_claim_back(&self) {}
+}

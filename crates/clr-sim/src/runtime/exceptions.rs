@@ -1,0 +1,30 @@
+//! Exceptions, as far as profilers hear of them.
+
+use super::{Runtime, Shape};
+use remora_clr_sim_abi::callbacks::slot;
+
+/// COR_PRF_MONITOR_EXCEPTIONS.
+const EXCEPTIONS: u32 = 0x40;
+/// ExceptionThrown_V1 (source: ClrEtwAll.man).
+const EXCEPTION_THROWN: u32 = 80;
+/// Bytes of an exception object.
+const SIZE: usize = 152;
+
+impl Runtime {
+    /// The running thread throws an exception and catches it in the same method: sessions get the event, profilers the callback.
+    pub fn throw_and_catch(&self) {
+        let class = self.define_class(None, None);
+        let exception = self.allocate(class, Shape { size: SIZE, ..Shape::default() });
+        self.write_event(EXCEPTION_THROWN, &[]);
+        let id = self.object(exception).map_or(0, |object| object.0);
+        // SAFETY: an id that lives, for the stack of the running thread holds the object; the profiler's object is held.
+        self.call_all(
+            slot::EXCEPTION_THROWN.name,
+            |mask| mask.0 & EXCEPTIONS != 0,
+            |object| unsafe {
+                object.exception_thrown(id);
+            },
+        );
+        self.forget(exception);
+    }
+}

@@ -1,0 +1,41 @@
+//! What came of each test on each runtime, one line of JSON each, for who puts the contract's table together.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+/// Names the folder for the lines. Without it nothing is written.
+const FOLDER: &str = "REMORA_CONTRACT_RESULTS";
+
+/// The test that runs has passed or failed in a world.
+pub fn add(world: &str, passed: bool) {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let thread = std::thread::current();
+    let path = thread.name().unwrap_or_default();
+    // The runner names each test's thread after the test, with the modules that it is in.
+    let test = path.rsplit("::").next().unwrap_or_default();
+    assert!(!test.is_empty() && test != "main", "{FOLDER} is set, and the running test has no name");
+    let file = Path::new(&folder).join(format!("{}.jsonl", std::process::id()));
+    let written = OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| {
+        // In one piece: other tests of this process write as well.
+        file.write_all(format!("{}\n", line(test, world, passed)).as_bytes())
+    });
+    written.unwrap_or_else(|error| panic!("cannot write results to {}: {error}", file.display()));
+}
+
+fn line(test: &str, world: &str, passed: bool) -> String {
+    let (test, world) = (serde_json::json!(test), serde_json::json!(world));
+    format!(r#"{{"test": {test}, "world": {world}, "passed": {passed}}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_test_world_and_outcome() {
+        let line = line("att_10_x", "sim 8", true);
+        assert_eq!(line, r#"{"test": "att_10_x", "world": "sim 8", "passed": true}"#);
+        assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok());
+    }
+}

@@ -1,0 +1,67 @@
+//! A process of .NET as the model has it: `remora-model-host PERSONALITY obedient`.
+//!
+//! # Purpose
+//! To stand where a live runtime stands in `tests/conformance`: a real process with a real diagnostics socket, into which a real profiler's
+//! library is attached. Behind all of it is the model (`crates/clr-sim`), so that where it answers otherwise than a live runtime, a test
+//! says so.
+//!
+//! # Design constraints
+//! It has the manners of a program of .NET, as far as tests can see them: what `tests/targets/obedient.cs` says and does, where the socket
+//! is and what is answered there, which variables of the environment are heeded, and how the process ends.
+//!
+//! # Rejected
+//! Judging what the profiler does: the tests do.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stderr, reason = "a program that cannot go on says why")]
+
+mod diagnostics;
+mod message;
+mod obedient;
+
+use remora_clr_sim::differences::Personality;
+use remora_clr_sim::host;
+use std::process::ExitCode;
+
+/// What the runtime's side does at each point is drawn from this. It is always the same: what varies is the system's scheduler.
+const SEED: u64 = 1;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [personality, program] = &arguments[..] else {
+        return refused("it takes two arguments: PERSONALITY PROGRAM");
+    };
+    let Some(personality) = Personality::by_name(personality) else {
+        return refused(&format!("no runtime is called {personality}"));
+    };
+    if program != "obedient" {
+        return refused(&format!("there is no program {program} on the model, only `obedient`"));
+    }
+    // A thread that is lost would leave whoever waits for it waiting.
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        std::process::abort();
+    }));
+    let runtime = host::start(personality, SEED, environment());
+    let socket = match diagnostics::serve(&runtime) {
+        Ok(socket) => socket,
+        Err(error) => return refused(&format!("there is no diagnostics socket: {error}")),
+    };
+    obedient::run(&runtime);
+    // Profilers are told on the thread that ends the process; what other threads are in does not hold it up.
+    runtime.exit();
+    // As the runtime does. Whoever is killed leaves it behind, also as there.
+    let _ = std::fs::remove_file(socket);
+    ExitCode::SUCCESS
+}
+
+/// The variables whose name and value are texts: the runtime asks for no others.
+fn environment() -> host::Environment {
+    let variables = std::env::vars_os();
+    variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+fn refused(why: &str) -> ExitCode {
+    eprintln!("remora-model-host: {why}");
+    ExitCode::from(2)
+}

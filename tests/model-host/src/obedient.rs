@@ -1,0 +1,201 @@
+//! The program `obedient`, as `tests/targets/obedient.cs` has it: two threads, each of which does one thing when it is told to.
+
+use remora_clr_sim::host;
+use remora_clr_sim::runtime::{ClassId, FunctionId, ModuleId, Runtime, Shape};
+use remora_clr_sim::schedule;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// Bytes of an array of 200,000 bytes, and of one of 100.
+const LARGE: usize = 200_024;
+const SMALL: usize = 124;
+/// Bytes of a method before its first call.
+const PROLOGUE: u64 = 4;
+
+/// What both threads share.
+struct Program {
+    runtime: Arc<Runtime>,
+    /// The program's own module.
+    own: ModuleId,
+    /// The framework's method that loads assemblies, precompiled as all of the framework.
+    loads_assemblies: FunctionId,
+    /// Arrays of bytes.
+    array: ClassId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Methods of its own that have run: the first time each has to be compiled.
+    compiled: BTreeMap<&'static str, FunctionId>,
+    /// Modules that can be unloaded, the last one first.
+    contexts: Vec<ModuleId>,
+}
+
+/// One of the two threads.
+struct Worker {
+    orders: Sender<String>,
+    answers: Receiver<String>,
+}
+
+/// Runs on the calling thread until it is told to quit, or nobody is there to tell it.
+pub fn run(runtime: &Arc<Runtime>) {
+    runtime.begin_thread();
+    let program = Arc::new(Program::begin(runtime));
+    let workers = BTreeMap::from([("a", Worker::begin(&program)), ("b", Worker::begin(&program))]);
+    program.say("ready");
+    for line in std::io::stdin().lock().lines().map_while(Result::ok).take_while(|line| line != "quit") {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["start", worker, verb] => {
+                workers[worker].start(verb);
+                program.say("started");
+            }
+            ["finish", worker] => program.say(&workers[worker].finish()),
+            [worker, verb] => {
+                workers[worker].start(verb);
+                program.say(&workers[worker].finish());
+            }
+            _ => program.say("unknown"),
+        }
+    }
+}
+
+impl Worker {
+    fn begin(program: &Arc<Program>) -> Worker {
+        let (orders, to_do) = channel::<String>();
+        let (done, answers) = channel();
+        let program = program.clone();
+        schedule::spawn("a thread of the program", move || {
+            program.runtime.begin_thread();
+            for verb in to_do {
+                program.runtime.safepoint();
+                let answer = program.do_(&verb);
+                if done.send(answer.to_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        Worker { orders, answers }
+    }
+
+    fn start(&self, verb: &str) {
+        self.orders.send(verb.to_owned()).expect("the thread lasts as long as the program");
+    }
+
+    fn finish(&self) -> String {
+        self.answers.recv().expect("the thread lasts as long as the program")
+    }
+}
+
+impl Program {
+    fn begin(runtime: &Arc<Runtime>) -> Program {
+        // The library with the framework's classes, and the program.
+        let image = host::map_image(c"System.Private.CoreLib.dll").expect("memory for an image");
+        let framework = runtime.load_image(image);
+        let loads_assemblies = runtime.make_function(framework, false);
+        let own = runtime.load_module(false);
+        let array = runtime.define_array(runtime.define_class(Some(framework), None));
+        let program = Program { runtime: runtime.clone(), own, loads_assemblies, array, state: Mutex::default() };
+        let main = program.compiled("Main");
+        program.enter(main);
+        program
+    }
+
+    /// Writing is managed code: it waits where that has to stand still.
+    fn say(&self, line: &str) {
+        self.runtime.safepoint();
+        // Nobody reads: then nobody tells either, and the program ends.
+        let _ = writeln!(std::io::stdout().lock(), "{line}");
+    }
+
+    fn do_(&self, verb: &str) -> &'static str {
+        self.inside("Do", || self.do_one(verb))
+    }
+
+    fn do_one(&self, verb: &str) -> &'static str {
+        match verb {
+            "rest" => "rested",
+            "load" => self.inside("Load", || self.load()),
+            "unload" => self.inside("Unload", || self.unload()),
+            "jit" => self.inside("Compile", || self.compile()),
+            "dynamic" => self.inside("Emit", || self.emit()),
+            "throw" => self.inside("Throw", || self.throw()),
+            "large" => self.allocate(LARGE),
+            "small" => self.allocate(SMALL),
+            "gc" => {
+                self.runtime.collect_all();
+                "collected"
+            }
+            _ => "unknown",
+        }
+    }
+
+    fn load(&self) -> &'static str {
+        self.enter(self.loads_assemblies);
+        let module = self.runtime.load_module(true);
+        self.runtime.pop_frame();
+        self.lock().contexts.push(module);
+        "obedient"
+    }
+
+    fn unload(&self) -> &'static str {
+        let Some(module) = self.inside("BeginUnload", || self.lock().contexts.pop()) else { return "alive" };
+        self.runtime.collect_all();
+        if self.runtime.unload_module(module) { "unloaded" } else { "alive" }
+    }
+
+    /// An instance of a generic method that there was not before.
+    fn compile(&self) -> &'static str {
+        self.runtime.make_function(self.own, true);
+        "7"
+    }
+
+    fn emit(&self) -> &'static str {
+        self.runtime.make_dynamic_function_called(Some("Emitted"));
+        "7"
+    }
+
+    fn throw(&self) -> &'static str {
+        self.runtime.throw_and_catch();
+        "caught"
+    }
+
+    /// A static field holds the last one.
+    fn allocate(&self, size: usize) -> &'static str {
+        let object = self.runtime.allocate(self.array, Shape { size, ..Shape::default() });
+        self.runtime.set_static(self.array, 1, Some(object));
+        self.runtime.forget(object);
+        "allocated"
+    }
+
+    /// A method of the program's own runs.
+    fn inside<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
+        let method = self.compiled(name);
+        self.enter(method);
+        let answer = body();
+        self.runtime.pop_frame();
+        answer
+    }
+
+    /// A method of the program's own: the first time it is compiled.
+    fn compiled(&self, name: &'static str) -> FunctionId {
+        let known = self.lock().compiled.get(name).copied();
+        known.unwrap_or_else(|| {
+            let method = self.runtime.make_function(self.own, true);
+            self.lock().compiled.insert(name, method);
+            method
+        })
+    }
+
+    fn enter(&self, function: FunctionId) {
+        if let Some(address) = self.runtime.address_of(function) {
+            self.runtime.push_frame(address + PROLOGUE);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while locked")
+    }
+}
