@@ -159,6 +159,11 @@ impl Runtime {
     fn collect_in_background(&self) {
         let Some(runtime) = self.myself() else { return };
         self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
+        if !self.is_concurrent() {
+            // Switched off since the program was asked to stop: how a collection goes is decided while it stands.
+            self.resume();
+            return self.collect_now(2, 0);
+        }
         if std::mem::replace(&mut self.lock().heap.gc.background, true) {
             return self.resume();
         }
