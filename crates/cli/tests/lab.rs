@@ -100,9 +100,10 @@ fn broken_profilers() -> PathBuf {
 fn det_21_remoras_own_agent_honours_what_it_exercises() {
     let judged = Judged::of(remora(["lab", "--seeds", "40", "--json"]));
     judged.is_clean();
-    for clause in
-        ["ATT-12", "ATT-20", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-20", "DET-21", "MOD-01"]
-    {
+    for clause in [
+        "ATT-12", "ATT-20", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-18", "DET-20", "DET-21",
+        "MOD-01",
+    ] {
         assert_eq!(judged.verdict(clause), "honoured", "{clause}");
     }
 }
@@ -122,6 +123,21 @@ fn a_profiler_that_never_asks_is_judged_by_the_exit() {
     let judged = judge_sin("stays");
     judged.is_clean();
     assert_eq!((judged.verdict("DET-17"), judged.verdict("DET-04")), ("honoured", "not_exercised"));
+}
+
+#[test]
+fn det_02_a_profiler_that_has_forbidden_its_own_detach_is_found() {
+    judge_sin("sets-rejit").breaks("DET-02", "ModuleUnloadFinished");
+}
+
+#[test]
+fn det_18_a_profiler_that_is_not_heard_any_more_must_not_ask() {
+    let honest = judge_sin("honest-notified");
+    honest.is_clean();
+    assert_eq!(honest.verdict("DET-18"), "honoured");
+    let judged = judge_sin("detaches-unheard");
+    assert!(judged.broken().iter().any(|(clause, _)| *clause == "DET-18"), "{:#?}", judged.findings);
+    assert_eq!((judge_sin("honest").verdict("DET-18"), judged.code), ("not_exercised", 1));
 }
 
 #[test]

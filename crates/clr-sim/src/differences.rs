@@ -123,6 +123,8 @@ differences! {
     attach_thread_is_counted: bool = [true, false, false, false, false, false] "seed 000; source: eetoprofinterfaceimpl.cpp, EvacuationCounterHolder; live: det_07";
     /// Notification-only profilers at once.
     notification_slots: usize = [0, 0, 32, 32, 32, 32] "source: profilepriv.h, MAX_NOTIFICATION_PROFILERS";
+    /// What the variables of its other settings begin with; the first that is there counts.
+    settings_prefixes: &'static [&'static str] = [&[], &["COMPlus"], &["DOTNET", "COMPlus"], &["DOTNET", "COMPlus"], &["DOTNET", "COMPlus"], &["DOTNET", "COMPlus"]] "source: clrconfig.cpp (DOTNET since 6)";
     /// What the variables that load a profiler at the start begin with.
     startup_prefix: &'static str = ["COR", "CORECLR", "CORECLR", "CORECLR", "CORECLR", "CORECLR"] "seed 004; source: clrconfignames.h; live: att_17";
     /// Whether a class without a path is looked up in the registry.

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 const MODULE_LOADS: u32 = 0x4;
 /// COR_PRF_MONITOR_ENTERLEAVE, which is not for attached profilers.
 const ENTER_LEAVE: u32 = 0x1000;
+/// COR_PRF_ENABLE_REJIT.
+const REJIT: u32 = 0x4_0000;
 /// A long time for a timer that shall not come, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
@@ -47,6 +49,8 @@ impl Profiler {
             Sin::Stays
                 | Sin::HangsInShutdown
                 | Sin::OwnThread
+                | Sin::OnlyNotified
+                | Sin::DetachesUnheard
                 | Sin::CallsAfterSealing
                 | Sin::AsksWithoutReference
                 | Sin::NeverReturns
@@ -58,6 +62,10 @@ impl Profiler {
 }
 
 impl ProfilerCallback for Profiler {
+    fn load_as_notification_only(&self) -> bool {
+        matches!(sin(), Sin::OnlyNotified | Sin::DetachesUnheard)
+    }
+
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, _: &[u8]) -> Result<(), HResult> {
         let raw = info.as_raw();
         self.0.info.store(raw, Ordering::SeqCst);
@@ -70,6 +78,11 @@ impl ProfilerCallback for Profiler {
                 // SAFETY: as above.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | ENTER_LEAVE) };
             }
+            Sin::SetsRejit => {
+                // SAFETY: as above.
+                unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | REJIT) };
+            }
+            Sin::DetachesUnheard => own_thread::start(&self.0),
             Sin::LeavesThread => leave_thread(),
             Sin::LeavesTimer => leave_timer(),
             Sin::LeavesHandler => leave_handler(),
@@ -83,7 +96,9 @@ impl ProfilerCallback for Profiler {
 
     fn profiler_attach_complete(&self) {
         match sin() {
-            Sin::OwnThread | Sin::CallsAfterSealing | Sin::AsksWithoutReference => own_thread::start(&self.0),
+            Sin::OwnThread | Sin::OnlyNotified | Sin::CallsAfterSealing | Sin::AsksWithoutReference => {
+                own_thread::start(&self.0)
+            }
             Sin::LeavesSession => {
                 let mut session = 0;
                 // SAFETY: alive, no providers, and a place for the answer; from .NET 6 on the slot is there.

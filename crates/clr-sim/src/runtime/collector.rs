@@ -194,6 +194,11 @@ impl Runtime {
                 break;
             }
         }
+        self.tells_suspended(reason);
+    }
+
+    /// The managed threads stand.
+    pub(super) fn tells_suspended(&self, reason: u32) {
         // SAFETY: the object is held while it is called. The same below.
         self.call_all(slot::RUNTIME_SUSPEND_STARTED.name, wants_suspends, |object| unsafe {
             object.runtime_suspend_started(reason);
@@ -204,7 +209,8 @@ impl Runtime {
         });
     }
 
-    fn resume(&self) {
+    /// The managed threads go on.
+    pub(super) fn resume(&self) {
         // SAFETY: as above.
         self.call_all(slot::RUNTIME_RESUME_STARTED.name, wants_suspends, |object| unsafe {
             object.runtime_resume_started();
