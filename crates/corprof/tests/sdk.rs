@@ -78,11 +78,11 @@ struct Scripted<'rt> {
 impl<'rt> Profiler<'rt> for Scripted<'rt> {
     const PATIENCE: Duration = Duration::from_millis(100);
 
-    fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+    fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
         let address: [u8; 8] = client_data.try_into().map_err(|_| HResult::E_INVALIDARG)?;
         // SAFETY: the test hands over the address of a leaked script.
         let script = unsafe { &*(u64::from_le_bytes(address) as usize as *const Script) };
-        Ok(Scripted { script, modules: Roll::default() })
+        Ok(Scripted { script, modules: Roll::new(beginning) })
     }
 
     fn wants(&self) -> Events {

@@ -23,6 +23,7 @@ pub(super) struct Common {
     running: AtomicU64,
     callbacks: AtomicU64,
     longest: AtomicU64,
+    missed: AtomicU64,
 }
 
 impl Common {
@@ -76,6 +77,16 @@ impl Common {
     /// The longest that one took.
     pub fn longest_callback(&self) -> Duration {
         Duration::from_nanos(self.longest.load(Ordering::Relaxed))
+    }
+
+    /// Callbacks may have been missed: what is known from them is void.
+    pub fn miss(&self) {
+        self.missed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often that was so.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::SeqCst)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

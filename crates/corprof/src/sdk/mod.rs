@@ -12,8 +12,8 @@
 //! }
 //!
 //! impl<'rt> Profiler<'rt> for Loads<'rt> {
-//!     fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
-//!         Ok(Loads { alive: Roll::default() })
+//!     fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+//!         Ok(Loads { alive: Roll::new(beginning) })
 //!     }
 //!
 //!     fn wants(&self) -> Events {
@@ -30,7 +30,7 @@
 //!
 //!     // On a thread of its own; when it returns, the profiler detaches.
 //!     fn run(&self, session: &Session<'rt>) {
-//!         let caught_up = session.modules().and_then(|all| self.alive.catch_up(all, |module| ()));
+//!         let caught_up = self.alive.catch_up(|| session.modules(), |module| ());
 //!         session.until_asked_to_leave();
 //!     }
 //! }
