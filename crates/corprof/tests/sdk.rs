@@ -18,13 +18,14 @@ struct Script {
     said: Mutex<Vec<String>>,
     heard: Condvar,
     is_held: AtomicBool,
+    catches_up: AtomicBool,
     rounds: AtomicU32,
 }
 
 impl Script {
     fn new(run: fn(&'static Script, &Session<'_>)) -> &'static Script {
-        let (is_held, rounds) = (AtomicBool::new(false), AtomicU32::new(0));
-        Box::leak(Box::new(Script { run, said: Mutex::default(), heard: Condvar::new(), is_held, rounds }))
+        let (is_held, catches_up, rounds) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU32::new(0));
+        Box::leak(Box::new(Script { run, said: Mutex::default(), heard: Condvar::new(), is_held, catches_up, rounds }))
     }
 
     fn say(&self, what: impl Into<String>) {
@@ -103,11 +104,19 @@ impl<'rt> Profiler<'rt> for Scripted<'rt> {
     }
 
     fn run(&self, session: &Session<'rt>) {
+        if self.script.catches_up.load(Ordering::SeqCst) {
+            let mut found = 0;
+            self.modules.catch_up(|| session.modules(), |_| found += 1).unwrap();
+            self.script.say(format!("found {found}, knows {}", self.modules.count()));
+        }
         (self.script.run)(self.script, session);
     }
 
     fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
         self.script.say(format!("stays: {refusal:?}, asks: {:?}", session.information().map(|facts| facts.major)));
+        if refusal.has_missed_callbacks() {
+            self.script.say(format!("missed some, knows {}, whole: {}", self.modules.count(), self.modules.is_whole()));
+        }
         self.script.release();
         if self.script.round() == 0 { Then::RunAgain } else { Then::Inert }
     }
@@ -252,6 +261,7 @@ fn runtime() -> Box<FakeInfo> {
         .answer("ResumeRuntime", resume_runtime as *const ())
         .answer("EventPipeStartSession", event_pipe_start_session as *const ())
         .answer("EventPipeStopSession", event_pipe_stop_session as *const ())
+        .answer("EnumModules", support::objects::enum_modules as *const ())
         .answer("RequestProfilerDetach", request_profiler_detach as *const ())
 }
 
@@ -283,7 +293,12 @@ unsafe extern "system" fn set_event_mask2(this: *mut c_void, low: u32, high: u32
     fake.set("high", high as usize);
     // SAFETY: as above.
     unsafe { note(this, if (low, high) == (0, 0) { "wants nothing" } else { "wants" }) };
-    fake.number("refuse mask").map_or(0, |code| code as i32)
+    let refusal = fake.number("refuse mask").map_or(0, |code| code as i32);
+    if let (0, true, Some(module), Some(object)) = (refusal, low != 0, fake.number("loads"), fake.number("object")) {
+        // Whoever wants loads is told of one at once.
+        module_loaded(object as *mut sys::IUnknown, module);
+    }
+    refusal
 }
 
 unsafe extern "system" fn get_event_mask2(this: *mut c_void, low: *mut u32, high: *mut u32) -> i32 {
@@ -345,6 +360,11 @@ unsafe extern "system" fn request_profiler_detach(this: *mut c_void, millisecond
     unsafe { note(this, "RequestProfilerDetach") };
     let refusal = fake.number("refuse detach").unwrap_or(0);
     fake.set("refuse detach", 0);
+    for (now, later) in [("loads", "loads later"), ("refuse mask", "refuse mask later")] {
+        if let Some(number) = fake.number(later) {
+            fake.set(now, number);
+        }
+    }
     refusal as i32
 }
 
@@ -454,6 +474,49 @@ fn det_22_a_runtime_that_refuses_gives_the_session_back() {
     assert!(script.said()[1].ends_with("asks: Ok(8)"));
     assert_eq!(requests(&runtime), 2);
     release(object);
+}
+
+/// Refused by the runtime, with what `later` says between the refusal and the next wish.
+fn refused(later: (&'static str, usize)) -> (Box<FakeInfo>, &'static Script) {
+    let runtime = runtime();
+    runtime.set("refuse detach", HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT.0 as usize);
+    runtime.set(later.0, later.1);
+    let script = Script::new(|_, _| {});
+    script.catches_up.store(true, Ordering::SeqCst);
+    let object = create(&SCRIPTED).expect("a place");
+    assert_eq!(attach(object, &runtime, &script.data()), HResult::S_OK);
+    module_loaded(object, 500);
+    complete(object);
+    (runtime, script)
+}
+
+#[test]
+fn cat_05_cat_09_what_is_known_is_forgotten_when_callbacks_were_missed_and_met_again() {
+    // While the profiler waits for the answer, 500 goes, which nobody tells it.
+    let (runtime, script) = refused(("loads later", 600));
+    script.until("sealed");
+    let said = script.said();
+    assert_eq!(said[..3], ["loaded 500", "complete", "found 150, knows 151"]);
+    assert_eq!(said[3], "loaded 600", "what comes as soon as it is wanted is not turned away");
+    assert!(said[4].starts_with("stays: Runtime("), "{said:?}");
+    assert_eq!(said[5], "missed some, knows 0, whole: false");
+    assert_eq!(said[6], "found 150, knows 150", "500 is gone");
+    let calls = runtime.calls();
+    let asked = calls.iter().position(|call| *call == "RequestProfilerDetach").expect("it was asked for");
+    assert_eq!(calls[asked + 1..asked + 3], ["wants", "EnumModules"], "only then are holes told from what is there");
+}
+
+#[test]
+fn cat_05_a_profiler_whose_wishes_are_not_taken_back_is_told_so() {
+    let (_runtime, script) = refused(("refuse mask later", HResult::E_INVALIDARG.0 as usize));
+    script.until("stays");
+    script.until("missed");
+    let said = script.said();
+    assert!(said[3].starts_with("stays: Silenced { refusal: Runtime(CORPROF_E_IRREVERSIBLE"), "{said:?}");
+    assert!(said[3].contains("code: E_INVALIDARG"), "{said:?}");
+    assert_eq!(said[4], "missed some, knows 0, whole: false");
+    // The next time, it is not even shown that callbacks arrive.
+    script.until("stays: Unproved(E_INVALIDARG");
 }
 
 #[test]

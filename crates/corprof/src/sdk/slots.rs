@@ -58,6 +58,10 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
     }
 
     /// It could not detach, for this reason, and is still alive. Says what next; whoever asks to leave from here on asks again.
+    ///
+    /// What was wanted is wanted again by now. But if [`Refusal::has_missed_callbacks`], loads and unloads were not told in between, and any id
+    /// that is known from before may be gone: throw away what is kept by ids. A [`Roll`](super::Roll) has done so itself, and
+    /// [`Roll::catch_up`](super::Roll::catch_up), here or in the next [`run`](Self::run), visits anew what is there.
     fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
         Then::Inert
     }
