@@ -310,15 +310,39 @@ unsafe extern "system" fn get_event_mask2(this: *mut c_void, low: *mut u32, high
     0
 }
 
-/// Tells the profiler, as the runtime does, unless it is `deaf`.
+/// A collection is told of, on the thread that stops the runtime.
+const COLLECTS: usize = 1;
+/// Another profiler's stop is told of, which was on its way.
+const ANOTHER_STOPS: usize = 2;
+/// A callback ends that had begun before.
+const CALLBACK_ENDS: usize = 3;
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+static CALLBACK_HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Tells the profiler, as the runtime does, unless it is `deaf`. Then what happens meanwhile is as `meanwhile` says.
 unsafe extern "system" fn suspend_runtime(this: *mut c_void) -> i32 {
     // SAFETY: a fake runtime.
     unsafe { note(this, "SuspendRuntime") };
     // SAFETY: as above.
     let fake = unsafe { fake(this) };
-    if let (None, Some(object)) = (fake.number("deaf"), fake.number("object")) {
+    let Some(object) = fake.number("object") else { return 0 };
+    let tell = |reason: SuspendReason| {
         // SAFETY: the test's callback object, alive.
-        unsafe { sys::ICorProfilerCallback::RuntimeSuspendStarted((object as *mut c_void).cast(), 0) };
+        unsafe { sys::ICorProfilerCallback::RuntimeSuspendStarted((object as *mut c_void).cast(), reason.0) };
+    };
+    if fake.number("deaf").is_none() {
+        tell(SuspendReason::FOR_PROFILER);
+    }
+    match fake.number("meanwhile") {
+        Some(COLLECTS) => tell(SuspendReason::FOR_GC),
+        Some(ANOTHER_STOPS) => std::thread::scope(|scope| drop(scope.spawn(|| tell(SuspendReason::FOR_PROFILER)))),
+        Some(CALLBACK_ENDS) => {
+            IS_STOPPED.store(true, Ordering::SeqCst);
+            while !CALLBACK_HAS_ENDED.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }
+        _ => {}
     }
     0
 }
@@ -477,14 +501,15 @@ fn det_22_a_runtime_that_refuses_gives_the_session_back() {
 }
 
 /// Refused by the runtime, with what `later` says between the refusal and the next wish.
-fn refused(later: (&'static str, usize)) -> (Box<FakeInfo>, &'static Script) {
-    let runtime = runtime();
+fn refused(later: (&'static str, usize)) -> (&'static FakeInfo, &'static Script) {
+    // It is asked for as long as the profiler stays.
+    let runtime: &FakeInfo = Box::leak(runtime());
     runtime.set("refuse detach", HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT.0 as usize);
     runtime.set(later.0, later.1);
     let script = Script::new(|_, _| {});
     script.catches_up.store(true, Ordering::SeqCst);
     let object = create(&SCRIPTED).expect("a place");
-    assert_eq!(attach(object, &runtime, &script.data()), HResult::S_OK);
+    assert_eq!(attach(object, runtime, &script.data()), HResult::S_OK);
     module_loaded(object, 500);
     complete(object);
     (runtime, script)
@@ -535,6 +560,41 @@ fn det_04_a_notification_profiler_that_hears_nothing_never_asks_for_the_detach()
     }
     assert!(script.said()[1].starts_with("stays: Deaf"), "{:?}", script.said());
     assert_eq!(requests(&runtime), 0);
+}
+
+#[test]
+fn det_18_only_what_the_runtime_tells_of_ones_own_stop_shows_that_it_still_calls() {
+    for meanwhile in [COLLECTS, ANOTHER_STOPS, CALLBACK_ENDS] {
+        // It is asked for as long as the profiler stays.
+        let runtime: &FakeInfo = Box::leak(runtime());
+        runtime.set("deaf", 1);
+        runtime.set("meanwhile", meanwhile);
+        let script = Script::new(|script, _| {
+            if script.is_held.load(Ordering::SeqCst) {
+                script.until("loaded");
+            }
+        });
+        std::thread::scope(|scope| {
+            if meanwhile == CALLBACK_ENDS {
+                script.hold();
+            }
+            let object = attached(runtime, script) as usize;
+            if meanwhile == CALLBACK_ENDS {
+                scope.spawn(move || {
+                    module_loaded(object as *mut sys::IUnknown, 3);
+                    CALLBACK_HAS_ENDED.store(true, Ordering::SeqCst);
+                });
+                while !IS_STOPPED.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                script.release();
+            }
+            script.until("stays");
+        });
+        let said = script.said();
+        assert!(said.iter().any(|one| one.starts_with("stays: Deaf")), "{meanwhile}: {said:?}");
+        assert_eq!(requests(runtime), 0, "{meanwhile}");
+    }
 }
 
 fn told_of_nine(script: &Script) -> bool {

@@ -517,6 +517,7 @@ impl<P: Profiler<'static>> ProfilerCallback for Adapter<P> {
     }
 
     fn runtime_suspend_started(&self, reason: SuspendReason) {
+        self.suspension_begins(reason);
         self.inside(|profiler, runtime| profiler.runtime_suspend_started(runtime, reason));
     }
 
