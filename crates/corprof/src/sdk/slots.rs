@@ -52,7 +52,12 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
 
     /// The profiler's own work, on a thread of its own, from the completed attach on. When it returns, the profiler detaches.
     ///
-    /// Anything of the standard library may be used here, and the thread may wait.
+    /// The thread may wait, and use anything of the standard library that has ended when this returns: a scope of threads, a command that
+    /// is waited for. What goes on after it is to be in the register: threads by [`Session::start_thread`], children by
+    /// [`Session::register_child`], calls from other components by [`Session::register_hook`].
+    ///
+    /// **What the register cannot see**: threads by `std::thread::spawn` and children by `std::process::Command`. The detach is asked for
+    /// although they live, and such a thread runs code that may be unmapped under it. `remora lab` convicts who leaves one (DET-04).
     fn run(&self, session: &Session<'rt>) {
         session.until_asked_to_leave();
     }
