@@ -57,7 +57,8 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
     /// [`Session::register_child`], calls from other components by [`Session::register_hook`].
     ///
     /// **What the register cannot see**: threads by `std::thread::spawn` and children by `std::process::Command`. The detach is asked for
-    /// although they live, and such a thread runs code that may be unmapped under it. `remora lab` convicts who leaves one (DET-04).
+    /// although they live; such a thread keeps the library from being unmapped, or has it unmapped beneath it. `remora lab` convicts who
+    /// leaves one (DET-04).
     fn run(&self, session: &Session<'rt>) {
         session.until_asked_to_leave();
     }
