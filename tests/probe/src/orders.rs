@@ -150,7 +150,9 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
         ["listen", keywords] => {
             let runtime = "Microsoft-Windows-DotNETRuntime".to_owned();
             let config = ProviderConfig { name: runtime, keywords: number(keywords), level: 5, filter: String::new() };
-            either!(loaded, info => info.event_pipe_start_session(&[config])).map(|session| session.0.to_string())
+            // SAFETY: the test that orders it orders `unlisten` before it orders the detach, or wants to see what comes of it.
+            either!(loaded, info => unsafe { info.event_pipe_start_session(&[config]) })
+                .map(|session| session.0.to_string())
         }
         ["unlisten", session] => {
             let session = SessionId(number(session));
