@@ -14,7 +14,7 @@ const EXPECTED: u32 = 1;
 const PAUSE: u32 = 100;
 
 /// So many of these is it waited for by who does not wait for it to the end.
-const LONGEST_TURNS: u32 = 100;
+const LONGEST_TURNS: u32 = 20;
 
 /// Starts it. Nobody joins it: it is the last one that asks.
 pub fn start(shared: &Arc<Shared>) {

@@ -87,6 +87,10 @@ impl ProfilerCallback for Profiler {
             Sin::LeavesTimer => leave_timer(),
             Sin::LeavesHandler => leave_handler(),
             Sin::LeavesChild => leave_child(),
+            Sin::LeavesDaemon => leave_daemon(),
+            Sin::IsTraced => be_traced(),
+            // SAFETY: stops the process, which is the sin.
+            Sin::Stops => _ = unsafe { libc::raise(libc::SIGSTOP) },
             Sin::LeavesDescriptor => leave_descriptor(),
             Sin::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
@@ -215,4 +219,25 @@ fn leave_child() {
 fn leave_descriptor() {
     // SAFETY: a name that lives.
     unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+}
+
+fn leave_daemon() {
+    // SAFETY: the child does nothing but leave its group, and wait.
+    if unsafe { libc::fork() } == 0 {
+        // SAFETY: takes nothing.
+        unsafe { libc::setsid() };
+        never_return();
+    }
+}
+
+fn be_traced() {
+    extern "C" fn run(_: *mut c_void) -> *mut c_void {
+        // SAFETY: asks to be traced by the parent.
+        unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<c_void>(), null_mut::<c_void>()) };
+        never_return();
+        null_mut()
+    }
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: a live place, the usual attributes, a function of that signature.
+    unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
 }

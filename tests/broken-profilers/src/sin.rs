@@ -72,6 +72,12 @@ sins! {
     LeavesHandler = "leaves-handler",
     /// A child is left behind.
     LeavesChild = "leaves-child",
+    /// A child in a session of its own is left behind, and the process never ends by itself.
+    LeavesDaemon = "leaves-daemon",
+    /// One of its threads is traced by its parent, as a debugger does, and never ends by itself.
+    IsTraced = "is-traced",
+    /// It stops its process.
+    Stops = "stops",
     /// An EventPipe session is left behind.
     LeavesSession = "leaves-session",
     /// A descriptor is left behind.

@@ -39,7 +39,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// Within this time what a thread leaves at its end has gone.
 const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
 /// So long a profiler that is not heard is given to do the wrong thing.
-const UNHEARD: Duration = Duration::from_millis(50);
+const UNHEARD: Duration = Duration::from_millis(100);
 /// Between two looks.
 const LOOK: Duration = Duration::from_micros(200);
 /// So many looks at least, however slow the machine is.
