@@ -8,6 +8,7 @@ use std::sync::Arc;
 impl Runtime {
     /// Loads a profiler before the program runs. What Initialize answers if it fails: the process then runs without it.
     pub fn load_at_start(self: &Arc<Self>, library: &Arc<Library>, class: &Guid) -> HResult {
+        self.begin_detach_thread();
         load(library);
         let object = match self.create(library, class) {
             Ok(object) => object,

@@ -139,6 +139,7 @@ impl Runtime {
 
     /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
     fn unload(&self, profiler: &Arc<Profiler>) {
+        self.lock().unloads = true;
         self.tell_detach_succeeded(profiler);
         if mutation::is("DET-10") {
             self.tell_detach_succeeded(profiler);
@@ -170,6 +171,7 @@ impl Runtime {
         }
         schedule::note("The detach is written down", 0);
         let mut state = self.lock();
+        state.unloads = false;
         state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
         state.detaching.retain(|one| !Arc::ptr_eq(one, profiler));
     }
