@@ -239,11 +239,7 @@ fn cmp_01_core_loads_a_profiler_for_2_x_whatever_the_user_says_of_it() {
         for (times, setting) in [None, Some("DisableV2Profiler"), Some("EnableV2Profiler")].into_iter().enumerate() {
             let more: Vec<(&str, &str)> = setting.map(|value| (variable, value)).into_iter().collect();
             let (_, runtime) = profiled(machine, &more);
-            assert_eq!(
-                (runtime.log(), script.count("Initialize")),
-                (vec![Entry::Loaded], times as u32 + 1),
-                "{setting:?}"
-            );
+            assert_eq!((runtime.log(), script.count("Initialize")), (vec![Entry::Loaded], times + 1), "{setting:?}");
             assert_eq!(script.request_detach(1), HResult::CORPROF_E_CALLBACK3_REQUIRED);
         }
     });
