@@ -84,11 +84,11 @@ differences! {
     /// What is slept before a detach is looked at again, at least, milliseconds.
     shortest_sleep: u64 = [0, 300, 300, 300, 300, 300] "source: profdetach.cpp, kdwDefaultMinSleepMs; live: det_09";
     /// The same, at most.
-    longest_sleep: u64 = [600_000, 5_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp, kdwDefaultMaxSleepMs";
+    longest_sleep: u64 = [600_000, 600_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp, kdwDefaultMaxSleepMs; live: det_09 (6 not run)";
     /// What is slept once twice the expected time has passed.
-    steady_sleep: u64 = [600_000, 5_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp";
+    steady_sleep: u64 = [600_000, 600_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp";
     /// What an expected time of 0 stands for, milliseconds. The seeds do not say what the desktop's is.
-    expected_by_default: u64 = [2_500, 2_500, 2_500, 2_500, 2_500, 2_500] "source: profdetach.cpp, RequestProfilerDetach";
+    expected_by_default: u64 = [2_500, 2_500, 2_500, 2_500, 2_500, 2_500] "source: profdetach.cpp, RequestProfilerDetach; live: det_09";
     /// What a request in `Initialize` is answered.
     detach_in_initialize: u32 = [0x8013_1373, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371] "seed 000; live: det_13";
     /// Whether a callback that may not trigger a collection may ask for the detach.

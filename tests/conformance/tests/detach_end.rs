@@ -1,4 +1,4 @@
-//! The very end of a detach: the library is freed, then it is written down, then the next one is served. On live runtimes and their models.
+//! How long a detach takes at least, and its very end: the library is freed, then it is written down, then the next one is served. On live runtimes and their models.
 //!
 //! The profiler is `tests/probe`, which can hold the linker while it frees the library.
 #![forbid(unsafe_code)]
@@ -6,10 +6,15 @@
 use remora_conformance::probe::{CLASS, Seat, Stage};
 use remora_conformance::{in_every_world, on_runtimes, worlds};
 use remora_e2e::{RuntimeMessages, diagnostics, until};
+use std::time::{Duration, Instant};
 
 const FAIL: u32 = 0x8000_4005;
 const MODULE_NOT_FOUND: u32 = 0x8007_007E;
 
+/// So much faster does the model's time pass (`crates/clr-sim/src/host.rs`).
+const COMPRESSION: u32 = 10;
+/// More than the runtime's clock is out by, milliseconds.
+const TICK: u64 = 50;
 /// Entries about profilers: an attach was asked for, a profiler was loaded, one is leaving, it has left; a library could not be loaded.
 const ASKED: &str = "[0x2512].";
 const LOADED: &str = "[0x2507].";
@@ -60,6 +65,28 @@ fn det_23_while_the_library_is_freed_no_attach_is_served_and_then_each_is() {
         let own = stage.attached(0, 0);
         stage.leave(own);
         assert_eq!(stage.act("finish a"), "obedient");
+    });
+}
+
+#[test]
+fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds() {
+    in_every_world(|runtime| {
+        // Ten minutes are cut to five seconds: that they are over while a test waits at all is what is said of how long it takes at most.
+        // .NET Core 3.1 does sleep ten minutes, so that there a longer sleep than those five seconds has to do.
+        let longest = if runtime.major() < 6 { (8_000, 8_000) } else { (600_000, 5_000) };
+        for (expected, least) in [(0, 2_500), (1, 300), (1_000, 1_000), longest] {
+            let stage = Stage::start_with_usual_sleeps(runtime);
+            let mut own = stage.attached(0, 0);
+            let before = Instant::now();
+            own.done(&format!("detach {expected}"));
+            own.leave(0);
+            stage.seat("ProfilerDetachSucceeded");
+            let slept = before.elapsed();
+            // The runtime counts in ticks of its own.
+            let least = Duration::from_millis(least - TICK) / if runtime.is_model() { COMPRESSION } else { 1 };
+            assert!(slept >= least, "expected to take {expected} ms, it looked after {slept:?}");
+            stage.gone_after_told();
+        }
     });
 }
 

@@ -21,6 +21,8 @@ pub const OLD_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x02";
 /// The same two as the environment has them.
 const CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000001}";
 const OLD_CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000002}";
+/// The setting of the longest sleep, milliseconds in hexadecimal digits, by both prefixes.
+const LONGEST_SLEEP: [&str; 2] = ["COMPlus_ProfAPI_DetachMaxSleepMs", "DOTNET_ProfAPI_DetachMaxSleepMs"];
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
 /// What the diagnostics protocol can say in one message.
@@ -62,6 +64,16 @@ impl Stage {
         Stage::set(runtime, |start| start.env("COMPlus_gcConcurrent", "0").env("DOTNET_gcConcurrent", "0").ready())
     }
 
+    /// The same with the runtime's own bounds for how long it sleeps before it looks whether a profiler may go.
+    pub fn start_with_usual_sleeps(runtime: &Runtime) -> Stage {
+        Stage::set(runtime, |mut start| {
+            for variable in LONGEST_SLEEP {
+                start.command().env_remove(variable);
+            }
+            start.ready()
+        })
+    }
+
     /// The same with the environment that has the runtime load the probe; it waits in `Initialize` and is not ready yet.
     pub fn start_profiled(runtime: &Runtime) -> Stage {
         Stage::set(runtime, |start| named(start, CLASS_TEXT).spawn())
@@ -82,7 +94,7 @@ impl Stage {
         let quiet = Start::managed(runtime, "obedient").env("REMORA_PROBE_SOCKET", &path);
         let quiet = quiet.env("COMPlus_TieredCompilation", "0").env("DOTNET_TieredCompilation", "0");
         // Looks again after at most so long whether a profiler that leaves may go.
-        let quiet = quiet.env("COMPlus_ProfAPI_DetachMaxSleepMs", "12C").env("DOTNET_ProfAPI_DetachMaxSleepMs", "12C");
+        let quiet = LONGEST_SLEEP.iter().fold(quiet, |quiet, variable| quiet.env(variable, "12C"));
         Stage { target: start(quiet), listener, aside: RefCell::default(), _folder: folder }
     }
 

@@ -230,7 +230,8 @@ mod tests {
             (Personality::Desktop4, 10_000, vec![10_000, 10_000, 600_000, 600_000]),
             (Personality::Core8, 1_000, vec![1_000, 1_000, 5_000, 5_000]),
             (Personality::Core8, 1, vec![300, 5_000, 5_000]),
-            (Personality::Core3, 100_000, vec![5_000, 5_000, 5_000]),
+            (Personality::Core3, 100_000, vec![100_000, 100_000, 600_000]),
+            (Personality::Core9, 100_000, vec![5_000, 5_000, 5_000]),
         ];
         for (personality, expected, sleeps) in cases {
             let court = Arc::new(crate::court::Court::default());
