@@ -145,6 +145,7 @@ impl Runtime {
 
     /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
     fn unload(&self, profiler: &Arc<Profiler>) {
+        self.lock().unloads = true;
         self.tell_detach_succeeded(profiler);
         if mutation::is("DET-10") {
             self.tell_detach_succeeded(profiler);
@@ -176,6 +177,7 @@ impl Runtime {
         }
         schedule::note("The detach is written down", 0);
         let mut state = self.lock();
+        state.unloads = false;
         state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
         state.detaching.retain(|one| !Arc::ptr_eq(one, profiler));
     }
@@ -234,7 +236,8 @@ mod tests {
             (Personality::Desktop4, 10_000, vec![10_000, 10_000, 600_000, 600_000]),
             (Personality::Core8, 1_000, vec![1_000, 1_000, 5_000, 5_000]),
             (Personality::Core8, 1, vec![300, 5_000, 5_000]),
-            (Personality::Core3, 100_000, vec![5_000, 5_000, 5_000]),
+            (Personality::Core3, 100_000, vec![100_000, 100_000, 600_000]),
+            (Personality::Core9, 100_000, vec![5_000, 5_000, 5_000]),
         ];
         for (personality, expected, sleeps) in cases {
             let court = Arc::new(crate::court::Court::default());

@@ -771,6 +771,19 @@ impl InfoServer for Server {
         }))
     }
 
+    unsafe fn set_il_instrumented_code_map(
+        &self,
+        functionId: sys::FunctionID,
+        _fStartJit: sys::BOOL,
+        _cILMapEntries: sys::ULONG,
+        _rgILMapEntries: *const sys::COR_IL_MAP,
+    ) -> HResult {
+        let known = |runtime: &Runtime| {
+            runtime.lock().code.functions.contains_key(&FunctionId(functionId)).then_some(HResult::S_OK)
+        };
+        code(self.about("SetILInstrumentedCodeMap", known))
+    }
+
     unsafe fn set_il_function_body(
         &self,
         moduleId: sys::ModuleID,
