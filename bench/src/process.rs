@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Memory {
     /// Resident memory, KiB.
     pub resident: u64,
-    /// Resident memory of the mappings that carry Remora's name: library and shared ring, KiB.
+    /// Resident memory of the mappings whose file carries Remora's name: library and shared ring, KiB.
     pub named: u64,
 }
 
@@ -56,7 +56,8 @@ fn memory_in(smaps: &str) -> Memory {
             }
             // Only the line that begins a mapping starts with its addresses in lower-case hexadecimal.
             None if line.starts_with(|first: char| first.is_ascii_digit() || first.is_ascii_lowercase()) => {
-                ours = line.contains("remora");
+                // Not by the folder: the runtimes that are fetched lie in one of that name.
+                ours = line.rsplit('/').next().is_some_and(|file| file.contains("remora"));
             }
             None => {}
         }
@@ -72,7 +73,7 @@ mod tests {
     fn resident_memory_is_added_up_and_ours_by_name() {
         let smaps = "7f0000000000-7f0000100000 rw-s 00000000 00:01 5 /memfd:remora-ring (deleted)\n\
                      Size:               1024 kB\nRss:                  12 kB\nPss: 6 kB\nVmFlags: rd\n\
-                     a00000000000-b00000000000 r-xp 00000000 00:01 6 /usr/lib/libc.so.6\nRss:                  30 kB\n";
+                     a00000000000-b00000000000 r-xp 00000000 00:01 6 /home/me/.cache/remora/libc.so.6\nRss:                  30 kB\n";
         assert_eq!(memory_in(smaps), Memory { resident: 42, named: 12 });
     }
 

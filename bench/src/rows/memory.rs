@@ -47,7 +47,7 @@ fn row(bench: &mut Bench, what: &str, program: (&str, &[&str]), event: Event) ->
     let most = largest(&grown).ok_or("nothing was measured")?;
     let named = median(&named).unwrap_or(0.0);
     let peer_most = largest(&peer).unwrap_or(0.0);
-    Ok(Row::shown(what, format!("{most:.1} MiB more resident at most, of which library and shared ring {named:.1}"))
+    Ok(Row::shown(what, format!("{most:.1} MiB more resident at most; library and shared ring {named:.1} resident"))
         .beside(format!("{peer_most:.1} MiB more resident at most"))
         .against("16 MiB or less", most <= MEMORY_BAR)
         .numbers(json!({ "grown_mib": grown, "named_mib": named, "peer_grown_mib": peer })))
