@@ -1,6 +1,6 @@
 //! Every message with which `remora` ends other than well: what happened, why, what to do, on one line.
 //!
-//! docs/troubleshooting.md has a heading for each. Messages of the rooms beneath are shown as they are, with what was being done.
+//! docs/troubleshooting.md has a heading for each. Messages of the crates beneath are shown as they are, with what was being done.
 
 use crate::exit::Exit;
 use std::io;
@@ -295,7 +295,7 @@ impl Failure {
     }
 }
 
-/// The exit status for what the rooms that attach report.
+/// The exit status for what the crates that attach report.
 fn trigger_exit(error: &remora_trigger::Error) -> Exit {
     use remora_trigger::{Error, HResult, Reason};
     match error {

@@ -1,7 +1,7 @@
 //! The `remora` command: the only crate that prints, reads arguments and environment, or exits.
 //!
 //! # Purpose
-//! Each command is a module: it resolves what was typed into a plan, lets the rooms beneath do the work, and shows the result.
+//! Each command is a module: it resolves what was typed into a plan, lets the crates beneath do the work, and shows the result.
 //!
 //! # Design constraints
 //! A result goes to standard output, everything else to standard error.
