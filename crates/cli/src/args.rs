@@ -76,7 +76,7 @@ pub(crate) struct RecordArgs {
     /// Samples a second and thread, 1 to 10000
     #[arg(short, long, value_name = "HZ", default_value_t = HERTZ, value_parser = hertz)]
     pub(crate) frequency: u32,
-    /// Signals a second that the whole process may be sent [default: 250 a thread, for wall 2000 in all]
+    /// Signals a second that the whole process may be sent [default: for cpu 10000, for wall 2000; by default also 250 a thread]
     #[arg(long, value_name = "SIGNALS", value_parser = up_to_a_million)]
     pub(crate) signal_budget: Option<u32>,
     /// Where to write; the extension says the format, - is stdout [default: APP_DATE_TIME.html]
@@ -218,10 +218,10 @@ pub(crate) struct LabArgs {
     /// The profiler's library [default: Remora's own agent]
     #[arg(value_name = "LIBRARY")]
     pub(crate) library: Option<PathBuf>,
-    /// The profiler's class [default: any]
+    /// The profiler's class [default: any: one that is nobody's, then Remora's own]
     #[arg(long, value_name = "GUID", value_parser = class)]
     pub(crate) clsid: Option<u128>,
-    /// What InitializeForAttach is handed, as it is [default: nothing]
+    /// What InitializeForAttach is handed, as it is: for many, the path of a socket [default: nothing]
     #[arg(long, value_name = "TEXT")]
     pub(crate) client_data: Option<String>,
     /// The runtime: desktop4, core3.1, core6, core8, core9 or core10; may be given again [default: every core]
@@ -240,6 +240,7 @@ Each run is a process of its own: a profiler that crashes, hangs or exits is a f
 runtime's side follows the seed, the profiler's threads are its own: a run may not repeat exactly.
 
 Exit status: 0 nothing was broken, 1 something was, 2 the laboratory itself failed.
+docs/lab.md says what the verdicts mean, and how to have nearly every clause exercised.
 
 Examples:
   remora lab ./libprofiler.so

@@ -14,6 +14,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -114,11 +115,22 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
         return out(&pretty(&Told { findings: &report.findings, runs: report.runs, left_out: report.left_out }));
     }
     out(&text(report))?;
+    note(&summary(report));
     note(&format!("{} were made; a seed repeats the runtime's side only", counted(report.runs, "run")));
     if report.left_out > 0 {
         note(&format!("{} were left out: others of the same runtime had hung", counted(report.left_out, "run")));
     }
     Ok(())
+}
+
+/// How many clauses have each verdict. One that was broken in several ways counts once.
+fn summary(report: &Report) -> String {
+    let count = |verdict: Verdict| {
+        let with_it = report.findings.iter().filter(|finding| finding.verdict == verdict);
+        with_it.map(|finding| &finding.clause).collect::<BTreeSet<_>>().len()
+    };
+    let [broken, honoured, rest] = [Verdict::Broken, Verdict::Honoured, Verdict::NotExercised].map(count);
+    format!("{broken} broken, {honoured} honoured, {rest} not exercised")
 }
 
 fn text(report: &Report) -> String {

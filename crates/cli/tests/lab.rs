@@ -253,6 +253,21 @@ fn each_way_of_breaking_a_clause_says_where_and_how_to_repeat_it() {
     assert!(broken["seed"].is_u64() && !text(broken, "message").is_empty(), "{broken:#?}");
 }
 
+#[test]
+fn the_text_ends_with_how_many_clauses_have_each_verdict() {
+    let folder = Directory::new();
+    let library = folder.path("enumerates-early.so");
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    let ran = remora(["lab", &library, "--seeds", SEEDS, "--personality", "core8"]);
+    let clauses = |verdict: &str| {
+        let lines = ran.stdout.lines().filter_map(|line| line.split_once("  "));
+        lines.filter(|(_, rest)| rest.starts_with(verdict)).map(|(clause, _)| clause).collect::<BTreeSet<_>>().len()
+    };
+    let [broken, honoured, rest] = ["BROKEN ", "honoured ", "not exercised "].map(clauses);
+    let summary = format!("{broken} broken, {honoured} honoured, {rest} not exercised");
+    assert!(broken > 0 && ran.stderr.lines().any(|line| line == summary), "{summary}: {ran:?}");
+}
+
 /// A library that every process has: no profiler.
 fn a_library_of_the_system() -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("this process");
