@@ -88,6 +88,7 @@ static class Obedient
             case "jit": return Compile();
             case "dynamic": return Emit();
             case "throw": return Throw();
+            case "many": return Many();
             case "large": kept = new byte[200000]; return "allocated";
             case "small": kept = new byte[100]; return "allocated";
             case "gc": GC.Collect(); return "collected";
@@ -101,8 +102,20 @@ static class Obedient
     {
         var context = new AssemblyLoadContext("context", isCollectible: true);
         Assembly assembly = context.LoadFromStream(new MemoryStream(own));
-        contexts.Push(context);
+        lock (contexts)
+            contexts.Push(context);
         return assembly.GetName().Name;
+    }
+
+    /// Modules and compiled methods that were not there before, one after the other.
+    static string Many()
+    {
+        for (int i = 0; i < 10; i++)
+        {
+            Load();
+            Compile();
+        }
+        return "many";
     }
 
     static string Unload()
@@ -119,7 +132,9 @@ static class Obedient
     [MethodImpl(MethodImplOptions.NoInlining)]
     static WeakReference BeginUnload()
     {
-        AssemblyLoadContext context = contexts.Pop();
+        AssemblyLoadContext context;
+        lock (contexts)
+            context = contexts.Pop();
         context.Unload();
         return new WeakReference(context);
     }
@@ -127,9 +142,11 @@ static class Obedient
     /// A generic method over a type that there was not before has to be compiled.
     static string Compile()
     {
-        deepest = typeof(Next<>).MakeGenericType(deepest);
+        Type type;
+        lock (contexts)
+            type = deepest = typeof(Next<>).MakeGenericType(deepest);
         MethodInfo method = typeof(Obedient).GetMethod(nameof(Fresh), BindingFlags.NonPublic | BindingFlags.Static);
-        var fresh = (Func<int, int>)method.MakeGenericMethod(deepest).CreateDelegate(typeof(Func<int, int>));
+        var fresh = (Func<int, int>)method.MakeGenericMethod(type).CreateDelegate(typeof(Func<int, int>));
         return fresh(3).ToString();
     }
 

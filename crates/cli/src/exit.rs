@@ -48,7 +48,7 @@ pub(crate) enum Exit {
     Unclean = 40,
     /// Recorded until the process ended or was replaced.
     TargetEnded = 41,
-    /// Interrupted before anything was recorded.
+    /// Interrupted before anything was recorded, or while the laboratory was at work.
     Interrupted = 130,
 }
 

@@ -12,12 +12,16 @@ use remora_clr_sim::differences::Personality;
 use remora_clr_sim::lab::{Finding, Laboratory, Order, Report, Verdict, child};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -47,6 +51,10 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         (None, Some(agent)) => format!("/proc/{}/fd/{}", std::process::id(), agent.as_raw_fd()),
         (None, None) => String::new(),
     };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, interrupted.clone()).map_err(Failure::Signals)?;
+    }
     let report = Laboratory {
         library,
         class: args.clsid,
@@ -54,9 +62,16 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         personalities: personalities(&args.personality),
         seeds: u64::from(args.seeds),
         command: &command,
+        interrupted: &interrupted,
     }
     .run();
     show(&report, args.json)?;
+    if interrupted.load(Ordering::SeqCst) {
+        note(
+            "remora: interrupted: the runs that were under way have been ended, and the verdicts are those of the others",
+        );
+        return Ok(Exit::Interrupted);
+    }
     if !report.failures.is_empty() {
         let why: Vec<&str> = report.failures.iter().map(String::as_str).collect();
         return Err(Failure::Laboratory(why.join("; ")));
@@ -81,6 +96,9 @@ fn agent() -> io::Result<File> {
 /// The whole path of a file that can be read; whether it is a library is for the runs to find.
 fn opened(file: &Path) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::Library { file: file.to_owned(), error };
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
     File::open(file).map_err(failed)?;
     let whole = file.canonicalize().map_err(failed)?;
     whole.into_os_string().into_string().map_err(|_| failed(io::Error::other("its path is not UTF-8")))

@@ -82,10 +82,14 @@ fn judge(library: &str, more: &[&str]) -> Judged {
 
 /// The verdicts on a profiler with one sin.
 fn judge_sin(sin: &str) -> Judged {
+    judge_sin_in(sin, &["--seeds", SEEDS])
+}
+
+fn judge_sin_in(sin: &str, seeds: &[&str]) -> Judged {
     let folder = Directory::new();
     let library = folder.path(&format!("{sin}.so"));
     std::fs::copy(broken_profilers(), &library).expect("copied");
-    judge(&library, &["--personality", "core8"])
+    Judged::of(remora([&["lab", &library, "--json", "--personality", "core8"], seeds].concat()))
 }
 
 /// Cargo puts the library beside the programs that depend on it.
@@ -100,9 +104,10 @@ fn broken_profilers() -> PathBuf {
 fn det_21_remoras_own_agent_honours_what_it_exercises() {
     let judged = Judged::of(remora(["lab", "--seeds", "40", "--json"]));
     judged.is_clean();
-    for clause in
-        ["ATT-12", "ATT-20", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-20", "DET-21", "MOD-01"]
-    {
+    for clause in [
+        "ATT-12", "ATT-20", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-18", "DET-20", "DET-21",
+        "MOD-01",
+    ] {
         assert_eq!(judged.verdict(clause), "honoured", "{clause}");
     }
 }
@@ -122,6 +127,22 @@ fn a_profiler_that_never_asks_is_judged_by_the_exit() {
     let judged = judge_sin("stays");
     judged.is_clean();
     assert_eq!((judged.verdict("DET-17"), judged.verdict("DET-04")), ("honoured", "not_exercised"));
+}
+
+#[test]
+fn det_02_a_profiler_that_has_forbidden_its_own_detach_is_found() {
+    judge_sin("sets-rejit").breaks("DET-02", "ModuleUnloadFinished");
+}
+
+#[test]
+fn det_18_a_profiler_that_is_not_heard_any_more_must_not_ask() {
+    let honest = judge_sin("honest-notified");
+    honest.is_clean();
+    assert_eq!(honest.verdict("DET-18"), "honoured");
+    // Whether it asks before its time is over is the scheduler's doing: several lives.
+    let judged = judge_sin_in("detaches-unheard", &["--seeds", "24"]);
+    assert!(judged.broken().iter().any(|(clause, _)| *clause == "DET-18"), "{:#?}", judged.findings);
+    assert_eq!((judge_sin("honest").verdict("DET-18"), judged.code), ("not_exercised", 1));
 }
 
 #[test]
@@ -238,4 +259,56 @@ fn a_library_of_the_system() -> String {
     let paths = maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| format!("/{path}"));
     let mut libraries = paths.filter(|path| path.contains(".so") && Path::new(path).exists());
     libraries.find(|path| path.contains("libc.so") || path.contains("libc-")).expect("a C library")
+}
+
+#[test]
+fn a_pipe_is_no_library_and_is_not_waited_for() {
+    let folder = Directory::new();
+    let pipe = folder.path("pipe.so");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
+    let message = remora(["lab", &pipe]).fails(2);
+    assert!(message.contains("it is no regular file"), "{message}");
+}
+
+/// Processes whose executable or library has this in its path.
+fn processes_with(name: &str) -> usize {
+    let all = std::fs::read_dir("/proc").expect("proc").flatten();
+    let maps = all.filter_map(|process| std::fs::read_to_string(process.path().join("maps")).ok());
+    maps.filter(|maps| maps.contains(name)).count()
+}
+
+#[test]
+fn whatever_a_profiler_starts_or_becomes_ends_with_its_run() {
+    let folder = Directory::new();
+    for (sin, clauses) in [
+        ("leaves-daemon", &["DET-04", "DET-14"][..]),
+        ("is-traced", &["DET-04", "DET-14", "DET-17"]),
+        ("stops", &["MOD-01"]),
+    ] {
+        let library = folder.path(&format!("{sin}.so"));
+        std::fs::copy(broken_profilers(), &library).expect("copied");
+        let judged = judge(&library, &["--personality", "core8"]);
+        judged.breaks_only(clauses);
+        assert_eq!(processes_with(&library), 0, "{sin}");
+    }
+}
+
+#[test]
+fn an_interrupted_laboratory_leaves_no_process() {
+    let folder = Directory::new();
+    let library = folder.path("hangs-on-load.so");
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    let mut laboratory = std::process::Command::new(env!("CARGO_BIN_EXE_remora"))
+        .args(["lab", &library, "--seeds", "1000"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("started");
+    while processes_with(&library) == 0 {
+        std::thread::yield_now();
+    }
+    let pid = laboratory.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().is_ok_and(|status| status.success()));
+    assert_eq!(laboratory.wait().expect("ended").code(), Some(130));
+    assert_eq!(processes_with(&library), 0);
 }

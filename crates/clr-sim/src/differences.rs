@@ -77,16 +77,18 @@ differences! {
     refused_attach_leaks: bool = [false, false, true, true, true, true] "source: profilinghelper.cpp, LoadProfiler; live: att_07";
     /// Whether an attach that comes during a detach waits for its end, instead of being refused.
     attach_waits_for_detach: bool = [false, false, true, true, true, true] "source: profdetach.cpp, ExecuteEvacuationLoop; live: det_11";
+    /// Whether an attach that comes while a profiler is told of its end, released and freed waits for that.
+    attach_waits_for_unload: bool = [false, true, true, true, true, true] "source: profdetach.cpp, UnloadProfiler (the lock of the status); live: det_23";
     /// Whether the departure of a main profiler is counted as one of a notification-only profiler.
     main_departure_is_miscounted: bool = [false, false, true, true, true, true] "source: profilepriv.inl, DeRegisterProfilerInfo; live: det_18";
     /// What is slept before a detach is looked at again, at least, milliseconds.
     shortest_sleep: u64 = [0, 300, 300, 300, 300, 300] "source: profdetach.cpp, kdwDefaultMinSleepMs; live: det_09";
     /// The same, at most.
-    longest_sleep: u64 = [600_000, 5_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp, kdwDefaultMaxSleepMs";
+    longest_sleep: u64 = [600_000, 600_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp, kdwDefaultMaxSleepMs; live: det_09 (6 not run)";
     /// What is slept once twice the expected time has passed.
-    steady_sleep: u64 = [600_000, 5_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp";
+    steady_sleep: u64 = [600_000, 600_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp";
     /// What an expected time of 0 stands for, milliseconds. The seeds do not say what the desktop's is.
-    expected_by_default: u64 = [2_500, 2_500, 2_500, 2_500, 2_500, 2_500] "source: profdetach.cpp, RequestProfilerDetach";
+    expected_by_default: u64 = [2_500, 2_500, 2_500, 2_500, 2_500, 2_500] "source: profdetach.cpp, RequestProfilerDetach; live: det_09";
     /// What a request in `Initialize` is answered.
     detach_in_initialize: u32 = [0x8013_1373, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371] "seed 000; live: det_13";
     /// Whether a callback that may not trigger a collection may ask for the detach.
@@ -95,6 +97,10 @@ differences! {
     rejit_forbids_detach: bool = [false, true, true, true, true, true] "source: eetoprofinterfaceimpl.cpp, SetModifiedRejitState; live: det_02";
     /// Whether concurrent collections are switched off for a profiler that asks for MONITOR_GC while it attaches; refused otherwise.
     concurrent_is_switched_off_at_attach: bool = [false, true, true, true, true, true] "seed 004; source: eetoprofinterfaceimpl.cpp; live: gch_05";
+    /// Whether functions that choose what is hooked may be set in Initialize only, as the hooks themselves.
+    mapper_only_in_initialize: bool = [true, false, false, false, false, false] "seed 003; live: att_17 (6 not run)";
+    /// Whether the library of a profiler that cannot be attached, since it has no ICorProfilerCallback3, is not given back.
+    unattachable_leaks: bool = [false, true, true, true, true, true] "live: att_09 (6 not run)";
     /// Whether any profiler that is loaded with the process switches concurrent collections off for good, and not only one that asks for MONITOR_GC.
     any_profiler_at_startup_ends_concurrent: bool = [true, false, false, false, false, false] "seed 004; source: profilinghelper.cpp, LoadProfiler";
     /// Whether DoStackSnapshot walks a thread that is neither the running one nor suspended with all others.
@@ -102,7 +108,9 @@ differences! {
     /// Whether an attached profiler may replace the IL of a method.
     bodies_after_attach: bool = [false, true, true, true, true, true] "seed 004; source: proftoeeinterfaceimpl.cpp, SetILFunctionBody";
     /// Whether a profiler for 2.x is refused unless a variable allows it.
-    old_profilers_need_a_word: bool = [true, true, true, true, true, true] "seed 003; what Core does with it was not run";
+    old_profilers_need_a_word: bool = [true, false, false, false, false, false] "seed 003; live: cmp_01 (6 not run)";
+    /// Whether the setting that forbids every profiler ends a process whose environment names one, by a fault of the runtime's own.
+    prevented_load_crashes: bool = [false, true, true, true, true, true] "live: cmp_01 (6 not run)";
     /// The largest message of an attach, bytes; 0 where there is no such bound.
     largest_message: usize = [0, 65_535, 65_535, 65_535, 65_535, 65_535] "source: ds-ipc protocol, a 16 bit size; live: att_11";
     /// Whether the attach is answered only when ProfilerAttachComplete has returned.
@@ -123,6 +131,8 @@ differences! {
     attach_thread_is_counted: bool = [true, false, false, false, false, false] "seed 000; source: eetoprofinterfaceimpl.cpp, EvacuationCounterHolder; live: det_07";
     /// Notification-only profilers at once.
     notification_slots: usize = [0, 0, 32, 32, 32, 32] "source: profilepriv.h, MAX_NOTIFICATION_PROFILERS";
+    /// What the variables of its other settings begin with; the first that is there counts.
+    settings_prefixes: &'static [&'static str] = [&[], &["COMPlus"], &["DOTNET", "COMPlus"], &["DOTNET", "COMPlus"], &["DOTNET", "COMPlus"], &["DOTNET", "COMPlus"]] "source: clrconfig.cpp (DOTNET since 6)";
     /// What the variables that load a profiler at the start begin with.
     startup_prefix: &'static str = ["COR", "CORECLR", "CORECLR", "CORECLR", "CORECLR", "CORECLR"] "seed 004; source: clrconfignames.h; live: att_17";
     /// Whether a class without a path is looked up in the registry.
@@ -166,7 +176,7 @@ const DESKTOP_REFUSES: &[&str] = &[
     "GetFunctionTailcall3Info",
 ];
 
-/// Methods without kP2EEAllowableAfterAttach (proftoeeinterfaceimpl.cpp).
+/// Methods without kP2EEAllowableAfterAttach (proftoeeinterfaceimpl.cpp). Those that nobody is served any more say so to everybody (live: att_13).
 const CORE_REFUSES: &[&str] = &[
     "SetEnterLeaveFunctionHooks",
     "SetEnterLeaveFunctionHooks2",
@@ -174,16 +184,11 @@ const CORE_REFUSES: &[&str] = &[
     "SetEnterLeaveFunctionHooks3WithInfo",
     "SetFunctionIDMapper",
     "SetFunctionIDMapper2",
-    "SetFunctionReJIT",
     "GetNotifiedExceptionClauseInfo",
     "GetFunctionEnter3Info",
     "GetFunctionLeave3Info",
     "GetFunctionTailcall3Info",
     "EnumNgenModuleMethodsInliningThisMethod",
-    "GetInprocInspectionInterface",
-    "GetInprocInspectionIThisThread",
-    "BeginInprocDebugging",
-    "EndInprocDebugging",
 ];
 
 impl Personality {

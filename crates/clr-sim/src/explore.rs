@@ -10,6 +10,8 @@ use std::ops::Range;
 pub struct Explored {
     /// Schedules that were run.
     pub schedules: u64,
+    /// Whether these are all there are: of a walk over a small world that was not broken off.
+    pub is_whole: bool,
     /// The first that broke the contract.
     pub failure: Option<Failure>,
     /// What they reached, all together.
@@ -21,6 +23,7 @@ impl Explored {
         let failures = [self.failure, other.failure];
         Explored {
             schedules: self.schedules + other.schedules,
+            is_whole: false,
             failure: failures.into_iter().flatten().min_by_key(|failure| failure.seed),
             reached: self.reached.and(other.reached),
         }
@@ -83,6 +86,7 @@ pub fn all_of(seed: u64, preemptions: u32, limit: u64, setting: Setting) -> Expl
         }
         let Chooser::Exhaustive(mut walk) = outcome.chooser else { break };
         if !walk.advance() {
+            explored.is_whole = true;
             break;
         }
         chooser = Chooser::Exhaustive(walk);
@@ -95,18 +99,34 @@ pub fn replay(failure: &Failure, setting: Setting) -> Outcome {
     scenario::run(failure.seed, Chooser::Replay(failure.choices.clone()), Setting { records: true, ..setting })
 }
 
-/// The same finding in a schedule with as few preemptions as can be had: pieces of the list of choices are made 0, larger ones first.
+/// The same finding in a schedule with as few preemptions as can be had.
 pub fn shrink(failure: &Failure, setting: Setting) -> Failure {
-    let mut best = failure.clone();
-    let mut piece = best.choices.len().div_ceil(2).max(1);
+    let mut findings = failure.findings.clone();
+    let choices = shortened(failure.choices.clone(), |choices| {
+        let outcome = scenario::run(failure.seed, Chooser::Replay(choices), setting);
+        let clause = failure.findings.first()?.clause;
+        let same = outcome.findings.iter().any(|finding| finding.clause == clause);
+        same.then(|| {
+            findings = outcome.findings;
+            outcome.choices
+        })
+    });
+    Failure { seed: failure.seed, choices, findings }
+}
+
+/// A list of choices with as few preemptions as can be had: pieces of it are made 0, larger ones first. `fails` says what a list becomes
+/// with which the schedule still fails.
+pub fn shortened(choices: Vec<u16>, mut fails: impl FnMut(Vec<u16>) -> Option<Vec<u16>>) -> Vec<u16> {
+    let mut best = choices;
+    let mut piece = best.len().div_ceil(2).max(1);
     loop {
         let mut start = 0;
-        while start < best.choices.len() {
-            let end = (start + piece).min(best.choices.len());
-            if best.choices[start..end].iter().any(|choice| *choice != 0) {
-                let mut choices = best.choices.clone();
+        while start < best.len() {
+            let end = (start + piece).min(best.len());
+            if best[start..end].iter().any(|choice| *choice != 0) {
+                let mut choices = best.clone();
                 choices[start..end].fill(0);
-                best = still_fails(&best, choices, setting).unwrap_or(best);
+                best = fails(choices).map_or(best, without_tail);
             }
             start = end;
         }
@@ -117,15 +137,10 @@ pub fn shrink(failure: &Failure, setting: Setting) -> Failure {
     }
 }
 
-fn still_fails(failure: &Failure, choices: Vec<u16>, setting: Setting) -> Option<Failure> {
-    let outcome = scenario::run(failure.seed, Chooser::Replay(choices), setting);
-    let clause = failure.findings.first()?.clause;
-    let same = outcome.findings.iter().any(|finding| finding.clause == clause);
-    same.then(|| {
-        let mut choices = outcome.choices;
-        while choices.last() == Some(&0) {
-            choices.pop();
-        }
-        Failure { seed: failure.seed, choices, findings: outcome.findings }
-    })
+/// Beyond the end of a list every choice is 0.
+fn without_tail(mut choices: Vec<u16>) -> Vec<u16> {
+    while choices.last() == Some(&0) {
+        choices.pop();
+    }
+    choices
 }

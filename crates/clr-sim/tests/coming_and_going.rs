@@ -9,7 +9,7 @@ use remora_clr_sim::runtime::{Profiler, Status};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
 use std::sync::Arc;
-use support::{SCHEDULES, SECOND, World, in_one, in_worlds};
+use support::{SECOND, World, in_one, in_worlds, schedules_of_each};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
@@ -100,7 +100,9 @@ fn det_18_notified_profilers_come_and_go_alone_and_beside_a_main_one() {
 
 /// What the court finds in each of many schedules.
 fn in_each(personalities: &[Personality], body: impl Fn(&World) + Clone + 'static) -> Vec<Vec<String>> {
-    let seeds = |personality: &Personality| (0..SCHEDULES).map(move |seed| (*personality, seed)).collect::<Vec<_>>();
+    let seeds = |personality: &Personality| {
+        (0..schedules_of_each(WITH_NOTIFIED.len())).map(move |seed| (*personality, seed)).collect::<Vec<_>>()
+    };
     let worlds = personalities.iter().flat_map(seeds);
     worlds.map(|(personality, seed)| in_one(personality, seed, body.clone())).collect()
 }

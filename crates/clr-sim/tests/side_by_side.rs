@@ -11,7 +11,7 @@ use remora_clr_sim::runtime::{Entry, ModuleId, Runtime};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::{self, Script};
 use std::sync::Arc;
-use support::{SCHEDULES, in_one, on_machines, on_one};
+use support::{SCHEDULES, in_one, on_machines, on_one, schedules_of_each};
 
 const CLASS: Guid = Guid::from_u128(0x1111_2222_3333_4444_5555_6666_7777_8888);
 const CLASS_IN_WORDS: &str = "{11112222-3333-4444-5555-666677778888}";
@@ -172,7 +172,7 @@ fn sbs_03_an_id_of_one_runtime_handed_to_another_is_an_access_violation() {
 #[test]
 fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_instances() {
     for personality in WITH_NOTIFIED {
-        for seed in 0..SCHEDULES {
+        for seed in 0..schedules_of_each(WITH_NOTIFIED.len()) {
             let findings = in_one(*personality, seed, |world| {
                 let script = Script::new()
                     .only_notified_where(|number| number == 1)

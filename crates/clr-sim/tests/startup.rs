@@ -209,7 +209,7 @@ fn det_03_with_flags_that_cannot_be_taken_back_it_stays_and_lives() {
 
 #[test]
 fn cmp_01_a_profiler_for_2_x_is_refused_with_both_remedies_and_loads_with_the_users_word() {
-    on_machines(&Personality::ALL, |machine| {
+    on_machines(&[Personality::Desktop4], |machine| {
         let (library, script) = install(machine, Script::new().of_version(2));
         let variable = machine.personality.differences().opt_in_variable;
         for setting in [None, Some("DisableV2Profiler"), Some("1")] {
@@ -228,6 +228,20 @@ fn cmp_01_a_profiler_for_2_x_is_refused_with_both_remedies_and_loads_with_the_us
         // What came with the third callback is not for it.
         assert_eq!(script.request_detach(1), HResult::CORPROF_E_CALLBACK3_REQUIRED);
         assert_eq!(runtime.profilers()[0].status(), Status::Active);
+    });
+}
+
+#[test]
+fn cmp_01_core_loads_a_profiler_for_2_x_whatever_the_user_says_of_it() {
+    on_machines(CORES, |machine| {
+        let (_, script) = install(machine, Script::new().of_version(2));
+        let variable = machine.personality.differences().opt_in_variable;
+        for (times, setting) in [None, Some("DisableV2Profiler"), Some("EnableV2Profiler")].into_iter().enumerate() {
+            let more: Vec<(&str, &str)> = setting.map(|value| (variable, value)).into_iter().collect();
+            let (_, runtime) = profiled(machine, &more);
+            assert_eq!((runtime.log(), script.count("Initialize")), (vec![Entry::Loaded], times + 1), "{setting:?}");
+            assert_eq!(script.request_detach(1), HResult::CORPROF_E_CALLBACK3_REQUIRED);
+        }
     });
 }
 

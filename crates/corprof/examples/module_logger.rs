@@ -20,11 +20,11 @@ impl<'rt> Logger<'rt> {
 }
 
 impl<'rt> Profiler<'rt> for Logger<'rt> {
-    fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+    fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
         let path = std::str::from_utf8(client_data).map_err(|_| HResult::E_INVALIDARG)?;
         let listener = UnixStream::connect(path).map_err(|_| HResult::E_FAIL)?;
         listener.set_read_timeout(Some(Duration::from_millis(10))).map_err(|_| HResult::E_FAIL)?;
-        Ok(Logger { listener, modules: Roll::default(), lines: Mailbox::new(10_000) })
+        Ok(Logger { listener, modules: Roll::new(beginning), lines: Mailbox::new(10_000) })
     }
 
     fn wants(&self) -> Events {
@@ -44,7 +44,7 @@ impl<'rt> Profiler<'rt> for Logger<'rt> {
 
     fn run(&self, session: &Session<'rt>) {
         let found = |module| self.note("found", session, module);
-        let caught_up = session.modules().and_then(|all| self.modules.catch_up(all, found));
+        let caught_up = self.modules.catch_up(|| session.modules(), found);
         self.lines.post(format!("caught up: {caught_up:?}\n"));
         while matches!((&self.listener).read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
             let _ = (&self.listener).write_all(self.lines.take().concat().as_bytes());

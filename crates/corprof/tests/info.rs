@@ -69,7 +69,8 @@ fn a_call_that_an_older_runtime_lacks_is_named_and_never_made() {
         (info.get_runtime_information().err(), 3),
         (info.get_event_mask2().err(), 5),
         (info.set_event_mask2(AttachMask::NONE, HighAttachMask::NONE).err(), 5),
-        (info.event_pipe_start_session(&[]).err(), 12),
+        // SAFETY: there is no session.
+        (unsafe { info.event_pipe_start_session(&[]) }.err(), 12),
         (info.apply_meta_data(ModuleId(1), irreversible()).err(), 7),
         (info.get_environment_variable("A").err(), 11),
         (info.set_environment_variable("A", "B", irreversible()).err(), 11),
@@ -306,7 +307,8 @@ fn an_event_pipe_session_is_asked_for_by_name() {
     let fake = FakeInfo::new(12).answer("EventPipeStartSession", start_session as *const ());
     let info = fake.info::<Attached>();
     let provider = |name: &str| ProviderConfig { name: name.to_owned(), keywords: 3, level: 4, filter: String::new() };
-    assert_eq!(info.event_pipe_start_session(&[provider("A"), provider("Z")]), Ok(SessionId(77)));
+    // SAFETY: the fake has no events.
+    assert_eq!(unsafe { info.event_pipe_start_session(&[provider("A"), provider("Z")]) }, Ok(SessionId(77)));
     let seen = ["keywords", "level", "letter", "has_filter"].map(|name| fake.number(name));
     assert_eq!(seen, [Some(3), Some(4), Some(usize::from(b'Z')), Some(0)]);
 }

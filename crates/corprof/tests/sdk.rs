@@ -1,13 +1,16 @@
 //! The SDK on a runtime made in Rust: the only road to the detach, and each place where it goes back.
 
+#[path = "support/sdk_runtime.rs"]
+mod sdk_runtime;
 mod support;
 
 use core::ffi::c_void;
 use corprof::{sdk::*, *};
+use sdk_runtime::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
-use support::{FakeInfo, fake, note};
+use support::FakeInfo;
 
 /// So long nothing takes that does not hang.
 const HANGS: Duration = Duration::from_secs(60);
@@ -18,13 +21,14 @@ struct Script {
     said: Mutex<Vec<String>>,
     heard: Condvar,
     is_held: AtomicBool,
+    catches_up: AtomicBool,
     rounds: AtomicU32,
 }
 
 impl Script {
     fn new(run: fn(&'static Script, &Session<'_>)) -> &'static Script {
-        let (is_held, rounds) = (AtomicBool::new(false), AtomicU32::new(0));
-        Box::leak(Box::new(Script { run, said: Mutex::default(), heard: Condvar::new(), is_held, rounds }))
+        let (is_held, catches_up, rounds) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU32::new(0));
+        Box::leak(Box::new(Script { run, said: Mutex::default(), heard: Condvar::new(), is_held, catches_up, rounds }))
     }
 
     fn say(&self, what: impl Into<String>) {
@@ -78,11 +82,11 @@ struct Scripted<'rt> {
 impl<'rt> Profiler<'rt> for Scripted<'rt> {
     const PATIENCE: Duration = Duration::from_millis(100);
 
-    fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+    fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
         let address: [u8; 8] = client_data.try_into().map_err(|_| HResult::E_INVALIDARG)?;
         // SAFETY: the test hands over the address of a leaked script.
         let script = unsafe { &*(u64::from_le_bytes(address) as usize as *const Script) };
-        Ok(Scripted { script, modules: Roll::default() })
+        Ok(Scripted { script, modules: Roll::new(beginning) })
     }
 
     fn wants(&self) -> Events {
@@ -103,11 +107,19 @@ impl<'rt> Profiler<'rt> for Scripted<'rt> {
     }
 
     fn run(&self, session: &Session<'rt>) {
+        if self.script.catches_up.load(Ordering::SeqCst) {
+            let mut found = 0;
+            self.modules.catch_up(|| session.modules(), |_| found += 1).expect("the fake enumerates");
+            self.script.say(format!("found {found}, knows {}", self.modules.count()));
+        }
         (self.script.run)(self.script, session);
     }
 
     fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
         self.script.say(format!("stays: {refusal:?}, asks: {:?}", session.information().map(|facts| facts.major)));
+        if refusal.has_missed_callbacks() {
+            self.script.say(format!("missed some, knows {}, whole: {}", self.modules.count(), self.modules.is_whole()));
+        }
         self.script.release();
         if self.script.round() == 0 { Then::RunAgain } else { Then::Inert }
     }
@@ -224,11 +236,6 @@ fn complete(object: *mut sys::IUnknown) {
     unsafe { sys::ICorProfilerCallback3::ProfilerAttachComplete(object.cast()) };
 }
 
-fn module_loaded(object: *mut sys::IUnknown, module: usize) -> HResult {
-    // SAFETY: a live object.
-    HResult(unsafe { sys::ICorProfilerCallback::ModuleLoadFinished(object.cast(), module, 0) })
-}
-
 fn release(object: *mut sys::IUnknown) -> u32 {
     // SAFETY: gives up the reference of `create`.
     unsafe { sys::IUnknown::Release(object) }
@@ -240,116 +247,6 @@ fn attached(runtime: &FakeInfo, script: &'static Script) -> *mut sys::IUnknown {
     assert_eq!(attach(object, runtime, &script.data()), HResult::S_OK);
     complete(object);
     object
-}
-
-/// A runtime that answers all that the SDK asks.
-fn runtime() -> Box<FakeInfo> {
-    FakeInfo::new(12)
-        .answer("GetRuntimeInformation", get_runtime_information as *const ())
-        .answer("SetEventMask2", set_event_mask2 as *const ())
-        .answer("GetEventMask2", get_event_mask2 as *const ())
-        .answer("SuspendRuntime", suspend_runtime as *const ())
-        .answer("ResumeRuntime", resume_runtime as *const ())
-        .answer("EventPipeStartSession", event_pipe_start_session as *const ())
-        .answer("EventPipeStopSession", event_pipe_stop_session as *const ())
-        .answer("RequestProfilerDetach", request_profiler_detach as *const ())
-}
-
-#[allow(clippy::too_many_arguments, reason = "the runtime's signature")]
-unsafe extern "system" fn get_runtime_information(
-    this: *mut c_void,
-    _: *mut u16,
-    _: *mut u32,
-    major: *mut u16,
-    _: *mut u16,
-    _: *mut u16,
-    _: *mut u16,
-    _: u32,
-    needed: *mut u32,
-    _: *mut u16,
-) -> i32 {
-    // SAFETY: places for the answers; a fake runtime.
-    unsafe {
-        major.write(fake(this).number("major").unwrap_or(8) as u16);
-        needed.write(0);
-    }
-    0
-}
-
-unsafe extern "system" fn set_event_mask2(this: *mut c_void, low: u32, high: u32) -> i32 {
-    // SAFETY: a fake runtime.
-    let fake = unsafe { fake(this) };
-    fake.set("low", low as usize);
-    fake.set("high", high as usize);
-    // SAFETY: as above.
-    unsafe { note(this, if (low, high) == (0, 0) { "wants nothing" } else { "wants" }) };
-    fake.number("refuse mask").map_or(0, |code| code as i32)
-}
-
-unsafe extern "system" fn get_event_mask2(this: *mut c_void, low: *mut u32, high: *mut u32) -> i32 {
-    // SAFETY: a fake runtime, and places for the answers.
-    unsafe {
-        low.write(fake(this).number("low").unwrap_or(0) as u32);
-        high.write(fake(this).number("high").unwrap_or(0) as u32);
-    }
-    0
-}
-
-/// Tells the profiler, as the runtime does, unless it is `deaf`.
-unsafe extern "system" fn suspend_runtime(this: *mut c_void) -> i32 {
-    // SAFETY: a fake runtime.
-    unsafe { note(this, "SuspendRuntime") };
-    // SAFETY: as above.
-    let fake = unsafe { fake(this) };
-    if let (None, Some(object)) = (fake.number("deaf"), fake.number("object")) {
-        // SAFETY: the test's callback object, alive.
-        unsafe { sys::ICorProfilerCallback::RuntimeSuspendStarted((object as *mut c_void).cast(), 0) };
-    }
-    0
-}
-
-unsafe extern "system" fn resume_runtime(this: *mut c_void) -> i32 {
-    // SAFETY: a fake runtime.
-    unsafe { note(this, "ResumeRuntime") };
-    0
-}
-
-unsafe extern "system" fn event_pipe_start_session(
-    this: *mut c_void,
-    _: u32,
-    _: *const c_void,
-    _: i32,
-    session: *mut u64,
-) -> i32 {
-    // SAFETY: a fake runtime, and a place for the answer.
-    unsafe {
-        note(this, "EventPipeStartSession");
-        session.write(77);
-    }
-    0
-}
-
-unsafe extern "system" fn event_pipe_stop_session(this: *mut c_void, session: u64) -> i32 {
-    assert_eq!(session, 77);
-    // SAFETY: a fake runtime.
-    unsafe { note(this, "EventPipeStopSession") };
-    0
-}
-
-/// Refuses with the number `refuse detach`, once.
-unsafe extern "system" fn request_profiler_detach(this: *mut c_void, milliseconds: u32) -> i32 {
-    assert!(milliseconds >= 300, "the runtime would sleep 5 s after a shorter time: {milliseconds}");
-    // SAFETY: a fake runtime.
-    let fake = unsafe { fake(this) };
-    // SAFETY: as above.
-    unsafe { note(this, "RequestProfilerDetach") };
-    let refusal = fake.number("refuse detach").unwrap_or(0);
-    fake.set("refuse detach", 0);
-    refusal as i32
-}
-
-fn requests(runtime: &FakeInfo) -> usize {
-    runtime.calls().iter().filter(|call| **call == "RequestProfilerDetach").count()
 }
 
 #[test]
@@ -456,6 +353,50 @@ fn det_22_a_runtime_that_refuses_gives_the_session_back() {
     release(object);
 }
 
+/// Refused by the runtime, with what `later` says between the refusal and the next wish.
+fn refused(later: (&'static str, usize)) -> (&'static FakeInfo, &'static Script) {
+    // It is asked for as long as the profiler stays.
+    let runtime: &FakeInfo = Box::leak(runtime());
+    runtime.set("refuse detach", HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT.0 as usize);
+    runtime.set(later.0, later.1);
+    let script = Script::new(|_, _| {});
+    script.catches_up.store(true, Ordering::SeqCst);
+    let object = create(&SCRIPTED).expect("a place");
+    assert_eq!(attach(object, runtime, &script.data()), HResult::S_OK);
+    module_loaded(object, 500);
+    complete(object);
+    (runtime, script)
+}
+
+#[test]
+fn cat_05_cat_09_what_is_known_is_forgotten_when_callbacks_were_missed_and_met_again() {
+    // While the profiler waits for the answer, 500 goes, which nobody tells it.
+    let (runtime, script) = refused(("loads later", 600));
+    script.until("sealed");
+    let said = script.said();
+    assert_eq!(said[..3], ["loaded 500", "complete", "found 150, knows 151"]);
+    assert_eq!(said[3], "loaded 600", "what comes as soon as it is wanted is not turned away");
+    assert!(said[4].starts_with("stays: Runtime("), "{said:?}");
+    assert_eq!(said[5], "missed some, knows 0, whole: false");
+    assert_eq!(said[6], "found 150, knows 150", "500 is gone");
+    let calls = runtime.calls();
+    let asked = calls.iter().position(|call| *call == "RequestProfilerDetach").expect("it was asked for");
+    assert_eq!(calls[asked + 1..asked + 3], ["wants", "EnumModules"], "only then are holes told from what is there");
+}
+
+#[test]
+fn cat_05_a_profiler_whose_wishes_are_not_taken_back_is_told_so() {
+    let (_runtime, script) = refused(("refuse mask later", HResult::E_INVALIDARG.0 as usize));
+    script.until("stays");
+    script.until("missed");
+    let said = script.said();
+    assert!(said[3].starts_with("stays: Silenced { refusal: Runtime(CORPROF_E_IRREVERSIBLE"), "{said:?}");
+    assert!(said[3].contains("code: E_INVALIDARG"), "{said:?}");
+    assert_eq!(said[4], "missed some, knows 0, whole: false");
+    // The next time, it is not even shown that callbacks arrive.
+    script.until("stays: Unproved(E_INVALIDARG");
+}
+
 #[test]
 fn det_04_a_notification_profiler_that_hears_nothing_never_asks_for_the_detach() {
     let runtime = runtime();
@@ -472,6 +413,41 @@ fn det_04_a_notification_profiler_that_hears_nothing_never_asks_for_the_detach()
     }
     assert!(script.said()[1].starts_with("stays: Deaf"), "{:?}", script.said());
     assert_eq!(requests(&runtime), 0);
+}
+
+#[test]
+fn det_18_only_what_the_runtime_tells_of_ones_own_stop_shows_that_it_still_calls() {
+    for meanwhile in [COLLECTS, ANOTHER_STOPS, CALLBACK_ENDS] {
+        // It is asked for as long as the profiler stays.
+        let runtime: &FakeInfo = Box::leak(runtime());
+        runtime.set("deaf", 1);
+        runtime.set("meanwhile", meanwhile);
+        let script = Script::new(|script, _| {
+            if script.is_held.load(Ordering::SeqCst) {
+                script.until("loaded");
+            }
+        });
+        std::thread::scope(|scope| {
+            if meanwhile == CALLBACK_ENDS {
+                script.hold();
+            }
+            let object = attached(runtime, script) as usize;
+            if meanwhile == CALLBACK_ENDS {
+                scope.spawn(move || {
+                    module_loaded(object as *mut sys::IUnknown, 3);
+                    CALLBACK_HAS_ENDED.store(true, Ordering::SeqCst);
+                });
+                while !IS_STOPPED.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                script.release();
+            }
+            script.until("stays");
+        });
+        let said = script.said();
+        assert!(said.iter().any(|one| one.starts_with("stays: Deaf")), "{meanwhile}: {said:?}");
+        assert_eq!(requests(runtime), 0, "{meanwhile}");
+    }
 }
 
 fn told_of_nine(script: &Script) -> bool {

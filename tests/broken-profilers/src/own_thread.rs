@@ -13,6 +13,9 @@ const EXPECTED: u32 = 1;
 /// Between two looks whether the attach is complete, microseconds.
 const PAUSE: u32 = 100;
 
+/// So many of these is it waited for by who does not wait for it to the end.
+const LONGEST_TURNS: u32 = 20;
+
 /// Starts it. Nobody joins it: it is the last one that asks.
 pub fn start(shared: &Arc<Shared>) {
     let mut thread: libc::pthread_t = 0;
@@ -30,9 +33,11 @@ extern "C" fn run(shared: *mut c_void) -> *mut c_void {
     if sin() != Sin::AsksWithoutReference {
         hold_library_until_thread_ends();
     }
-    while !shared.completed.load(Ordering::SeqCst) {
+    let mut turns = 0;
+    while !shared.completed.load(Ordering::SeqCst) && (sin() != Sin::DetachesUnheard || turns < LONGEST_TURNS) {
         // SAFETY: takes a number.
         unsafe { libc::usleep(PAUSE) };
+        turns += 1;
     }
     let info = shared.info();
     drop(shared);

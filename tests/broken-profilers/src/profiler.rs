@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 const MODULE_LOADS: u32 = 0x4;
 /// COR_PRF_MONITOR_ENTERLEAVE, which is not for attached profilers.
 const ENTER_LEAVE: u32 = 0x1000;
+/// COR_PRF_ENABLE_REJIT.
+const REJIT: u32 = 0x4_0000;
 /// A long time for a timer that shall not come, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
@@ -47,6 +49,8 @@ impl Profiler {
             Sin::Stays
                 | Sin::HangsInShutdown
                 | Sin::OwnThread
+                | Sin::OnlyNotified
+                | Sin::DetachesUnheard
                 | Sin::CallsAfterSealing
                 | Sin::AsksWithoutReference
                 | Sin::NeverReturns
@@ -58,6 +62,10 @@ impl Profiler {
 }
 
 impl ProfilerCallback for Profiler {
+    fn load_as_notification_only(&self) -> bool {
+        matches!(sin(), Sin::OnlyNotified | Sin::DetachesUnheard)
+    }
+
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, _: &[u8]) -> Result<(), HResult> {
         let raw = info.as_raw();
         self.0.info.store(raw, Ordering::SeqCst);
@@ -70,10 +78,19 @@ impl ProfilerCallback for Profiler {
                 // SAFETY: as above.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | ENTER_LEAVE) };
             }
+            Sin::SetsRejit => {
+                // SAFETY: as above.
+                unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | REJIT) };
+            }
+            Sin::DetachesUnheard => own_thread::start(&self.0),
             Sin::LeavesThread => leave_thread(),
             Sin::LeavesTimer => leave_timer(),
             Sin::LeavesHandler => leave_handler(),
             Sin::LeavesChild => leave_child(),
+            Sin::LeavesDaemon => leave_daemon(),
+            Sin::IsTraced => be_traced(),
+            // SAFETY: stops the process, which is the sin.
+            Sin::Stops => _ = unsafe { libc::raise(libc::SIGSTOP) },
             Sin::LeavesDescriptor => leave_descriptor(),
             Sin::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
@@ -83,7 +100,9 @@ impl ProfilerCallback for Profiler {
 
     fn profiler_attach_complete(&self) {
         match sin() {
-            Sin::OwnThread | Sin::CallsAfterSealing | Sin::AsksWithoutReference => own_thread::start(&self.0),
+            Sin::OwnThread | Sin::OnlyNotified | Sin::CallsAfterSealing | Sin::AsksWithoutReference => {
+                own_thread::start(&self.0)
+            }
             Sin::LeavesSession => {
                 let mut session = 0;
                 // SAFETY: alive, no providers, and a place for the answer; from .NET 6 on the slot is there.
@@ -200,4 +219,25 @@ fn leave_child() {
 fn leave_descriptor() {
     // SAFETY: a name that lives.
     unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+}
+
+fn leave_daemon() {
+    // SAFETY: the child does nothing but leave its group, and wait.
+    if unsafe { libc::fork() } == 0 {
+        // SAFETY: takes nothing.
+        unsafe { libc::setsid() };
+        never_return();
+    }
+}
+
+fn be_traced() {
+    extern "C" fn run(_: *mut c_void) -> *mut c_void {
+        // SAFETY: asks to be traced by the parent.
+        unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<c_void>(), null_mut::<c_void>()) };
+        never_return();
+        null_mut()
+    }
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: a live place, the usual attributes, a function of that signature.
+    unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
 }

@@ -46,6 +46,12 @@ sins! {
     EnumeratesEarly = "enumerates-early",
     /// It asks for flags that are not for attached profilers.
     ForbiddenFlags = "forbidden-flags",
+    /// It asks for rejit, which forbids its detach, and then for its detach.
+    SetsRejit = "sets-rejit",
+    /// Nothing; it is only notified, and asks on a thread of its own once ProfilerAttachComplete has come.
+    OnlyNotified = "honest-notified",
+    /// It is only notified, and asks for its detach although ProfilerAttachComplete has not come.
+    DetachesUnheard = "detaches-unheard",
     /// It asks about a module that is gone.
     StaleId = "stale-id",
     /// A callback never returns.
@@ -66,6 +72,12 @@ sins! {
     LeavesHandler = "leaves-handler",
     /// A child is left behind.
     LeavesChild = "leaves-child",
+    /// A child in a session of its own is left behind, and the process never ends by itself.
+    LeavesDaemon = "leaves-daemon",
+    /// One of its threads is traced by its parent, as a debugger does, and never ends by itself.
+    IsTraced = "is-traced",
+    /// It stops its process.
+    Stops = "stops",
     /// An EventPipe session is left behind.
     LeavesSession = "leaves-session",
     /// A descriptor is left behind.

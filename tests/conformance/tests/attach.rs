@@ -5,7 +5,7 @@
 
 use remora_conformance::probe::{CLASS, Seat, Stage, digest, library, longest_data};
 use remora_conformance::{in_every_world, in_live_worlds};
-use remora_e2e::{Facts, Mapping, Runtime, RuntimeMessages, diagnostics, until};
+use remora_e2e::{Facts, Mapping, Runtime, RuntimeMessages, diagnostics, message_ids, until};
 use std::collections::BTreeSet;
 
 const CLASS_NOT_AVAILABLE: u32 = 0x8004_0111;
@@ -208,10 +208,10 @@ fn att_13_elt_02_an_attached_profiler_is_refused_hooks_of_functions() {
         let attaching = stage.attach(&[]);
         let mut init = stage.seat("InitializeForAttach");
         init.done("thread");
-        assert_eq!(init.refused("hooks"), UNSUPPORTED_FOR_ATTACHING);
+        assert_eq!(init.refused("call SetEnterLeaveFunctionHooks3"), UNSUPPORTED_FOR_ATTACHING);
         init.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
-        assert_eq!(stage.seat("Thread").refused("hooks"), UNSUPPORTED_FOR_ATTACHING);
+        assert_eq!(stage.seat("Thread").refused("call SetEnterLeaveFunctionHooks3"), UNSUPPORTED_FOR_ATTACHING);
     });
 }
 
@@ -257,7 +257,7 @@ fn att_15_since_dotnet_8_the_runtime_logs_every_attach_detach_and_failure() {
         stage.seat("InitializeForAttach").leave(0);
         assert_eq!(attaching.answer(), Ok(()));
         let texts = messages.texts();
-        let entries: Vec<&str> = texts.iter().filter_map(|text| text.split("Message ID: ").nth(1)).collect();
+        let entries = message_ids(&texts);
         let (asked, failed, broken, loaded, leaving, left) =
             ("[0x2512].", "[0x2505].", "[0x2504].", "[0x2507].", "[0x2513].", "[0x2514].");
         if runtime.major() < 8 {

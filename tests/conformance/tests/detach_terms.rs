@@ -97,7 +97,8 @@ fn det_02_a_changed_function_body_refuses_every_detach() {
 #[test]
 fn det_02_hooks_of_functions_refuse_every_detach() {
     in_every_world(|runtime| {
-        let (mut stage, mut own) = Stage::started(runtime, &[&format!("mask {MODULE_LOADS:#x} 0"), "hooks"]);
+        let (mut stage, mut own) =
+            Stage::started(runtime, &[&format!("mask {MODULE_LOADS:#x} 0"), "call SetEnterLeaveFunctionHooks3"]);
         assert_eq!(own.refused("detach 300"), IRREVERSIBLE);
         stage.is_alive(&mut own);
     });

@@ -32,7 +32,7 @@ pub use read_back::ReadBack;
 pub use recording::{Recorded, Recording, readable};
 pub use remora::{Finished, Remora, remora};
 pub use runtime::{Runtime, on_every_runtime, on_runtimes};
-pub use runtime_messages::RuntimeMessages;
+pub use runtime_messages::{RuntimeMessages, message_ids};
 pub use target::{Start, Target};
 
 use std::path::PathBuf;

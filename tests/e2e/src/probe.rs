@@ -16,8 +16,13 @@ use std::time::Instant;
 
 /// The probe's class, in the order of bytes that the runtime passes on.
 pub const CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x01";
-/// The same as the environment has it.
+/// The class of the probe as a profiler for version 2, without ICorProfilerCallback3.
+pub const OLD_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x02";
+/// The same two as the environment has them.
 const CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000001}";
+const OLD_CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000002}";
+/// The setting of the longest sleep, milliseconds in hexadecimal digits, by both prefixes.
+const LONGEST_SLEEP: [&str; 2] = ["COMPlus_ProfAPI_DetachMaxSleepMs", "DOTNET_ProfAPI_DetachMaxSleepMs"];
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
 /// What the diagnostics protocol can say in one message.
@@ -59,12 +64,25 @@ impl Stage {
         Stage::set(runtime, |start| start.env("COMPlus_gcConcurrent", "0").env("DOTNET_gcConcurrent", "0").ready())
     }
 
+    /// The same with the runtime's own bounds for how long it sleeps before it looks whether a profiler may go.
+    pub fn start_with_usual_sleeps(runtime: &Runtime) -> Stage {
+        Stage::set(runtime, |mut start| {
+            for variable in LONGEST_SLEEP {
+                start.command().env_remove(variable);
+            }
+            start.ready()
+        })
+    }
+
     /// The same with the environment that has the runtime load the probe; it waits in `Initialize` and is not ready yet.
     pub fn start_profiled(runtime: &Runtime) -> Stage {
-        Stage::set(runtime, |start| {
-            let start = start.env("CORECLR_ENABLE_PROFILING", "1").env("CORECLR_PROFILER", CLASS_TEXT);
-            start.env("CORECLR_PROFILER_PATH", library()).spawn()
-        })
+        Stage::set(runtime, |start| named(start, CLASS_TEXT).spawn())
+    }
+
+    /// The same with the probe as a profiler for version 2 of the runtime, and with these variables besides.
+    pub fn start_profiled_by_old(runtime: &Runtime, variables: &[(&str, &str)]) -> Stage {
+        let more = |start: Start, (name, value): &(&str, &str)| start.env(name, value);
+        Stage::set(runtime, |start| variables.iter().fold(named(start, OLD_CLASS_TEXT), more).spawn())
     }
 
     fn set(runtime: &Runtime, start: impl FnOnce(Start) -> Target) -> Stage {
@@ -76,7 +94,7 @@ impl Stage {
         let quiet = Start::managed(runtime, "obedient").env("REMORA_PROBE_SOCKET", &path);
         let quiet = quiet.env("COMPlus_TieredCompilation", "0").env("DOTNET_TieredCompilation", "0");
         // Looks again after at most so long whether a profiler that leaves may go.
-        let quiet = quiet.env("COMPlus_ProfAPI_DetachMaxSleepMs", "12C").env("DOTNET_ProfAPI_DetachMaxSleepMs", "12C");
+        let quiet = LONGEST_SLEEP.iter().fold(quiet, |quiet, variable| quiet.env(variable, "12C"));
         Stage { target: start(quiet), listener, aside: RefCell::default(), _folder: folder }
     }
 
@@ -98,11 +116,16 @@ impl Stage {
     /// Asks the runtime to attach the probe, with this client data, and returns when that is sent. The runtime answers when the probe
     /// lets it.
     pub fn attach(&self, data: &[u8]) -> Attaching {
-        let (pid, data) = (self.target.pid(), data.to_vec());
+        self.attach_class(&CLASS, data)
+    }
+
+    /// The same with one of the probe's classes.
+    pub fn attach_class(&self, class: &[u8; 16], data: &[u8]) -> Attaching {
+        let (pid, class, data) = (self.target.pid(), *class, data.to_vec());
         let (tell, sent) = channel();
         let attaching = std::thread::spawn(move || {
             let library = library().to_string_lossy().into_owned();
-            diagnostics::attach_profiler_and_tell(pid, &CLASS, &library, &data, || {
+            diagnostics::attach_profiler_and_tell(pid, &class, &library, &data, || {
                 // Who waits for it cannot be gone.
                 let _ = tell.send(());
             })
@@ -404,6 +427,12 @@ impl Seat {
             Err(error) => panic!("the probe does not answer `{about}`: {error}"),
         }
     }
+}
+
+/// With the variables by which the runtime loads a class of the probe at its start.
+fn named(start: Start, class: &str) -> Start {
+    let start = start.env("CORECLR_ENABLE_PROFILING", "1").env("CORECLR_PROFILER", class);
+    start.env("CORECLR_PROFILER_PATH", library())
 }
 
 /// The probe's file.

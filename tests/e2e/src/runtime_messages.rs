@@ -1,8 +1,9 @@
 //! What the runtime itself says about profilers: the texts of its `ProfilerMessage` events, as a session over the diagnostics port has them.
 
-use crate::{PATIENCE, diagnostics};
+use crate::{PATIENCE, diagnostics, until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
@@ -20,19 +21,31 @@ const SHORTEST_TEXT: usize = 16;
 pub struct RuntimeMessages {
     pid: u32,
     session: [u8; 8],
-    stream: JoinHandle<std::io::Result<Vec<u8>>>,
+    received: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<std::io::Result<()>>,
 }
 
 impl RuntimeMessages {
     /// Listens from now on.
     pub fn of(pid: u32) -> RuntimeMessages {
         let begun = begin(pid);
-        let (mut stream, session) = begun.unwrap_or_else(|error| panic!("cannot listen to {pid}: {error}"));
-        let stream = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            stream.read_to_end(&mut all).map(|_| all)
-        });
-        RuntimeMessages { pid, session, stream }
+        let (stream, session) = begun.unwrap_or_else(|error| panic!("cannot listen to {pid}: {error}"));
+        let received = Arc::default();
+        let all = Arc::clone(&received);
+        let reader = std::thread::spawn(move || read_all(stream, &all));
+        RuntimeMessages { pid, session, received, reader }
+    }
+
+    /// The numbers of the messages that have come by now, in order: `[0x2514].`
+    pub fn ids(&self) -> Vec<String> {
+        message_ids(&texts(&self.received.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Waits until as many messages have come; their numbers.
+    #[track_caller]
+    pub fn wait_for(&self, count: usize) -> Vec<String> {
+        until(&format!("the runtime has written {count} messages"), || self.ids().len() >= count);
+        self.ids()
     }
 
     /// Ends the session; the texts, in order.
@@ -40,8 +53,24 @@ impl RuntimeMessages {
         if let Err(code) = diagnostics::command(self.pid, TRACING_SET, STOP, &self.session) {
             panic!("the session does not stop: {code:#x}");
         }
-        let stream = self.stream.join().unwrap_or_else(|_| panic!("the session's reader broke off"));
-        texts(&stream.unwrap_or_else(|error| panic!("the session broke off: {error}")))
+        let read = self.reader.join().unwrap_or_else(|_| panic!("the session's reader broke off"));
+        read.unwrap_or_else(|error| panic!("the session broke off: {error}"));
+        texts(&self.received.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The number that each message about profilers ends with.
+pub fn message_ids(texts: &[String]) -> Vec<String> {
+    texts.iter().filter_map(|text| text.split("Message ID: ").nth(1)).map(str::to_owned).collect()
+}
+
+fn read_all(mut stream: UnixStream, all: &Mutex<Vec<u8>>) -> std::io::Result<()> {
+    let mut bytes = [0; 4096];
+    loop {
+        match stream.read(&mut bytes)? {
+            0 => return Ok(()),
+            count => all.lock().unwrap_or_else(PoisonError::into_inner).extend(&bytes[..count]),
+        }
     }
 }
 

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 /// Bytes of an array of 200,000 bytes, and of one of 100.
 const LARGE: usize = 200_024;
 const SMALL: usize = 124;
+/// So many are many.
+const MANY: usize = 10;
 /// Bytes of a method before its first call.
 const PROLOGUE: u64 = 4;
 
@@ -118,6 +120,7 @@ impl Program {
         match verb {
             "rest" => "rested",
             "load" => self.inside("Load", || self.load()),
+            "many" => self.inside("Many", || self.many()),
             "unload" => self.inside("Unload", || self.unload()),
             "jit" => self.inside("Compile", || self.compile()),
             "dynamic" => self.inside("Emit", || self.emit()),
@@ -138,6 +141,15 @@ impl Program {
         self.runtime.pop_frame();
         self.lock().contexts.push(module);
         "obedient"
+    }
+
+    /// Modules and compiled methods that were not there before, one after the other.
+    fn many(&self) -> &'static str {
+        for _ in 0..MANY {
+            self.inside("Load", || self.load());
+            self.inside("Compile", || self.compile());
+        }
+        "many"
     }
 
     fn unload(&self) -> &'static str {

@@ -15,20 +15,29 @@
 //! - Judging: it reports codes and ids, and the tests know what they should be.
 //! - Surviving misuse: a test that orders a call into a runtime that has already let the probe go gets a crash, as it should.
 
+mod calls;
 mod journal;
+mod old;
 mod orders;
 mod own_thread;
 mod profiler;
 mod seat;
+mod unloading;
 
 use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
 use std::ffi::c_void;
 
-/// The one class of the library.
+/// The class of a profiler for every runtime.
 const CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0001);
+/// The class of one that knows no newer interface than those of version 2 of the .NET Framework.
+const OLD_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0002);
 
 fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
-    (*class == CLASS).then(|| CallbackObject::create(profiler::Probe::default()))
+    match *class {
+        CLASS => Some(CallbackObject::create(profiler::Probe::default())),
+        OLD_CLASS => Some(old::create()),
+        _ => None,
+    }
 }
 
 /// What the runtime looks for in the library.

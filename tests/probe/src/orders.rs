@@ -1,8 +1,9 @@
 //! What a test can have the probe do, from whatever seat: mostly one call into the runtime, answered with its code.
 
-use crate::own_thread;
+use crate::calls::About;
 use crate::profiler::Loaded;
 use crate::seat::{Seat, digest};
+use crate::{calls, own_thread, unloading};
 use corprof::{
     AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, JittedFunction,
     Loading, ModuleId, ProviderConfig, SessionId, sys,
@@ -52,6 +53,10 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
     let journal = &seat.shared.journal;
     let known = |known: bool| if known { Ok(String::new()) } else { Err(HResult::E_INVALIDARG) };
     match *words {
+        ["hold", unloading::PLACE] => {
+            unloading::hold(seat.shared);
+            Ok(String::new())
+        }
         ["hold", slot] => known(journal.hold(slot, true)),
         ["let", slot] => known(journal.hold(slot, false)),
         ["counts"] => Ok(journal.counts()),
@@ -59,6 +64,7 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["data"] => Ok(digest(seat.data)),
         ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
         ["thread"] => own_thread::start(seat.shared).ok().map(|()| String::new()),
+        ["next"] => next(seat.snapshot.as_mut().ok_or(HResult::E_UNEXPECTED)?),
         ["rest"] => rest(seat.snapshot.take().ok_or(HResult::E_UNEXPECTED)?),
         _ => {
             let loaded = seat.shared.loaded.get().ok_or(HResult::E_UNEXPECTED)?;
@@ -94,14 +100,10 @@ fn changed(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Result<Str
         },
         // SAFETY: as above.
         ["gc"] => unsafe { sys::ICorProfilerInfo::ForceGC(raw) },
-        // SAFETY: as above; without their flag in the mask the hooks are never called.
-        ["hooks"] => unsafe { sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3(raw.cast(), Some(hook), None, None) },
         _ => return None,
     };
     Some(HResult(code).ok().map(|()| String::new()))
 }
-
-unsafe extern "C" fn hook(_: usize) {}
 
 fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
     match *words {
@@ -150,15 +152,30 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
         ["listen", keywords] => {
             let runtime = "Microsoft-Windows-DotNETRuntime".to_owned();
             let config = ProviderConfig { name: runtime, keywords: number(keywords), level: 5, filter: String::new() };
-            either!(loaded, info => info.event_pipe_start_session(&[config])).map(|session| session.0.to_string())
+            // SAFETY: the test that orders it orders `unlisten` before it orders the detach, or wants to see what comes of it.
+            either!(loaded, info => unsafe { info.event_pipe_start_session(&[config]) })
+                .map(|session| session.0.to_string())
         }
         ["unlisten", session] => {
             let session = SessionId(number(session));
             either!(loaded, info => info.event_pipe_stop_session(session)).map(|()| String::new())
         }
+        ["call", name, ref about @ ..] => named_call(loaded, name, about).map(|()| String::new()),
         ["stack"] => stack_of_this_thread(loaded.raw()),
         _ => Err(HResult::E_INVALIDARG),
     }
+}
+
+/// Calls a method of that name about a function, where one is given.
+fn named_call(loaded: &Loaded, name: &str, about: &[&str]) -> Result<(), HResult> {
+    let mut on = About::default();
+    if let [function] = *about {
+        let function = FunctionId(number(function) as usize);
+        let found = either!(loaded, info => info.get_function_info2(function))?;
+        on = About { module: found.module.0, token: found.token.0, function: function.0 };
+    }
+    // SAFETY: alive as long as the test says so, and the runtime has answered about the function a moment ago.
+    unsafe { calls::call(loaded.raw(), name, on) }.unwrap_or(HResult::E_INVALIDARG).ok()
 }
 
 /// The function's class, module, row and name.
@@ -223,6 +240,15 @@ fn begin_snapshot<'a>(loaded: &'a Loaded, what: &str) -> Result<Snapshot<'a>, HR
         "functions" => either!(loaded, info => info.enum_jited_functions2()).map(Box::new).map(Snapshot::Functions),
         _ => Err(HResult::E_INVALIDARG),
     }
+}
+
+/// The next one of an enumeration; an empty line at its end.
+fn next(snapshot: &mut Snapshot<'_>) -> Result<String, HResult> {
+    let next = match snapshot {
+        Snapshot::Modules(modules) => modules.next().map(|module| module.map(|module| module.0)),
+        Snapshot::Functions(functions) => functions.next().map(|function| function.map(|function| function.function.0)),
+    };
+    Ok(next.transpose()?.map(|id| format!("{id:#x}")).unwrap_or_default())
 }
 
 fn rest(snapshot: Snapshot<'_>) -> Result<String, HResult> {

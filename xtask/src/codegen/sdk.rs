@@ -14,6 +14,9 @@ const OWN: [&str; 5] = [
     "LoadAsNotificationOnly",
 ];
 
+/// What the SDK hears besides, before the author does: whether the runtime still calls.
+const HEARD: [(&str, &str); 1] = [("RuntimeSuspendStarted", "self.suspension_begins(reason);\n        ")];
+
 /// The methods of the trait that are no slots, written by hand.
 const BY_HAND: &str = include_str!("sdk_profiler.txt");
 
@@ -57,9 +60,10 @@ fn forward(table: &Table, method: &Method, out: &mut String) -> Result<(), Strin
         other => format!(".unwrap_or({})", default_bool(other)?),
     };
     let name = &safe.name;
+    let heard = HEARD.iter().find(|(slot, _)| *slot == method.name).map_or("", |(_, heard)| heard);
     let _ = writeln!(
         out,
-        "\n    fn {name}(&self{taken}){answer} {{\n        self.inside(|profiler, runtime| profiler.{name}(runtime{passed})){otherwise}\n    }}"
+        "\n    fn {name}(&self{taken}){answer} {{\n        {heard}self.inside(|profiler, runtime| profiler.{name}(runtime{passed})){otherwise}\n    }}"
     );
     Ok(())
 }

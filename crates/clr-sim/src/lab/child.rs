@@ -9,6 +9,7 @@ use crate::differences::Personality;
 use crate::library::Library;
 use crate::runtime::{AttachRequest, Runtime};
 use crate::schedule::{self, Random, threads};
+use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ pub struct Order {
 const LONGEST: Duration = Duration::from_secs(2);
 /// Within this time what a thread leaves at its end has gone.
 const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
+/// So long a profiler that is not heard is given to do the wrong thing.
+const UNHEARD: Duration = Duration::from_millis(100);
 /// Between two looks.
 const LOOK: Duration = Duration::from_micros(200);
 /// So many looks at least, however slow the machine is.
@@ -61,6 +64,9 @@ enum Life {
     CutShort,
     /// Until it leaves; then it is attached again.
     Twice,
+    /// A main profiler came and went before. Since 6 the runtime has then lost count of those that are only notified: it does not call
+    /// them, and crashes when they ask for their detach.
+    AfterAnother,
 }
 
 struct Run {
@@ -71,6 +77,8 @@ struct Run {
     client_data: Option<String>,
     patience: Duration,
     random: Random,
+    /// Profilers that came before this one.
+    others: usize,
 }
 
 /// Does what an order says, and writes what it finds on the page that standard input is. The process is to exit afterwards.
@@ -82,24 +90,31 @@ pub fn run(order: &Order) -> Result<(), String> {
     let personality = Personality::by_name(&order.personality)
         .ok_or_else(|| format!("no runtime is called {}", order.personality))?;
     threads::conduct(order.seed);
+    let court = Arc::new(Court::default());
+    let runtime = Runtime::start(personality, court.clone());
+    let life = life(order.seed);
+    if life == Life::AfterAnother {
+        another_comes_and_goes(&runtime, &court)?;
+    }
+    let others = runtime.remembered().len();
     witness::install(pen, order.seed.is_multiple_of(2));
     std::panic::set_hook(Box::new(|panic| witness::write(&Line::Failed(panic.to_string()))));
-    let court = Arc::new(Court::default());
     let refuses_class = Arc::new(AtomicBool::new(false));
     let library = Library::new(Image::new(&order.library, refuses_class.clone()), court.clone());
     let mut run = Run {
-        runtime: Runtime::start(personality, court),
+        runtime,
         library,
         path: order.library.clone(),
         refuses_class,
         client_data: order.client_data.clone(),
         patience: order.patience,
         random: Random::new(order.seed),
+        others,
     };
     let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
     application::start(&run.runtime, &interrupt, &mut run.random, (2, usize::MAX));
     witness::begin();
-    run.live(order.class, life(order.seed));
+    run.live(order.class, life);
     schedule::stop();
     witness::exercised("MOD-01");
     witness::end(!witness::callbacks(LONGEST / 2).is_empty());
@@ -110,8 +125,21 @@ fn life(seed: u64) -> Life {
     match seed % 4 {
         1 => Life::CutShort,
         2 => Life::Twice,
+        3 => Life::AfterAnother,
         _ => Life::Whole,
     }
+}
+
+/// A main profiler of the laboratory's own. Nobody is the witness of what it does.
+fn another_comes_and_goes(runtime: &Arc<Runtime>, court: &Arc<Court>) -> Result<(), String> {
+    let (library, script) = scripted::library(Script::new(), court);
+    let request = AttachRequest { class: Guid::from_u128(ANY_CLASS), library: Some(library), client_data: Vec::new() };
+    let answer = runtime.ask_for_attach(request);
+    let leaves = until(LONGEST, || answer.get().is_some())
+        && until(LONGEST, || !runtime.is_attaching())
+        && script.request_detach(1).is_success()
+        && until(LONGEST, || runtime.profilers().is_empty());
+    if leaves { Ok(()) } else { Err("the profiler of the laboratory's own that comes first did not leave".into()) }
 }
 
 impl Run {
@@ -121,6 +149,9 @@ impl Run {
             std::thread::sleep(Duration::from_millis(self.random.below(LATEST_EXIT) as u64));
             return self.exit();
         }
+        if life == Life::AfterAnother && self.is_only_notified() {
+            return self.stay_unheard();
+        }
         if !self.leaves(1) {
             return self.exit();
         }
@@ -128,6 +159,19 @@ impl Run {
         if life == Life::Twice && !witness::has_broken("DET-05") {
             self.again(class);
         }
+    }
+
+    fn is_only_notified(&self) -> bool {
+        self.runtime.profilers().iter().any(|profiler| profiler.notification_only)
+    }
+
+    /// The runtime has lost it: to ask for the detach would be the crash, which the court says. It stays until the exit.
+    fn stay_unheard(&self) {
+        if until(UNHEARD, || witness::asked() > 0) {
+            return;
+        }
+        witness::exercised("DET-18");
+        self.exit();
     }
 
     /// Attaches; the class that the library took. `None` if nothing is attached.
@@ -164,7 +208,7 @@ impl Run {
 
     fn judge_refusal(&self, code: HResult) {
         let words = format!("{:#010x}", code.0);
-        if let Some(refused) = self.runtime.remembered().last() {
+        if let Some(refused) = self.runtime.remembered().get(self.others..).and_then(<[_]>::last) {
             let message = format!(
                 "InitializeForAttach refused with {words}: it does not want this runtime, this class (--clsid) or what it was handed (--client-data), and nothing more could be exercised"
             );
@@ -200,7 +244,7 @@ impl Run {
             tell_who_hangs();
             return false;
         }
-        for clause in ["DET-07", "DET-10", "DET-14", "DET-18", "DET-20", "DET-21"] {
+        for clause in ["DET-07", "DET-10", "DET-14", "DET-20", "DET-21"] {
             witness::exercised(clause);
         }
         self.judge_rest();

@@ -47,7 +47,7 @@ const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str
 }
 
 /// All of them.
-pub const CLAUSES: [Clause; 18] = [
+pub const CLAUSES: [Clause; 19] = [
     clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
     clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),
     clause("ATT-10", "a profiler that refuses its attach is released and unloaded", "InitializeForAttach must refuse"),
@@ -59,6 +59,7 @@ pub const CLAUSES: [Clause; 18] = [
     ),
     clause("CAT-02", "nothing is enumerated before ProfilerAttachComplete", "something must be enumerated"),
     clause("CAT-09", "no id is used after its unload", "the runtime must be asked about a module or function"),
+    clause("DET-02", "nothing is set that forbids the detach which is asked for", "detach must be asked for"),
     clause("DET-04", "every other way in is closed before detach is asked for", "detach must be asked for"),
     clause(
         "DET-05",
@@ -78,7 +79,11 @@ pub const CLAUSES: [Clause; 18] = [
         "the detach must come to its end",
     ),
     clause("DET-17", "the process exits while it is attached", "it must still be attached when the process exits"),
-    clause("DET-18", "detach is asked for only where the runtime survives it", "detach must be asked for"),
+    clause(
+        "DET-18",
+        "detach is asked for only where the runtime survives it",
+        "it must be only notified (LoadAsNotificationOnly), on a runtime since 6",
+    ),
     clause("DET-20", "no call into the runtime after the detach was accepted", "detach must be asked for"),
     clause("DET-21", "ProfilerDetachSucceeded returns soon", "the detach must come to its end"),
     clause("MOD-01", "no run crashes, exits by itself or corrupts the process", "a run must come to its end"),

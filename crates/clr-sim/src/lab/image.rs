@@ -80,7 +80,10 @@ impl Exports for Image {
                 witness::exercised("ATT-06");
                 *self.state.lock().expect("no panic while locked") = Some(opened);
             }
-            Err(words) => witness::broken("ATT-06", &format!("the library cannot be loaded: {words}")),
+            Err(words) => {
+                let machine = foreign_machine(&self.path).unwrap_or_default();
+                witness::broken("ATT-06", &format!("the library cannot be loaded: {words}{machine}"));
+            }
         }
     }
 
@@ -97,6 +100,34 @@ impl Exports for Image {
         } else {
             witness::release_askers(true);
         }
+    }
+}
+
+/// What the dynamic linker does not say of a library for another machine: it passes it over as if it were not there.
+fn foreign_machine(path: &str) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    let (class, machine) = (*bytes.get(4)?, u16::from_le_bytes([*bytes.get(18)?, *bytes.get(19)?]));
+    let is_own = class == OWN_CLASS && name_of_machine(machine) == std::env::consts::ARCH;
+    let is_elf = bytes.starts_with(b"\x7fELF");
+    (is_elf && !is_own).then(|| {
+        let bits = if class == OWN_CLASS { "64-bit" } else { "32-bit" };
+        let (its, own) = (name_of_machine(machine), std::env::consts::ARCH);
+        format!("; it is a {bits} library for {its}, and this is a 64-bit process on {own}")
+    })
+}
+
+/// ELFCLASS64: .NET on Linux is profiled in 64 bits here.
+const OWN_CLASS: u8 = 2;
+
+/// As Rust calls it (ELF, e_machine).
+fn name_of_machine(machine: u16) -> &'static str {
+    match machine {
+        3 => "x86",
+        40 => "arm",
+        62 => "x86_64",
+        183 => "aarch64",
+        243 => "riscv64",
+        _ => "another machine",
     }
 }
 

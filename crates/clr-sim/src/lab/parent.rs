@@ -2,16 +2,17 @@
 
 use super::child::{Order, clause_of_hang};
 use super::clauses::{CLAUSES, Finding, Verdict};
+use super::offspring::Offspring;
 use super::page::{Crash, Line, Page};
 use crate::differences::Personality;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A run that takes longer hangs where it cannot see it itself: in a constructor of the library, say.
@@ -29,6 +30,12 @@ const MOST_OF_A_CLAUSE: usize = 8;
 /// Runs at a time, for each processor: they mostly wait.
 const RUNS_A_PROCESSOR: usize = 3;
 
+/// The status with which the dynamic linker ends a process.
+const OF_THE_LINKER: i32 = 127;
+/// What it then means.
+const NO_SYMBOL: &str =
+    ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
+
 /// What is to be judged, and how.
 pub struct Laboratory<'a> {
     /// The profiler's library.
@@ -43,6 +50,8 @@ pub struct Laboratory<'a> {
     pub seeds: u64,
     /// A command that does [`super::child::run`] with this order.
     pub command: &'a (dyn Fn(&str) -> Command + Sync),
+    /// Set when it is to end: the runs that are under way are ended, and nothing that they have started stays.
+    pub interrupted: &'a AtomicBool,
 }
 
 /// What came of it.
@@ -77,8 +86,9 @@ struct Ran {
 impl Laboratory<'_> {
     /// Runs everything.
     pub fn run(&self) -> Report {
+        let offspring = Offspring::new();
         let first: Vec<Order> = self.personalities.iter().map(|one| self.order(*one, 0, PATIENCE)).collect();
-        let mut all = self.all(&first);
+        let mut all = self.all(&offspring, &first);
         let asked: BTreeMap<&str, bool> = all
             .iter()
             .filter_map(|ran| Some((name(ran.as_ref().ok()?.personality), ran.as_ref().ok()?.asked)))
@@ -91,7 +101,7 @@ impl Laboratory<'_> {
             })
             .collect();
         let wanted = (first.len() + later.len()) as u64;
-        all.extend(self.all(&later));
+        all.extend(self.all(&offspring, &later));
         let mut report = add_up(&all);
         report.left_out = wanted - all.len() as u64;
         report
@@ -103,16 +113,22 @@ impl Laboratory<'_> {
     }
 
     /// Several at a time. What is missing was left out.
-    fn all(&self, orders: &[Order]) -> Vec<Result<Ran, String>> {
+    fn all(&self, offspring: &Offspring, orders: &[Order]) -> Vec<Result<Ran, String>> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let hangs: Mutex<BTreeMap<String, usize>> = Mutex::default();
         let work = || {
             while let Some(order) = orders.get(next.fetch_add(1, Ordering::SeqCst)) {
+                if self.interrupted.load(Ordering::SeqCst) {
+                    return;
+                }
                 let hung = hangs.lock().expect("no panic while locked").get(&order.personality).copied();
                 if hung.unwrap_or(0) >= MOST_HANGS {
                     continue;
                 }
-                let ran = self.one(order).map_err(|error| format!("a run could not be started: {error}"));
+                let ran = self.one(offspring, order).map_err(|error| why_not_started(&error));
+                if self.interrupted.load(Ordering::SeqCst) {
+                    return;
+                }
                 if ran.as_ref().is_ok_and(|ran| ran.hung) {
                     *hangs.lock().expect("no panic while locked").entry(order.personality.clone()).or_default() += 1;
                 }
@@ -121,32 +137,32 @@ impl Laboratory<'_> {
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
-            for _ in 0..processors * RUNS_A_PROCESSOR {
-                scope.spawn(work);
+            for _ in 1..processors * RUNS_A_PROCESSOR {
+                // Where the system gives no more threads, fewer runs go on at a time.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
             }
+            work();
         });
         done.into_inner().expect("no panic while locked")
     }
 
-    fn one(&self, order: &Order) -> io::Result<Ran> {
+    fn one(&self, offspring: &Offspring, order: &Order) -> io::Result<Ran> {
         let page = Page::new()?;
         let words = serde_json::to_string(order).map_err(io::Error::other)?;
         let mut command = (self.command)(&words);
         command.stdin(page.for_run()?).stdout(Stdio::null()).stderr(Stdio::null());
         // A group of its own: what the profiler starts ends with the run.
-        let mut child = command.process_group(0).spawn()?;
-        let pid = Pid::from_child(&child);
-        let ended = wait(pid)?;
-        // The run itself is not waited for yet, so that the group's number is still its own.
-        let _ = kill_process_group(pid, Signal::KILL);
-        let status = child.wait()?;
+        let run = offspring.start(command.process_group(0))?;
+        let ended = wait(run.pid, self.interrupted)?;
+        let stopped = !ended && run.is_stopped();
+        let status = run.end()?;
         let mut lines = page.lines();
         let is_done = lines.contains(&Line::Done);
         if !ended && is_done {
             let message = format!("the process did not end within {} seconds", LONGEST_RUN.as_secs());
             lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
         } else if !ended {
-            lines.extend(of_hang(&page));
+            lines.extend(of_hang(&page, stopped));
         } else if !is_done || !status.success() {
             lines.extend(of_death(&page, status, is_done));
         }
@@ -160,15 +176,28 @@ impl Laboratory<'_> {
     }
 }
 
+/// Where the system has given too little, which of its limits it was.
+fn why_not_started(error: &io::Error) -> String {
+    let limit = match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => "; raise the limit of open files (`ulimit -n`)",
+        Some(libc::EAGAIN) => "; raise the limit of processes (`ulimit -u`)",
+        _ => "",
+    };
+    format!("a run could not be started: {error}{limit}")
+}
+
 fn name(personality: Personality) -> &'static str {
     personality.differences().name
 }
 
 /// Whether the process ended in time. Waited for in turns: while the whole machine stands, as one whose lid is shut, only one passes.
-fn wait(pid: Pid) -> io::Result<bool> {
+fn wait(pid: Pid, interrupted: &AtomicBool) -> io::Result<bool> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
     let turn = Timespec { tv_sec: 0, tv_nsec: (LONGEST_RUN / TURNS).as_nanos() as i64 };
     for _ in 0..TURNS {
+        if interrupted.load(Ordering::SeqCst) {
+            break;
+        }
         match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&turn)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(true),
@@ -178,7 +207,7 @@ fn wait(pid: Pid) -> io::Result<bool> {
     Ok(false)
 }
 
-fn of_hang(page: &Page) -> Vec<Line> {
+fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     let seats = page.callbacks();
     let told = seats.into_iter().map(|(_, callback)| Line::Broken {
         clause: clause_of_hang(&callback).to_owned(),
@@ -186,6 +215,11 @@ fn of_hang(page: &Page) -> Vec<Line> {
         callback: Some(callback),
     });
     let told: Vec<Line> = told.collect();
+    if stopped {
+        let message =
+            "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
+        return vec![Line::Broken { clause: "MOD-01".into(), callback: None, message }];
+    }
     if told.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { told }
 }
 
@@ -211,10 +245,16 @@ fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
         return None;
     }
     let code = status.code().unwrap_or_default();
+    let has_failed = page.lines().iter().any(|line| matches!(line, Line::Failed(_)));
+    if has_failed {
+        // Its own words stand there.
+        return None;
+    }
     if seats.is_empty() && !is_done && page.lines().is_empty() {
         return Some(Line::Failed(format!("a run ended with status {code} before it began")));
     }
-    let message = format!("the process was ended by the profiler, with status {code}");
+    let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
+    let message = format!("the process was ended by the profiler, with status {code}{hint}");
     Some(Line::Broken { clause: "MOD-01".into(), callback: callback(None), message })
 }
 
@@ -233,8 +273,27 @@ fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
 }
 
 fn signal_name(signal: i32) -> String {
-    let known =
-        [(4, "SIGILL"), (5, "SIGTRAP"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (9, "SIGKILL"), (11, "SIGSEGV")];
+    let known = [
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (5, "SIGTRAP"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (10, "SIGUSR1"),
+        (11, "SIGSEGV"),
+        (12, "SIGUSR2"),
+        (13, "SIGPIPE"),
+        (14, "SIGALRM"),
+        (15, "SIGTERM"),
+        (24, "SIGXCPU"),
+        (25, "SIGXFSZ"),
+        (27, "SIGPROF"),
+        (31, "SIGSYS"),
+    ];
     let name = known.iter().find(|(number, _)| *number == signal).map(|(_, name)| (*name).to_owned());
     name.unwrap_or_else(|| format!("signal {signal}"))
 }

@@ -202,8 +202,28 @@ pub fn detach(library: &Library, ask: impl FnOnce() -> HResult) -> HResult {
     let answer = ask();
     if answer.is_success() {
         witness.accepted(&left, is_own);
+    } else {
+        refused(answer);
     }
     answer
+}
+
+/// A detach was refused. What the profiler has done itself and cannot take back is its sin; else it may ask again.
+fn refused(answer: HResult) {
+    let cause = match answer {
+        HResult::CORPROF_E_IMMUTABLE_FLAGS_SET => "an immutable flag is in its event mask",
+        HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT => {
+            "it has set a hook, replaced a method's IL or asked for rejit"
+        }
+        _ => return,
+    };
+    let answer = answer.0;
+    broken(
+        "DET-02",
+        &format!(
+            "the detach was refused (answered {answer:#x}): {cause}, which forbids every detach; a profiler that means to leave must never do that"
+        ),
+    );
 }
 
 /// How often a detach was accepted.
@@ -267,6 +287,7 @@ impl Witness {
         self.asked.fetch_add(1, Ordering::SeqCst);
         system::asks();
         self.pen.write(&Line::AskedForDetach);
+        exercised("DET-02");
         exercised("DET-04");
         for open in left.iter().filter(|left| left.is_a_way_in) {
             let what = &open.what;

@@ -150,6 +150,10 @@ impl Runtime {
             schedule::wait_until(None, || self.lock().detaching.iter().all(is_over) || self.is_exiting());
             self.wait_while_halted();
         }
+        if differences.attach_waits_for_unload && !mutation::is("DET-23/2") {
+            schedule::wait_until(None, || !self.lock().unloads || self.is_exiting());
+            self.wait_while_halted();
+        }
         if self.is_exiting() {
             return Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED);
         }
@@ -165,6 +169,9 @@ impl Runtime {
         let object = self.create(&library, &class).inspect_err(|_| library.release())?;
         if object.version() < 3 && !mutation::is("ATT-09") {
             let profiler = Profiler::new(library, object, false, true);
+            if differences.unattachable_leaks {
+                profiler.library.hold();
+            }
             self.discard(&profiler);
             return Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
         }

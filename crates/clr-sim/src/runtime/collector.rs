@@ -159,6 +159,11 @@ impl Runtime {
     fn collect_in_background(&self) {
         let Some(runtime) = self.myself() else { return };
         self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
+        if !self.is_concurrent() {
+            // Switched off since the program was asked to stop: how a collection goes is decided while it stands.
+            self.resume();
+            return self.collect_now(2, 0);
+        }
         if std::mem::replace(&mut self.lock().heap.gc.background, true) {
             return self.resume();
         }
@@ -189,6 +194,11 @@ impl Runtime {
                 break;
             }
         }
+        self.tells_suspended(reason);
+    }
+
+    /// The managed threads stand.
+    pub(super) fn tells_suspended(&self, reason: u32) {
         // SAFETY: the object is held while it is called. The same below.
         self.call_all(slot::RUNTIME_SUSPEND_STARTED.name, wants_suspends, |object| unsafe {
             object.runtime_suspend_started(reason);
@@ -199,7 +209,8 @@ impl Runtime {
         });
     }
 
-    fn resume(&self) {
+    /// The managed threads go on.
+    pub(super) fn resume(&self) {
         // SAFETY: as above.
         self.call_all(slot::RUNTIME_RESUME_STARTED.name, wants_suspends, |object| unsafe {
             object.runtime_resume_started();

@@ -126,19 +126,26 @@ impl Runtime {
         if mutation::is("DET-09/2") {
             return wanted;
         }
-        wanted.clamp(differences.shortest_sleep, self.longest_sleep())
+        let shortest = self.sleep_set("DetachMinSleepMs").unwrap_or(differences.shortest_sleep);
+        let longest = self.sleep_set("DetachMaxSleepMs").unwrap_or(differences.longest_sleep);
+        wanted.clamp(shortest.min(longest), longest)
     }
 
-    /// What a user has set it to, a number in hexadecimal digits; of what the runtime comes with otherwise (source: clrconfignames.h,
-    /// ProfAPI_DetachMaxSleepMs).
-    fn longest_sleep(&self) -> u64 {
-        let setting = self.birth.surroundings.variable("COMPlus_ProfAPI_DetachMaxSleepMs");
-        let set = setting.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
-        set.filter(|set| *set >= self.differences().shortest_sleep).unwrap_or(self.differences().longest_sleep)
+    /// What a user has set a bound of the sleeps to, in hexadecimal digits: no less than the shortest and no more than the longest that
+    /// there are otherwise (facts 2.2; source: clrconfignames.h and profdetach.cpp). The desktop has no such setting.
+    fn sleep_set(&self, name: &str) -> Option<u64> {
+        let differences = self.differences();
+        let digits = differences.settings_prefixes.iter().find_map(|prefix| {
+            let name = format!("{prefix}_ProfAPI_{name}");
+            self.birth.surroundings.variable(&name)
+        });
+        let set = digits.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+        set.filter(|set| (differences.shortest_sleep..=differences.longest_sleep).contains(set))
     }
 
     /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
     fn unload(&self, profiler: &Arc<Profiler>) {
+        self.lock().unloads = true;
         self.tell_detach_succeeded(profiler);
         if mutation::is("DET-10") {
             self.tell_detach_succeeded(profiler);
@@ -170,6 +177,7 @@ impl Runtime {
         }
         schedule::note("The detach is written down", 0);
         let mut state = self.lock();
+        state.unloads = false;
         state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
         state.detaching.retain(|one| !Arc::ptr_eq(one, profiler));
     }
@@ -228,7 +236,8 @@ mod tests {
             (Personality::Desktop4, 10_000, vec![10_000, 10_000, 600_000, 600_000]),
             (Personality::Core8, 1_000, vec![1_000, 1_000, 5_000, 5_000]),
             (Personality::Core8, 1, vec![300, 5_000, 5_000]),
-            (Personality::Core3, 100_000, vec![5_000, 5_000, 5_000]),
+            (Personality::Core3, 100_000, vec![100_000, 100_000, 600_000]),
+            (Personality::Core9, 100_000, vec![5_000, 5_000, 5_000]),
         ];
         for (personality, expected, sleeps) in cases {
             let court = Arc::new(crate::court::Court::default());

@@ -47,6 +47,14 @@ pub(super) enum Mapper {
 }
 
 impl Runtime {
+    /// Whether functions may be set that choose what is hooked: by an attached profiler never.
+    fn may_map(&self, profiler: &Profiler) -> Result<(), HResult> {
+        if profiler.attached && !mutation::is("ELT-02/3") {
+            return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
+        }
+        if self.differences().mapper_only_in_initialize { self.may_hook(profiler) } else { Ok(()) }
+    }
+
     /// Whether hooks may be set now: an attached profiler never may, another one only in Initialize.
     fn may_hook(&self, profiler: &Profiler) -> Result<(), HResult> {
         if profiler.attached && !mutation::is("ELT-02/3") {
@@ -70,7 +78,7 @@ impl Runtime {
 
     /// SetFunctionIDMapper and SetFunctionIDMapper2. A mapper alone forbids nothing.
     pub(super) fn set_mapper(&self, profiler: &Profiler, mapper: Option<Mapper>, data: *mut c_void) -> HResult {
-        if let Err(refused) = self.may_hook(profiler) {
+        if let Err(refused) = self.may_map(profiler) {
             return refused;
         }
         self.lock().hooks.mapper = mapper.map(|mapper| (mapper, data as usize));

@@ -25,8 +25,6 @@ use std::sync::{Arc, Weak};
 
 /// COR_PRF_ENABLE_REJIT.
 const ENABLE_REJIT: u32 = 0x0004_0000;
-/// COR_PRF_MONITOR_SUSPENDS.
-const SUSPENDS: u32 = 0x0001_0000;
 /// What a notification-only profiler may set (source: corprof.idl, COR_PRF_ALLOWABLE_NOTIFICATION_PROFILER and its high half).
 const NOTIFICATION: (u32, u32) = (0xB1E3_2B7F, 0xFE);
 /// COR_PRF_MODULE_DISK.
@@ -380,10 +378,12 @@ impl InfoServer for Server {
         let facts = |runtime: &Runtime| {
             let state = runtime.lock();
             let function = state.code.functions.get(&FunctionId(funcId))?;
-            let module = if mutation::is("CAT-08/2") { ModuleId(0) } else { function.module? };
+            let module = if mutation::is("CAT-08/2") { Some(ModuleId(0)) } else { function.module };
             Some((module, function.token))
         };
         code(self.about("GetFunctionInfo2", facts).map(|(module, token)| {
+            // A dynamic function has neither.
+            let Some(module) = module else { return HResult::E_INVALIDARG };
             // SAFETY: as above, four times.
             unsafe { answer(pClassId, class_of(module).0) };
             // SAFETY: as above.
@@ -471,7 +471,7 @@ impl InfoServer for Server {
 
     unsafe fn suspend_runtime(&self) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        if profiler.runs_on(schedule::current()) {
+        if !runtime.may_trigger(&profiler) {
             return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
         }
         {
@@ -483,26 +483,21 @@ impl InfoServer for Server {
             state.left_behind.suspends = Some(address_of(&profiler));
         }
         let before = profiler.heard.load(Ordering::SeqCst);
-        runtime.call_all(
-            "RuntimeSuspendStarted",
-            |mask| mask.0 & SUSPENDS != 0,
-            |object| {
-                // SAFETY: the object is held while it is called.
-                unsafe { object.runtime_suspend_started(9) };
-            },
-        );
+        runtime.tells_suspended(sys::COR_PRF_SUSPEND_FOR_PROFILER);
         profiler.proved.store(profiler.heard.load(Ordering::SeqCst) > before, Ordering::SeqCst);
         HResult::S_OK
     }
 
     unsafe fn resume_runtime(&self) -> HResult {
         let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        let mut state = runtime.lock();
-        if state.suspended_by != Some(schedule::current()) {
-            return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
+        {
+            let mut state = runtime.lock();
+            if state.suspended_by != Some(schedule::current()) {
+                return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
+            }
+            state.left_behind.suspends = None;
         }
-        state.suspended_by = None;
-        state.left_behind.suspends = None;
+        runtime.resume();
         HResult::S_OK
     }
 
@@ -774,6 +769,19 @@ impl InfoServer for Server {
             unsafe { answer(ppMalloc, super::il::allocator()) };
             HResult::S_OK
         }))
+    }
+
+    unsafe fn set_il_instrumented_code_map(
+        &self,
+        functionId: sys::FunctionID,
+        _fStartJit: sys::BOOL,
+        _cILMapEntries: sys::ULONG,
+        _rgILMapEntries: *const sys::COR_IL_MAP,
+    ) -> HResult {
+        let known = |runtime: &Runtime| {
+            runtime.lock().code.functions.contains_key(&FunctionId(functionId)).then_some(HResult::S_OK)
+        };
+        code(self.about("SetILInstrumentedCodeMap", known))
     }
 
     unsafe fn set_il_function_body(

@@ -99,6 +99,8 @@ struct State {
     has_detach_thread: bool,
     /// A library whose last detach has not been done yet.
     detaching: Vec<Arc<Profiler>>,
+    /// Whether the detach thread unloads one of them: told, released, freed.
+    unloads: bool,
     requests: Vec<attach::Pending>,
     /// Whether a request is being served.
     serves: bool,

@@ -2,7 +2,7 @@
 
 use super::info::{Server, stale};
 use super::threads::ThreadId;
-use super::{Profiler, Runtime};
+use super::{FunctionId, Profiler, Runtime};
 use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
@@ -40,7 +40,12 @@ impl Runtime {
         let frames = {
             let state = self.lock();
             let known = state.threads.known.get(&target);
-            known.map(|known| known.stack.iter().rev().map(|ip| (*ip, state.code.function_at(*ip))).collect::<Vec<_>>())
+            // One that has no metadata is shown as native code is.
+            let named = |function: &FunctionId| {
+                state.code.functions.get(function).is_some_and(|function| function.module.is_some())
+            };
+            let frame = |ip: &u64| (*ip, state.code.function_at(*ip).filter(named));
+            known.map(|known| known.stack.iter().rev().map(frame).collect::<Vec<_>>())
         };
         let Some(frames) = frames else { return stale(self, "DoStackSnapshot") };
         for (ip, function) in frames {

@@ -18,6 +18,8 @@ const ENABLE_OLD: &str = "EnableV2Profiler";
 const PREVENT_LOAD: &str = "PreventLoad";
 /// The first release of the .NET Framework's runtime that attaches, detaches, and reads a path from the environment.
 const FIRST_ATTACHABLE: u16 = 4;
+/// The first release that reads its settings from variables with the newer prefix as well (source: clrconfig.cpp; live: cmp_01).
+const FIRST_DOTNET: u16 = 6;
 /// REGDB_E_CLASSNOTREG.
 const CLASS_NOT_REGISTERED: HResult = HResult(0x8004_0154_u32 as i32);
 /// CO_E_CLASSSTRING.
@@ -92,6 +94,9 @@ impl Runtime {
         let variable = |name: &str| self.birth.surroundings.variable(&format!("{prefix}_{name}"));
         let is_enabled = variable("ENABLE_PROFILING").as_deref() == Some("1") || mutation::is("ATT-17");
         let is_prevented = self.setting().as_deref() == Some(PREVENT_LOAD) && !mutation::is("CMP-01/3");
+        if is_enabled && is_prevented && self.differences().prevented_load_crashes {
+            self.birth.surroundings.crash();
+        }
         if !is_enabled || is_prevented {
             return;
         }
@@ -178,9 +183,11 @@ impl Runtime {
         surroundings.open(&path)
     }
 
-    /// The opt-in variable; releases before version 4 do not know it.
+    /// The opt-in variable, by the newer prefix as well where that is known; releases before version 4 do not know it.
     fn setting(&self) -> Option<String> {
-        let variable = || self.birth.surroundings.variable(self.differences().opt_in_variable);
+        let name = self.differences().opt_in_variable;
+        let newer = name.replacen("COMPlus_", "DOTNET_", usize::from(self.birth.release.0 >= FIRST_DOTNET));
+        let variable = || [newer.as_str(), name].into_iter().find_map(|name| self.birth.surroundings.variable(name));
         self.is_attachable().then(variable).flatten()
     }
 }

@@ -28,6 +28,9 @@ pub trait Surroundings: Send + Sync {
 
     /// Gives that place back.
     fn give_the_claim_back(&self);
+
+    /// The runtime reads where nothing is. Only a real process ends of it: a modelled one goes on, without what was asked for.
+    fn crash(&self) {}
 }
 
 /// Nothing around it.

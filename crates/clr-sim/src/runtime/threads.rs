@@ -33,6 +33,15 @@ pub(super) struct Threads {
     begun: usize,
 }
 
+/// The system's number of the running thread: the true one where a thread of the system runs the schedule, for what is handed to a
+/// profiler's library is used there. A coroutine gets one that nobody has.
+fn os_thread(begun: usize) -> u32 {
+    match schedule::threads::conductor() {
+        Some(_) => schedule::threads::this_thread(),
+        None => 1000 + begun as u32,
+    }
+}
+
 impl Runtime {
     /// The running thread becomes one of the runtime's own.
     pub fn begin_thread(&self) -> ThreadId {
@@ -41,7 +50,7 @@ impl Runtime {
             let mut state = self.lock();
             let thread = ThreadId(FIRST_THREAD + state.threads.begun * 0x100);
             state.threads.begun += 1;
-            let os_thread = 1000 + state.threads.begun as u32;
+            let os_thread = os_thread(state.threads.begun);
             state.threads.known.insert(thread, Thread { os_thread, stack: Vec::new() });
             state.threads.of_task.insert(task, thread);
             (thread, os_thread)

@@ -4,19 +4,23 @@
 use corprof::{Guid, HResult};
 use remora_clr_sim::court::Court;
 use remora_clr_sim::differences::Personality;
+use remora_clr_sim::explore::shortened;
 use remora_clr_sim::library::Library;
 use remora_clr_sim::machine::Machine;
 use remora_clr_sim::runtime::{Answer, AttachRequest, Profiler, Runtime};
-use remora_clr_sim::schedule::{self, Chooser, End, Random, Task, Timeline};
+use remora_clr_sim::schedule::{self, Chooser, End, Ran, Random, Task, Timeline};
 use remora_clr_sim::scripted::{self, Script};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Schedules of each world: every test says what holds in all of them.
-pub const SCHEDULES: u64 = 200;
-/// The same of a misuse: it need not be found in each of them.
+/// Schedules of each test, over all its personalities: what the contract says of "any" and "every" is shown by so many. While the model
+/// is broken on purpose, all tests run again and again: then fewer.
+pub const SCHEDULES: u64 = if cfg!(feature = "mutations") { 1_000 } else { 10_000 };
+/// Of a misuse, in each personality: it need not be found in each of them.
 const SCHEDULES_OF_A_MISUSE: u64 = 60;
+/// So many of each personality are run twice, and must be identical.
+const TWICE: u64 = 3;
 /// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -68,57 +72,127 @@ impl World {
     }
 }
 
+/// How many schedules of each of so many personalities a test runs.
+pub fn schedules_of_each(personalities: usize) -> u64 {
+    SCHEDULES.div_ceil(personalities as u64)
+}
+
 /// Runs a world under many schedules of each personality. What `body` asserts must hold in all of them, and nothing may be left that waits.
 pub fn in_worlds(personalities: &[Personality], body: impl Fn(&World) + Clone + 'static) {
-    for personality in personalities {
-        for seed in 0..SCHEDULES {
-            let findings = in_one(*personality, seed, body.clone());
-            assert_eq!(findings, Vec::<String>::new(), "{personality:?}, seed {seed}");
-        }
-    }
+    hold_in_all(personalities, |personality| in_world(personality, body.clone()));
 }
 
 /// The same with a machine on which nothing runs yet.
 pub fn on_machines(personalities: &[Personality], body: impl Fn(&Arc<Machine>) + Clone + 'static) {
-    for personality in personalities {
-        for seed in 0..SCHEDULES {
-            let findings = on_one(*personality, seed, body.clone());
-            assert_eq!(findings, Vec::<String>::new(), "{personality:?}, seed {seed}");
-        }
-    }
+    hold_in_all(personalities, |personality| {
+        let body = body.clone();
+        move |court| body(&Machine::new(personality, court))
+    });
 }
 
 /// Runs one, and gives what the court found.
 pub fn on_one(personality: Personality, seed: u64, body: impl Fn(&Arc<Machine>) + 'static) -> Vec<String> {
-    judged(personality, seed, move |court| body(&Machine::new(personality, court))).0
+    complete(personality, seed, move |court| body(&Machine::new(personality, court))).findings
 }
 
 /// Runs one, and gives what the court found.
 pub fn in_one(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> Vec<String> {
-    run(personality, seed, body).0
+    complete(personality, seed, in_world(personality, body)).findings
 }
 
 /// Runs one: what the court found, and the lines of the timeline.
 pub fn run(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> (Vec<String>, Vec<String>) {
-    judged(personality, seed, move |court| {
-        let runtime = Runtime::start(personality, court.clone());
-        body(&World { runtime, court });
-    })
+    let judged = complete(personality, seed, in_world(personality, body));
+    let lines = judged.ran.timeline.lines().iter().map(|line| line.what.to_owned()).collect();
+    (judged.findings, lines)
 }
 
-fn judged(personality: Personality, seed: u64, body: impl Fn(Arc<Court>) + 'static) -> (Vec<String>, Vec<String>) {
+fn in_world(personality: Personality, body: impl Fn(&World) + 'static) -> impl Fn(Arc<Court>) + 'static {
+    move |court| {
+        let runtime = Runtime::start(personality, court.clone());
+        body(&World { runtime, court });
+    }
+}
+
+/// One schedule, and what the court found in it.
+struct Judged {
+    ran: Ran,
+    findings: Vec<String>,
+}
+
+impl Judged {
+    fn holds(&self) -> bool {
+        self.ran.end == End::Complete && self.findings.is_empty()
+    }
+
+    /// The end without the values that differ from schedule to schedule, and the clauses: what one failure has in common with another.
+    fn kind(&self) -> (std::mem::Discriminant<End>, Vec<String>) {
+        let clauses = self.findings.iter().map(|finding| clause_of(finding).to_owned()).collect();
+        (std::mem::discriminant(&self.ran.end), clauses)
+    }
+}
+
+fn judge(chooser: Chooser, body: impl Fn(Arc<Court>) + 'static) -> Judged {
     let court = Arc::new(Court::default());
     let of_world = court.clone();
-    let ran = schedule::run(Chooser::Random(Random::new(seed)), Timeline::recording(), move || {
+    let ran = schedule::run(chooser, Timeline::recording(), move || {
         body(of_world);
         schedule::stop();
     });
-    if let End::Complete = ran.end {
-        let findings = court.findings().into_iter().map(|finding| format!("{}: {}", finding.clause, finding.what));
-        (findings.collect(), ran.timeline.lines().iter().map(|line| line.what.to_owned()).collect())
-    } else {
-        panic!("{personality:?}, seed {seed}: {:?}\n{}", ran.end, ran.timeline)
+    let findings = court.findings().into_iter().map(|finding| format!("{}: {}", finding.clause, finding.what));
+    Judged { ran, findings: findings.collect() }
+}
+
+fn hold_in_all<B: Fn(Arc<Court>) + 'static>(personalities: &[Personality], body: impl Fn(Personality) -> B) {
+    for personality in personalities {
+        for seed in 0..schedules_of_each(personalities.len()) {
+            holds(*personality, seed, || body(*personality));
+        }
     }
+}
+
+/// Fails with a short timeline unless a schedule comes to its end with nothing found. The first ones must be identical when run again.
+fn holds<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, body: impl Fn() -> B) {
+    let run = || judge(Chooser::Random(Random::new(seed)), body());
+    let judged = run();
+    if !judged.holds() {
+        fail(personality, seed, judged, body);
+    }
+    if seed < TWICE {
+        let again = run();
+        let trace = |judged: &Judged| (judged.ran.timeline.hash(), judged.ran.choices.clone(), judged.ran.time);
+        assert_eq!(
+            trace(&judged),
+            trace(&again),
+            "{personality:?}, seed {seed}: it is not the same when it is run again"
+        );
+    }
+}
+
+fn fail<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, judged: Judged, body: impl Fn() -> B) -> ! {
+    let kind = judged.kind();
+    let hook = std::panic::take_hook();
+    // Each try may panic where the first one did: once told is enough.
+    std::panic::set_hook(Box::new(|_| {}));
+    let short = shortened(judged.ran.choices, |choices| {
+        let again = judge(Chooser::Replay(choices), body());
+        (again.kind() == kind).then_some(again.ran.choices)
+    });
+    let Judged { ran, findings } = judge(Chooser::Replay(short), body());
+    std::panic::set_hook(hook);
+    panic!("{personality:?}, seed {seed}: {:?}, {findings:?}\nthe same in short:\n{}", ran.end, ran.timeline)
+}
+
+/// One schedule that must come to its end, whatever is found in it.
+fn complete(personality: Personality, seed: u64, body: impl Fn(Arc<Court>) + 'static) -> Judged {
+    let judged = judge(Chooser::Random(Random::new(seed)), body);
+    let Ran { end, timeline, .. } = &judged.ran;
+    assert!(*end == End::Complete, "{personality:?}, seed {seed}: {end:?}\n{timeline}");
+    judged
+}
+
+fn clause_of(finding: &str) -> &str {
+    finding.split(':').next().unwrap_or_default()
 }
 
 /// Runs a world under many schedules of each personality; in how many of each `body` answered true.
@@ -126,7 +200,7 @@ fn judged(personality: Personality, seed: u64, body: impl Fn(Arc<Court>) + 'stat
 pub fn how_often(personalities: &[Personality], body: impl Fn(&World) -> bool + Clone + 'static) -> Vec<u64> {
     let reached = |personality: &Personality| {
         let count = Rc::new(RefCell::new(0));
-        for seed in 0..SCHEDULES {
+        for seed in 0..schedules_of_each(personalities.len()) {
             let (body, of_body) = (body.clone(), count.clone());
             let findings = in_one(*personality, seed, move |world| *of_body.borrow_mut() += u64::from(body(world)));
             assert_eq!(findings, Vec::<String>::new(), "{personality:?}, seed {seed}");
@@ -141,7 +215,7 @@ pub fn convicted(personality: Personality, body: impl Fn(&World) + Clone + 'stat
     let mut clauses: Vec<String> = Vec::new();
     for seed in 0..SCHEDULES_OF_A_MISUSE {
         for finding in in_one(personality, seed, body.clone()) {
-            let clause = finding.split(':').next().unwrap_or_default().to_owned();
+            let clause = clause_of(&finding).to_owned();
             if !clauses.contains(&clause) {
                 clauses.push(clause);
             }

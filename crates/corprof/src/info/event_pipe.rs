@@ -51,8 +51,11 @@ impl Wide {
 }
 
 impl<L: Loading> Info<L, Alive> {
-    /// Starts a session. Needs .NET 5.
-    pub fn event_pipe_start_session(&self, providers: &[ProviderConfig]) -> Result<SessionId, HResult> {
+    /// Starts a session. Needs .NET 5. In the SDK take [`Session::start_event_pipe`](crate::sdk::Session::start_event_pipe), which is safe.
+    ///
+    /// # Safety
+    /// The session is stopped before the detach is asked for, and before the library goes in any other way (contract DET-04).
+    pub unsafe fn event_pipe_start_session(&self, providers: &[ProviderConfig]) -> Result<SessionId, HResult> {
         let raw = self.at(12)?;
         let wide: Vec<Wide> = providers.iter().map(Wide::of).collect();
         let configs: Vec<_> = wide.iter().map(Wide::raw).collect();

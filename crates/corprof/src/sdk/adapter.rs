@@ -10,7 +10,7 @@ use super::register::Register;
 use super::session::{Beginning, Events, Runtime, Session};
 use super::slots::Profiler;
 use super::thread::{self, OwnThread};
-use crate::{Alive, CallbackObject, CallbackToken, HResult, Info, Loading, sys};
+use crate::{Alive, CallbackObject, CallbackToken, HResult, Info, Loading, SuspendReason, sys};
 use core::marker::PhantomData;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -73,6 +73,13 @@ impl<P: Profiler<'static>> Adapter<P> {
             core.common.change(|state| (state.leaving, state.shutdown) = (true, true));
         }
         core.common.callback_ends(begun.0);
+    }
+
+    /// The runtime begins to stop its threads, for this reason.
+    pub fn suspension_begins(&self, reason: SuspendReason) {
+        if let Some(core) = self.core.get().filter(|_| reason == SuspendReason::FOR_PROFILER) {
+            core.common.suspension_begins();
+        }
     }
 
     /// Attached or started: asks the author for a profiler, opens the gate around it, asks for callbacks, starts the keeper.

@@ -2,7 +2,7 @@
 //!
 //! Callbacks set it and return; the profiler's own threads wait for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,11 @@ pub(super) struct Common {
     state: Mutex<State>,
     changed: Condvar,
     running: AtomicU64,
-    callbacks: AtomicU64,
+    /// The thread that has the runtime stop, or zero, and whether it was told so.
+    stopping: AtomicU64,
+    heard: AtomicBool,
     longest: AtomicU64,
+    missed: AtomicU64,
 }
 
 impl Common {
@@ -59,7 +62,6 @@ impl Common {
     /// It is over.
     pub fn callback_ends(&self, begun: u64) {
         self.longest.fetch_max(now().saturating_sub(begun), Ordering::Relaxed);
-        self.callbacks.fetch_add(1, Ordering::SeqCst);
         self.running.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -68,9 +70,24 @@ impl Common {
         self.running.load(Ordering::SeqCst)
     }
 
-    /// How many callbacks are over.
-    pub fn callbacks(&self) -> u64 {
-        self.callbacks.load(Ordering::SeqCst)
+    /// Has the runtime stop by `stop`, on this thread. What that answers, and whether the runtime told this profiler of it.
+    ///
+    /// The runtime tells on the thread that stops it. So what is told here began after the request and is of this very stop: another
+    /// profiler's stop, a collection's, and callbacks that were under way show nothing, as they may have begun before the runtime lost count.
+    /// One thread at a time.
+    pub fn listen<R>(&self, stop: impl FnOnce() -> R) -> (R, bool) {
+        self.heard.store(false, Ordering::SeqCst);
+        self.stopping.store(this_thread(), Ordering::SeqCst);
+        let answer = stop();
+        self.stopping.store(0, Ordering::SeqCst);
+        (answer, self.heard.load(Ordering::SeqCst))
+    }
+
+    /// A callback begins that says that the runtime stops because a profiler asked.
+    pub fn suspension_begins(&self) {
+        if self.stopping.load(Ordering::SeqCst) == this_thread() {
+            self.heard.store(true, Ordering::SeqCst);
+        }
     }
 
     /// The longest that one took.
@@ -78,9 +95,25 @@ impl Common {
         Duration::from_nanos(self.longest.load(Ordering::Relaxed))
     }
 
+    /// Callbacks may have been missed: what is known from them is void.
+    pub fn miss(&self) {
+        self.missed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often that was so.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::SeqCst)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The calling thread, as no other one is called while it lives.
+fn this_thread() -> u64 {
+    // SAFETY: takes nothing.
+    unsafe { libc::pthread_self() as u64 }
 }
 
 /// The monotonic clock in nanoseconds, from one on.

@@ -32,6 +32,9 @@ const WORKER: &str = "corprof-worker";
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Why a profiler that wanted to leave is still there. The session is alive, and nothing was asked of the runtime that it took.
+///
+/// Some of them come when callbacks were wanted no more, and the gate was shut, for up to twice [`Profiler::PATIENCE`]:
+/// [`has_missed_callbacks`](Self::has_missed_callbacks).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -43,10 +46,29 @@ pub enum Refusal {
     Deaf,
     /// Whether the runtime still calls a notification-only profiler could not be seen, since it did not stop its threads for it.
     Unproved(HResult),
-    /// So many callbacks did not return in time.
+    /// So many callbacks did not return in time. Others were missed.
     InsideCallbacks(u64),
-    /// The runtime refused.
+    /// The runtime refused. Callbacks were missed.
     Runtime(HResult),
+    /// The runtime did not take back what was wanted before: no callback comes until [`Runtime::set_events`] is called. Callbacks were missed.
+    Silenced {
+        /// Why it could not leave.
+        refusal: Box<Refusal>,
+        /// What the runtime answered.
+        code: HResult,
+    },
+}
+
+impl Refusal {
+    /// Whether callbacks were missed: loads, unloads, whatever was wanted. What is known by an id from before is void, since that one may
+    /// have gone and its id may be another's by now. A [`Roll`](super::Roll) has forgotten it already, and is to catch up again;
+    /// what an author keeps by id elsewhere is to be thrown away in [`Profiler::stays`].
+    pub fn has_missed_callbacks(&self) -> bool {
+        match self {
+            Refusal::InsideCallbacks(_) | Refusal::Runtime(_) | Refusal::Silenced { .. } => true,
+            Refusal::NeverComplete | Refusal::StillOpen(_) | Refusal::Deaf | Refusal::Unproved(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -73,12 +95,23 @@ impl fmt::Display for Refusal {
             Refusal::InsideCallbacks(count) => {
                 write!(
                     f,
-                    "the profiler cannot detach while {count} of its callbacks do not return; let them, then leave again"
+                    "the profiler cannot detach while {count} of its callbacks do not return, and has missed others meanwhile; \
+                     let them, enumerate again what is there, then leave again"
                 )
             }
             Refusal::Runtime(code) => {
-                write!(f, "the runtime refused to detach: {code}: {}", code.meaning())
+                write!(
+                    f,
+                    "the runtime refused to detach: {code}: {}; callbacks were missed meanwhile: enumerate again what is there",
+                    code.meaning()
+                )
             }
+            Refusal::Silenced { refusal, code } => write!(
+                f,
+                "{refusal}; and the runtime does not take back which callbacks were wanted: {code}: {}; \
+                 ask for others with set_events",
+                code.meaning()
+            ),
         }
     }
 }
@@ -288,12 +321,7 @@ fn depart<P: Profiler<'static>>(core: &Core<P>, proof: Deactivated<'static>) -> 
     let living = match unsafe { core.gate.shut(P::PATIENCE) } {
         Ok(Some(living)) => living,
         Ok(None) => return Err(Refusal::InsideCallbacks(0)),
-        Err(StillInside(count)) => {
-            if let Some(living) = core.gate.enter() {
-                resume(&living.session, wanted, proof);
-            }
-            return Err(Refusal::InsideCallbacks(count));
-        }
+        Err(StillInside(count)) => return Err(resume(core, wanted, proof, Refusal::InsideCallbacks(count))),
     };
     ask(core, living, proof, wanted)
 }
@@ -303,13 +331,13 @@ fn ask<P: Profiler<'static>>(
     core: &Core<P>,
     Living { profiler, session }: Living<P>,
     proof: Deactivated<'static>,
-    wanted: Events,
+    wanted: Option<Events>,
 ) -> Result<(), Refusal> {
     let reopened = |session: Session<'static>, proof, profiler, why| {
-        resume(&session, wanted, proof);
         // SAFETY: shut and emptied by this thread, and only the keeper opens it.
         unsafe { core.gate.open(Living { profiler, session }) };
-        Err(why)
+        // Now that it is open: what is wanted again is not turned away.
+        Err(resume(core, wanted, proof, why))
     };
     // ProfilerAttachComplete runs on the diagnostics thread, which the runtime does not wait for; no callback has anything to wait for now.
     if !until(P::PATIENCE, || core.common.running() == 0) {
@@ -339,57 +367,67 @@ fn farewell<P>(core: &Core<P>, longest_callback: Duration) -> Farewell {
     Farewell { unmaps: thread::can_unmap(), turned_away: core.gate.turned_away(), longest_callback }
 }
 
-/// Wants nothing any more; what was wanted.
-fn silence<P>(core: &Core<P>) -> Events {
-    let Some(living) = core.gate.enter() else { return Events::default() };
-    let wanted = wanted(&living.session);
+/// Wants nothing any more; what was wanted. `None` if that cannot be told: then it is wanted still.
+fn silence<P>(core: &Core<P>) -> Option<Events> {
+    let living = core.gate.enter()?;
+    let wanted = wanted(&living.session).ok()?;
     if !core.common.state().shutdown {
         // Refused or not: what still comes is turned away at the gate.
         let _ = living.session.set_events(Events::default());
     }
-    wanted
+    Some(wanted)
 }
 
-fn resume(session: &Session<'static>, wanted: Events, void: Deactivated<'static>) {
-    if !session.common.state().shutdown {
-        // What was wanted a moment ago is not refused now; if it is, `stays` finds out.
-        let _ = session.set_events(wanted);
+/// Undoes `silence`, and says that callbacks were missed. Why it stays.
+fn resume<P>(core: &Core<P>, wanted: Option<Events>, void: Deactivated<'static>, refusal: Refusal) -> Refusal {
+    let Some(living) = core.gate.enter() else { return refusal };
+    // Before callbacks come, since one may bring an id that is known and was another's; and when they come, since an enumeration
+    // that was made in between may lack what was loaded before.
+    core.common.miss();
+    let taken_back = match wanted {
+        Some(wanted) if !core.common.state().shutdown => living.session.set_events(wanted),
+        _ => Ok(()),
+    };
+    core.common.miss();
+    living.session.register.reopen(void);
+    match taken_back {
+        Ok(()) => refusal,
+        Err(code) => Refusal::Silenced { refusal: Box::new(refusal), code },
     }
-    session.register.reopen(void);
 }
 
-fn wanted(session: &Session<'_>) -> Events {
-    let (low, high) = session.info.get_event_mask2().unwrap_or_default();
+fn wanted(session: &Session<'_>) -> Result<Events, HResult> {
+    let (low, high) = session.info.get_event_mask2()?;
     // ReJIT, which no mask here can hold, forbids the detach, whether it is asked for again or not.
     let low = AttachMask::from_bits(low & AttachMask::ALLOWED).unwrap_or_default();
     let high = HighAttachMask::from_bits(high & HighAttachMask::ALLOWED).unwrap_or_default();
-    Events { low, high }
+    Ok(Events { low, high })
 }
 
 /// Whether the runtime still calls this profiler: it is made to stop its threads, which it tells.
 ///
 /// A main profiler that leaves makes the runtime lose count of the notification-only ones, and the detach of one that is
-/// not found crashes the target (measured on .NET 8.0.4, 9.0.7 and 10.0.12).
+/// not found crashes the target (measured on .NET 8.0.4, 9.0.7 and 10.0.12). Only what the runtime tells of this very stop shows
+/// anything (contract DET-18): see [`Common::listen`](super::common::Common::listen).
 fn prove_that_callbacks_arrive(session: &Session<'_>, patience: Duration) -> Result<(), Refusal> {
     let ends = || session.common.state().shutdown;
-    let wanted = wanted(session);
+    let wanted = wanted(session).map_err(Refusal::Unproved)?;
     if ends() {
         return Ok(());
     }
-    let before = session.common.callbacks();
     let low = wanted.low | AttachMask::SUSPENDS;
     session.set_events(Events { low, high: wanted.high }).map_err(Refusal::Unproved)?;
     if ends() {
         return Ok(());
     }
-    let stopped = stop_once(session, patience);
+    let (stopped, told) = session.common.listen(|| stop_once(session, patience));
     if ends() {
         return Ok(());
     }
     // Refused or not: what is wanted is replaced in a moment.
     let _ = session.set_events(wanted);
     stopped.map_err(Refusal::Unproved)?;
-    if session.common.callbacks() > before { Ok(()) } else { Err(Refusal::Deaf) }
+    if told { Ok(()) } else { Err(Refusal::Deaf) }
 }
 
 /// Stops the managed threads and lets them go. Whoever else is stopping them comes first.

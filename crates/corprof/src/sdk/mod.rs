@@ -12,8 +12,8 @@
 //! }
 //!
 //! impl<'rt> Profiler<'rt> for Loads<'rt> {
-//!     fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
-//!         Ok(Loads { alive: Roll::default() })
+//!     fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+//!         Ok(Loads { alive: Roll::new(beginning) })
 //!     }
 //!
 //!     fn wants(&self) -> Events {
@@ -30,7 +30,7 @@
 //!
 //!     // On a thread of its own; when it returns, the profiler detaches.
 //!     fn run(&self, session: &Session<'rt>) {
-//!         let caught_up = session.modules().and_then(|all| self.alive.catch_up(all, |module| ()));
+//!         let caught_up = self.alive.catch_up(|| session.modules(), |module| ());
 //!         session.until_asked_to_leave();
 //!     }
 //! }
@@ -50,7 +50,7 @@
 //! | [`run`](Profiler::run) | [`Session`]: threads, events, stops, collections | its own, the *worker* |
 //! | it returns | the register closes every entry, | worker |
 //! | | the gate shuts when no callback is inside, and the detach is asked for | *keeper* |
-//! | not everything closes, or the runtime refuses | [`stays`](Profiler::stays): the session again, and a [`Refusal`] | a new worker |
+//! | not everything closes, or the runtime refuses | [`stays`](Profiler::stays): the session again, what was wanted wanted again, and a [`Refusal`] | a new worker |
 //! | the runtime accepts | [`sealed`](Profiler::sealed): `self`, and nothing of the runtime | keeper |
 //! | the keeper ends | the C library gives back its reference when no code of ours is on the stack; the runtime gives back its own: unmapped | |
 //!
@@ -64,7 +64,8 @@
 //! # Errors
 //! - [`HResult`](crate::HResult): what the runtime answered, with a name and a sentence. `INFO12_REQUIRED` and its like: it is too old.
 //! - [`NotStarted`], [`StillOpen`], [`Refusal`]: what happened, why, and what to do, in their `Display`.
-//! - What is dropped is counted: [`Mailbox::lost`], [`Farewell::turned_away`].
+//! - What is dropped is counted: [`Mailbox::lost`], [`Farewell::turned_away`]. What came while nothing was wanted cannot be, and is said
+//!   to have been missed.
 //! - A panic in a callback is answered for, told to [`on_panic`](Profiler::on_panic), and by default makes the profiler leave.
 //!   The standard panic hook is replaced in the library: it would print on the target's standard error, and pin the library.
 //!
@@ -74,6 +75,10 @@
 //!   the runtime's threads live on, and each would pin the library. `run` and own threads are free in this.
 //! - A library in Rust has thread-local storage. glibc on x64 can lose what another thread keeps while such a library is loaded or
 //!   unloaded, seldom and for good: `docs/design/0009-no-thread-local-storage.md` tells how, and how Remora's own library avoids it.
+//! - The register knows what was started through [`Session`], and sessions of events cannot be started otherwise by safe code. It does
+//!   **not** know a thread by `std::thread::spawn`, or a child by `std::process::Command`: start what outlives `run` through the session.
+//!   `remora lab PROFILER.so` convicts a profiler that leaves one (DET-04).
+//! - A refused detach may have cost callbacks: [`Refusal::has_missed_callbacks`]. A [`Roll`] forgets then; what you keep by ids is yours to forget.
 //! - A callback must not wait for `run` or an own thread that leaves: both wait for callbacks. It may wait as [`Roll`] does.
 //!
 //! # Supported

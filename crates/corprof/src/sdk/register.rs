@@ -1,7 +1,18 @@
 //! The register of everything that may still run the library's code, and the proof that nothing does (contract DET-04).
 //!
-//! Own threads, timers, signal handlers, EventPipe sessions, children and hooks exist only through it.
 //! [`Deactivated`] is made here and nowhere else: by a register that has closed each of its entries and takes no new one.
+//! Who could come in past it:
+//!
+//! | way in | without the register |
+//! |---|---|
+//! | EventPipe session | only by unsafe code |
+//! | signal handler, timer, hook | only by unsafe code |
+//! | own thread | **`std::thread::spawn` is safe, and is not seen** |
+//! | child | **`std::process::Command` is safe, and is not seen** |
+//!
+//! It cannot see them, as nothing inside the process tells such a thread or child from the application's own: both may come at any time, and
+//! the kernel does not say whose code a thread began in. So `Deactivated` is a proof of what was entered, and of nothing else.
+//! `remora lab` looks from outside, at a process in which all else is known, and convicts what is left (DET-04).
 
 use super::id::Brand;
 use super::resource::{EntranceKind, Resource};
@@ -18,7 +29,11 @@ pub struct Ticket<'rt> {
     brand: Brand<'rt>,
 }
 
-/// Proof that nothing but the runtime's own callbacks and the asking thread can run the library's code.
+/// Proof that everything in the register is closed: of what is known, nothing but the runtime's own callbacks and the asking thread
+/// can run the library's code.
+///
+/// What it cannot see: threads by `std::thread::spawn`, children by `std::process::Command`, and whatever else was not started through
+/// [`Session::start_thread`](super::Session::start_thread), [`Session::register_child`](super::Session::register_child) and their like.
 ///
 /// ```compile_fail,E0423
 /// let proof = corprof::sdk::Deactivated(core::marker::PhantomData);

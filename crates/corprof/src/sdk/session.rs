@@ -110,7 +110,9 @@ impl<'rt> Runtime<'rt> {
         self.info.get_runtime_information()
     }
 
-    /// Replaces what is wanted. The runtime refuses `AttachMask::GC` if it was not wanted from the beginning and collects concurrently.
+    /// Replaces what is wanted. What comes while it is not wanted no [`Roll`](super::Roll) hears of: take a new one when it is wanted again.
+    ///
+    /// The runtime refuses `AttachMask::GC` if it was not wanted from the beginning and collects concurrently.
     pub fn set_events(&self, events: impl Into<Events>) -> Result<(), HResult> {
         let events = events.into();
         self.info.set_event_mask2(events.low, events.high)
@@ -208,6 +210,12 @@ impl<'rt> Runtime<'rt> {
     /// fn ask<'rt>(runtime: &corprof::sdk::Runtime<'rt>) {
     ///     let info = runtime.plain_info(corprof::irreversible());
     ///     let _ = info.request_profiler_detach(core::time::Duration::ZERO);
+    /// }
+    /// ```
+    /// nor a session of events be started that the register does not know:
+    /// ```compile_fail,E0133
+    /// fn ask<'rt>(runtime: &corprof::sdk::Runtime<'rt>) {
+    ///     let _ = runtime.plain_info(corprof::irreversible()).event_pipe_start_session(&[]);
     /// }
     /// ```
     pub fn plain_info(&self, _word: Irreversible) -> &Info<Attached, Alive> {
@@ -399,7 +407,8 @@ impl<'rt> Session<'rt> {
     ) -> Result<(Ticket<'rt>, Id<'rt, SessionId>), NotStarted> {
         let mut id = SessionId(0);
         let ticket = self.register.enter(name, || {
-            id = self.info.event_pipe_start_session(providers).map_err(NotStarted::Runtime)?;
+            // SAFETY: it is in the register from here on, and `Deactivated` is not made before it is stopped.
+            id = unsafe { self.info.event_pipe_start_session(providers) }.map_err(NotStarted::Runtime)?;
             Ok::<_, NotStarted>(Resource::EventPipe(id))
         })?;
         Ok((ticket, Id::brand(id)))

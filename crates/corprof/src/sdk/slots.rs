@@ -52,12 +52,22 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
 
     /// The profiler's own work, on a thread of its own, from the completed attach on. When it returns, the profiler detaches.
     ///
-    /// Anything of the standard library may be used here, and the thread may wait.
+    /// The thread may wait, and use anything of the standard library that has ended when this returns: a scope of threads, a command that
+    /// is waited for. What goes on after it is to be in the register: threads by [`Session::start_thread`], children by
+    /// [`Session::register_child`], calls from other components by [`Session::register_hook`].
+    ///
+    /// **What the register cannot see**: threads by `std::thread::spawn` and children by `std::process::Command`. The detach is asked for
+    /// although they live; such a thread keeps the library from being unmapped, or has it unmapped beneath it. `remora lab` convicts who
+    /// leaves one (DET-04).
     fn run(&self, session: &Session<'rt>) {
         session.until_asked_to_leave();
     }
 
     /// It could not detach, for this reason, and is still alive. Says what next; whoever asks to leave from here on asks again.
+    ///
+    /// What was wanted is wanted again by now. But if [`Refusal::has_missed_callbacks`], loads and unloads were not told in between, and any id
+    /// that is known from before may be gone: throw away what is kept by ids. A [`Roll`](super::Roll) has done so itself, and
+    /// [`Roll::catch_up`](super::Roll::catch_up), here or in the next [`run`](Self::run), visits anew what is there.
     fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
         Then::Inert
     }
@@ -513,6 +523,7 @@ impl<P: Profiler<'static>> ProfilerCallback for Adapter<P> {
     }
 
     fn runtime_suspend_started(&self, reason: SuspendReason) {
+        self.suspension_begins(reason);
         self.inside(|profiler, runtime| profiler.runtime_suspend_started(runtime, reason));
     }
 

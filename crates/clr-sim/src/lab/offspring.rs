@@ -1,0 +1,114 @@
+//! The processes of the runs, and whatever they start: none outlives its run.
+//!
+//! A profiler may take its run out of its group, start processes that leave theirs, or have a thread of it traced. So the laboratory
+//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`), and when a run has ended it ends each child of its own that is no run.
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::Mutex;
+
+/// Rounds in which orphans are looked for: one that dies may leave others.
+const ROUNDS: usize = 16;
+
+/// The runs that are under way. Held while one begins, so that it is not taken for an orphan.
+#[derive(Debug, Default)]
+pub struct Offspring(Mutex<BTreeSet<i32>>);
+
+/// One run.
+#[derive(Debug)]
+pub struct Run<'a> {
+    all: &'a Offspring,
+    /// Its process.
+    pub pid: Pid,
+}
+
+impl Offspring {
+    /// From now on orphans of the runs become children of this process.
+    pub fn new() -> Offspring {
+        // SAFETY: plain numbers. Where the kernel refuses, orphans stay what they were.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        Offspring::default()
+    }
+
+    /// Starts one; it is to be ended by the thread that started it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(&self, command: &mut Command) -> io::Result<Run<'_>> {
+        let mut runs = self.0.lock().expect("no panic while locked");
+        let child = command.spawn()?;
+        let pid = Pid::from_child(&child);
+        runs.insert(pid.as_raw_nonzero().get());
+        Ok(Run { all: self, pid })
+    }
+
+    fn end_orphans(&self) {
+        for _ in 0..ROUNDS {
+            let orphans: Vec<i32> = {
+                let runs = self.0.lock().expect("no panic while locked");
+                children().into_iter().filter(|child| !runs.contains(child)).collect()
+            };
+            if orphans.is_empty() {
+                return;
+            }
+            for orphan in orphans {
+                if let Some(pid) = Pid::from_raw(orphan) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+                // SAFETY: no status is wanted. One that another thread has waited for meanwhile is no child any more.
+                unsafe { libc::waitpid(orphan, std::ptr::null_mut(), libc::__WALL) };
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Whether its first thread is stopped.
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| matches!(rest.trim_start().chars().next(), Some('T' | 't')))
+    }
+
+    /// Ends it, if it has not ended, and all that it started.
+    ///
+    /// # Errors
+    /// The system's: somebody else has waited for it.
+    pub fn end(self) -> io::Result<ExitStatus> {
+        // Not waited for yet, so that the numbers are still its own. It may have left its group.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        let _ = kill_process(self.pid, Signal::KILL);
+        let number = self.pid.as_raw_nonzero().get();
+        let status = reap(number);
+        self.all.0.lock().expect("no panic while locked").remove(&number);
+        self.all.end_orphans();
+        status
+    }
+}
+
+/// Waits for a run of this thread's. A thread in it that is traced, by this thread then, has to be waited for, too, before it can end.
+fn reap(run: i32) -> io::Result<ExitStatus> {
+    loop {
+        let mut status = 0;
+        // SAFETY: a place for the status. Children of this thread's alone: those of others are theirs.
+        let ended = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+        if ended < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        } else if ended == run && (libc::WIFEXITED(status) || libc::WIFSIGNALED(status)) {
+            return Ok(ExitStatus::from_raw(status));
+        }
+    }
+}
+
+/// The children of every thread of this process.
+fn children() -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let numbers = |list: String| list.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<i32>>();
+    lists.flat_map(numbers).collect()
+}

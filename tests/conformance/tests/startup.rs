@@ -1,0 +1,84 @@
+//! What runtimes do with a profiler that the environment names, live ones and their models.
+//!
+//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
+#![forbid(unsafe_code)]
+
+use remora_conformance::in_every_world;
+use remora_conformance::probe::Stage;
+use std::os::unix::process::ExitStatusExt;
+
+const CALLBACK3_REQUIRED: u32 = 0x8013_136E;
+const MODULE_LOADS: u32 = 0x4;
+const CALL_ONLY_FROM_INIT: u32 = 0x8013_1356;
+/// Loads of modules, each object (two bits), and what is immutable: no inlining, no optimizing, frames for hooks.
+const FULL: u32 = MODULE_LOADS | 0x80_0100 | 0x60_0000 | 0x800_0000;
+/// COR_PRF_HIGH_DISABLE_TIERED_COMPILATION.
+const DISABLE_TIERED: u32 = 0x8;
+/// Without their flag in the mask, hooks are taken and never called.
+const HOOKS: [&str; 2] = ["SetFunctionIDMapper2", "SetEnterLeaveFunctionHooks3WithInfo"];
+/// What the kernel ends a process with that reads where nothing is.
+const SEGMENTATION_FAULT: i32 = 11;
+/// The variable by which a user of the .NET Framework lets a profiler for version 2 in, or keeps every profiler out.
+const COMPATIBILITY: &str = "COMPlus_ProfAPI_ProfilerCompatibilitySetting";
+const COMPATIBILITY_SINCE_6: &str = "DOTNET_ProfAPI_ProfilerCompatibilitySetting";
+
+#[test]
+fn cmp_01_on_core_a_profiler_for_2_x_is_loaded_at_the_start_whatever_the_variable_says_of_it() {
+    in_every_world(|runtime| {
+        for setting in [None, Some("DisableV2Profiler"), Some("EnableV2Profiler")] {
+            let variables: Vec<(&str, &str)> = setting.map(|value| (COMPATIBILITY, value)).into_iter().collect();
+            let mut stage = Stage::start_profiled_by_old(runtime, &variables);
+            let mut init = stage.seat("Initialize");
+            init.done(&format!("mask {MODULE_LOADS:#x} 0"));
+            init.done("thread");
+            init.leave(0);
+            assert_eq!(stage.target().read_line(), "ready", "{setting:?}");
+            let mut own = stage.seat("Thread");
+            stage.is_alive(&mut own);
+            // It has nothing to be told by that it is detached.
+            assert_eq!(own.refused("detach 300"), CALLBACK3_REQUIRED);
+            stage.is_alive(&mut own);
+        }
+    });
+}
+
+#[test]
+fn cmp_01_on_core_the_value_that_keeps_every_profiler_out_ends_the_process_by_a_fault() {
+    in_every_world(|runtime| {
+        let newer: &[&str] = if runtime.major() < 6 { &[] } else { &[COMPATIBILITY_SINCE_6] };
+        for name in [COMPATIBILITY].iter().chain(newer) {
+            let mut stage = Stage::start_profiled_by_old(runtime, &[(name, "PreventLoad")]);
+            let status = stage.target().wait();
+            assert_eq!(status.signal(), Some(SEGMENTATION_FAULT), "{name}: {status}");
+            assert!(!stage.has_come("Initialize"), "{name}");
+        }
+    });
+}
+
+#[test]
+fn att_17_a_profiler_from_the_start_gets_initialize_and_may_do_what_an_attached_one_may_not() {
+    in_every_world(|runtime| {
+        let mut stage = Stage::start_profiled(runtime);
+        let mut init = stage.seat("Initialize");
+        init.done(&format!("mask {FULL:#x} {DISABLE_TIERED:#x}"));
+        assert_eq!(init.done("getmask"), [format!("{FULL:#x}"), format!("{DISABLE_TIERED:#x}")]);
+        for method in HOOKS {
+            init.done(&format!("call {method}"));
+        }
+        init.done("thread");
+        init.leave(0);
+        assert_eq!(stage.target().read_line(), "ready");
+        let mut own = stage.seat("Thread");
+        let counts =
+            ["Initialize", "InitializeForAttach", "ProfilerAttachComplete"].map(|callback| own.count(callback));
+        assert_eq!(counts, [1, 0, 0]);
+        stage.is_alive(&mut own);
+        // Each object is told of, and not only large ones (ATT-14).
+        let before = own.count("ObjectAllocated");
+        stage.act("a small");
+        assert!(own.count("ObjectAllocated") > before, "small objects are not told of");
+        let [mapper, hooks] = HOOKS;
+        assert_eq!(own.refused(&format!("call {hooks}")), CALL_ONLY_FROM_INIT);
+        own.done(&format!("call {mapper}"));
+    });
+}
