@@ -63,6 +63,11 @@ pub struct HeapView {
     version: u8,
 }
 
+// SAFETY: as for `Info`: the runtime's object may be called from any thread.
+unsafe impl Send for HeapView {}
+// SAFETY: as above.
+unsafe impl Sync for HeapView {}
+
 impl HeapView {
     /// The parts, and how many there are, which may be more than `into` takes.
     pub fn generation_bounds(&self, into: &mut [GenerationRange]) -> Result<usize, HResult> {
@@ -98,6 +103,12 @@ impl HeapView {
         // SAFETY: alive, and a place for the answer; that there is an object is the caller's knowledge of the range.
         HResult(unsafe { sys::ICorProfilerInfo::GetClassFromObject(self.raw, object.0, &mut class) }).ok()?;
         Ok(ClassId(class))
+    }
+
+    /// The word at an address of the heap; of an object's first word, the class and marks of the collector.
+    pub fn word(&self, address: usize) -> usize {
+        // SAFETY: the caller knows that the heap is there, as for every method of this view.
+        unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_volatile() }
     }
 
     /// The size of an object, bytes.
