@@ -1,13 +1,14 @@
 //! One run: a runtime, a program that works, and the profiler, from its attach to its end or the process's.
 
 use super::image::{self, Image};
+use super::impatient::Impatient;
 use super::page::{Line, Pen};
 use super::witness;
 use crate::application::{self, Interrupt};
 use crate::court::Court;
 use crate::differences::Personality;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, Runtime};
+use crate::runtime::{AttachRequest, Birth, Runtime};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -91,7 +92,8 @@ pub fn run(order: &Order) -> Result<(), String> {
         .ok_or_else(|| format!("no runtime is called {}", order.personality))?;
     threads::conduct(order.seed);
     let court = Arc::new(Court::default());
-    let runtime = Runtime::start(personality, court.clone());
+    let birth = Birth { surroundings: Arc::new(Impatient), ..Birth::of(personality) };
+    let runtime = Runtime::start_in(personality, court.clone(), birth);
     let life = life(order.seed);
     if life == Life::AfterAnother {
         another_comes_and_goes(&runtime, &court)?;

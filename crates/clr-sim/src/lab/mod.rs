@@ -15,6 +15,7 @@
 pub mod child;
 pub mod clauses;
 pub(crate) mod image;
+mod impatient;
 mod offspring;
 pub mod page;
 pub mod parent;

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 /// How long after the last word of anybody the agent must be gone, nanoseconds of virtual time: the runtime's longest sleeps, and the
 /// longest that the agent waits for anything.
-const PATIENCE: u64 = 120_000_000_000;
+const PATIENCE: u64 = 1_300_000_000_000;
 
 /// What is the same in every schedule of an exploration.
 #[derive(Debug, Clone, Copy, Default)]
