@@ -32,12 +32,14 @@ impl InFork {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapRange {
-    /// A generation, or [`FROZEN`].
-    pub kind: u64,
+    /// A generation, or [`FROZEN_RANGE`].
+    pub kind: i32,
     /// The first object.
     pub start: u64,
     /// Bytes in use.
     pub length: u64,
+    /// Bytes reserved.
+    pub reserved: u64,
 }
 
 /// What is known of a class, its type arguments apart.
@@ -161,7 +163,7 @@ const BETWEEN_WORDS: u64 = 4096;
 
 impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
     fn range(&mut self, range: &HeapRange) {
-        self.pen.numbers(&[RANGE, range.kind, range.start, range.length]);
+        self.pen.numbers(&[RANGE, u64::from(range.kind.unsigned_abs()), range.start, range.length]);
         let end = range.start.saturating_add(range.length);
         let mut object = range.start;
         while object < end && self.pen.wanted {
@@ -173,7 +175,7 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
                     return;
                 }
             }
-            if self.walked.objects % BETWEEN_WORDS == 0 {
+            if self.walked.objects.is_multiple_of(BETWEEN_WORDS) {
                 let walked = self.walked;
                 self.pen.outlet.progress(&walked);
             }
@@ -342,7 +344,7 @@ impl<O: Outlet> Pen<'_, O> {
 }
 
 /// The kind of a frozen range.
-pub const FROZEN_RANGE: u64 = FROZEN;
+pub const FROZEN_RANGE: i32 = FROZEN as i32;
 
 #[cfg(test)]
 mod tests {
@@ -381,7 +383,12 @@ mod tests {
             arguments[0] = 0x900;
             match class {
                 0x900 => HeapClass::Array { element: 0x700, element_kind: 0x12, rank: 1 },
-                _ => HeapClass::Plain { module: 5, token: class as u32, parent: 0, arguments: usize::from(class == 0x700) },
+                _ => HeapClass::Plain {
+                    module: 5,
+                    token: class as u32,
+                    parent: 0,
+                    arguments: usize::from(class == 0x700),
+                },
             }
         }
         fn word(&self, address: u64) -> u64 {
@@ -444,7 +451,10 @@ mod tests {
         let object = |(address, class, size, references): &(u64, u64, u64, &[u64])| {
             (*address, Object { class: *class, size: *size, references: references.to_vec() })
         };
-        Heap { range: HeapRange { kind: 2, start: 0x1000, length }, objects: objects.iter().map(object).collect() }
+        Heap {
+            range: HeapRange { kind: 2, start: 0x1000, length, reserved: length },
+            objects: objects.iter().map(object).collect(),
+        }
     }
 
     #[test]

@@ -47,16 +47,16 @@ pub struct ClassHead {
 
 impl<L: Loading> Info<L, Alive> {
     /// A view of the heap for callbacks of collections and forked copies.
-    ///
-    /// # Safety
-    /// It is used only while a callback of a collection runs, or in a copy of the process that was made in one, and never once a detach
-    /// was accepted.
-    pub unsafe fn heap_view(&self) -> HeapView {
+    pub fn heap_view(&self) -> HeapView {
         HeapView { raw: self.as_raw(), version: self.version() }
     }
 }
 
-/// The heap as it stands. See [`Info::heap_view`] for when it may be looked at.
+/// The heap as it stands.
+///
+/// # Safety
+/// All that it is asked: only while a callback of a collection runs, or in a copy of the process that was made in one, never once a
+/// detach was accepted, and with ids and addresses of this very heap.
 #[derive(Debug, Clone, Copy)]
 pub struct HeapView {
     raw: *mut sys::ICorProfilerInfo,
@@ -70,7 +70,10 @@ unsafe impl Sync for HeapView {}
 
 impl HeapView {
     /// The parts, and how many there are, which may be more than `into` takes.
-    pub fn generation_bounds(&self, into: &mut [GenerationRange]) -> Result<usize, HResult> {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn generation_bounds(&self, into: &mut [GenerationRange]) -> Result<usize, HResult> {
         self.has(2)?;
         let mut count = 0;
         let capacity = u32::try_from(into.len()).unwrap_or(u32::MAX);
@@ -83,7 +86,10 @@ impl HeapView {
     }
 
     /// The parts that are never collected. Before .NET 8 there are none.
-    pub fn frozen_bounds(&self, into: &mut [FrozenRange]) -> Result<usize, HResult> {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn frozen_bounds(&self, into: &mut [FrozenRange]) -> Result<usize, HResult> {
         if self.version < 14 {
             return Ok(0);
         }
@@ -98,7 +104,10 @@ impl HeapView {
     }
 
     /// The class of an object.
-    pub fn class_of(&self, object: ObjectId) -> Result<ClassId, HResult> {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn class_of(&self, object: ObjectId) -> Result<ClassId, HResult> {
         let mut class = 0;
         // SAFETY: alive, and a place for the answer; that there is an object is the caller's knowledge of the range.
         HResult(unsafe { sys::ICorProfilerInfo::GetClassFromObject(self.raw, object.0, &mut class) }).ok()?;
@@ -106,13 +115,19 @@ impl HeapView {
     }
 
     /// The word at an address of the heap; of an object's first word, the class and marks of the collector.
-    pub fn word(&self, address: usize) -> usize {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn word(&self, address: usize) -> usize {
         // SAFETY: the caller knows that the heap is there, as for every method of this view.
         unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_volatile() }
     }
 
     /// The size of an object, bytes.
-    pub fn size_of(&self, object: ObjectId) -> Result<usize, HResult> {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn size_of(&self, object: ObjectId) -> Result<usize, HResult> {
         self.has(4)?;
         let mut size = 0;
         // SAFETY: as above.
@@ -121,7 +136,10 @@ impl HeapView {
     }
 
     /// Shows each object that an object refers to. False if the runtime says that there is none. `visit` must not panic.
-    pub fn references<F: FnMut(ObjectId)>(&self, object: ObjectId, visit: &mut F) -> Result<bool, HResult> {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn references<F: FnMut(ObjectId)>(&self, object: ObjectId, visit: &mut F) -> Result<bool, HResult> {
         self.has(10)?;
         let data = core::ptr::from_mut(visit).cast::<c_void>();
         // SAFETY: as above; the runtime calls back during the call only, with the data that it was given.
@@ -133,7 +151,10 @@ impl HeapView {
     }
 
     /// What a class is. Its type arguments are written to `arguments`, as many as fit.
-    pub fn class(&self, class: ClassId, arguments: &mut [ClassId]) -> Result<ClassHead, HResult> {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn class(&self, class: ClassId, arguments: &mut [ClassId]) -> Result<ClassHead, HResult> {
         self.has(2)?;
         let (mut module, mut token, mut parent, mut count) = (0, 0, 0, 0);
         let capacity = u32::try_from(arguments.len()).unwrap_or(u32::MAX);
@@ -160,7 +181,10 @@ impl HeapView {
     }
 
     /// Element type, class of the element and rank of an array; `None` for a class that is no array.
-    pub fn array(&self, class: ClassId) -> Result<Option<super::ArrayClass>, HResult> {
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn array(&self, class: ClassId) -> Result<Option<super::ArrayClass>, HResult> {
         let (mut element, mut element_class, mut rank) = (0, 0, 0);
         // SAFETY: alive, and places for the answers.
         let answer = HResult(unsafe {

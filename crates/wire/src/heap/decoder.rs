@@ -1,6 +1,8 @@
 //! The outer end of the stream: bytes in any pieces become records. What is read is not trusted.
 
-use super::{ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD};
+use super::{
+    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD,
+};
 use crate::Malformed;
 
 /// Type arguments of a class that are taken; more are passed over.
@@ -196,18 +198,17 @@ fn class(reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
     Ok(match reader.number()? {
         UNKNOWN_CLASS => ClassFacts::Unknown { code: reader.small()? },
         PLAIN_CLASS => {
-            let (module, token, parent, count) = (reader.number()?, reader.small()?, reader.number()?, reader.number()?);
+            let (module, token, parent, count) =
+                (reader.number()?, reader.small()?, reader.number()?, reader.number()?);
             if count > MOST_ARGUMENTS {
                 return Err(Stop::Bad);
             }
             let arguments = (0..count).map(|_| reader.number()).collect::<Result<_, _>>()?;
             ClassFacts::Plain { module, token, parent, arguments }
         }
-        ARRAY_CLASS => ClassFacts::Array {
-            element: reader.number()?,
-            element_kind: reader.small()?,
-            rank: reader.small()?,
-        },
+        ARRAY_CLASS => {
+            ClassFacts::Array { element: reader.number()?, element_kind: reader.small()?, rank: reader.small()? }
+        }
         _ => return Err(Stop::Bad),
     })
 }
@@ -268,7 +269,8 @@ mod tests {
         let mut decoder = HeapDecoder::default();
         decoder.push(&stream(), &mut whole).unwrap();
         assert!(decoder.has_ended());
-        let objects = ["object 0x1000 0 22", "to 0x1018", "to 0x1000", "object 0x1018 1 24", "to 0x1000", "gap 0x1030 24"];
+        let objects =
+            ["object 0x1000 0 22", "to 0x1018", "to 0x1000", "object 0x1018 1 24", "to 0x1000", "gap 0x1030 24"];
         assert_eq!(whole.0[3..9], objects);
         for step in [1, 2, 3, 7] {
             let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
