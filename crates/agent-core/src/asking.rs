@@ -54,6 +54,14 @@ impl<P: Platform, R: Runtime> Runtime for Asking<'_, P, R> {
         self.ask(|runtime| runtime.describe_module(module))
     }
 
+    fn modules(&self) -> Result<Vec<usize>, u32> {
+        self.ask(R::modules)
+    }
+
+    fn collect(&self) -> Result<(), u32> {
+        self.ask(R::collect)
+    }
+
     fn bodies(&self, function: usize) -> Vec<CodeBody> {
         if self.may_ask() { self.runtime.bodies(function) } else { Vec::new() }
     }

@@ -5,7 +5,7 @@
 //! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
 //! Which of the two is which is decided by who gets a processor first ([`Host::start_pair`]).
 
-use crate::clr::{Clr, HIGH_MASK, LOW_MASK};
+use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK};
 use crate::entrances::{EntranceKind, Entrances};
 use crate::host::{Host, HostedPlatform, Roles};
 use crate::platform::Platform;
@@ -14,7 +14,7 @@ use crate::sabotage::{Sabotage, is_on};
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
-use remora_wire::{Config, FromAgent};
+use remora_wire::{Config, EventKind, FromAgent};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,8 @@ pub fn begin<H: Host>(
         let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
     } else {
-        info.set_event_mask2(LOW_MASK, HIGH_MASK)?;
+        let is_heap = config.event == EventKind::Heap;
+        info.set_event_mask2(LOW_MASK, if is_heap { HIGH_MASK_OF_HEAP } else { HIGH_MASK })?;
     }
     let entrances = Arc::new(Entrances::default());
     let platform = host.open(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;

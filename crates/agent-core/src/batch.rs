@@ -38,7 +38,7 @@ enum Ready {
 pub(crate) struct Samples {
     pub(crate) catalogue: Catalogue,
     pub(crate) delivery: Delivery,
-    passage: Passage,
+    pub(crate) passage: Passage,
     words: Vec<u64>,
 }
 

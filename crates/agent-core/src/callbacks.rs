@@ -6,7 +6,8 @@ use crate::host::{Host, HostedPlatform};
 use crate::platform::Platform;
 use crate::shared::Shared;
 use corprof::{
-    Alive, Attached, CallbackToken, FunctionId, HResult, Info, ModuleId, ProfilerCallback, SuspendReason, ThreadId,
+    Alive, Attached, CallbackToken, FunctionId, GcReason, HResult, Info, ModuleId, ProfilerCallback, SuspendReason,
+    ThreadId,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -102,6 +103,20 @@ impl<H: Host> ProfilerCallback for Agent<H> {
 
     fn thread_destroyed(&self, _thread: ThreadId) {
         self.threads_changed();
+    }
+
+    fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
+        if let Some(shared) = self.shared.get() {
+            shared.snapshot.collection_starts(collected, reason);
+        }
+    }
+
+    fn garbage_collection_finished(&self) {
+        if let Some(shared) = self.shared.get()
+            && let Some(heap) = shared.snapshot.collection_ends()
+        {
+            shared.platform.fork_to_walk(heap);
+        }
     }
 
     fn runtime_suspend_started(&self, reason: SuspendReason) {

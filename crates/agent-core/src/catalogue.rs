@@ -447,6 +447,13 @@ impl Catalogue {
         }
     }
 
+    /// Describes a module that was enumerated, if it is new; its index. `None` if the runtime said nothing of it.
+    pub(crate) fn meet_module(&mut self, runtime: &impl Runtime, module: usize, out: &mut Vec<Message>) -> Option<u32> {
+        let mut standing = Standing::FACT;
+        let (index, _) = self.module(runtime, module, &mut standing, out);
+        standing.is_fact().then_some(index)
+    }
+
     /// The module's index, and whether its metadata is in a file.
     fn module(
         &mut self,

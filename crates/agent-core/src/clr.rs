@@ -19,6 +19,9 @@ pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREA
 /// The high half of [`LOW_MASK`].
 pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
 
+/// The high half for a snapshot of the heap: collections, and nothing of what they do.
+pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
+
 /// The runtime of one attach.
 pub struct Clr<'a, P: HostedPlatform> {
     info: &'a Info<Attached, Alive>,
@@ -177,6 +180,18 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         // The kernel reads: should the code be gone all the same, it says no, and a plain copy would end the process.
         let length = read_code(|at| self.shared.platform.read_checked(at), from, body.end, into);
         into.get(..length).unwrap_or_default()
+    }
+
+    fn modules(&self) -> Result<Vec<usize>, u32> {
+        let all = self.info.enum_modules().map_err(|code| code.0 as u32)?;
+        Ok(all.flatten().map(|module| module.0).collect())
+    }
+
+    fn collect(&self) -> Result<(), u32> {
+        self.shared.snapshot.arm(self.info.heap_view());
+        let answer = self.info.force_gc();
+        self.shared.snapshot.disarm();
+        answer.map_err(|code| code.0 as u32)
     }
 
     fn callbacks_arrive(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::Entrances;
 use crate::platform::Platform;
+use corprof::HeapView;
 use remora_wire::Config;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -62,6 +63,9 @@ pub trait HostedPlatform: Platform {
 
     /// Tells the other side that it is over, if nobody is just talking to it; called by the runtime, so it never waits.
     fn tell_detached(&self);
+
+    /// In GarbageCollectionFinished: makes a copy of the process, which walks the heap and ends; here it goes on at once.
+    fn fork_to_walk(&self, _heap: HeapView) {}
 
     /// The library stays in the process: gives back what only a recording needs, so that nothing else stays with it.
     ///

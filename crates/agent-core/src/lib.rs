@@ -23,6 +23,7 @@ mod delivery;
 mod entrances;
 mod exchanged;
 mod gate;
+mod heap;
 mod host;
 mod leaf;
 mod outward;
@@ -34,6 +35,7 @@ pub mod sabotage;
 #[cfg(not(feature = "sabotage"))]
 mod sabotage;
 mod shared;
+mod snapshot;
 mod stacks;
 mod worker;
 
@@ -42,10 +44,11 @@ pub use callbacks::Agent;
 pub use catalogue::{Catalogue, MAXIMUM_ADDRESSES, Met};
 pub use entrances::{EntranceKind, Entrances};
 pub use gate::{Gate, Passage, Unload};
+pub use heap::Snapshot;
 pub use host::{Alone, Host, HostedPlatform, Roles};
 pub use leaf::{Caller, caller};
 pub use persist::{Attempt, persist};
-pub use platform::{CodeKind, Platform, Received, Started};
+pub use platform::{Child, CodeKind, Platform, Received, Started};
 pub use runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 pub use shared::Shared;
 pub use worker::{Outcome, Worker};

@@ -38,6 +38,24 @@ pub struct Started {
     pub engine: String,
 }
 
+/// What became of the copy of the process that walks its heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Child {
+    /// There has been none.
+    None,
+    /// The system refused to make it, with this error.
+    Refused(i32),
+    /// It walks.
+    Walks {
+        /// Its number.
+        pid: u32,
+        /// Nanoseconds that making it took.
+        took: u64,
+    },
+    /// It has ended, as `wait` tells it.
+    Ended(i32),
+}
+
 /// The operating system. Methods say on which thread they may be called; `wake` and `wait_in_callback` alone run in callbacks.
 pub trait Platform: Send + Sync + 'static {
     /// Monotonic time, nanoseconds.
@@ -109,6 +127,32 @@ pub trait Platform: Send + Sync + 'static {
 
     /// Agent's thread: the eight bytes before an address, read so that it cannot fault.
     fn bytes_before(&self, address: u64) -> Option<[u8; 8]>;
+
+    /// Whether a snapshot of the heap is wanted, instead of samples.
+    fn wants_snapshot(&self) -> bool {
+        false
+    }
+
+    /// Agent's thread: memory and place for the walk of a copy of the process.
+    ///
+    /// # Errors
+    /// In words.
+    fn prepare_snapshot(&self) -> Result<Started, String> {
+        Err("this process cannot be copied".into())
+    }
+
+    /// Agent's thread: what has become of the copy.
+    fn child(&self) -> Child {
+        Child::None
+    }
+
+    /// Agent's thread: ends the copy, however far it is. [`Platform::child`] tells when that is so.
+    fn end_child(&self) {}
+
+    /// A counter of [`remora_wire::layout`].
+    fn counter(&self, _counter: usize) -> u64 {
+        0
+    }
 
     /// Agent's thread: stops sampling *verifiably*: timers deleted, signals drained, no handler running, dispositions as before.
     ///

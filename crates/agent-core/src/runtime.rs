@@ -66,6 +66,9 @@ pub struct CodeBody {
     pub end: u64,
 }
 
+/// E_NOTIMPL.
+const NOT_THERE: u32 = 0x8000_4001;
+
 /// See the module's text. All of it is called on the agent's thread, while the gate is passed.
 pub trait Runtime {
     /// FunctionID of the managed code at an address; `None` if there is none.
@@ -104,6 +107,22 @@ pub trait Runtime {
 
     /// The bytes of a body from `from` on, as many as fit, belong to it and can be read: it must not fault, whatever is there now.
     fn code<'a>(&self, body: CodeBody, from: u64, into: &'a mut [u8]) -> &'a [u8];
+
+    /// The modules that are loaded.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn modules(&self) -> Result<Vec<usize>, u32> {
+        Err(NOT_THERE)
+    }
+
+    /// Collects the whole heap, and has it copied when it stands ([`crate::Snapshot`]). Returns when the program goes on.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn collect(&self) -> Result<(), u32> {
+        Err(NOT_THERE)
+    }
 
     /// Whether the runtime's callbacks still arrive, shown by causing one. A notification-only profiler that is no longer heard
     /// of must not ask for detach: the runtime would crash on it (contract DET-18).

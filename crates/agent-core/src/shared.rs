@@ -1,6 +1,6 @@
 //! What the callbacks and the agent's thread share: one value per attach, no static.
 
-use crate::{Entrances, Gate, Platform};
+use crate::{Entrances, Gate, Platform, Snapshot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -26,6 +26,8 @@ pub struct Shared<P: Platform> {
     pub longest_callback: AtomicU64,
     /// Callbacks running at this moment.
     pub inside: AtomicU32,
+    /// Where a snapshot of the heap stands.
+    pub snapshot: Snapshot,
     /// RuntimeSuspendStarted callbacks for a profiler that asked, ourselves mostly: the proof that callbacks still arrive.
     pub suspensions: AtomicU64,
 }
@@ -44,6 +46,7 @@ impl<P: Platform> Shared<P> {
             callbacks: AtomicU64::new(0),
             longest_callback: AtomicU64::new(0),
             inside: AtomicU32::new(0),
+            snapshot: Snapshot::default(),
             suspensions: AtomicU64::new(0),
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 /// How long the agent's thread sleeps when nothing wakes it, nanoseconds. What was sampled meanwhile is lost if the process ends in that
 /// time; the ring takes the deepest stacks of all signals that a process is sent.
-const ROUND: u64 = 20_000_000;
+pub(crate) const ROUND: u64 = 20_000_000;
 
 /// How often threads are looked for without being told, nanoseconds.
 const SCAN: u64 = 500_000_000;
@@ -50,9 +50,9 @@ pub enum Outcome {
 
 /// What the worker needs and owns.
 pub struct Worker<'a, P: Platform, R: Runtime> {
-    shared: &'a Shared<P>,
-    runtime: &'a R,
-    samples: Samples,
+    pub(crate) shared: &'a Shared<P>,
+    pub(crate) runtime: &'a R,
+    pub(crate) samples: Samples,
     scanned: u64,
     /// Whether the last pass left samples behind.
     more: bool,
@@ -74,6 +74,10 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return self.inert(DEAD_CALLBACKS);
         }
         self.shared.gate.shut();
+        if platform.wants_snapshot() {
+            self.take_snapshot();
+            return self.leave();
+        }
         match platform.start_sampling() {
             Ok(started) => {
                 let threads = started.threads.len() as u32;

@@ -68,7 +68,8 @@ fn assert_described(messages: &[Message]) {
             Message::Sample { addresses, .. } => {
                 assert!(addresses.iter().all(|address| places.contains(address)), "{message:?}");
             }
-            Message::Thread { .. } | Message::ThreadName { .. } | Message::Repeat { .. } => {}
+            Message::Thread { .. } | Message::ThreadName { .. } | Message::Repeat { .. } | Message::ModuleId { .. } => {
+            }
         }
     }
 }

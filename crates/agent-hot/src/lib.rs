@@ -21,6 +21,7 @@ extern crate std;
 mod clock;
 mod due;
 mod handler;
+mod heap;
 mod ranges;
 mod record;
 mod replaced;
@@ -31,6 +32,9 @@ mod timer;
 pub use clock::{monotonic, thread_clock, thread_cpu, thread_cpu_of};
 pub use due::Due;
 pub use handler::{InSignal, on_signal};
+pub use heap::{
+    FROZEN_RANGE, HeapArea, HeapClass, HeapRange, InFork, MOST_ARGUMENTS, Outlet, StandingHeap, Walked, walk_heap,
+};
 pub use ranges::Ranges;
 pub use record::{RawSample, WINDOW_WORDS};
 pub use replaced::Replaced;

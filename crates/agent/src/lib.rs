@@ -22,6 +22,8 @@ mod pair;
 mod proc;
 mod published;
 mod signal;
+mod snapshot;
+mod standing;
 mod thread_locals;
 mod threads;
 mod wall;

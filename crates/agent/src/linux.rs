@@ -4,15 +4,20 @@ use crate::channel::Channel;
 use crate::follow::{Followed, slot_memory};
 use crate::memory::Mapping;
 use crate::signal::OwnSignal;
+use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
-use remora_agent_core::{CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
+use corprof::HeapView;
+use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
 use remora_agent_hot::{Engine, RawSample, Session, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, ToAgent, layout};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What walks a heap.
+const COPY: &str = "a copy of the process";
 
 /// Words of the ring between the handlers and the agent's thread (2 MiB).
 const SAMPLE_RING_WORDS: usize = 1 << 18;
@@ -43,6 +48,8 @@ pub struct Linux {
     session: AtomicPtr<Session<'static>>,
     /// The outer ring's words; null until the shared memory is mapped. Written and read on the agent's thread.
     outer: AtomicPtr<&'static [AtomicU64]>,
+    /// The memory of a heap snapshot and its copy of the process; set once, by the agent's thread, before callbacks look.
+    snapshot: OnceLock<Snapshot>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
     /// When threads may be looked for again.
@@ -101,6 +108,7 @@ impl Linux {
             retired: Mutex::new(None),
             session: AtomicPtr::new(std::ptr::null_mut()),
             outer: AtomicPtr::new(std::ptr::null_mut()),
+            snapshot: OnceLock::new(),
             handler_stays: AtomicBool::new(false),
             scan_due: AtomicU64::new(0),
         })
@@ -146,6 +154,7 @@ impl Linux {
         let engine = match self.config.event {
             EventKind::Cpu => Engine::CpuTimers,
             EventKind::Wall => Engine::WallSignals,
+            EventKind::Heap => return Err("a snapshot of the heap takes no samples".into()),
         };
         // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
         let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
@@ -256,6 +265,12 @@ impl HostedPlatform for Linux {
         }
     }
 
+    fn fork_to_walk(&self, heap: HeapView) {
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.fork(heap);
+        }
+    }
+
     fn read_checked(&self, address: u64) -> Option<[u8; 8]> {
         remora_agent_hot::read_checked(address)
     }
@@ -343,7 +358,8 @@ impl Platform for Linux {
     }
 
     fn publish(&self, parts: &[&[u64]]) -> bool {
-        let Some(ring) = self.outer_words().and_then(|words| Ring::new(words.get(layout::HEADER_WORDS..)?)) else {
+        let place = layout::messages(self.wants_snapshot(), HEADER_WORDS);
+        let Some(ring) = self.outer_words().and_then(|words| Ring::new(words.get(place)?)) else {
             return false;
         };
         ring.push(parts).is_ok()
@@ -358,7 +374,7 @@ impl Platform for Linux {
     fn start_sampling(&self) -> Result<Started, String> {
         let (mut sampling, threads) = self.begin()?;
         let result = match self.config.event {
-            EventKind::Cpu => Ok(()),
+            EventKind::Cpu | EventKind::Heap => Ok(()),
             EventKind::Wall => self.start_wall(&mut sampling),
         };
         let signal = sampling.signal.number as u32;
@@ -367,6 +383,7 @@ impl Platform for Linux {
         let engine = match self.config.event {
             EventKind::Cpu => "thread timers",
             EventKind::Wall => "budgeted signals",
+            EventKind::Heap => COPY,
         };
         Ok(Started { signal, thread: this_thread(), threads, engine: engine.into() })
     }
@@ -444,6 +461,37 @@ impl Platform for Linux {
 
     fn bytes_before(&self, address: u64) -> Option<[u8; 8]> {
         remora_agent_hot::read_checked(address.checked_sub(8)?)
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.config.event == EventKind::Heap
+    }
+
+    fn prepare_snapshot(&self) -> Result<Started, String> {
+        let outer = self.outer_words().ok_or("there is no shared memory")?;
+        let snapshot = Snapshot::new(outer).map_err(in_words)?;
+        self.entrances.open(EntranceKind::Child);
+        // The first and only one.
+        let _ = self.snapshot.set(snapshot);
+        Ok(Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() })
+    }
+
+    fn child(&self) -> Child {
+        let child = self.snapshot.get().map_or(Child::None, Snapshot::child);
+        if !matches!(child, Child::Walks { .. }) {
+            self.entrances.close(EntranceKind::Child);
+        }
+        child
+    }
+
+    fn end_child(&self) {
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.end();
+        }
+    }
+
+    fn counter(&self, counter: usize) -> u64 {
+        self.counters().get(counter).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 
     fn stop_sampling(&self) -> Result<(), String> {

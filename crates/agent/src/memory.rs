@@ -63,6 +63,16 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.address.cast::<AtomicU64>(), self.bytes / 8) }
     }
 
+    /// The mapping as values that are valid when all their bytes are zero, for one owner alone.
+    ///
+    /// # Safety
+    /// As [`Mapping::values`]; and nobody else looks at the mapping meanwhile.
+    #[allow(clippy::mut_from_ref, reason = "the caller promises to be the only one")]
+    pub unsafe fn exclusive<T>(&self) -> &'static mut [T] {
+        // SAFETY: page-aligned, long enough for the number of values computed here; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.address.cast::<T>(), self.bytes / size_of::<T>()) }
+    }
+
     /// The mapping as values that are valid when all their bytes are zero.
     ///
     /// # Safety

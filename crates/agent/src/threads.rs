@@ -47,7 +47,8 @@ pub fn detach_this() {
     unsafe { libc::pthread_detach(libc::pthread_self()) };
 }
 
-fn block_all() -> libc::sigset_t {
+/// Blocks every signal of the calling thread; the mask that it had.
+pub fn block_all() -> libc::sigset_t {
     // SAFETY: all-zero is a valid value of these plain structs.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: `all` is live.

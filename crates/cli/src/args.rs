@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Find and remove what an interrupted recording left
     Detach(DetachArgs),
+    /// Tell what fills the heap of a process, from a copy of it that walks while the program goes on
+    Heap(HeapArgs),
     /// Judge a profiler's library in a model of the runtime, clause by clause
     Lab(LabArgs),
     /// One run of the laboratory, in a process of its own: started by `lab` only
@@ -206,6 +208,19 @@ pub(crate) struct DetachArgs {
     /// The process, by id
     #[arg(short, long, alias = "pid", value_name = "PID", value_parser = bare_process_id)]
     pub(crate) process_id: u32,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `remora heap`.
+#[derive(Debug, Args)]
+pub(crate) struct HeapArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// How many types to show
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
+    pub(crate) top: u32,
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -19,6 +19,7 @@ mod detach;
 mod duration;
 mod exit;
 mod failure;
+mod heap;
 mod hold;
 mod holder;
 mod lab;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Ps(args) => ps::run(args).map(|()| Exit::Done),
         Command::Check(args) => check::run(args),
         Command::Detach(args) => detach::run(args),
+        Command::Heap(args) => heap::run(args),
         Command::Lab(args) => lab::run(args),
         Command::LabRun(args) => lab::run_one(args),
     };

@@ -97,6 +97,8 @@ impl Assembler {
                 self.sample(thread, time, weight, flags, &addresses);
             }
             Message::Repeat { thread, time, weight } => self.repeat(thread, time, weight),
+            // Of a snapshot: none belongs to a recording.
+            Message::ModuleId { .. } => self.profile.loss.lose(LossCause::Damaged, 1),
         }
     }
 

@@ -17,6 +17,7 @@ mod bundle;
 mod control;
 mod error;
 mod files;
+mod heap;
 mod names;
 mod rate;
 mod session;
@@ -25,4 +26,5 @@ mod socket;
 mod target;
 
 pub use error::{Error, NotAttached};
+pub use heap::{ClassNames, HeapFinished, HeapProgress, HeapSession};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

@@ -143,6 +143,16 @@ impl Names {
         il_offset.and_then(|offset| pdb.line(token, offset)).or_else(|| pdb.first_line(token))
     }
 
+    /// The whole name of a described type, and the file of its module; `None` if it cannot be told.
+    pub fn type_name(&mut self, index: u32) -> Option<(String, Option<String>)> {
+        let name = self.argument(index, 0).full_name()?;
+        let module = match self.types.get(&index) {
+            Some(TypeKind::Class { module, .. }) => Some(*module),
+            _ => None,
+        };
+        Some((name, module.and_then(|module| self.file_of(module))))
+    }
+
     fn argument(&mut self, index: u32, depth: u32) -> TypeArgument {
         if depth >= MAXIMUM_DEPTH {
             return TypeArgument::Unknown;

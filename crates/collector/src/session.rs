@@ -30,7 +30,7 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(40);
 
 /// How long the agent may take to close everything, and the runtime to detach it.
-const DETACH_PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const DETACH_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Signals a second that a process is sent at most when its working threads are sampled.
 pub const CPU_BUDGET: u32 = 10_000;
@@ -252,7 +252,12 @@ impl Session {
                     self.facts.inert = Some(format!("the runtime refused the detach with {code}"));
                 }
                 Heard::Message(FromAgent::Failed { what }) => self.assembler.profile.meta.notes.push(what),
-                Heard::Message(FromAgent::Hello { .. } | FromAgent::Started { .. }) => {}
+                Heard::Message(
+                    FromAgent::Hello { .. }
+                    | FromAgent::Started { .. }
+                    | FromAgent::Forked { .. }
+                    | FromAgent::Walked { .. },
+                ) => {}
                 Heard::Nothing => return,
                 Heard::HungUp => {
                     if self.ended.is_none() {
@@ -324,7 +329,7 @@ fn config(socket: &str, options: &Options) -> Result<Config, Error> {
     })
 }
 
-fn request(process: &Process, config: &Config, library: &Path, timeout: Duration) -> Attach {
+pub(crate) fn request(process: &Process, config: &Config, library: &Path, timeout: Duration) -> Attach {
     let (a, b, c, rest) = if can_stand_beside(process) { CLSID_NOTIFICATION } else { CLSID_MAIN };
     let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library);
     request.client_data = config.encode();
@@ -333,7 +338,7 @@ fn request(process: &Process, config: &Config, library: &Path, timeout: Duration
 }
 
 /// What the receipt has to look for, as far as it is known before the attach.
-fn facts(process: &Process, placed: Vec<PathBuf>) -> Facts {
+pub(crate) fn facts(process: &Process, placed: Vec<PathBuf>) -> Facts {
     Facts {
         agent_thread_name: THREAD_NAME.into(),
         memory_name: Some(MEMORY_NAME.into()),
@@ -346,22 +351,22 @@ fn facts(process: &Process, placed: Vec<PathBuf>) -> Facts {
 }
 
 /// What the agent says when it starts.
-struct Began {
-    time: u64,
-    engine: String,
+pub(crate) struct Began {
+    pub(crate) time: u64,
+    pub(crate) engine: String,
 }
 
 /// Who is expected to connect, and what it gets.
-struct Expected<'a> {
-    config: &'a Config,
-    process: &'a Process,
-    target: &'a Target,
-    memory: &'a SharedMemory,
+pub(crate) struct Expected<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) process: &'a Process,
+    pub(crate) target: &'a Target,
+    pub(crate) memory: &'a SharedMemory,
 }
 
 /// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
 /// has confirmed the attach to it: so it is welcomed meanwhile. (By this same thread: a new one would first wait for a processor.)
-fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
+pub(crate) fn arrive(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
     let asked = remora_trigger::begin_attach(expected.process, request)?;
     // From here on the runtime's answer is waited for, whatever happens.
     let early = if connects_first(listener, &asked, request.timeout) {
@@ -421,10 +426,10 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
 }
 
 /// Waits for the word that sampling has begun.
-fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
+pub(crate) fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
     match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
         Heard::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
-            facts.signal = Some(signal);
+            facts.signal = (signal != 0).then_some(signal);
             facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
             Ok(Began { time, engine })
         }
@@ -465,7 +470,7 @@ fn meta(process: &Process, options: &Options, started: &Began) -> Meta {
     }
 }
 
-fn nonce() -> Result<[u8; 16], Error> {
+pub(crate) fn nonce() -> Result<[u8; 16], Error> {
     let mut nonce = [0; 16];
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
     Ok(nonce)

@@ -7,6 +7,7 @@ use memmap2::MmapRaw;
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{MEMORY_NAME, layout};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,8 +45,22 @@ impl SharedMemory {
 
     /// Takes the next message's words; false if there is none.
     pub fn pop(&self, into: &mut Vec<u64>) -> bool {
+        self.pop_from(layout::messages(false, HEADER_WORDS), into)
+    }
+
+    /// The same of the first of two rings.
+    pub fn pop_beside_heap(&self, into: &mut Vec<u64>) -> bool {
+        self.pop_from(layout::messages(true, HEADER_WORDS), into)
+    }
+
+    /// The next piece of a heap's stream.
+    pub fn pop_heap(&self, into: &mut Vec<u64>) -> bool {
+        self.pop_from(layout::heap(HEADER_WORDS), into)
+    }
+
+    fn pop_from(&self, place: Range<usize>, into: &mut Vec<u64>) -> bool {
         into.clear();
-        let ring = self.words().get(layout::HEADER_WORDS..).and_then(Ring::new);
+        let ring = self.words().get(place).and_then(Ring::new);
         ring.is_some_and(|ring| ring.pop(|word| into.push(word)).is_some())
     }
 

@@ -90,9 +90,9 @@ pub use ids::{
     RejitId, SessionId, ThreadId, Token, TypeToken,
 };
 pub use info::{
-    Alive, ArrayClass, AssemblyInfo, Attached, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,
-    EnterLeave3WithInfo, Enumerated, Enumeration, FunctionInfo, Info, JittedFunction, Life, Loading, ModuleInfo,
-    ProviderConfig, RuntimeInformation, Sealed, Startup, SuspendedRuntime,
+    Alive, ArrayClass, AssemblyInfo, Attached, ClassHead, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,
+    EnterLeave3WithInfo, Enumerated, Enumeration, FrozenRange, FunctionInfo, GenerationRange, HeapView, Info,
+    JittedFunction, Life, Loading, ModuleInfo, ProviderConfig, RuntimeInformation, Sealed, Startup, SuspendedRuntime,
 };
 pub use mask::{
     AttachMask, ForbiddenBits, Half, HighAttachMask, HighStartupMask, Irreversible, IrreversibleMask, NotificationMask,

@@ -40,6 +40,17 @@ pub enum TypeArgument {
 }
 
 impl TypeArgument {
+    /// The whole name of a type that stands for itself, as C# writes it; `None` if it cannot be told.
+    pub fn full_name(&self) -> Option<String> {
+        match self {
+            TypeArgument::Class { image, token, arguments } => image.type_name(*token, arguments),
+            TypeArgument::Array { element, rank } => Some(array_of(&element.full_name()?, *rank)),
+            TypeArgument::Primitive(primitive) => Some(primitive.keyword().to_owned()),
+            TypeArgument::Named(name) => Some(name.clone()),
+            TypeArgument::Canon | TypeArgument::Unknown => None,
+        }
+    }
+
     /// How the argument of a parameter called `parameter` is shown; `depth` is how deep arguments may still nest.
     pub(crate) fn text(&self, parameter: &str, depth: u32) -> String {
         let Some(depth) = depth.checked_sub(1) else { return "…".to_owned() };

@@ -12,6 +12,8 @@ pub enum EventKind {
     Cpu,
     /// Time on the clock, running or blocked.
     Wall,
+    /// Nothing: a snapshot of the heap is taken.
+    Heap,
 }
 
 /// What the trigger tells the agent.
@@ -41,6 +43,7 @@ impl Config {
         writer.u8(match self.event {
             EventKind::Cpu => 0,
             EventKind::Wall => 1,
+            EventKind::Heap => 2,
         });
         writer.u32(self.frequency).u32(self.signal_budget).u32(self.thread_budget).text(&self.socket_path);
         writer.bytes
@@ -60,6 +63,7 @@ impl Config {
             event: match reader.u8()? {
                 0 => EventKind::Cpu,
                 1 => EventKind::Wall,
+                2 => EventKind::Heap,
                 _ => return Err(Malformed),
             },
             frequency: reader.u32()?.clamp(1, 10_000),

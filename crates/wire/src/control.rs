@@ -66,6 +66,20 @@ pub enum FromAgent {
     },
     /// ProfilerDetachSucceeded was called.
     Detached,
+    /// The heap stood still for a collection and a fork, and a copy of the process walks it now.
+    Forked {
+        /// The copy, in the target's pid namespace.
+        child: u32,
+        /// Nanoseconds of the collection, the fork in it.
+        collection: u64,
+        /// Nanoseconds of the fork.
+        fork: u64,
+    },
+    /// The copy has ended.
+    Walked {
+        /// As `wait` tells it.
+        status: i32,
+    },
     /// Something went wrong inside; the agent ends by itself.
     Failed {
         /// What, in words.
@@ -168,6 +182,12 @@ impl FromAgent {
             FromAgent::Failed { what } => {
                 writer.u8(7).text(what);
             }
+            FromAgent::Forked { child, collection, fork } => {
+                writer.u8(8).u32(*child).u64(*collection).u64(*fork);
+            }
+            FromAgent::Walked { status } => {
+                writer.u8(9).u32(*status as u32);
+            }
         })
     }
 
@@ -195,6 +215,8 @@ impl FromAgent {
             5 => FromAgent::DetachRefused { code: reader.u32()? },
             6 => FromAgent::Detached,
             7 => FromAgent::Failed { what: reader.text()? },
+            8 => FromAgent::Forked { child: reader.u32()?, collection: reader.u64()?, fork: reader.u64()? },
+            9 => FromAgent::Walked { status: reader.u32()? as i32 },
             _ => return Err(Malformed),
         })
     }
@@ -214,6 +236,8 @@ mod tests {
             FromAgent::DetachRefused { code: 0x8013_1372 },
             FromAgent::Detached,
             FromAgent::Failed { what: "a panic".into() },
+            FromAgent::Forked { child: 7, collection: 8, fork: 9 },
+            FromAgent::Walked { status: -1 },
         ];
         let stream: Vec<u8> = messages.iter().flat_map(FromAgent::encode).collect();
         for step in [1, 3, 7, 1000] {

@@ -36,6 +36,37 @@ pub const SIGNALLED: usize = 16;
 /// Look-ups of addresses that the runtime answered with an error other than "not managed".
 pub const FAILED_LOOKUPS: usize = 17;
 
+/// Of a heap snapshot, by the copy that walks: objects.
+pub const HEAP_OBJECTS: usize = 32;
+/// Their bytes.
+pub const HEAP_BYTES: usize = 33;
+/// References.
+pub const HEAP_REFERENCES: usize = 34;
+/// Ranges that could not be walked to their end.
+pub const HEAP_BROKEN: usize = 35;
+/// Ranges of which nothing was walked.
+pub const HEAP_LEFT_OUT: usize = 36;
+/// Objects whose class did not fit into the table.
+pub const HEAP_WITHOUT_CLASS: usize = 37;
+
+/// Words of data of the first ring where there are two: the agent's messages.
+pub const SMALL_RING_WORDS: usize = 1 << 17;
+
+/// Words of data of the second: the stream of a heap.
+pub const HEAP_RING_WORDS: usize = 1 << 19;
+
+/// The one ring of a recording, or the first of two.
+pub fn messages(has_heap: bool, ring_header_words: usize) -> std::ops::Range<usize> {
+    let data = if has_heap { SMALL_RING_WORDS } else { RING_WORDS };
+    HEADER_WORDS..HEADER_WORDS + ring_header_words + data
+}
+
+/// The second of two.
+pub fn heap(ring_header_words: usize) -> std::ops::Range<usize> {
+    let begin = HEADER_WORDS + ring_header_words + SMALL_RING_WORDS;
+    begin..begin + ring_header_words + HEAP_RING_WORDS
+}
+
 /// Bytes of the whole shared memory.
 pub const fn size_in_bytes(ring_header_words: usize) -> usize {
     (HEADER_WORDS + ring_header_words + RING_WORDS) * 8

@@ -18,6 +18,7 @@ mod config;
 mod control;
 mod message;
 
+pub mod heap;
 pub mod layout;
 
 pub use bytes::Malformed;

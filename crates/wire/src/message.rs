@@ -141,6 +141,13 @@ pub enum Message {
         /// The leaf's instruction, then one byte before each return address, outermost last.
         addresses: Vec<u64>,
     },
+    /// The runtime's id of a module, at the time of a snapshot.
+    ModuleId {
+        /// ModuleID.
+        id: u64,
+        /// Index of the module; `None` if it may have been one and then another.
+        index: Option<u32>,
+    },
     /// The thread has not run since its last sample, which therefore counts again.
     Repeat {
         /// Thread id in the target's namespace.
@@ -208,6 +215,7 @@ impl Message {
             Message::Sample { .. } => KIND_SAMPLE,
             Message::Repeat { .. } => 7,
             Message::ThreadName { .. } => 8,
+            Message::ModuleId { .. } => 9,
         }
     }
 
@@ -241,6 +249,9 @@ impl Message {
             Message::Repeat { thread, time, weight } => {
                 writer.u32(*thread).u64(*time).u64(*weight);
             }
+            Message::ModuleId { id, index } => {
+                writer.u64(*id).u32(optional(*index));
+            }
             Message::Sample { .. } => {}
         }
     }
@@ -260,6 +271,7 @@ impl Message {
             },
             5 => Message::Thread { thread: reader.u32()?, name: reader.text()? },
             8 => Message::ThreadName { thread: reader.u32()?, name: reader.text()? },
+            9 => Message::ModuleId { id: reader.u64()?, index: some(reader.u32()?) },
             7 => Message::Repeat { thread: reader.u32()?, time: reader.u64()?, weight: reader.u64()? },
             _ => return Err(Malformed),
         })

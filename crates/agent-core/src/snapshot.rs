@@ -1,0 +1,161 @@
+//! A snapshot of the heap, on the agent's thread: modules, a collection, and the copy of the process that walks meanwhile.
+//!
+//! The copy tells of classes by the modules' ids, which it finds in a heap that stands still. So the modules are enumerated before
+//! (contract CAT-02, CAT-05) and after: whatever was loaded at the fork has been met by then, unless it came and went in between. An id
+//! that may have been one module's and then another's is told of as nobody's: its classes have no names, and that is counted outside.
+
+use crate::asking::Asking;
+use crate::gate::Unload;
+use crate::platform::{Child, Platform, Received};
+use crate::runtime::Runtime;
+use crate::worker::{ROUND, Worker};
+use remora_wire::{FromAgent, Message, ToAgent, layout};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// How long is waited for room in the transport for all modules, nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+
+/// Modules described before unloads may go on.
+const BATCH: usize = 64;
+
+/// A copy that walks nothing for this long hangs, nanoseconds: unless what it has said is not read.
+const LONGEST_STANDSTILL: u64 = 30_000_000_000;
+
+/// What is known of the modules' ids: the index under which each was described, or that it may be anybody's.
+#[derive(Debug, Default)]
+struct Modules(BTreeMap<usize, Option<u32>>);
+
+impl<P: Platform, R: Runtime> Worker<'_, P, R> {
+    /// Everything from the first module to the end of the copy.
+    pub(crate) fn take_snapshot(&mut self) {
+        if let Err(what) = self.try_to_take() {
+            self.shared.platform.send(&FromAgent::Failed { what });
+        }
+        self.until_no_child_walks();
+    }
+
+    fn try_to_take(&mut self) -> Result<(), String> {
+        let platform = &self.shared.platform;
+        let started = platform.prepare_snapshot()?;
+        platform.send(&FromAgent::Started {
+            signal: started.signal,
+            thread: started.thread,
+            threads: 0,
+            time: platform.now(),
+            engine: started.engine,
+        });
+        let mut modules = Modules::default();
+        self.catch_up(&mut modules)?;
+        let begun = platform.now();
+        let asking = Asking { shared: self.shared, runtime: self.runtime };
+        asking.collect().map_err(|code| format!("the runtime refused the collection with {code:#010x}"))?;
+        let collection = platform.now() - begun;
+        match platform.child() {
+            Child::Walks { pid, took } => platform.send(&FromAgent::Forked { child: pid, collection, fork: took }),
+            Child::Refused(error) => {
+                let error = std::io::Error::from_raw_os_error(error);
+                return Err(format!("the process could not be copied: {error}"));
+            }
+            Child::Ended(_) => platform.send(&FromAgent::Forked { child: 0, collection, fork: 0 }),
+            Child::None => return Err("the runtime told nothing of its collection".into()),
+        }
+        self.catch_up(&mut modules)?;
+        self.tell(&modules);
+        self.watch();
+        Ok(())
+    }
+
+    /// Describes the modules that are loaded now and were not known.
+    fn catch_up(&mut self, modules: &mut Modules) -> Result<(), String> {
+        let asking = Asking { shared: self.shared, runtime: self.runtime };
+        let failed = |code: u32| format!("the runtime does not tell its modules ({code:#010x})");
+        let mut rest = self.runtime.modules().map_err(failed)?;
+        let platform = &self.shared.platform;
+        self.samples.delivery.outward.grant(PATIENCE);
+        while !rest.is_empty() {
+            let batch: Vec<usize> = rest.drain(..rest.len().min(BATCH)).collect();
+            let (mut messages, samples) = (Vec::new(), &mut self.samples);
+            self.shared.gate.enter(&mut samples.passage, |told| {
+                samples.catalogue.forget(told);
+                modules.forget(told);
+            });
+            // What has gone since it was enumerated is asked about no more.
+            for module in batch {
+                if modules.0.contains_key(&module) {
+                    continue;
+                }
+                let index = samples.catalogue.meet_module(&asking, module, &mut messages);
+                modules.0.insert(module, index);
+            }
+            self.shared.gate.leave(platform, &mut samples.passage, |told| {
+                samples.catalogue.forget(told);
+                modules.forget(told);
+            });
+            for message in messages {
+                self.publish(&message);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, modules: &Modules) {
+        self.samples.delivery.outward.grant(PATIENCE);
+        for (id, index) in &modules.0 {
+            self.publish(&Message::ModuleId { id: *id as u64, index: *index });
+        }
+    }
+
+    fn publish(&mut self, message: &Message) {
+        let platform = &self.shared.platform;
+        if !self.samples.delivery.outward.publish(platform, &[&message.encode()]) {
+            platform.count(layout::LOST_DESCRIPTIONS, 1);
+        }
+    }
+
+    /// Until the copy has ended, or nobody wants it any more.
+    fn watch(&mut self) {
+        let platform = &self.shared.platform;
+        let (mut walked, mut since) = (0, platform.now());
+        loop {
+            if let Child::Ended(status) = platform.child() {
+                return platform.send(&FromAgent::Walked { status });
+            }
+            match platform.receive() {
+                Received::Message(ToAgent::Detach) | Received::HungUp => return,
+                _ if self.shared.panicked.load(Ordering::SeqCst) => return,
+                _ => {}
+            }
+            let objects = platform.counter(layout::HEAP_OBJECTS);
+            if objects != walked {
+                (walked, since) = (objects, platform.now());
+            } else if platform.now() - since > LONGEST_STANDSTILL {
+                let what = "the copy of the process that walked its heap stood still and was ended";
+                return platform.send(&FromAgent::Failed { what: what.into() });
+            }
+            platform.wait(ROUND);
+        }
+    }
+
+    /// Ends the copy, if there still is one, and waits until it is gone.
+    fn until_no_child_walks(&self) {
+        let platform = &self.shared.platform;
+        while let Child::Walks { .. } = platform.child() {
+            platform.end_child();
+            platform.pause(ROUND / 20);
+        }
+    }
+}
+
+impl Modules {
+    /// An id that has gone may be used anew, before the fork or after it.
+    fn forget(&mut self, told: &[Unload]) {
+        for what in told {
+            match what {
+                Unload::Module(module) => _ = self.0.insert(*module, None),
+                Unload::Function(_) => {}
+                Unload::Anything => self.0.values_mut().for_each(|index| *index = None),
+            }
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! The walk over a heap that stands still, in a copy of the process that was forked for it.
+//!
+//! The copy has one thread, and locks that nobody will ever unlock: it allocates nothing, takes no lock, and calls of the runtime only
+//! what does neither. What it cannot walk it says and passes over. A fault ends the copy, not the process.
+
+use remora_wire::heap::{
+    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD,
+    distance, write_number,
+};
+
+/// Type arguments of a class that are told.
+pub const MOST_ARGUMENTS: usize = 64;
+
+/// The smallest object there is, bytes: what is said to be smaller is none.
+const SMALLEST: u64 = 24;
+
+/// Proof that this is a forked copy of the process, which nobody else runs in.
+#[derive(Debug)]
+pub struct InFork(());
+
+impl InFork {
+    /// To be made in the copy alone.
+    ///
+    /// # Safety
+    /// The calling thread is the only one of its process.
+    pub unsafe fn new() -> InFork {
+        InFork(())
+    }
+}
+
+/// A part of the heap.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeapRange {
+    /// A generation, or [`FROZEN_RANGE`].
+    pub kind: i32,
+    /// The first object.
+    pub start: u64,
+    /// Bytes in use.
+    pub length: u64,
+    /// Bytes reserved.
+    pub reserved: u64,
+}
+
+/// What is known of a class, its type arguments apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeapClass {
+    /// The runtime says nothing but this code.
+    Unknown(u32),
+    /// A class or value type.
+    Plain {
+        /// ModuleID.
+        module: u64,
+        /// mdTypeDef.
+        token: u32,
+        /// ClassID of what it derives from, or 0.
+        parent: u64,
+        /// Type arguments, of which as many as fit were written.
+        arguments: usize,
+    },
+    /// An array.
+    Array {
+        /// ClassID of the element, or 0.
+        element: u64,
+        /// CorElementType of the element.
+        element_kind: u32,
+        /// Dimensions.
+        rank: u32,
+    },
+}
+
+/// A heap that stands still.
+pub trait StandingHeap {
+    /// Its parts, in any order; how many there are, which may be more than fitted.
+    fn ranges(&self, into: &mut [HeapRange]) -> usize;
+    /// The class of an object.
+    fn class_of(&self, object: u64) -> Option<u64>;
+    /// The size of an object, bytes.
+    fn size_of(&self, object: u64) -> Option<u64>;
+    /// Shows what an object refers to.
+    fn references(&self, object: u64, visit: &mut impl FnMut(u64));
+    /// What a class is.
+    fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass;
+    /// The word at an address of the heap.
+    fn word(&self, address: u64) -> u64;
+}
+
+/// Where the stream goes.
+pub trait Outlet {
+    /// Takes bytes; waits for room. False: nobody wants them any more.
+    fn put(&mut self, bytes: &[u8]) -> bool;
+    /// So much has been walked.
+    fn progress(&mut self, walked: &Walked);
+}
+
+/// What has been walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Walked {
+    /// Objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// References.
+    pub references: u64,
+    /// Ranges that could not be walked to their end.
+    pub broken: u64,
+    /// Ranges that did not fit into the list, so that nothing of them was walked.
+    pub left_out: u64,
+    /// Objects whose class did not fit into the table: they are told as of an unknown class.
+    pub without_class: u64,
+}
+
+/// Memory for a walk, made before the fork and zero.
+pub struct HeapArea<'a> {
+    /// For the parts of the heap.
+    pub ranges: &'a mut [HeapRange],
+    /// A power of two of places for classes: what is met in objects, and the number behind it.
+    pub table: &'a mut [[u64; 2]],
+    /// The classes' ids by their numbers: no more than half of the table's places.
+    pub classes: &'a mut [u64],
+    /// What has not been put yet.
+    pub buffer: &'a mut [u8],
+}
+
+/// Walks the whole heap and tells of it.
+pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outlet: &mut impl Outlet) -> Walked {
+    let HeapArea { ranges, table, classes, buffer } = area;
+    let total = heap.ranges(ranges);
+    let count = total.min(ranges.len());
+    let mut walk = Walk {
+        heap,
+        classes: Classes { table, ids: classes, count: 0, told: 0 },
+        pen: Pen { buffer, used: 0, outlet, wanted: true },
+        walked: Walked { left_out: (total - count) as u64, ..Walked::default() },
+    };
+    // Number 0 is for whatever has no other.
+    walk.classes.add(0);
+    for range in ranges.iter().take(count) {
+        walk.range(range);
+        let walked = walk.walked;
+        walk.pen.outlet.progress(&walked);
+        if !walk.pen.wanted {
+            break;
+        }
+    }
+    let objects = walk.walked.objects;
+    walk.pen.numbers(&[END, objects]);
+    walk.pen.flush();
+    let walked = walk.walked;
+    walk.pen.outlet.progress(&walked);
+    walked
+}
+
+struct Walk<'a, H, O> {
+    heap: &'a H,
+    classes: Classes<'a>,
+    pen: Pen<'a, O>,
+    walked: Walked,
+}
+
+/// How many objects are walked between two words on the progress.
+const BETWEEN_WORDS: u64 = 4096;
+
+impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
+    fn range(&mut self, range: &HeapRange) {
+        self.pen.numbers(&[RANGE, u64::from(range.kind.unsigned_abs()), range.start, range.length]);
+        let end = range.start.saturating_add(range.length);
+        let mut object = range.start;
+        while object < end && self.pen.wanted {
+            match self.object(object, end) {
+                Some(next) => object = next,
+                None => {
+                    self.walked.broken += 1;
+                    self.pen.numbers(&[BROKEN, object]);
+                    return;
+                }
+            }
+            if self.walked.objects.is_multiple_of(BETWEEN_WORDS) {
+                let walked = self.walked;
+                self.pen.outlet.progress(&walked);
+            }
+        }
+    }
+
+    /// Tells of one object; where the next one lies. `None` if there is none.
+    fn object(&mut self, object: u64, end: u64) -> Option<u64> {
+        let mark = self.heap.word(object) & !(WORD - 1);
+        if mark == 0 {
+            return None;
+        }
+        let size = self.heap.size_of(object).filter(|size| *size >= SMALLEST)?;
+        let next = object.checked_add(size.checked_next_multiple_of(WORD)?).filter(|next| *next <= end)?;
+        let class = self.class(mark, object);
+        self.pen.number(FIRST_CLASS + class);
+        self.pen.number(size);
+        let (pen, mut references) = (&mut self.pen, 0);
+        self.heap.references(object, &mut |target| {
+            if target != 0 {
+                references += 1;
+                pen.number(distance(object, target));
+            }
+        });
+        pen.number(0);
+        self.walked.objects += 1;
+        self.walked.bytes += size;
+        self.walked.references += references;
+        Some(next)
+    }
+
+    /// The number of an object's class; told of, if it is new.
+    fn class(&mut self, mark: u64, object: u64) -> u64 {
+        if let Some(number) = self.classes.number_of(mark) {
+            return number;
+        }
+        let Some(id) = self.heap.class_of(object) else {
+            self.walked.without_class += 1;
+            return 0;
+        };
+        let number = self.classes.number_of(id).or_else(|| self.classes.add(id));
+        let Some(number) = number else {
+            self.walked.without_class += 1;
+            return 0;
+        };
+        if mark != id {
+            self.classes.also(mark, number);
+        }
+        self.tell_classes();
+        number
+    }
+
+    /// A class may have others as arguments or elements, and these others.
+    fn tell_classes(&mut self) {
+        while let Some(id) = self.classes.next_untold() {
+            let mut arguments = [0; MOST_ARGUMENTS];
+            let facts = if id == 0 { HeapClass::Unknown(0) } else { self.heap.class(id, &mut arguments) };
+            self.pen.numbers(&[CLASS, id]);
+            match facts {
+                HeapClass::Unknown(code) => self.pen.numbers(&[UNKNOWN_CLASS, u64::from(code)]),
+                HeapClass::Plain { module, token, parent, arguments: count } => {
+                    let count = count.min(MOST_ARGUMENTS);
+                    self.pen.numbers(&[PLAIN_CLASS, module, u64::from(token), parent, count as u64]);
+                    for argument in arguments.iter().take(count) {
+                        self.pen.number(*argument);
+                        self.classes.meet(*argument);
+                    }
+                }
+                HeapClass::Array { element, element_kind, rank } => {
+                    self.pen.numbers(&[ARRAY_CLASS, element, u64::from(element_kind), u64::from(rank)]);
+                    self.classes.meet(element);
+                }
+            }
+        }
+    }
+}
+
+/// Numbers of classes, by what is met in objects.
+struct Classes<'a> {
+    /// Open addressing; a place without a key is free. The second word is the number plus 1.
+    table: &'a mut [[u64; 2]],
+    ids: &'a mut [u64],
+    count: usize,
+    told: usize,
+}
+
+impl Classes<'_> {
+    fn place(&self, key: u64) -> Option<usize> {
+        let mask = self.table.len().checked_sub(1)?;
+        let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        for _ in 0..self.table.len() {
+            let held = self.table.get(at)?;
+            if held[1] == 0 || held[0] == key {
+                return Some(at);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    fn number_of(&self, key: u64) -> Option<u64> {
+        let [_, number] = *self.table.get(self.place(key)?)?;
+        number.checked_sub(1)
+    }
+
+    /// A new class; `None` if there is no room.
+    fn add(&mut self, id: u64) -> Option<u64> {
+        let place = self.place(id)?;
+        *self.ids.get_mut(self.count)? = id;
+        *self.table.get_mut(place)? = [id, self.count as u64 + 1];
+        self.count += 1;
+        Some(self.count as u64 - 1)
+    }
+
+    /// The same class under another key, as long as the table is not crowded.
+    fn also(&mut self, key: u64, number: u64) {
+        if let Some(held) = self.place(key).and_then(|place| self.table.get_mut(place)) {
+            *held = [key, number + 1];
+        }
+    }
+
+    fn meet(&mut self, id: u64) {
+        if id != 0 && self.number_of(id).is_none() {
+            self.add(id);
+        }
+    }
+
+    fn next_untold(&mut self) -> Option<u64> {
+        let id = (self.told < self.count).then(|| self.ids.get(self.told).copied()).flatten()?;
+        self.told += 1;
+        Some(id)
+    }
+}
+
+/// Numbers on their way out.
+struct Pen<'a, O> {
+    buffer: &'a mut [u8],
+    used: usize,
+    outlet: &'a mut O,
+    wanted: bool,
+}
+
+impl<O: Outlet> Pen<'_, O> {
+    fn numbers(&mut self, numbers: &[u64]) {
+        numbers.iter().for_each(|number| self.number(*number));
+    }
+
+    fn number(&mut self, number: u64) {
+        if self.buffer.len().saturating_sub(self.used) < LONGEST_NUMBER {
+            self.flush();
+        }
+        let mut bytes = [0; LONGEST_NUMBER];
+        let length = write_number(&mut bytes, number);
+        if let (Some(place), Some(bytes)) = (self.buffer.get_mut(self.used..self.used + length), bytes.get(..length)) {
+            place.copy_from_slice(bytes);
+            self.used += length;
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.used > 0 && self.wanted {
+            self.wanted = self.buffer.get(..self.used).is_some_and(|bytes| self.outlet.put(bytes));
+        }
+        self.used = 0;
+    }
+}
+
+/// The kind of a frozen range.
+pub const FROZEN_RANGE: i32 = FROZEN as i32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    struct Object {
+        class: u64,
+        size: u64,
+        references: Vec<u64>,
+    }
+
+    /// Objects by their addresses, one range.
+    struct Heap {
+        range: HeapRange,
+        objects: BTreeMap<u64, Object>,
+    }
+
+    impl StandingHeap for Heap {
+        fn ranges(&self, into: &mut [HeapRange]) -> usize {
+            into[0] = self.range;
+            1
+        }
+        fn class_of(&self, object: u64) -> Option<u64> {
+            self.objects.get(&object).map(|object| object.class)
+        }
+        fn size_of(&self, object: u64) -> Option<u64> {
+            self.objects.get(&object).map(|object| object.size)
+        }
+        fn references(&self, object: u64, visit: &mut impl FnMut(u64)) {
+            self.objects[&object].references.iter().for_each(|target| visit(*target));
+        }
+        fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
+            arguments[0] = 0x900;
+            match class {
+                0x900 => HeapClass::Array { element: 0x700, element_kind: 0x12, rank: 1 },
+                _ => HeapClass::Plain {
+                    module: 5,
+                    token: class as u32,
+                    parent: 0,
+                    arguments: usize::from(class == 0x700),
+                },
+            }
+        }
+        fn word(&self, address: u64) -> u64 {
+            // A mark in the lowest bit, as the collector leaves one.
+            self.objects.get(&address).map_or(0, |object| object.class | 1)
+        }
+    }
+
+    #[derive(Default)]
+    struct Stream(Vec<u8>);
+
+    impl Outlet for Stream {
+        fn put(&mut self, bytes: &[u8]) -> bool {
+            self.0.extend_from_slice(bytes);
+            true
+        }
+        fn progress(&mut self, _: &Walked) {}
+    }
+
+    #[derive(Default)]
+    struct Seen {
+        classes: Vec<u64>,
+        objects: Vec<(u64, u64, u64, Vec<u64>)>,
+        broken: Vec<u64>,
+        end: Option<u64>,
+    }
+
+    impl HeapVisitor for Seen {
+        fn range(&mut self, _: u64, _: u64, _: u64) {}
+        fn class(&mut self, id: u64, _: ClassFacts) {
+            self.classes.push(id);
+        }
+        fn object(&mut self, address: u64, class: u32, size: u64) {
+            self.objects.push((address, self.classes[class as usize], size, Vec::new()));
+        }
+        fn reference(&mut self, target: u64) {
+            self.objects.last_mut().expect("an object").3.push(target);
+        }
+        fn gap(&mut self, _: u64, _: u64) {}
+        fn broken(&mut self, address: u64) {
+            self.broken.push(address);
+        }
+        fn end(&mut self, objects: u64) {
+            self.end = Some(objects);
+        }
+    }
+
+    fn walked(heap: &Heap, places: usize, buffer: usize) -> (Walked, Seen) {
+        let (mut ranges, mut table) = ([HeapRange::default(); 4], vec![[0; 2]; places]);
+        let (mut classes, mut buffer, mut stream) = (vec![0; places / 2], vec![0; buffer], Stream::default());
+        let area = HeapArea { ranges: &mut ranges, table: &mut table, classes: &mut classes, buffer: &mut buffer };
+        // SAFETY: not true here, and nothing of it matters for a made-up heap.
+        let walked = walk_heap(&unsafe { InFork::new() }, heap, area, &mut stream);
+        let mut seen = Seen::default();
+        HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
+        (walked, seen)
+    }
+
+    fn heap(objects: &[(u64, u64, u64, &[u64])], length: u64) -> Heap {
+        let object = |(address, class, size, references): &(u64, u64, u64, &[u64])| {
+            (*address, Object { class: *class, size: *size, references: references.to_vec() })
+        };
+        Heap {
+            range: HeapRange { kind: 2, start: 0x1000, length, reserved: length },
+            objects: objects.iter().map(object).collect(),
+        }
+    }
+
+    #[test]
+    fn every_object_is_told_of_with_its_class_size_and_references() {
+        let heap = heap(&[(0x1000, 0x700, 24, &[0x1018, 0]), (0x1018, 0x800, 30, &[0x1000, 0x1018])], 56);
+        for buffer in [10, 64, 4096] {
+            let (walked, seen) = walked(&heap, 16, buffer);
+            assert_eq!((walked.objects, walked.bytes, walked.references, walked.broken), (2, 54, 3, 0));
+            let expected = [(0x1000, 0x700, 24, vec![0x1018]), (0x1018, 0x800, 30, vec![0x1000, 0x1018])];
+            assert_eq!((&seen.objects[..], seen.end), (&expected[..], Some(2)));
+            // The argument of the first, and the element of that.
+            assert_eq!(seen.classes, [0, 0x700, 0x900, 0x800]);
+        }
+    }
+
+    #[test]
+    fn a_range_that_cannot_be_walked_is_said_to_be_broken_from_there_on() {
+        for (objects, length) in [
+            (&[(0x1000, 0x700, 24, &[][..])][..], 64),
+            (&[(0x1000, 0x700, 24, &[][..]), (0x1018, 0x700, 8, &[][..])][..], 64),
+            (&[(0x1000, 0x700, 24, &[][..]), (0x1018, 0x700, 64, &[][..])][..], 64),
+        ] {
+            let (walked, seen) = walked(&heap(objects, length), 16, 64);
+            assert_eq!((walked.objects, walked.broken, &seen.broken[..]), (1, 1, &[0x1018][..]));
+        }
+    }
+
+    #[test]
+    fn a_class_for_which_there_is_no_room_is_unknown_and_counted() {
+        let heap = heap(&[(0x1000, 0x700, 24, &[]), (0x1018, 0x800, 24, &[])], 48);
+        let (walked, seen) = walked(&heap, 4, 64);
+        assert_eq!((walked.without_class, seen.objects[1].1), (1, 0));
+    }
+}

@@ -1,0 +1,234 @@
+//! The copy of the process that walks its heap: made by a bare `clone`, so that no handler of the application's runs (`pthread_atfork`),
+//! its end is no SIGCHLD, and whoever waits for any child of the process does not find it.
+//!
+//! What it must not keep of its parent it gives up first: descriptors, signals, the right to outlive it, a core file.
+
+use crate::memory::Mapping;
+use crate::standing::Standing;
+use crate::threads::{block_all, pause};
+use corprof::HeapView;
+use remora_agent_core::Child;
+use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Walked, monotonic, walk_heap};
+use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
+use remora_wire::layout;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+/// Parts of the heap that fit into the list.
+const RANGES: usize = 1 << 14;
+/// Places for classes: twice as many as there may be.
+const PLACES: usize = 1 << 18;
+/// Bytes that are handed over at once: a record of the ring, but for its length.
+const CHUNK: usize = (MAXIMUM_RECORD_WORDS - 1) * 8;
+/// Between two looks whether there is room, nanoseconds.
+const LOOK: u64 = 100_000;
+/// How the copy is called.
+const NAME: &[u8; 12] = b"remora-heap\0";
+/// How much it gives way to others.
+const NICENESS: i32 = 10;
+/// The highest descriptor that is closed one by one, where the system cannot close them all.
+const LAST_DESCRIPTOR: i32 = 65_536;
+/// Not waited for yet.
+const RUNNING: i32 = i32::MIN;
+
+/// What the copy works on, made before it and touched by it alone; and what became of it.
+pub struct Snapshot {
+    ranges: Mapping,
+    table: Mapping,
+    classes: Mapping,
+    buffer: Mapping,
+    words: Mapping,
+    outer: &'static [AtomicU64],
+    /// Its number; 0 before, and less than that where the system refused with this error.
+    pid: AtomicI32,
+    took: AtomicU64,
+    status: AtomicI32,
+}
+
+impl Snapshot {
+    /// Memory for the walk. Nothing of it is there before it is touched, and only the copy touches it.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub fn new(outer: &'static [AtomicU64]) -> Result<Snapshot, i32> {
+        Ok(Snapshot {
+            ranges: Mapping::anonymous(RANGES * size_of::<HeapRange>())?,
+            table: Mapping::anonymous(PLACES * 16)?,
+            classes: Mapping::anonymous(PLACES / 2 * 8)?,
+            buffer: Mapping::anonymous(CHUNK)?,
+            words: Mapping::anonymous(CHUNK)?,
+            outer,
+            pid: AtomicI32::new(0),
+            took: AtomicU64::new(0),
+            status: AtomicI32::new(RUNNING),
+        })
+    }
+
+    /// Makes the copy. In a callback of the runtime's, with the program standing still.
+    pub fn fork(&self, heap: HeapView) {
+        let begun = monotonic();
+        // SAFETY: takes nothing. Not by the C library, which may remember its parent's.
+        let parent = unsafe { libc::syscall(libc::SYS_getpid) } as i32;
+        let before = block_all();
+        // SAFETY: a copy with its own memory, no signal at its end, and this very stack; it never returns from `walk`.
+        let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
+        if pid == 0 {
+            self.walk(heap, parent);
+        }
+        let pid = if pid < 0 { -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN) } else { pid };
+        // SAFETY: puts back the mask that was there a moment ago.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+        self.took.store(monotonic() - begun, Ordering::SeqCst);
+        self.pid.store(pid, Ordering::SeqCst);
+    }
+
+    /// What became of it. Waits for it, if it has ended, once.
+    pub fn child(&self) -> Child {
+        let status = self.status.load(Ordering::SeqCst);
+        if status != RUNNING {
+            return Child::Ended(status);
+        }
+        match self.pid.load(Ordering::SeqCst) {
+            0 => Child::None,
+            error @ ..0 => Child::Refused(-error),
+            pid => self.waited_for(pid),
+        }
+    }
+
+    /// Ends it.
+    pub fn end(&self) {
+        let pid = self.pid.load(Ordering::SeqCst);
+        if pid > 0 && self.status.load(Ordering::SeqCst) == RUNNING {
+            // SAFETY: a child of ours that nobody has waited for: the number is its own.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
+
+    fn waited_for(&self, pid: i32) -> Child {
+        let mut status = 0;
+        // SAFETY: a place for the status. A child that ends without a signal is waited for with this flag only.
+        let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        let error = std::io::Error::last_os_error().raw_os_error();
+        match answer {
+            0 => return Child::Walks { pid: pid as u32, took: self.took.load(Ordering::SeqCst) },
+            ended if ended == pid => {}
+            _ if error == Some(libc::EINTR) => return self.waited_for(pid),
+            // Somebody else has waited for it: it is gone, and nobody knows how.
+            _ => status = -1,
+        }
+        self.status.store(status, Ordering::SeqCst);
+        Child::Ended(status)
+    }
+
+    /// The copy's whole life.
+    fn walk(&self, heap: HeapView, parent: i32) -> ! {
+        leave_parent(parent);
+        // SAFETY: the only thread of the copy, which alone touches these.
+        let (fork, area, words) = unsafe {
+            let area = HeapArea {
+                ranges: self.ranges.exclusive(),
+                table: self.table.exclusive(),
+                classes: self.classes.exclusive(),
+                buffer: self.buffer.exclusive(),
+            };
+            (InFork::new(), area, self.words.exclusive())
+        };
+        let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new);
+        let mut status = 1;
+        if let Some(ring) = ring {
+            let mut out = Out { ring, counters: self.outer, words, parent };
+            walk_heap(&fork, &Standing::new(&fork, heap), area, &mut out);
+            status = 0;
+        }
+        // SAFETY: ends the copy, without a word to the C library.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+        unreachable()
+    }
+}
+
+/// Nothing comes after the end.
+fn unreachable() -> ! {
+    loop {
+        pause(u64::from(u32::MAX));
+    }
+}
+
+/// Gives up what is the parent's.
+fn leave_parent(parent: i32) {
+    // SAFETY: plain numbers. The same below, all in a process of our own.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if has_lost(parent) {
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_exit_group, 1) };
+    }
+    let path = c"/proc/self/oom_score_adj";
+    // SAFETY: a name that lives. When memory runs out, the copy goes first.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+    if file >= 0 {
+        // SAFETY: four live bytes; the descriptor is closed with all others.
+        unsafe { libc::write(file, b"1000".as_ptr().cast(), 4) };
+    }
+    // SAFETY: as above. Since Linux 5.9; before, one by one.
+    if unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) } != 0 {
+        for descriptor in 0..LAST_DESCRIPTOR {
+            // SAFETY: a number; who has no such descriptor answers an error.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a live struct.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    // SAFETY: as above. A core file of the whole process would fill a disk.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    // SAFETY: a name that lives, ended by a zero.
+    unsafe { libc::prctl(libc::PR_SET_NAME, NAME.as_ptr()) };
+    // SAFETY: as above.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
+}
+
+fn has_lost(parent: i32) -> bool {
+    // SAFETY: takes nothing.
+    (unsafe { libc::syscall(libc::SYS_getppid) }) as i32 != parent
+}
+
+/// The ring that the collector reads.
+struct Out {
+    ring: Ring<'static>,
+    counters: &'static [AtomicU64],
+    words: &'static mut [u64],
+    parent: i32,
+}
+
+impl Outlet for Out {
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        let count = bytes.len().div_ceil(8);
+        for (word, chunk) in self.words.iter_mut().zip(bytes.chunks(8)) {
+            let mut eight = [0; 8];
+            eight.iter_mut().zip(chunk).for_each(|(place, byte)| *place = *byte);
+            *word = u64::from_le_bytes(eight);
+        }
+        let Some(words) = self.words.get(..count) else { return false };
+        loop {
+            match self.ring.push(&[&[bytes.len() as u64], words]) {
+                Ok(()) => return true,
+                Err(Refused::Full | Refused::Contended) if has_lost(self.parent) => return false,
+                Err(_) => pause(LOOK),
+            }
+        }
+    }
+
+    fn progress(&mut self, walked: &Walked) {
+        let counts = [
+            (layout::HEAP_OBJECTS, walked.objects),
+            (layout::HEAP_BYTES, walked.bytes),
+            (layout::HEAP_REFERENCES, walked.references),
+            (layout::HEAP_BROKEN, walked.broken),
+            (layout::HEAP_LEFT_OUT, walked.left_out),
+            (layout::HEAP_WITHOUT_CLASS, walked.without_class),
+        ];
+        for (counter, value) in counts {
+            if let Some(place) = self.counters.get(counter) {
+                place.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+}

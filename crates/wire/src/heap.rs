@@ -1,0 +1,89 @@
+//! The stream of a heap snapshot: what a forked copy of the target says of its heap, object by object.
+//!
+//! Bytes, carried in chunks by a ring of their own. Numbers are LEB128. A record begins with a number: from [`FIRST_CLASS`] on it is an
+//! object of the class with this number less [`FIRST_CLASS`], below it says what follows:
+//! ```text
+//! RANGE   kind of the range, address, length
+//! CLASS   the class with the next number: its id, then 0 and a code; or 1, module id, token, id of its parent, count and ids of its type
+//!         arguments; or 2, id of the element's class, CorElementType of the element, rank
+//! GAP     bytes without an object
+//! BROKEN  the address from which on a range cannot be walked
+//! END     objects in all
+//! object  size in bytes; each reference as the zigzag of its distance in words from the object, plus 1; 0 behind the last
+//! ```
+//! Objects lie one behind the other, each at a multiple of eight bytes: no address is told but that of a range.
+
+mod decoder;
+
+pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor};
+
+/// See the module's text.
+pub const END: u64 = 0;
+/// See the module's text.
+pub const RANGE: u64 = 1;
+/// See the module's text.
+pub const CLASS: u64 = 2;
+/// See the module's text.
+pub const GAP: u64 = 3;
+/// See the module's text.
+pub const BROKEN: u64 = 4;
+/// The first number that means an object.
+pub const FIRST_CLASS: u64 = 8;
+
+/// Kind of a class that the runtime does not describe.
+pub const UNKNOWN_CLASS: u64 = 0;
+/// Kind of a class or value type.
+pub const PLAIN_CLASS: u64 = 1;
+/// Kind of an array.
+pub const ARRAY_CLASS: u64 = 2;
+
+/// Kind of a range that is never collected; the others are generations.
+pub const FROZEN: u64 = 5;
+
+/// Objects begin at multiples of this.
+pub const WORD: u64 = 8;
+
+/// The longest form of a number, bytes.
+pub const LONGEST_NUMBER: usize = 10;
+
+/// Writes a number, and returns how many bytes it took. `into` must have [`LONGEST_NUMBER`].
+pub fn write_number(into: &mut [u8; LONGEST_NUMBER], mut value: u64) -> usize {
+    let mut length = 0;
+    for place in into.iter_mut() {
+        length += 1;
+        let low = (value & 0x7f) as u8;
+        value >>= 7;
+        if value == 0 {
+            *place = low;
+            break;
+        }
+        *place = low | 0x80;
+    }
+    length
+}
+
+/// How a reference is written.
+pub fn distance(object: u64, target: u64) -> u64 {
+    let words = (target.wrapping_sub(object) as i64) / WORD as i64;
+    (((words << 1) ^ (words >> 63)) as u64).wrapping_add(1)
+}
+
+/// What [`distance`] wrote, but not its 0.
+pub(crate) fn target(object: u64, distance: u64) -> u64 {
+    let zigzag = distance - 1;
+    let words = ((zigzag >> 1) as i64) ^ -((zigzag & 1) as i64);
+    object.wrapping_add((words as u64).wrapping_mul(WORD))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_comes_back_whichever_way_it_points() {
+        for (object, other) in [(0x7f00_0000_1000, 0x7f00_0000_1018), (0x7f00_0000_1018, 0x7f00_0000_1000), (64, 64)] {
+            assert_ne!(distance(object, other), 0);
+            assert_eq!(target(object, distance(object, other)), other);
+        }
+    }
+}

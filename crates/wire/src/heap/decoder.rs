@@ -1,0 +1,296 @@
+//! The outer end of the stream: bytes in any pieces become records. What is read is not trusted.
+
+use super::{
+    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD,
+};
+use crate::Malformed;
+
+/// Type arguments of a class that are taken; more are passed over.
+const MOST_ARGUMENTS: u64 = 64;
+
+/// What the runtime says of a class, in the process of its snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClassFacts {
+    /// Nothing but this code.
+    Unknown {
+        /// HRESULT.
+        code: u32,
+    },
+    /// A class or value type.
+    Plain {
+        /// ModuleID.
+        module: u64,
+        /// mdTypeDef.
+        token: u32,
+        /// ClassID of what it derives from, or 0.
+        parent: u64,
+        /// ClassIDs of its type arguments.
+        arguments: Vec<u64>,
+    },
+    /// An array.
+    Array {
+        /// ClassID of the element, or 0.
+        element: u64,
+        /// CorElementType of the element.
+        element_kind: u32,
+        /// Dimensions.
+        rank: u32,
+    },
+}
+
+/// Gets what is read, in the order of the stream.
+pub trait HeapVisitor {
+    /// A range begins; what follows lies in it.
+    fn range(&mut self, kind: u64, address: u64, length: u64);
+    /// A class; the first is number 0.
+    fn class(&mut self, id: u64, facts: ClassFacts);
+    /// An object. Its references follow.
+    fn object(&mut self, address: u64, class: u32, size: u64);
+    /// What the last object refers to.
+    fn reference(&mut self, target: u64);
+    /// Bytes without an object.
+    fn gap(&mut self, address: u64, length: u64);
+    /// From here on the range could not be walked.
+    fn broken(&mut self, address: u64);
+    /// It is complete, with so many objects.
+    fn end(&mut self, objects: u64);
+}
+
+/// Reads the stream.
+#[derive(Debug, Default)]
+pub struct HeapDecoder {
+    carry: Vec<u8>,
+    /// Where the next object lies.
+    cursor: u64,
+    /// The object whose references are being read.
+    object: Option<u64>,
+    classes: u64,
+    ended: bool,
+}
+
+/// Why a record was not read.
+enum Stop {
+    /// More bytes are needed.
+    Short,
+    /// It makes no sense.
+    Bad,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn number(&mut self) -> Result<u64, Stop> {
+        let mut value = 0_u64;
+        for index in 0..LONGEST_NUMBER {
+            let byte = *self.bytes.get(self.at + index).ok_or(Stop::Short)?;
+            let bits = u64::from(byte & 0x7f);
+            if index == LONGEST_NUMBER - 1 && bits > 1 {
+                return Err(Stop::Bad);
+            }
+            value |= bits << (7 * index);
+            if byte & 0x80 == 0 {
+                self.at += index + 1;
+                return Ok(value);
+            }
+        }
+        Err(Stop::Bad)
+    }
+
+    fn small(&mut self) -> Result<u32, Stop> {
+        u32::try_from(self.number()?).map_err(|_| Stop::Bad)
+    }
+}
+
+impl HeapDecoder {
+    /// Whether the last record has been read.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Reads a piece.
+    ///
+    /// # Errors
+    /// [`Malformed`]: nothing more can be read.
+    pub fn push(&mut self, bytes: &[u8], visitor: &mut impl HeapVisitor) -> Result<(), Malformed> {
+        if self.carry.is_empty() {
+            let read = self.read(bytes, visitor)?;
+            self.carry.extend_from_slice(bytes.get(read..).unwrap_or_default());
+            return Ok(());
+        }
+        let mut whole = std::mem::take(&mut self.carry);
+        whole.extend_from_slice(bytes);
+        let read = self.read(&whole, visitor)?;
+        whole.drain(..read);
+        self.carry = whole;
+        Ok(())
+    }
+
+    /// Whole records from the front; how many bytes they took.
+    fn read(&mut self, bytes: &[u8], visitor: &mut impl HeapVisitor) -> Result<usize, Malformed> {
+        let mut reader = Reader { bytes, at: 0 };
+        loop {
+            let before = reader.at;
+            match self.record(&mut reader, visitor) {
+                Ok(()) => {}
+                Err(Stop::Short) => return Ok(before),
+                Err(Stop::Bad) => return Err(Malformed),
+            }
+        }
+    }
+
+    fn record(&mut self, reader: &mut Reader<'_>, visitor: &mut impl HeapVisitor) -> Result<(), Stop> {
+        if let Some(object) = self.object {
+            match reader.number()? {
+                0 => self.object = None,
+                distance => visitor.reference(super::target(object, distance)),
+            }
+            return Ok(());
+        }
+        let head = reader.number()?;
+        if self.ended {
+            return Err(Stop::Bad);
+        }
+        match head {
+            END => {
+                let objects = reader.number()?;
+                self.ended = true;
+                visitor.end(objects);
+            }
+            RANGE => {
+                let (kind, address, length) = (reader.number()?, reader.number()?, reader.number()?);
+                self.cursor = address;
+                visitor.range(kind, address, length);
+            }
+            CLASS => {
+                let (id, facts) = (reader.number()?, class(reader)?);
+                self.classes += 1;
+                visitor.class(id, facts);
+            }
+            GAP => {
+                let length = reader.number()?;
+                visitor.gap(self.cursor, length);
+                self.advance(length)?;
+            }
+            BROKEN => visitor.broken(reader.number()?),
+            _ => {
+                let class = head.checked_sub(FIRST_CLASS).filter(|class| *class < self.classes).ok_or(Stop::Bad)?;
+                let size = reader.number()?;
+                let address = self.cursor;
+                self.advance(size)?;
+                self.object = Some(address);
+                visitor.object(address, class as u32, size);
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, bytes: u64) -> Result<(), Stop> {
+        let aligned = bytes.checked_next_multiple_of(WORD).ok_or(Stop::Bad)?;
+        self.cursor = self.cursor.checked_add(aligned).ok_or(Stop::Bad)?;
+        Ok(())
+    }
+}
+
+fn class(reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
+    Ok(match reader.number()? {
+        UNKNOWN_CLASS => ClassFacts::Unknown { code: reader.small()? },
+        PLAIN_CLASS => {
+            let (module, token, parent, count) =
+                (reader.number()?, reader.small()?, reader.number()?, reader.number()?);
+            if count > MOST_ARGUMENTS {
+                return Err(Stop::Bad);
+            }
+            let arguments = (0..count).map(|_| reader.number()).collect::<Result<_, _>>()?;
+            ClassFacts::Plain { module, token, parent, arguments }
+        }
+        ARRAY_CLASS => {
+            ClassFacts::Array { element: reader.number()?, element_kind: reader.small()?, rank: reader.small()? }
+        }
+        _ => return Err(Stop::Bad),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FROZEN, distance, write_number};
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Eq, Clone)]
+    struct Seen(Vec<String>);
+
+    impl HeapVisitor for Seen {
+        fn range(&mut self, kind: u64, address: u64, length: u64) {
+            self.0.push(format!("range {kind} {address:#x} {length}"));
+        }
+        fn class(&mut self, id: u64, facts: ClassFacts) {
+            self.0.push(format!("class {id:#x} {facts:?}"));
+        }
+        fn object(&mut self, address: u64, class: u32, size: u64) {
+            self.0.push(format!("object {address:#x} {class} {size}"));
+        }
+        fn reference(&mut self, target: u64) {
+            self.0.push(format!("to {target:#x}"));
+        }
+        fn gap(&mut self, address: u64, length: u64) {
+            self.0.push(format!("gap {address:#x} {length}"));
+        }
+        fn broken(&mut self, address: u64) {
+            self.0.push(format!("broken {address:#x}"));
+        }
+        fn end(&mut self, objects: u64) {
+            self.0.push(format!("end {objects}"));
+        }
+    }
+
+    fn bytes(numbers: &[u64]) -> Vec<u8> {
+        let one = |number: &u64| {
+            let mut place = [0; LONGEST_NUMBER];
+            let length = write_number(&mut place, *number);
+            place[..length].to_vec()
+        };
+        numbers.iter().flat_map(one).collect()
+    }
+
+    fn stream() -> Vec<u8> {
+        let mut numbers = vec![RANGE, FROZEN, 0x1000, 96];
+        numbers.extend([CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 1, 0x71]);
+        numbers.extend([CLASS, 0x71, ARRAY_CLASS, 0x70, 0x12, 1]);
+        numbers.extend([FIRST_CLASS, 22, distance(0x1000, 0x1018), distance(0x1000, 0x1000), 0]);
+        numbers.extend([FIRST_CLASS + 1, 24, distance(0x1018, 0x1000), 0, GAP, 24, BROKEN, 0x1048, END, 2]);
+        bytes(&numbers)
+    }
+
+    #[test]
+    fn records_come_out_whole_however_the_stream_was_cut() {
+        let mut whole = Seen::default();
+        let mut decoder = HeapDecoder::default();
+        decoder.push(&stream(), &mut whole).unwrap();
+        assert!(decoder.has_ended());
+        let objects =
+            ["object 0x1000 0 22", "to 0x1018", "to 0x1000", "object 0x1018 1 24", "to 0x1000", "gap 0x1030 24"];
+        assert_eq!(whole.0[3..9], objects);
+        for step in [1, 2, 3, 7] {
+            let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
+            stream().chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
+            assert_eq!(seen, whole, "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_and_nothing_comes_behind_the_end() {
+        let refused = |numbers: &[u64]| {
+            let mut decoder = HeapDecoder::default();
+            decoder.push(&bytes(numbers), &mut Seen::default()).is_err()
+        };
+        assert!(refused(&[FIRST_CLASS, 24]), "a class that was never told");
+        assert!(refused(&[5]), "no such record");
+        assert!(refused(&[CLASS, 1, PLAIN_CLASS, 1, 1, 0, MOST_ARGUMENTS + 1]));
+        assert!(refused(&[RANGE, 0, u64::MAX - 7, 8, GAP, 64]));
+        assert!(refused(&[END, 0, GAP, 8]));
+        let mut decoder = HeapDecoder::default();
+        assert!(decoder.push(&[0xff; 11], &mut Seen::default()).is_err());
+    }
+}
