@@ -1,0 +1,126 @@
+//! Two graphs of ten million objects, built and measured in a process of their own, whose peak of memory so is that of a graph and nothing else.
+
+use crate::Outcome;
+use crate::statistics::Chance;
+use remora_heap::{Builder, DominatorTree, HeapGraph, Object, Type, TypeFlags};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+use std::time::Instant;
+
+/// Objects of a graph.
+pub const OBJECTS: u64 = 10_000_000;
+/// References of an object, on the average.
+pub const REFERENCES: u64 = 3;
+/// Where the first object is.
+const BASE: u64 = 0x7f00_0000_0000;
+/// From one object to the next.
+const STRIDE: u64 = 64;
+
+/// Who refers to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// As in a heap: every other object refers to none, and what the others refer to was mostly allocated at about their time.
+    Local,
+    /// Each object refers to three, any of them.
+    Uniform,
+}
+
+impl Shape {
+    /// The word for it on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Local => "local",
+            Shape::Uniform => "uniform",
+        }
+    }
+
+    /// The shape called `name`, if there is one.
+    pub fn from_name(name: &str) -> Option<Shape> {
+        [Shape::Local, Shape::Uniform].into_iter().find(|shape| shape.name() == name)
+    }
+}
+
+/// What was measured of one graph.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Measured {
+    /// Objects.
+    pub objects: u64,
+    /// References.
+    pub references: u64,
+    /// Roots, all inferred.
+    pub roots: u64,
+    /// Seconds until objects and addresses were a graph; making them up is in it.
+    pub build: f64,
+    /// Seconds until the roots were inferred.
+    pub infer: f64,
+    /// Seconds until dominators and retained sizes were there.
+    pub dominators: f64,
+    /// The most memory that the process had, MiB, all of this included.
+    pub peak: f64,
+}
+
+/// Starts this program again to measure, and reads what it says.
+pub fn in_a_process(shape: Shape) -> Outcome<Measured> {
+    let output = Command::new(std::env::current_exe()?).args(["measure-graph", shape.name()]).output()?;
+    if !output.status.success() {
+        return Err(format!("the process with the {} graph ended with {}", shape.name(), output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Is that process.
+pub fn measure(shape: Shape) -> Outcome<()> {
+    let begun = Instant::now();
+    let mut graph = build(shape)?;
+    let build = begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    let roots = graph.infer_roots() as u64;
+    let infer = begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    let tree = DominatorTree::new(&graph);
+    let dominators = begun.elapsed().as_secs_f64();
+    let all: u64 = graph.objects().map(|object| graph.bytes(object)).sum();
+    if tree.retained(tree.root()) != all || tree.unreached().is_some() {
+        return Err("the root does not retain everything".into());
+    }
+    let (objects, references) = (graph.object_count() as u64, graph.reference_count() as u64);
+    let measured = Measured { objects, references, roots, build, infer, dominators, peak: peak()? };
+    println!("{}", serde_json::to_string(&measured)?);
+    Ok(())
+}
+
+fn build(shape: Shape) -> Outcome<HeapGraph> {
+    let mut chance = Chance::new(20);
+    let mut builder = Builder::new();
+    let (name, assembly) = ("Bench.Node".to_owned(), "Bench".to_owned());
+    let type_ix = builder.add_type(Type { name, assembly, flags: TypeFlags::default() })?;
+    for index in 0..OBJECTS {
+        let object = Object { address: BASE + index * STRIDE, type_ix, bytes: 24 + 8 * chance.below(5) as u64 };
+        let count = match shape {
+            Shape::Uniform => REFERENCES,
+            Shape::Local if chance.below(2) == 0 => 0,
+            Shape::Local => 1 + chance.below(4 * REFERENCES as usize - 1) as u64,
+        };
+        builder.add_object(object, (0..count).map(|_| BASE + target(shape, index, &mut chance) * STRIDE))?;
+    }
+    Ok(builder.finish()?)
+}
+
+fn target(shape: Shape, index: u64, chance: &mut Chance) -> u64 {
+    let reach = match chance.below(100) {
+        _ if shape == Shape::Uniform => OBJECTS,
+        0..85 => 64,
+        85..97 => 16_384,
+        _ => OBJECTS,
+    };
+    let low = index.saturating_sub(reach / 2).min(OBJECTS - reach);
+    low + chance.below(reach as usize) as u64
+}
+
+/// The most memory that this process has had resident, MiB.
+fn peak() -> Outcome<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
+    let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kibibytes / 1024.0)
+}

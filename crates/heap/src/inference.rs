@@ -1,0 +1,44 @@
+//! Which objects must be held from outside, where nobody has seen by what.
+//!
+//! Wanted is one object of each strongly connected component that no other component refers to. The components themselves are not needed.
+//! All objects are gone through in order, and whatever an object reaches is marked. The first object of such a component that
+//! is met begins a search of its own, for nobody outside reaches it, and marks the rest of the component. Other objects may begin one too: those that
+//! are met before what refers to them. Gone through backwards, these are reached by one that began later: those left are one for each component.
+
+use crate::bits::Bits;
+use crate::graph::HeapGraph;
+
+/// What the objects in `from` reach, themselves included.
+pub(crate) fn reached(graph: &HeapGraph, from: impl IntoIterator<Item = u32>) -> Bits {
+    let mut marked = Bits::new(graph.object_count());
+    let mut waiting = Vec::new();
+    for object in from {
+        flood(graph, object, &mut marked, &mut waiting);
+    }
+    marked
+}
+
+/// An object of each source component among the objects that are not `held`, in ascending order. What is held is closed under references.
+pub(crate) fn source_components(graph: &HeapGraph, held: &Bits) -> Vec<u32> {
+    let mut waiting = Vec::new();
+    let mut marked = held.clone();
+    let mut begun: Vec<u32> = (0..graph.object_count() as u32).collect();
+    begun.retain(|&object| flood(graph, object, &mut marked, &mut waiting));
+    marked.clone_from(held);
+    begun.reverse();
+    begun.retain(|&object| flood(graph, object, &mut marked, &mut waiting));
+    begun.reverse();
+    begun
+}
+
+/// Marks what `object` reaches; whether it was not marked itself.
+fn flood(graph: &HeapGraph, object: u32, marked: &mut Bits, waiting: &mut Vec<u32>) -> bool {
+    if !marked.insert(object) {
+        return false;
+    }
+    waiting.push(object);
+    while let Some(object) = waiting.pop() {
+        waiting.extend(graph.targets(object).iter().copied().filter(|&target| marked.insert(target)));
+    }
+    true
+}
