@@ -49,14 +49,23 @@ pub struct Measured {
     pub references: u64,
     /// Roots, all inferred.
     pub roots: u64,
-    /// Seconds until objects and addresses were a graph; making them up is in it.
-    pub build: f64,
-    /// Seconds until the roots were inferred.
-    pub infer: f64,
-    /// Seconds until dominators and retained sizes were there.
-    pub dominators: f64,
+    /// Until objects and addresses were a graph; making them up is in it.
+    pub build: Took,
+    /// Until the roots were inferred.
+    pub infer: Took,
+    /// Until dominators and retained sizes were there.
+    pub dominators: Took,
     /// The most memory that the process had, MiB, all of this included.
     pub peak: f64,
+}
+
+/// How long something took.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Took {
+    /// Seconds by the clock.
+    pub clock: f64,
+    /// Seconds of processor time, on all threads.
+    pub processor: f64,
 }
 
 /// Starts this program again to measure, and reads what it says.
@@ -70,15 +79,10 @@ pub fn in_a_process(shape: Shape) -> Outcome<Measured> {
 
 /// Is that process.
 pub fn measure(shape: Shape) -> Outcome<()> {
-    let begun = Instant::now();
-    let mut graph = build(shape)?;
-    let build = begun.elapsed().as_secs_f64();
-    let begun = Instant::now();
-    let roots = graph.infer_roots() as u64;
-    let infer = begun.elapsed().as_secs_f64();
-    let begun = Instant::now();
-    let tree = DominatorTree::new(&graph);
-    let dominators = begun.elapsed().as_secs_f64();
+    let (graph, build) = timed(|| build(shape))?;
+    let mut graph = graph?;
+    let (roots, infer) = timed(|| graph.infer_roots() as u64)?;
+    let (tree, dominators) = timed(|| DominatorTree::new(&graph))?;
     let all: u64 = graph.objects().map(|object| graph.bytes(object)).sum();
     if tree.retained(tree.root()) != all || tree.unreached().is_some() {
         return Err("the root does not retain everything".into());
@@ -87,6 +91,12 @@ pub fn measure(shape: Shape) -> Outcome<()> {
     let measured = Measured { objects, references, roots, build, infer, dominators, peak: peak()? };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> Outcome<(T, Took)> {
+    let (begun, used) = (Instant::now(), processor_seconds()?);
+    let done = work();
+    Ok((done, Took { clock: begun.elapsed().as_secs_f64(), processor: processor_seconds()? - used }))
 }
 
 fn build(shape: Shape) -> Outcome<HeapGraph> {
@@ -123,4 +133,13 @@ fn peak() -> Outcome<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
     let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kibibytes / 1024.0)
+}
+
+/// The processor time that this process has used, user and kernel, in hundredths of a second.
+fn processor_seconds() -> Outcome<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name in parentheses may have spaces in it. Behind it the two are the twelfth and the thirteenth field.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
+    let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(ticks.iter().sum::<u64>() as f64 / 100.0)
 }
