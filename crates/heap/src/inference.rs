@@ -1,7 +1,8 @@
 //! Which objects must be held from outside, where nobody has seen by what.
 //!
 //! Wanted is one object of each strongly connected component that no other component refers to. The components themselves are not needed.
-//! All objects are gone through in order, and whatever an object reaches is marked. The first object of such a component that
+//! An object that nobody refers to is one, and they are nearly all there are: what they reach is marked first.
+//! Then all other objects are gone through in order, and whatever an object reaches is marked. The first object of such a component that
 //! is met begins a search of its own, for nobody outside reaches it, and marks the rest of the component. Other objects may begin one too: those that
 //! are met before what refers to them. Gone through backwards, these are reached by one that began later: those left are one for each component.
 
@@ -18,17 +19,30 @@ pub(crate) fn reached(graph: &HeapGraph, from: impl IntoIterator<Item = u32>) ->
     marked
 }
 
-/// An object of each source component among the objects that are not `held`, in ascending order. What is held is closed under references.
+/// The first object of each source component among the objects that are not `held`, ascending. What is held is closed under references.
 pub(crate) fn source_components(graph: &HeapGraph, held: &Bits) -> Vec<u32> {
     let mut waiting = Vec::new();
     let mut marked = held.clone();
-    let mut begun: Vec<u32> = (0..graph.object_count() as u32).collect();
+    let mut sources = unreferred(graph);
+    sources.retain(|&object| flood(graph, object, &mut marked, &mut waiting));
+    let with_these = marked.clone();
+    let mut begun: Vec<u32> = (0..graph.object_count() as u32).filter(|&object| !marked.contains(object)).collect();
     begun.retain(|&object| flood(graph, object, &mut marked, &mut waiting));
-    marked.clone_from(held);
+    marked = with_these;
     begun.reverse();
     begun.retain(|&object| flood(graph, object, &mut marked, &mut waiting));
-    begun.reverse();
-    begun
+    sources.append(&mut begun);
+    sources.sort_unstable();
+    sources
+}
+
+/// The objects that nobody refers to.
+fn unreferred(graph: &HeapGraph) -> Vec<u32> {
+    let mut referred = Bits::new(graph.object_count());
+    for &target in graph.edges() {
+        referred.insert(target);
+    }
+    (0..graph.object_count() as u32).filter(|&object| !referred.contains(object)).collect()
 }
 
 /// Marks what `object` reaches; whether it was not marked itself.

@@ -2,10 +2,11 @@
 //!
 //! # Method
 //! Semi-NCA (Georgiadis, "Linear-time algorithms for dominators and related problems", 2005): a search in depth numbers
-//! the objects (`search.rs`), semidominators are found in descending order of numbers with path compression (`semi.rs`),
+//! the objects (`search.rs`), semidominators are found in descending order of numbers with path compression (`semi.rs`, from references that `by_target.rs` has put in order),
 //! and the tree grows in ascending order (`nearest.rs`). Everything after the search works on the numbers, so that what belongs together lies together in memory.
 //! The finished tree is numbered once more (`layout.rs`), so that what a node dominates is one range.
 
+mod by_target;
 mod layout;
 mod nearest;
 mod search;
