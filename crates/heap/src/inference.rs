@@ -9,6 +9,9 @@
 use crate::bits::Bits;
 use crate::graph::HeapGraph;
 
+/// Objects whose references are followed together.
+const AT_ONCE: usize = 32;
+
 /// What the objects in `from` reach, themselves included.
 pub(crate) fn reached(graph: &HeapGraph, from: impl IntoIterator<Item = u32>) -> Bits {
     let mut marked = Bits::new(graph.object_count());
@@ -51,8 +54,16 @@ fn flood(graph: &HeapGraph, object: u32, marked: &mut Bits, waiting: &mut Vec<u3
         return false;
     }
     waiting.push(object);
-    while let Some(object) = waiting.pop() {
-        waiting.extend(graph.targets(object).iter().copied().filter(|&target| marked.insert(target)));
+    let mut some = Vec::with_capacity(AT_ONCE);
+    while !waiting.is_empty() {
+        // Where their references are is read for all of them before any is followed: so it is on its way all at once.
+        let rest = waiting.len().saturating_sub(AT_ONCE);
+        some.clear();
+        some.extend(waiting.drain(rest..).map(|object| graph.target_range(object)));
+        for &(begin, end) in &some {
+            let targets = &graph.edges()[begin as usize..end as usize];
+            waiting.extend(targets.iter().copied().filter(|&target| marked.insert(target)));
+        }
     }
     true
 }

@@ -20,13 +20,6 @@ pub(super) struct Search {
     pub(super) unreached: Option<u32>,
 }
 
-/// An object of which not all references have been followed.
-struct Open {
-    number: u32,
-    next: u32,
-    end: u32,
-}
-
 impl Search {
     /// Searches a graph.
     pub(super) fn new(graph: &HeapGraph) -> Search {
@@ -50,6 +43,8 @@ impl Search {
     }
 
     /// Numbers all that `starts` reach, as found from `parent`.
+    ///
+    /// All references of an object are noted at once, with who has them: it need not be read again when the search comes back to it.
     fn descend_from(
         &mut self,
         graph: &HeapGraph,
@@ -57,38 +52,21 @@ impl Search {
         parent: u32,
         found: &mut Bits,
     ) {
-        let mut open = Vec::new();
+        let mut noted = Vec::new();
         for start in starts {
-            if found.insert(start) {
-                self.enter(graph, start, parent, &mut open);
-                self.descend(graph, &mut open, found);
+            noted.push((start, parent));
+            while let Some((object, parent)) = noted.pop() {
+                if !found.insert(object) {
+                    continue;
+                }
+                let number = self.number(object, parent);
+                self.numbers[object as usize] = number;
+                for &target in graph.targets(object) {
+                    if !found.contains(target) {
+                        noted.push((target, number));
+                    }
+                }
             }
-        }
-    }
-
-    fn descend(&mut self, graph: &HeapGraph, open: &mut Vec<Open>, found: &mut Bits) {
-        while let Some(last) = open.last_mut() {
-            let references = &graph.edges()[last.next as usize..last.end as usize];
-            let Some(at) = references.iter().position(|&target| found.insert(target)) else {
-                open.pop();
-                continue;
-            };
-            let (parent, target) = (last.number, references[at]);
-            last.next += at as u32 + 1;
-            if last.next == last.end {
-                // Nothing to come back for: a list of millions needs no more room than one object.
-                open.pop();
-            }
-            self.enter(graph, target, parent, open);
-        }
-    }
-
-    fn enter(&mut self, graph: &HeapGraph, object: u32, parent: u32, open: &mut Vec<Open>) {
-        let number = self.number(object, parent);
-        self.numbers[object as usize] = number;
-        let (next, end) = graph.target_range(object);
-        if next < end {
-            open.push(Open { number, next, end });
         }
     }
 

@@ -6,6 +6,10 @@
 use super::by_target::for_each_bucket;
 use super::search::Search;
 use crate::graph::HeapGraph;
+use std::hint::black_box;
+
+/// Numbers whose references are read ahead.
+const READ_AHEAD: usize = 32;
 
 /// What is known of a number that has been dealt with. One array for both, since they are needed together.
 #[derive(Clone, Copy)]
@@ -24,6 +28,9 @@ pub(super) fn semidominators(graph: &HeapGraph, search: &mut Search) -> Vec<u32>
     let mut way = Vec::new();
     for_each_bucket(graph, search, |bucket, parents| {
         for (place, &ancestor) in bucket.least.iter().enumerate().rev() {
+            if place % READ_AHEAD == READ_AHEAD - 1 {
+                read_ahead(&cells, bucket.sources_of(place + 1 - READ_AHEAD..=place));
+            }
             let number = bucket.begin + place as u32;
             let mut least = ancestor;
             for &source in bucket.sources(place) {
@@ -34,6 +41,13 @@ pub(super) fn semidominators(graph: &HeapGraph, search: &mut Search) -> Vec<u32>
         }
     });
     semi
+}
+
+/// Brings the cells of `sources` into the cache. One after the other, each would be waited for; here they are on their way all at once.
+fn read_ahead(cells: &[Cell], sources: &[u32]) {
+    for source in sources {
+        black_box(cells[*source as usize].link);
+    }
 }
 
 /// The least semidominator on the way up from `from` to the last node above `limit`. Shortens the way for those who come later.
