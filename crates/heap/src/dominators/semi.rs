@@ -6,10 +6,11 @@
 use super::by_target::for_each_bucket;
 use super::search::Search;
 use crate::graph::HeapGraph;
-use std::hint::black_box;
 
 /// Numbers whose references are read ahead.
-const READ_AHEAD: usize = 32;
+const READ_AHEAD: usize = 64;
+/// How far their ways up are read ahead. Most are shorter; a long one is shortened as soon as it has been gone once.
+const STEPS_AHEAD: usize = 24;
 
 /// What is known of a number that has been dealt with. One array for both, since they are needed together.
 #[derive(Clone, Copy)]
@@ -25,13 +26,15 @@ pub(super) fn semidominators(graph: &HeapGraph, search: &mut Search) -> Vec<u32>
     let count = search.parents.len();
     let mut cells = vec![Cell { least: 0, link: 0 }; count];
     let mut semi = vec![0; count];
-    let mut way = Vec::new();
+    let (mut way, mut ahead) = (Vec::new(), Vec::new());
     for_each_bucket(graph, search, |bucket, parents| {
         for (place, &ancestor) in bucket.least.iter().enumerate().rev() {
-            if place % READ_AHEAD == READ_AHEAD - 1 {
-                read_ahead(&cells, bucket.sources_of(place + 1 - READ_AHEAD..=place));
-            }
             let number = bucket.begin + place as u32;
+            if place % READ_AHEAD == READ_AHEAD - 1 {
+                ahead.clear();
+                ahead.extend_from_slice(bucket.sources_of(place + 1 - READ_AHEAD..=place));
+                read_ahead(&cells, &mut ahead, number);
+            }
             let mut least = ancestor;
             for &source in bucket.sources(place) {
                 least = least.min(least_above(&mut cells, source, number, &mut way));
@@ -43,10 +46,17 @@ pub(super) fn semidominators(graph: &HeapGraph, search: &mut Search) -> Vec<u32>
     semi
 }
 
-/// Brings the cells of `sources` into the cache. One after the other, each would be waited for; here they are on their way all at once.
-fn read_ahead(cells: &[Cell], sources: &[u32]) {
-    for source in sources {
-        black_box(cells[*source as usize].link);
+/// Brings the cells on the ways up from `here` into the cache, as far as they are above `limit`. One way after the other, each step would be
+/// waited for; here all take one step at a time, and the cells are on their way all at once.
+fn read_ahead(cells: &[Cell], here: &mut Vec<u32>, limit: u32) {
+    for _ in 0..STEPS_AHEAD {
+        here.retain_mut(|here| {
+            *here = cells[*here as usize].link;
+            *here > limit
+        });
+        if here.is_empty() {
+            break;
+        }
     }
 }
 
