@@ -63,6 +63,37 @@ fn it_is_what_taking_each_object_away_shows() {
     }
 }
 
+/// Graphs of several buckets and worth several threads, near and far references mixed.
+#[test]
+fn large_graphs_are_what_going_round_until_nothing_changes_shows() {
+    for (seed, near) in [(1, 100), (2, 99), (3, 90), (4, 0)] {
+        let mut random = Random::new(seed);
+        let count = 150_000;
+        let mut plain = Plain { types: 1, types_of: vec![0; count], bytes: vec![8; count], ..Plain::default() };
+        for object in 0..count {
+            let degree = random.below(5);
+            let reach = |random: &mut Random| if random.below(100) < near { 40 } else { count };
+            let target = |random: &mut Random| {
+                let reach = reach(random);
+                (object + random.below(reach)) % count
+            };
+            plain.references.push((0..degree).map(|_| target(&mut random)).collect());
+        }
+        plain.roots = (0..50).map(|_| random.below(count)).collect();
+        let tree = DominatorTree::new(&plain.graph());
+        let mut living = 0;
+        for (object, expected) in graphs::immediate_dominators(&plain).into_iter().enumerate() {
+            let node = tree.node(ObjectIx(object as u32));
+            assert_eq!(tree.is_unreached(node), expected.is_none(), "seed {seed}, {object}");
+            let Some(expected) = expected else { continue };
+            living += 1;
+            let found = tree.parent(node).and_then(|above| tree.object(above));
+            assert_eq!(found.map(|above| above.0 as usize), expected, "seed {seed}, {object}");
+        }
+        assert!((count / 2..count).contains(&living), "seed {seed}: {living} of {count} are alive");
+    }
+}
+
 #[test]
 fn a_dead_object_holds_no_living_one() {
     // 0 is held and refers to 1. 2 is dead and refers to 1 and 3.

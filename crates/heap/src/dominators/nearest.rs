@@ -60,3 +60,39 @@ fn jump_from(jumps: &[Jump], above: u32) -> Jump {
     let even = first.depth - second.depth == second.depth - third.depth;
     Jump { depth: first.depth + 1, to: if even { second.to } else { above } }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Trees of some depth by chance (xorshift), with semidominators between the root and the parent.
+    fn tree(seed: u64) -> (Vec<u32>, Vec<u32>) {
+        let mut state = seed | 1;
+        let mut below = |limit: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as u32 % limit
+        };
+        let (mut parents, mut semi) = (vec![0], vec![0]);
+        for number in 1..500 {
+            let parent = number - 1 - below(number.min(3));
+            parents.push(parent);
+            semi.push(if below(4) == 0 { below(parent + 1) } else { parent });
+        }
+        (parents, semi)
+    }
+
+    #[test]
+    fn jumps_lead_where_steps_do() {
+        for seed in 0..500 {
+            let (parents, semi) = tree(seed * 7919 + 1);
+            let stepped = immediate_dominators(&parents, &semi);
+            for known in [1, 2, 250] {
+                let mut jumped = stepped[..known].to_vec();
+                finish_with_jumps(&mut jumped, &parents, &semi);
+                assert_eq!(jumped, stepped, "seed {seed}, the first {known} known");
+            }
+        }
+    }
+}

@@ -7,7 +7,6 @@ use super::NO_OBJECT;
 use crate::bits::Bits;
 use crate::graph::HeapGraph;
 use crate::inference::source_components;
-use std::hint::black_box;
 
 /// What a search in depth has found.
 pub(super) struct Search {
@@ -65,8 +64,6 @@ impl Search {
                 for &target in graph.targets(object) {
                     if !found.contains(target) {
                         noted.push((target, number));
-                        // On its way while others are waited for.
-                        black_box(graph.targets(target).first());
                     }
                 }
             }

@@ -128,6 +128,53 @@ impl Plain {
     }
 }
 
+/// For each object that a root reaches its immediate dominator, if that is an object: by going round until nothing changes
+/// (Cooper, Harvey and Kennedy, "A simple, fast dominance algorithm"). Quick enough for graphs of some hundred thousand objects.
+pub fn immediate_dominators(plain: &Plain) -> Vec<Option<Option<usize>>> {
+    let root = plain.count();
+    let targets = |object: usize| if object == root { &plain.roots } else { &plain.references[object] };
+    let mut finished = Vec::new();
+    let mut seen = vec![false; root + 1];
+    let mut open = vec![(root, 0)];
+    seen[root] = true;
+    while let Some((object, next)) = open.last_mut() {
+        if let Some(&target) = targets(*object).get(*next) {
+            *next += 1;
+            if !std::mem::replace(&mut seen[target], true) {
+                open.push((target, 0));
+            }
+        } else {
+            finished.push(*object);
+            open.pop();
+        }
+    }
+    let mut rank = vec![usize::MAX; root + 1];
+    finished.iter().enumerate().for_each(|(place, &object)| rank[object] = place);
+    let mut sources = vec![Vec::new(); root + 1];
+    for &source in &finished {
+        targets(source).iter().for_each(|&target| sources[target].push(source));
+    }
+    let mut immediate = vec![None; root + 1];
+    immediate[root] = Some(root);
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for &object in finished.iter().rev().skip(1) {
+            let known = sources[object].iter().copied().filter(|&source| immediate[source].is_some());
+            let met = known.reduce(|mut one, mut other| {
+                while one != other {
+                    let lower = if rank[one] < rank[other] { &mut one } else { &mut other };
+                    *lower = immediate[*lower].unwrap();
+                }
+                one
+            });
+            changed |= immediate[object] != met;
+            immediate[object] = met;
+        }
+    }
+    immediate.truncate(root);
+    immediate.into_iter().map(|found| found.map(|above| (above != root).then_some(above))).collect()
+}
+
 /// A list of `count` objects, each of which refers to the next and to what `more` says.
 pub fn chain(count: usize, more: impl Fn(usize) -> Vec<usize>) -> HeapGraph {
     let plain = Plain::default();
