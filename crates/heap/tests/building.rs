@@ -102,6 +102,35 @@ fn whatever_is_left_out_is_counted() {
 }
 
 #[test]
+fn references_that_lead_nowhere_leave_no_gap() {
+    for seed in 0..500 {
+        let mut random = Random::new(seed);
+        let plain = random.plain(20);
+        let mut dangling = 0;
+        let [mut ascending, mut descending] = [plain.builder(), plain.builder()];
+        let mut described: Vec<(Object, Vec<u64>)> = Vec::new();
+        for index in 0..plain.count() {
+            let mut references = Vec::new();
+            for &target in &plain.references[index] {
+                let nowhere = random.below(3);
+                dangling += nowhere as u64;
+                references.extend((0..nowhere).map(|_| plain.address(target) + 8));
+                references.push(plain.address(target));
+            }
+            let type_ix = TypeIx(plain.types_of[index]);
+            described.push((Object { address: plain.address(index), type_ix, bytes: plain.bytes[index] }, references));
+        }
+        described.iter().for_each(|(object, references)| ascending.add_object(*object, references.clone()).unwrap());
+        described.into_iter().rev().for_each(|(object, references)| descending.add_object(object, references).unwrap());
+        for graph in [ascending.finish().unwrap(), descending.finish().unwrap()] {
+            assert_eq!(graph.completeness().references_dangling, dangling, "seed {seed}");
+            let found: Vec<_> = graph.objects().map(|object| numbers(graph.references(object))).collect();
+            assert_eq!(found, plain.references, "seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn an_unknown_type_is_named_so_and_counted() {
     let mut builder = Builder::new();
     builder.add_object(Object { address: 16, type_ix: TypeIx(1), bytes: 8 }, []).unwrap();
