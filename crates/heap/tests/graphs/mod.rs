@@ -2,6 +2,7 @@
 
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
 
 use remora_heap::{Builder, HeapGraph, Object, ObjectIx, RootKind, Type, TypeFlags, TypeIx};
 
