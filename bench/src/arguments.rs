@@ -1,5 +1,6 @@
 //! What the command line asks for.
 
+use crate::graphs::Shape;
 use crate::rows;
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub enum Command {
         /// Whether all its threads are recorded, by the clock.
         wall: bool,
     },
+    /// Be the process in which a graph is measured.
+    MeasureGraph(Shape),
 }
 
 /// How to measure.
@@ -73,6 +76,11 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             "record-until-killed" => {
                 let (process_id, event) = (number(&value()?)?, value()?);
                 return Ok(Command::RecordUntilKilled { process_id, wall: event == "wall" });
+            }
+            "measure-graph" => {
+                let name = value()?;
+                let shape = Shape::from_name(&name).ok_or_else(|| format!("there is no graph called `{name}`"))?;
+                return Ok(Command::MeasureGraph(shape));
             }
             other => return Err(format!("`{other}` is not known; {}", usage())),
         }

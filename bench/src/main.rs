@@ -17,6 +17,7 @@ mod account;
 mod agent;
 mod arguments;
 mod bench;
+mod graphs;
 mod killed;
 mod paired;
 mod peer;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
             let event = if wall { Event::Wall } else { Event::Cpu };
             killed::record(process_id, event).map(|()| true)
         }
+        Ok(Command::MeasureGraph(shape)) => graphs::measure(shape).map(|()| true),
         Err(message) => Err(message.into()),
     };
     match outcome {

@@ -1,6 +1,7 @@
 //! The groups of rows, in the order in which they are measured.
 
 mod attach;
+mod heap;
 mod leaving;
 mod memory;
 mod model;
@@ -33,6 +34,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "leaving", about: "before and after, and many rounds", run: leaving::measure },
     Group { name: "memory", about: "memory in the target", run: memory::measure },
     Group { name: "model", about: "schedules in the model of the runtime", run: model::measure },
+    Group { name: "heap", about: "graphs of ten million objects", run: heap::measure },
 ];
 
 /// A part of one, in hundredths.

@@ -1,0 +1,145 @@
+//! Two graphs of ten million objects, built and measured in a process of their own, whose peak of memory so is that of a graph and nothing else.
+
+use crate::Outcome;
+use crate::statistics::Chance;
+use remora_heap::{Builder, DominatorTree, HeapGraph, Object, Type, TypeFlags};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+use std::time::Instant;
+
+/// Objects of a graph.
+pub const OBJECTS: u64 = 10_000_000;
+/// References of an object, on the average.
+pub const REFERENCES: u64 = 3;
+/// Where the first object is.
+const BASE: u64 = 0x7f00_0000_0000;
+/// From one object to the next.
+const STRIDE: u64 = 64;
+
+/// Who refers to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// As in a heap: every other object refers to none, and what the others refer to was mostly allocated at about their time.
+    Local,
+    /// Each object refers to three, any of them.
+    Uniform,
+}
+
+impl Shape {
+    /// The word for it on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Local => "local",
+            Shape::Uniform => "uniform",
+        }
+    }
+
+    /// The shape called `name`, if there is one.
+    pub fn from_name(name: &str) -> Option<Shape> {
+        [Shape::Local, Shape::Uniform].into_iter().find(|shape| shape.name() == name)
+    }
+}
+
+/// What was measured of one graph.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Measured {
+    /// Objects.
+    pub objects: u64,
+    /// References.
+    pub references: u64,
+    /// Roots, all inferred.
+    pub roots: u64,
+    /// Until objects and addresses were a graph; making them up is in it.
+    pub build: Took,
+    /// Until the roots were inferred.
+    pub infer: Took,
+    /// Until dominators and retained sizes were there.
+    pub dominators: Took,
+    /// The most memory that the process had, MiB, all of this included.
+    pub peak: f64,
+}
+
+/// How long something took.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Took {
+    /// Seconds by the clock.
+    pub clock: f64,
+    /// Seconds of processor time, on all threads.
+    pub processor: f64,
+}
+
+/// Starts this program again to measure, and reads what it says.
+pub fn in_a_process(shape: Shape) -> Outcome<Measured> {
+    let output = Command::new(std::env::current_exe()?).args(["measure-graph", shape.name()]).output()?;
+    if !output.status.success() {
+        return Err(format!("the process with the {} graph ended with {}", shape.name(), output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Is that process.
+pub fn measure(shape: Shape) -> Outcome<()> {
+    let (graph, build) = timed(|| build(shape))?;
+    let mut graph = graph?;
+    let (roots, infer) = timed(|| graph.infer_roots() as u64)?;
+    let (tree, dominators) = timed(|| DominatorTree::new(&graph))?;
+    let all: u64 = graph.objects().map(|object| graph.bytes(object)).sum();
+    if tree.retained(tree.root()) != all || tree.unreached().is_some() {
+        return Err("the root does not retain everything".into());
+    }
+    let (objects, references) = (graph.object_count() as u64, graph.reference_count() as u64);
+    let measured = Measured { objects, references, roots, build, infer, dominators, peak: peak()? };
+    println!("{}", serde_json::to_string(&measured)?);
+    Ok(())
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> Outcome<(T, Took)> {
+    let (begun, used) = (Instant::now(), processor_seconds()?);
+    let done = work();
+    Ok((done, Took { clock: begun.elapsed().as_secs_f64(), processor: processor_seconds()? - used }))
+}
+
+fn build(shape: Shape) -> Outcome<HeapGraph> {
+    let mut chance = Chance::new(20);
+    let mut builder = Builder::new();
+    let (name, assembly) = ("Bench.Node".to_owned(), "Bench".to_owned());
+    let type_ix = builder.add_type(Type { name, assembly, flags: TypeFlags::default() })?;
+    for index in 0..OBJECTS {
+        let object = Object { address: BASE + index * STRIDE, type_ix, bytes: 24 + 8 * chance.below(5) as u64 };
+        let count = match shape {
+            Shape::Uniform => REFERENCES,
+            Shape::Local if chance.below(2) == 0 => 0,
+            Shape::Local => 1 + chance.below(4 * REFERENCES as usize - 1) as u64,
+        };
+        builder.add_object(object, (0..count).map(|_| BASE + target(shape, index, &mut chance) * STRIDE))?;
+    }
+    Ok(builder.finish()?)
+}
+
+fn target(shape: Shape, index: u64, chance: &mut Chance) -> u64 {
+    let reach = match chance.below(100) {
+        _ if shape == Shape::Uniform => OBJECTS,
+        0..85 => 64,
+        85..97 => 16_384,
+        _ => OBJECTS,
+    };
+    let low = index.saturating_sub(reach / 2).min(OBJECTS - reach);
+    low + chance.below(reach as usize) as u64
+}
+
+/// The most memory that this process has had resident, MiB.
+fn peak() -> Outcome<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
+    let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kibibytes / 1024.0)
+}
+
+/// The processor time that this process has used, user and kernel, in hundredths of a second.
+fn processor_seconds() -> Outcome<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name in parentheses may have spaces in it. Behind it the two are the twelfth and the thirteenth field.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
+    let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(ticks.iter().sum::<u64>() as f64 / 100.0)
+}

@@ -1,0 +1,224 @@
+//! From objects with addresses, as a walk of the heap finds them, to a graph of indexes.
+
+use crate::completeness::Completeness;
+use crate::error::Error;
+use crate::graph::{HeapGraph, ObjectIx, Parts, Sizes};
+use crate::limits::{ADDRESSES, Limits};
+use crate::lookup::Lookup;
+use crate::order::{ascending, gathered};
+use crate::root::{Root, RootKind};
+use crate::types::{Type, TypeFlags, TypeIx};
+use crate::workers;
+
+/// A reference that leads to no object of the graph.
+const ABSENT: u32 = u32::MAX;
+/// The name of the type that objects get whose own is not known.
+const UNKNOWN_TYPE: &str = "[unknown type]";
+
+/// One object, as it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Object {
+    /// Where it begins.
+    pub address: u64,
+    /// Its type, as [`Builder::add_type`] named it; it may be added after the object.
+    pub type_ix: TypeIx,
+    /// How many bytes it takes in the heap.
+    pub bytes: u64,
+}
+
+/// A graph in the making. Objects may come in any order; ranges of ascending addresses, in ascending order, cost the least.
+#[derive(Debug, Default)]
+pub struct Builder {
+    limits: Limits,
+    addresses: Vec<u64>,
+    type_of: Vec<u32>,
+    sizes: Sizes,
+    /// Where the references of each object begin; those of the last one end with the array.
+    first: Vec<u32>,
+    /// The addresses of what is referred to: the lower 32 bits, which become indexes in place, and the 16 bits above.
+    low: Vec<u32>,
+    high: Vec<u16>,
+    types: Vec<Type>,
+    roots: Vec<(u64, RootKind)>,
+    /// What all objects take together.
+    bytes: u64,
+    completeness: Completeness,
+}
+
+impl Builder {
+    /// A graph without anything.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// The same for input that is not trusted: refuses more than `limits`.
+    pub fn with_limits(limits: Limits) -> Builder {
+        Builder { limits, ..Builder::default() }
+    }
+
+    /// Adds a type.
+    pub fn add_type(&mut self, new: Type) -> Result<TypeIx, Error> {
+        let index = room(self.types.len(), "types", self.limits.types)?;
+        self.types.push(new);
+        Ok(TypeIx(index))
+    }
+
+    /// Adds an object and the addresses that it refers to, one for each reference that it has.
+    ///
+    /// Null is counted and left out. What is referred to may be added later, and twice is two references.
+    /// An address that no object can have, or that another one has had, is counted, and the object left out.
+    pub fn add_object(&mut self, object: Object, references: impl IntoIterator<Item = u64>) -> Result<(), Error> {
+        if object.address == 0 || object.address >= ADDRESSES {
+            self.completeness.objects_refused += 1;
+            return Ok(());
+        }
+        room(self.addresses.len(), "objects", self.limits.objects)?;
+        self.bytes = self.bytes.saturating_add(object.bytes);
+        if self.bytes > self.limits.bytes {
+            return Err(Error::TooMany { what: "bytes", limit: self.limits.bytes });
+        }
+        let begin = self.low.len();
+        for address in references {
+            self.add_reference(address)?;
+        }
+        // The limit has been held above.
+        self.first.push(begin as u32);
+        self.sizes.push(object.bytes);
+        self.addresses.push(object.address);
+        self.type_of.push(object.type_ix.0);
+        Ok(())
+    }
+
+    /// Adds a root: something of this kind holds the object at `address`.
+    pub fn add_root(&mut self, address: u64, kind: RootKind) -> Result<(), Error> {
+        room(self.roots.len(), "roots", self.limits.roots)?;
+        self.roots.push((address, kind));
+        Ok(())
+    }
+
+    /// The account, for what whoever walks the heap knows and the graph does not.
+    pub fn completeness_mut(&mut self) -> &mut Completeness {
+        &mut self.completeness
+    }
+
+    /// The graph.
+    pub fn finish(mut self) -> Result<HeapGraph, Error> {
+        self.name_unknown_types()?;
+        let places = ascending(&self.addresses);
+        if let Some(places) = &places {
+            self.completeness.objects_refused += (self.addresses.len() - places.len()) as u64;
+            self.addresses = gathered(&self.addresses, places);
+            self.type_of = gathered(&self.type_of, places);
+            self.sizes = self.sizes.gathered(places);
+        }
+        let lookup = Lookup::new(&self.addresses);
+        resolve(&mut self.low, &std::mem::take(&mut self.high), &lookup);
+        let roots = resolve_roots(&self.roots, &lookup);
+        self.completeness.roots_dangling += (self.roots.len() - roots.len()) as u64;
+        drop(lookup);
+        self.completeness.references_dangling += match &places {
+            Some(places) => self.gather_references(places),
+            None => self.close_gaps(),
+        };
+        Ok(HeapGraph::new(Parts {
+            addresses: shrunk(self.addresses),
+            type_of: shrunk(self.type_of),
+            sizes: self.sizes,
+            first: shrunk(self.first),
+            edges: shrunk(self.low),
+            types: self.types,
+            roots,
+            completeness: self.completeness,
+        }))
+    }
+
+    fn add_reference(&mut self, address: u64) -> Result<(), Error> {
+        match address {
+            0 => self.completeness.references_null += 1,
+            ADDRESSES.. => self.completeness.references_dangling += 1,
+            _ => {
+                room(self.low.len(), "references", self.limits.references)?;
+                self.low.push(address as u32);
+                self.high.push((address >> 32) as u16);
+            }
+        }
+        Ok(())
+    }
+
+    fn name_unknown_types(&mut self) -> Result<(), Error> {
+        let known = self.types.len() as u32;
+        let unknown = self.type_of.iter().filter(|&&index| index >= known).count();
+        if unknown > 0 {
+            let flags = TypeFlags::default();
+            self.add_type(Type { name: UNKNOWN_TYPE.to_owned(), assembly: String::new(), flags })?;
+            self.type_of.iter_mut().for_each(|index| *index = (*index).min(known));
+            self.completeness.types_unknown += unknown as u64;
+        }
+        Ok(())
+    }
+
+    /// Brings the references into the order of the objects at `places`; how many were absent and are left out.
+    fn gather_references(&mut self, places: &[u32]) -> u64 {
+        let mut edges = Vec::with_capacity(self.low.len());
+        let mut first = Vec::with_capacity(places.len() + 1);
+        let mut absent = 0;
+        self.first.push(self.low.len() as u32);
+        for &place in places {
+            first.push(edges.len() as u32);
+            let own = &self.low[self.first[place as usize] as usize..self.first[place as usize + 1] as usize];
+            let before = edges.len();
+            edges.extend(own.iter().copied().filter(|&target| target != ABSENT));
+            absent += own.len() - (edges.len() - before);
+        }
+        first.push(edges.len() as u32);
+        (self.low, self.first) = (edges, first);
+        absent as u64
+    }
+
+    /// Leaves out absent references in place; how many there were.
+    fn close_gaps(&mut self) -> u64 {
+        let before = self.low.len();
+        self.first.push(before as u32);
+        if !self.low.contains(&ABSENT) {
+            return 0;
+        }
+        let mut kept = 0;
+        for object in 0..self.addresses.len() {
+            let own = self.first[object] as usize..self.first[object + 1] as usize;
+            self.first[object] = kept as u32;
+            for at in own {
+                self.low[kept] = self.low[at];
+                kept += usize::from(self.low[kept] != ABSENT);
+            }
+        }
+        self.low.truncate(kept);
+        self.first[self.addresses.len()] = kept as u32;
+        (before - kept) as u64
+    }
+}
+
+/// The index of the next thing after `length`, if it may still be added.
+fn room(length: usize, what: &'static str, limit: u32) -> Result<u32, Error> {
+    if length >= limit as usize { Err(Error::TooMany { what, limit: limit.into() }) } else { Ok(length as u32) }
+}
+
+/// Replaces the lower half of each address by the index of the object there.
+fn resolve(low: &mut [u32], high: &[u16], lookup: &Lookup) {
+    let part = low.len().div_ceil(workers::parts(low.len())).max(1);
+    workers::each(low.chunks_mut(part).zip(high.chunks(part)), |(low, high)| {
+        for (low, high) in low.iter_mut().zip(high) {
+            *low = lookup.find(u64::from(*high) << 32 | u64::from(*low)).unwrap_or(ABSENT);
+        }
+    });
+}
+
+fn resolve_roots(roots: &[(u64, RootKind)], lookup: &Lookup) -> Vec<Root> {
+    let found =
+        roots.iter().filter_map(|&(address, kind)| Some(Root { object: ObjectIx(lookup.find(address)?), kind }));
+    found.collect()
+}
+
+fn shrunk<T>(mut items: Vec<T>) -> Vec<T> {
+    items.shrink_to_fit();
+    items
+}

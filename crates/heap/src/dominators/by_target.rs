@@ -1,0 +1,156 @@
+//! All references, by the numbers of their ends, in descending order of their targets.
+//!
+//! Numbers lie as the search went and not as memory does, so that filling one array by target would miss the cache at each reference.
+//! Here each thread first throws the references of its part of the objects into buckets, by ranges of targets; then a bucket
+//! is put in order at a time, on a thread of its own, while whoever asks for them works on the one before.
+
+use super::search::Search;
+use crate::graph::HeapGraph;
+use crate::workers;
+use std::ops::{Range, RangeInclusive};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+/// Targets of a bucket, at least: what is kept of so many fits into a processor's own cache.
+const BUCKET: usize = 1 << 15;
+/// The most buckets: each of them is a place in memory at which each thread writes.
+const BUCKETS: usize = 1 << 9;
+/// Buckets that wait in order for whoever asks.
+const AHEAD: usize = 2;
+
+/// Objects whose references are thrown together.
+const AT_ONCE: usize = 128;
+
+/// What is known of a range of targets, in order.
+pub(super) struct Bucket {
+    /// The first target.
+    pub(super) begin: u32,
+    /// For each target the least number that refers to it from above, which is that of an ancestor.
+    pub(super) least: Vec<u32>,
+    /// For each target where its references from higher numbers end; they begin where those of the target before end.
+    ends: Vec<u32>,
+    sources: Vec<u32>,
+}
+
+impl Bucket {
+    /// The higher numbers that refer to the target at `place`.
+    #[inline]
+    pub(super) fn sources(&self, place: usize) -> &[u32] {
+        self.sources_of(place..=place)
+    }
+
+    /// The same for the targets at all of `places`.
+    #[inline]
+    pub(super) fn sources_of(&self, places: RangeInclusive<usize>) -> &[u32] {
+        let begin = if *places.start() == 0 { 0 } else { self.ends[places.start() - 1] };
+        &self.sources[begin as usize..self.ends[*places.end()] as usize]
+    }
+}
+
+/// References by their targets' ranges, each a target and a source.
+struct Thrown {
+    shift: u32,
+    buckets: Vec<Vec<(u32, u32)>>,
+}
+
+impl Thrown {
+    fn new(count: usize) -> Thrown {
+        let size = count.div_ceil(BUCKETS).max(BUCKET).next_power_of_two();
+        Thrown { shift: size.ilog2(), buckets: vec![Vec::new(); count.div_ceil(size)] }
+    }
+
+    #[inline]
+    fn add(&mut self, target: u32, source: u32) {
+        self.buckets[(target >> self.shift) as usize].push((target, source));
+    }
+}
+
+/// Gives `work` all buckets, the one with the highest targets first. What the search knows of objects' numbers is given up on the way.
+pub(super) fn for_each_bucket(graph: &HeapGraph, search: &mut Search, mut work: impl FnMut(Bucket, &[u32])) {
+    let mut thrown = throw(graph, search);
+    search.numbers = Vec::new();
+    let (shift, parents) = (thrown[0].shift, search.parents.as_slice());
+    thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(AHEAD);
+        scope.spawn(move || {
+            for index in (0..thrown[0].buckets.len()).rev() {
+                let parts: Vec<_> = thrown.iter_mut().map(|part| std::mem::take(&mut part.buckets[index])).collect();
+                let begin = index << shift;
+                let end = (begin + (1 << shift)).min(parents.len());
+                // Whoever asks has gone only if it panicked, which the scope passes on.
+                if sender.send(in_order(begin as u32, &parents[begin..end], &parts)).is_err() {
+                    break;
+                }
+            }
+        });
+        receiver.into_iter().for_each(|bucket| work(bucket, parents));
+    });
+}
+
+fn throw(graph: &HeapGraph, search: &Search) -> Vec<Thrown> {
+    let numbers = search.numbers.as_slice();
+    let part = numbers.len().div_ceil(workers::parts(numbers.len())).max(1);
+    let starts: Vec<usize> = (0..numbers.len()).step_by(part).collect();
+    let mut thrown = workers::each(starts, |begin| {
+        let mut thrown = Thrown::new(search.parents.len());
+        let mut targets = Vec::new();
+        let end = (begin + part).min(numbers.len());
+        for begin in (begin..end).step_by(AT_ONCE) {
+            throw_some(graph, search, begin..(begin + AT_ONCE).min(end), &mut targets, &mut thrown);
+        }
+        thrown
+    });
+    let mut of_roots = Thrown::new(search.parents.len());
+    graph.roots().iter().for_each(|root| of_roots.add(numbers[root.object.0 as usize], 0));
+    thrown.push(of_roots);
+    thrown
+}
+
+/// Throws the references of some objects. All their targets' numbers are read before any is looked at: so they are on their way all at once.
+fn throw_some(graph: &HeapGraph, search: &Search, objects: Range<usize>, targets: &mut Vec<u32>, thrown: &mut Thrown) {
+    let (begin, _) = graph.target_range(objects.start as u32);
+    let (_, end) = graph.target_range(objects.end as u32 - 1);
+    let edges = &graph.edges()[begin as usize..end as usize];
+    targets.clear();
+    targets.extend(edges.iter().map(|&target| search.numbers[target as usize]));
+    for object in objects {
+        let source = search.numbers[object];
+        let (own, end) = graph.target_range(object as u32);
+        for &target in &targets[(own - begin) as usize..(end - begin) as usize] {
+            if matters(source, target, search.unreached) {
+                thrown.add(target, source);
+            }
+        }
+    }
+}
+
+/// Whether a reference can have a say: not if it leads to the object itself or to the one that the search found next, which is its child.
+/// What no root reaches has none in what a root reaches.
+fn matters(source: u32, target: u32, unreached: Option<u32>) -> bool {
+    let living = unreached.unwrap_or(u32::MAX);
+    target != source && target != source + 1 && (source < living || target > living)
+}
+
+/// Puts a bucket in order. `parents` are those of its targets.
+fn in_order(begin: u32, parents: &[u32], parts: &[Vec<(u32, u32)>]) -> Bucket {
+    let all = || parts.iter().flatten().map(|&(target, source)| (target, (target - begin) as usize, source));
+    let (mut least, mut ends) = (parents.to_vec(), vec![0; parents.len()]);
+    for (target, place, source) in all() {
+        if source < target {
+            least[place] = source.min(least[place]);
+        } else {
+            ends[place] += 1;
+        }
+    }
+    let mut sum = 0;
+    for end in &mut ends {
+        // Where its first one goes; having been filled, it is the end.
+        (*end, sum) = (sum, sum + *end);
+    }
+    let mut sources = vec![0; sum as usize];
+    for (_, place, source) in all().filter(|&(target, _, source)| source > target) {
+        sources[ends[place] as usize] = source;
+        ends[place] += 1;
+    }
+    Bucket { begin, least, ends, sources }
+}

@@ -1,0 +1,185 @@
+//! The graph itself: who refers to whom, by index, in the order of addresses.
+
+use crate::completeness::Completeness;
+use crate::inference::source_components;
+use crate::order::gathered;
+use crate::root::{Root, RootKind};
+use crate::types::{Type, TypeIx};
+
+/// Index of an object in a [`HeapGraph`]. Indexes ascend as addresses do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectIx(pub u32);
+
+/// All objects of a heap and their references at one instant.
+#[derive(Debug, Clone)]
+pub struct HeapGraph {
+    parts: Parts,
+}
+
+/// What a graph is made of, one item an object unless said otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) addresses: Vec<u64>,
+    pub(crate) type_of: Vec<u32>,
+    pub(crate) sizes: Sizes,
+    /// Where its references begin; and one more, where the last ones end.
+    pub(crate) first: Vec<u32>,
+    /// One item a reference: the object that it leads to.
+    pub(crate) edges: Vec<u32>,
+    pub(crate) types: Vec<Type>,
+    pub(crate) roots: Vec<Root>,
+    pub(crate) completeness: Completeness,
+}
+
+impl HeapGraph {
+    pub(crate) fn new(parts: Parts) -> HeapGraph {
+        HeapGraph { parts }
+    }
+
+    /// How many objects there are.
+    pub fn object_count(&self) -> usize {
+        self.parts.addresses.len()
+    }
+
+    /// How many references between them.
+    pub fn reference_count(&self) -> usize {
+        self.parts.edges.len()
+    }
+
+    /// All objects, in the order of addresses.
+    pub fn objects(&self) -> impl DoubleEndedIterator<Item = ObjectIx> + ExactSizeIterator + use<> {
+        (0..self.object_count() as u32).map(ObjectIx)
+    }
+
+    /// Where an object begins.
+    pub fn address(&self, object: ObjectIx) -> u64 {
+        self.parts.addresses[object.0 as usize]
+    }
+
+    /// The object that begins at `address`.
+    pub fn object_at(&self, address: u64) -> Option<ObjectIx> {
+        self.parts.addresses.binary_search(&address).ok().map(|index| ObjectIx(index as u32))
+    }
+
+    /// The object in whose bytes `address` is.
+    pub fn object_around(&self, address: u64) -> Option<ObjectIx> {
+        let behind = self.parts.addresses.partition_point(|begin| *begin <= address);
+        let object = ObjectIx(behind.checked_sub(1)? as u32);
+        (address - self.address(object) < self.bytes(object)).then_some(object)
+    }
+
+    /// How many bytes an object takes.
+    pub fn bytes(&self, object: ObjectIx) -> u64 {
+        self.parts.sizes.at(object.0)
+    }
+
+    /// The index of an object's type.
+    pub fn type_ix(&self, object: ObjectIx) -> TypeIx {
+        TypeIx(self.parts.type_of[object.0 as usize])
+    }
+
+    /// An object's type.
+    pub fn type_of(&self, object: ObjectIx) -> &Type {
+        self.type_at(self.type_ix(object))
+    }
+
+    /// The type behind an index.
+    pub fn type_at(&self, index: TypeIx) -> &Type {
+        &self.parts.types[index.0 as usize]
+    }
+
+    /// All types, in index order; some may have no object.
+    pub fn types(&self) -> &[Type] {
+        &self.parts.types
+    }
+
+    /// What an object refers to, one item for each reference, in the order as it was given.
+    pub fn references(&self, object: ObjectIx) -> impl ExactSizeIterator<Item = ObjectIx> + '_ {
+        self.targets(object.0).iter().copied().map(ObjectIx)
+    }
+
+    /// All roots, in the order as they were given; inferred ones behind.
+    pub fn roots(&self) -> &[Root] {
+        &self.parts.roots
+    }
+
+    /// What is not in the graph.
+    pub fn completeness(&self) -> &Completeness {
+        &self.parts.completeness
+    }
+
+    /// Adds a root for each thing that must be held by something nobody has seen; how many.
+    ///
+    /// True of a heap after a full collection only, in which every object is alive.
+    /// There is always one strongly connected component, among the objects that no root reaches, that none of the others refers to: something outside of the heap
+    /// holds it. Which of its objects, nobody can know: the root holds the one at the lowest address from which all else is reached.
+    pub fn infer_roots(&mut self) -> usize {
+        let held = crate::inference::reached(self, self.roots().iter().map(|root| root.object.0));
+        let sources = source_components(self, &held);
+        let inferred = sources.iter().map(|&object| Root { object: ObjectIx(object), kind: RootKind::Inferred });
+        self.parts.roots.extend(inferred);
+        sources.len()
+    }
+
+    /// What an object refers to, as numbers.
+    #[inline]
+    pub(crate) fn targets(&self, object: u32) -> &[u32] {
+        let (begin, end) = self.target_range(object);
+        &self.parts.edges[begin as usize..end as usize]
+    }
+
+    /// Where in [`HeapGraph::edges`] that is.
+    #[inline]
+    pub(crate) fn target_range(&self, object: u32) -> (u32, u32) {
+        (self.parts.first[object as usize], self.parts.first[object as usize + 1])
+    }
+
+    pub(crate) fn edges(&self) -> &[u32] {
+        &self.parts.edges
+    }
+}
+
+/// The sizes of objects: 32 bits are enough for nearly all of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sizes {
+    small: Vec<u32>,
+    /// The others by object, ascending.
+    large: Vec<(u32, u64)>,
+}
+
+/// Stands for a size that is kept among the large ones.
+const LARGE: u32 = u32::MAX;
+
+impl Sizes {
+    pub(crate) fn push(&mut self, bytes: u64) {
+        match u32::try_from(bytes) {
+            Ok(small) if small != LARGE => self.small.push(small),
+            _ => {
+                self.large.push((self.small.len() as u32, bytes));
+                self.small.push(LARGE);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, object: u32) -> u64 {
+        match self.small[object as usize] {
+            LARGE => self.large_at(object),
+            small => u64::from(small),
+        }
+    }
+
+    /// The sizes of the objects at `places`, in that order.
+    pub(crate) fn gathered(&self, places: &[u32]) -> Sizes {
+        let small = gathered(&self.small, places);
+        let large = places.iter().enumerate().filter(|(_, place)| self.small[**place as usize] == LARGE);
+        let large = large.map(|(new, place)| (new as u32, self.large_at(*place))).collect();
+        Sizes { small, large }
+    }
+
+    #[cold]
+    fn large_at(&self, object: u32) -> u64 {
+        // Every object that is marked large is in the table.
+        self.large.binary_search_by_key(&object, |entry| entry.0).map_or(0, |place| self.large[place].1)
+    }
+}

@@ -1,0 +1,19 @@
+//! Objects in the order of their addresses, if they did not come so.
+
+/// The places, in the order as they came, of the objects in ascending order of addresses; of several at one address, the first that came.
+/// `None` if they ascend already.
+pub(crate) fn ascending(addresses: &[u64]) -> Option<Vec<u32>> {
+    if addresses.windows(2).all(|pair| pair[0] < pair[1]) {
+        return None;
+    }
+    let mut places: Vec<u32> = (0..addresses.len() as u32).collect();
+    // Stable, and quick where whole ranges ascend.
+    places.sort_by_key(|&place| addresses[place as usize]);
+    places.dedup_by_key(|place| addresses[*place as usize]);
+    Some(places)
+}
+
+/// The items at `places`, in that order.
+pub(crate) fn gathered<T: Copy>(items: &[T], places: &[u32]) -> Vec<T> {
+    places.iter().map(|&place| items[place as usize]).collect()
+}

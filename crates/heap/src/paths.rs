@@ -1,0 +1,66 @@
+//! Why an object is alive, in the fewest steps.
+
+use crate::graph::{HeapGraph, ObjectIx};
+use crate::root::Root;
+
+/// No object has been there yet.
+const NEVER: u32 = u32::MAX;
+/// Held by a root itself.
+const AT_ROOT: u32 = u32::MAX - 1;
+
+/// For each object the next step on a shortest way to a root.
+#[derive(Debug, Clone)]
+pub struct ShortestPaths {
+    next: Vec<u32>,
+}
+
+/// A way from a root to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// What holds the first object.
+    pub root: Root,
+    /// The objects from there to the one in question, both included.
+    pub objects: Vec<ObjectIx>,
+}
+
+impl ShortestPaths {
+    /// Those of a graph.
+    pub fn new(graph: &HeapGraph) -> ShortestPaths {
+        let mut next = vec![NEVER; graph.object_count()];
+        let mut queue = Vec::new();
+        for root in graph.roots() {
+            if next[root.object.0 as usize] == NEVER {
+                next[root.object.0 as usize] = AT_ROOT;
+                queue.push(root.object.0);
+            }
+        }
+        let mut done = 0;
+        while let Some(&object) = queue.get(done) {
+            done += 1;
+            for &target in graph.targets(object) {
+                if next[target as usize] == NEVER {
+                    next[target as usize] = object;
+                    queue.push(target);
+                }
+            }
+        }
+        ShortestPaths { next }
+    }
+
+    /// A shortest path to `object`, beginning at the earliest of the roots of its first object; `None` if no root reaches it.
+    pub fn to(&self, graph: &HeapGraph, object: ObjectIx) -> Option<Path> {
+        let mut objects = vec![object];
+        let mut here = object;
+        loop {
+            match self.next[here.0 as usize] {
+                NEVER => return None,
+                AT_ROOT => break,
+                next => here = ObjectIx(next),
+            }
+            objects.push(here);
+        }
+        objects.reverse();
+        let root = *graph.roots().iter().find(|root| root.object == here)?;
+        Some(Path { root, objects })
+    }
+}

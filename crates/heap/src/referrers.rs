@@ -1,0 +1,48 @@
+//! Who points here: the references, turned round.
+
+use crate::graph::{HeapGraph, ObjectIx};
+
+/// For each object those that refer to it.
+#[derive(Debug, Clone)]
+pub struct Referrers {
+    /// Where those of an object begin; and one more, where the last ones end.
+    first: Vec<u32>,
+    sources: Vec<u32>,
+}
+
+impl Referrers {
+    /// Those of a graph. Worth its memory for many questions; for one, see [`Referrers::of_one`].
+    pub fn new(graph: &HeapGraph) -> Referrers {
+        let mut first = vec![0_u32; graph.object_count() + 1];
+        for &target in graph.edges() {
+            first[target as usize] += 1;
+        }
+        let mut end = 0;
+        for count in &mut first {
+            end += *count;
+            *count = end;
+        }
+        // Filled from behind, each end moves down to its beginning.
+        let mut sources = vec![0; graph.reference_count()];
+        for object in graph.objects().rev() {
+            for &target in graph.targets(object.0).iter().rev() {
+                let place = &mut first[target as usize];
+                *place -= 1;
+                sources[*place as usize] = object.0;
+            }
+        }
+        Referrers { first, sources }
+    }
+
+    /// Who refers to `object`, ascending; whoever refers to it twice stands there twice.
+    pub fn of(&self, object: ObjectIx) -> impl ExactSizeIterator<Item = ObjectIx> + '_ {
+        let (begin, end) = (self.first[object.0 as usize], self.first[object.0 as usize + 1]);
+        self.sources[begin as usize..end as usize].iter().copied().map(ObjectIx)
+    }
+
+    /// The same for one object, without an index: all references are read, and nothing is kept.
+    pub fn of_one(graph: &HeapGraph, object: ObjectIx) -> impl Iterator<Item = ObjectIx> + '_ {
+        let times = move |source: ObjectIx| graph.targets(source.0).iter().filter(move |&&target| target == object.0);
+        graph.objects().flat_map(move |source| times(source).map(move |_| source))
+    }
+}

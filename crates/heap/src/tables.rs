@@ -1,0 +1,96 @@
+//! Objects counted by type and by assembly.
+
+use crate::dominators::DominatorTree;
+use crate::graph::{HeapGraph, ObjectIx};
+use crate::types::TypeIx;
+use std::collections::HashMap;
+
+/// What the objects of a group are together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many.
+    pub count: u64,
+    /// What they take themselves.
+    pub bytes: u64,
+    /// What would go with them: the sum of what is retained by those of them that no other object of the group dominates.
+    pub retained: u64,
+    /// How many of them no root reaches.
+    pub unreached_count: u64,
+    /// What these take.
+    pub unreached_bytes: u64,
+}
+
+/// One row of the table of types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypeRow {
+    /// The type.
+    pub type_ix: TypeIx,
+    /// Its objects.
+    pub totals: Totals,
+}
+
+/// One row of the table of assemblies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssemblyRow {
+    /// The assembly, as its types name it.
+    pub assembly: String,
+    /// The objects of all its types.
+    pub totals: Totals,
+}
+
+/// The types that have an object; those that retain most come first.
+pub fn by_type(graph: &HeapGraph, tree: &DominatorTree) -> Vec<TypeRow> {
+    let totals = by_group(graph, tree, graph.types().len(), |object| graph.type_ix(object).0 as usize);
+    let rows = totals.into_iter().enumerate().filter(|(_, totals)| totals.count > 0);
+    let mut rows: Vec<TypeRow> =
+        rows.map(|(index, totals)| TypeRow { type_ix: TypeIx(index as u32), totals }).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.totals.retained, row.totals.bytes)));
+    rows
+}
+
+/// The assemblies whose types have an object; those that retain most come first.
+pub fn by_assembly(graph: &HeapGraph, tree: &DominatorTree) -> Vec<AssemblyRow> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut index = HashMap::new();
+    let mut of_type = Vec::with_capacity(graph.types().len());
+    for known in graph.types() {
+        of_type.push(*index.entry(known.assembly.as_str()).or_insert_with(|| {
+            names.push(&known.assembly);
+            names.len() - 1
+        }));
+    }
+    let totals = by_group(graph, tree, names.len(), |object| of_type[graph.type_ix(object).0 as usize]);
+    let rows = names.iter().zip(totals).filter(|(_, totals)| totals.count > 0);
+    let mut rows: Vec<AssemblyRow> =
+        rows.map(|(name, totals)| AssemblyRow { assembly: (*name).to_owned(), totals }).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.totals.retained, row.totals.bytes)));
+    rows
+}
+
+/// Goes through the tree from above: an object below the last one of its group that was counted is dominated by it.
+fn by_group(
+    graph: &HeapGraph,
+    tree: &DominatorTree,
+    groups: usize,
+    group_of: impl Fn(ObjectIx) -> usize,
+) -> Vec<Totals> {
+    let mut totals = vec![Totals::default(); groups];
+    let mut covered = vec![tree.root(); groups];
+    for node in tree.nodes() {
+        let Some(object) = tree.object(node) else { continue };
+        let group = group_of(object);
+        let (totals, bytes) = (&mut totals[group], graph.bytes(object));
+        totals.count += 1;
+        totals.bytes += bytes;
+        if tree.is_unreached(node) {
+            totals.unreached_count += 1;
+            totals.unreached_bytes += bytes;
+        }
+        // The root stands for none yet.
+        if covered[group] == tree.root() || !tree.dominates(covered[group], node) {
+            totals.retained += tree.retained(node);
+            covered[group] = node;
+        }
+    }
+    totals
+}

@@ -1,0 +1,48 @@
+//! What an object is: its type, as C# names it, and where that comes from.
+
+/// Index of a [`Type`] in a [`crate::HeapGraph`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeIx(pub u32);
+
+/// One type. Two of them may bear the same name: of different assemblies, or of one assembly that was loaded twice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Type {
+    /// The full name as C# writes it: `System.Collections.Generic.Dictionary<string, MyApp.Order>`, `byte[]`.
+    pub name: String,
+    /// The simple name of the assembly, without a file's ending: `MyApp`.
+    pub assembly: String,
+    /// What else is known.
+    pub flags: TypeFlags,
+}
+
+/// What is known of a type beyond its name. Bits that this version does not know are carried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct TypeFlags(pub u32);
+
+impl TypeFlags {
+    /// An array.
+    pub const ARRAY: TypeFlags = TypeFlags(1);
+    /// `string`.
+    pub const STRING: TypeFlags = TypeFlags(1 << 1);
+    /// Its objects have a finalizer.
+    pub const FINALIZABLE: TypeFlags = TypeFlags(1 << 2);
+    /// Its assembly can be unloaded.
+    pub const COLLECTIBLE: TypeFlags = TypeFlags(1 << 3);
+    /// A value type: its objects are boxes.
+    pub const VALUE: TypeFlags = TypeFlags(1 << 4);
+    /// Room between objects, which the runtime fills so that a heap can be walked.
+    pub const FREE: TypeFlags = TypeFlags(1 << 5);
+
+    /// Whether all bits of `other` are set.
+    pub fn contains(self, other: TypeFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl std::ops::BitOr for TypeFlags {
+    type Output = TypeFlags;
+
+    fn bitor(self, other: TypeFlags) -> TypeFlags {
+        TypeFlags(self.0 | other.0)
+    }
+}
