@@ -18,7 +18,11 @@ use std::time::Instant;
 pub const CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x01";
 /// The class of the probe as a profiler for version 2, without ICorProfilerCallback3.
 pub const OLD_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x02";
-/// The same two as the environment has them.
+/// The class of the probe as one that is only notified, where the runtime has such.
+pub const NOTIFIED_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x03";
+/// The class of the probe as another profiler like the first.
+pub const OTHER_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x04";
+/// The first two as the environment has them.
 const CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000001}";
 const OLD_CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000002}";
 /// The setting of the longest sleep, milliseconds in hexadecimal digits, by both prefixes.
@@ -186,6 +190,26 @@ impl Stage {
         self.gone();
     }
 
+    /// The same where another one of the same library stays, which keeps it mapped.
+    #[track_caller]
+    pub fn leave_beside(&self, mut own: Seat) {
+        own.done("detach 300");
+        self.seat("ProfilerDetachSucceeded");
+        assert_eq!(own.count("ProfilerDetachSucceeded"), 1, "another one was told of this one's detach");
+        self.seat("Released");
+        own.leave(0);
+        self.detach_is_over();
+    }
+
+    /// Returns when a detach of which the profiler has seen all is over for the runtime as well: then it serves the next attach, here one
+    /// that loads nothing.
+    #[track_caller]
+    pub fn detach_is_over(&self) {
+        const MODULE_NOT_FOUND: u32 = 0x8007_007E;
+        let answer = diagnostics::attach_profiler(self.pid(), &CLASS, "/nowhere/libremora_probe.so", &[]);
+        assert_eq!(answer, Err(MODULE_NOT_FOUND));
+    }
+
     /// [`Stage::attached`], and the runtime's thread for detaches, which it makes before it loads the first profiler.
     pub fn attached_with_detach_thread(&self, low: u32) -> (Seat, DetachThread) {
         let before = self.threads();
@@ -233,8 +257,15 @@ impl Stage {
     }
 
     /// Attaches the probe with these halves of the event mask, to the end; a thread of the probe's own.
+    #[track_caller]
     pub fn attached(&self, low: u32, high: u32) -> Seat {
-        let attaching = self.attach(&[]);
+        self.attached_class(&CLASS, low, high)
+    }
+
+    /// The same with one of the probe's classes.
+    #[track_caller]
+    pub fn attached_class(&self, class: &[u8; 16], low: u32, high: u32) -> Seat {
+        let attaching = self.attach_class(class, &[]);
         let mut init = self.seat("InitializeForAttach");
         init.done(&format!("mask {low:#x} {high:#x}"));
         init.done("thread");

@@ -31,11 +31,16 @@ use std::ffi::c_void;
 const CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0001);
 /// The class of one that knows no newer interface than those of version 2 of the .NET Framework.
 const OLD_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0002);
+/// The class of one that is only notified.
+const NOTIFIED_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0003);
+/// The class of another one like the first.
+const OTHER_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0004);
 
 fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
     match *class {
-        CLASS => Some(CallbackObject::create(profiler::Probe::default())),
+        CLASS | OTHER_CLASS => Some(CallbackObject::create(profiler::Probe::default())),
         OLD_CLASS => Some(old::create()),
+        NOTIFIED_CLASS => Some(CallbackObject::create(profiler::Probe::only_notified())),
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ use corprof::{
 };
 use std::ffi::c_void;
 use std::fmt::LowerHex;
+use std::sync::Arc;
 
 /// Frames of a stack that are answered; deeper ones are left out.
 const FRAMES: usize = 256;
@@ -62,6 +63,7 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["counts"] => Ok(journal.counts()),
         ["log"] => Ok(journal.entries()),
         ["data"] => Ok(digest(seat.data)),
+        ["self"] => Ok(format!("{:p}", Arc::as_ptr(seat.shared))),
         ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
         ["thread"] => own_thread::start(seat.shared).ok().map(|()| String::new()),
         ["next"] => next(seat.snapshot.as_mut().ok_or(HResult::E_UNEXPECTED)?),
@@ -107,6 +109,7 @@ fn changed(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Result<Str
 
 fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
     match *words {
+        ["info"] => Ok(format!("{:p}", loaded.raw())),
         ["getmask"] => either!(loaded, info => info.get_event_mask2()).map(|(low, high)| format!("{low:#x} {high:#x}")),
         ["modules"] => rest(begin_snapshot(loaded, "modules")?),
         ["functions"] => rest(begin_snapshot(loaded, "functions")?),

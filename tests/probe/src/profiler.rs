@@ -45,9 +45,15 @@ pub struct Shared {
 #[derive(Default)]
 pub struct Probe {
     shared: Arc<Shared>,
+    is_only_notified: bool,
 }
 
 impl Probe {
+    /// One that stands beside the main profiler, where the runtime has such a place.
+    pub fn only_notified() -> Probe {
+        Probe { shared: Arc::default(), is_only_notified: true }
+    }
+
     /// Begins: the runtime waits for what the test says.
     fn begin<L: Loading>(
         &self,
@@ -84,6 +90,10 @@ impl ProfilerCallback for Probe {
     fn enter(&self, slot: &'static str) -> CallbackToken {
         self.shared.journal.count(slot);
         CallbackToken::default()
+    }
+
+    fn load_as_notification_only(&self) -> bool {
+        self.is_only_notified
     }
 
     fn initialize(&self, info: Info<Startup, Alive>) -> Result<(), HResult> {
