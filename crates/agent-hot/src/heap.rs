@@ -351,6 +351,7 @@ mod tests {
     use super::*;
     use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
     use std::collections::BTreeMap;
+    use std::vec;
     use std::vec::Vec;
 
     struct Object {

@@ -1,7 +1,8 @@
 //! `remora heap`: a snapshot of the heap, taken by a copy of the process while the program goes on.
 
 use crate::args::HeapArgs;
-use crate::console::{note, out, plain};
+use crate::console::{counted, note, out, plain};
+use crate::duration::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
@@ -11,10 +12,15 @@ use crate::report::pretty;
 use crate::table::Table;
 use crate::target::choose;
 use remora_collector::{ClassNames, HeapFinished, HeapSession, NotAttached};
-use remora_receipt::{Receipt, Snapshot};
+use remora_receipt::{Facts, Receipt, Snapshot};
+use remora_trigger::{Fate, Target};
 use remora_wire::heap::{ClassFacts, HeapVisitor};
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long an attach may take.
@@ -66,37 +72,79 @@ struct Row {
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct Told<'a> {
+    /// Whether every object was told of.
     complete: bool,
     objects: u64,
     bytes: u64,
     references: u64,
+    /// How long the program stood for the collection, the copying of the process in it.
     collection_nanoseconds: Option<u64>,
+    /// How long of that the copying took.
     fork_nanoseconds: Option<u64>,
     types: &'a [Row],
     notes: &'a [String],
-    receipt_clean: bool,
+    receipt: serde_json::Value,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, interrupted.clone()).map_err(Failure::Signals)?;
+    }
     let process = choose(&args.target)?;
     if let Some(obstacle) = obstacle(&process, &examine(&process)?) {
         return Err(obstacle.failure);
     }
     let _hold = Hold::take(&process)?;
+    let target = Target::hold(&process)?;
     let before = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
     let mut counts = Counts::default();
     let mut session = match HeapSession::attach(&process, library::BYTES, ATTACH_PATIENCE) {
         Ok(session) => session,
-        Err(NotAttached { error, .. }) => return Err(error.into()),
+        Err(NotAttached { error, facts: None }) => return Err(error.into()),
+        Err(NotAttached { error, facts: Some(facts) }) => {
+            let receipt = look(&target, &before, &facts);
+            note(&receipt.to_string());
+            let failure = Failure::from(error);
+            return Err(if receipt.clean() { failure } else { Failure::LeftBehind(Box::new(failure)) });
+        }
     };
-    while !session.step(STEP, &mut counts)?.ended {}
+    let broke = walk(&mut session, &mut counts, &interrupted).err();
     let mut finished = session.detach(&mut counts);
-    let after = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
-    let receipt = Receipt::between(&before, &after, &finished.facts);
+    if interrupted.load(Ordering::SeqCst) {
+        finished.notes.push("interrupted: what is shown is what had been walked by then".to_owned());
+    }
+    let receipt = look(&target, &before, &finished.facts);
     let rows = rows(&counts, &mut finished.names);
     tell(args, &counts, &rows, &finished, &receipt)?;
-    Ok(if receipt.clean() { Exit::Done } else { Exit::Unclean })
+    match broke.or(finished.failure.map(Failure::from)) {
+        Some(failure) if receipt.clean() => Err(failure),
+        Some(failure) => Err(Failure::LeftBehind(Box::new(failure))),
+        None if !receipt.clean() => Ok(Exit::Unclean),
+        None if finished.target_ended => Ok(Exit::TargetEnded),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// Until the copy has told everything, or nobody wants it any more.
+fn walk(session: &mut HeapSession, counts: &mut Counts, interrupted: &AtomicBool) -> Result<(), Failure> {
+    while !interrupted.load(Ordering::SeqCst) && !session.step(STEP, counts)?.ended {}
+    Ok(())
+}
+
+/// What of Remora is in the process now.
+fn look(target: &Target, before: &Snapshot, facts: &Facts) -> Receipt {
+    if target.fate() == Fate::Ended {
+        return Receipt::of_ended(before, facts);
+    }
+    match Snapshot::take(Path::new("/proc"), before.process_id) {
+        Ok(mut after) => {
+            after.look_for(&facts.placed);
+            Receipt::between(before, &after, facts)
+        }
+        Err(_) => Receipt::of_ended(before, facts),
+    }
 }
 
 fn rows(counts: &Counts, names: &mut ClassNames) -> Vec<Row> {
@@ -133,20 +181,23 @@ fn tell(
             fork_nanoseconds: finished.fork,
             types: rows,
             notes: &finished.notes,
-            receipt_clean: receipt.clean(),
+            receipt: serde_json::from_str(&receipt.to_json()).unwrap_or_default(),
         }));
     }
     let mut table = Table::new(&["bytes", "objects", "type"]);
     table.align_right(0);
     table.align_right(1);
     for row in rows.iter().take(args.top as usize) {
-        table.row([row.bytes.to_string(), row.count.to_string(), plain(&row.r#type).into()]);
+        table.row([row.bytes.to_string(), row.count.to_string(), plain(&row.r#type)]);
     }
-    out(&table.render())?;
-    note(&format!("{objects} objects, {bytes} bytes, {} references", counts.references));
+    let whole = if finished.complete { "" } else { "NOT all of the heap: " };
+    let references = counted(counts.references, "reference");
+    let mut text = format!("{}\n{whole}{}, {bytes} bytes, {references}\n", table.render(), counted(objects, "object"));
     for line in &finished.notes {
-        note(line);
+        text.push_str(&format!("note: {}\n", plain(line)));
     }
-    note(&receipt.to_string());
-    Ok(())
+    if let (Some(collection), Some(fork)) = (finished.collection, finished.fork) {
+        text.push_str(&format!("the program stood for {}, of which {} for the copy\n", show(collection), show(fork)));
+    }
+    out(&format!("{text}\n{receipt}"))
 }

@@ -2,6 +2,7 @@
 
 use remora_agent_core::{Caller, caller};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
+use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
 use remora_wire::{Config, Frame, FromAgent, Message, ToAgent};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,6 +50,44 @@ fn control_body(body: &[u8]) -> bool {
         assert_eq!(FromAgent::decode(&message.encode()[LENGTH..]), Ok(message));
     }
     understood
+}
+
+/// What was understood, in words: the same in whatever pieces the stream comes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard(Vec<String>);
+
+impl HeapVisitor for Heard {
+    fn range(&mut self, kind: u64, address: u64, length: u64) {
+        self.0.push(format!("range {kind} {address} {length}"));
+    }
+    fn class(&mut self, id: u64, facts: ClassFacts) {
+        self.0.push(format!("class {id} {facts:?}"));
+    }
+    fn object(&mut self, address: u64, class: u32, size: u64) {
+        self.0.push(format!("object {address} {class} {size}"));
+    }
+    fn reference(&mut self, target: u64) {
+        self.0.push(format!("to {target}"));
+    }
+    fn gap(&mut self, address: u64, length: u64) {
+        self.0.push(format!("gap {address} {length}"));
+    }
+    fn broken(&mut self, address: u64) {
+        self.0.push(format!("broken {address}"));
+    }
+    fn end(&mut self, objects: u64) {
+        self.0.push(format!("end {objects}"));
+    }
+}
+
+pub(crate) fn wire_heap(bytes: &[u8]) -> bool {
+    let (mut whole, mut pieces) = (Heard::default(), Heard::default());
+    let mut decoder = HeapDecoder::default();
+    let understood = decoder.push(bytes, &mut whole).is_ok();
+    let mut by_pieces = HeapDecoder::default();
+    let understood_by_pieces = bytes.chunks(7).all(|piece| by_pieces.push(piece, &mut pieces).is_ok());
+    assert_eq!((understood, &whole), (understood_by_pieces, &pieces));
+    understood && decoder.has_ended()
 }
 
 /// The memory is shared: whatever the other side has written, both ends go on and stay inside it.

@@ -35,8 +35,28 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
         Message::ThreadName { thread: 7, name: String::new() },
         Message::Sample { thread: 7, time: 1 << 40, weight: 10_101_010, flags: 9, addresses: vec![1, 2, 3, u64::MAX] },
         Message::Repeat { thread: 7, time: 1 << 41, weight: 10_101_010 },
+        Message::ModuleId { id: 1 << 46, index: Some(3) },
     ];
     messages.iter().map(|message| message.encode().iter().flat_map(|word| word.to_le_bytes()).collect()).collect()
+}
+
+/// A stream of a heap with every kind of record.
+pub(crate) fn heaps() -> Vec<Vec<u8>> {
+    use remora_wire::heap::{
+        ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, distance,
+        write_number,
+    };
+    let numbers = [
+        &[RANGE, 2, 0x1000, 96, CLASS, 0, UNKNOWN_CLASS, 0x8000_4005][..],
+        &[CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 1, 0x71, CLASS, 0x71, ARRAY_CLASS, 0x70, 0x12, 1],
+        &[FIRST_CLASS + 1, 22, distance(0x1000, 0x1018), 0, FIRST_CLASS + 2, 24, 0, GAP, 24, BROKEN, 0x1048, END, 2],
+    ];
+    let bytes = |number: &u64| {
+        let mut place = [0; LONGEST_NUMBER];
+        let length = write_number(&mut place, *number);
+        place[..length].to_vec()
+    };
+    vec![numbers.concat().iter().flat_map(bytes).collect()]
 }
 
 pub(crate) fn configs() -> Vec<Vec<u8>> {

@@ -1,0 +1,70 @@
+// Builds objects of which it is known how many there are and what they refer to, and keeps them.
+//
+// heap [NODES]
+// `nodes` answers how many nodes there are; `children` answers how many children a wait for any child finds (none: -1).
+using System;
+using System.Runtime.InteropServices;
+
+namespace Known
+{
+    class Leaf
+    {
+        public long Value;
+    }
+
+    class Node
+    {
+        public Node Next;
+        public Leaf Leaf;
+    }
+
+    class Pair<TFirst, TSecond>
+    {
+        public TFirst First;
+        public TSecond Second;
+
+        public class Inner
+        {
+            public TSecond Own;
+        }
+    }
+
+    static class Program
+    {
+        static Node first;
+        static Node[] array;
+        static object[] others;
+
+        [DllImport("libc", SetLastError = true)]
+        static extern int waitpid(int process, IntPtr status, int options);
+
+        static void Main(string[] arguments)
+        {
+            int nodes = arguments.Length > 0 ? int.Parse(arguments[0]) : 1000;
+            var shared = new Leaf();
+            for (int i = 0; i < nodes; i++)
+                first = new Node { Next = first, Leaf = i % 2 == 0 ? new Leaf { Value = i } : shared };
+            array = new[] { first, first.Next };
+            others = new object[]
+            {
+                new Pair<int, Leaf> { First = 1, Second = shared },
+                new Pair<string, Node>.Inner { Own = first },
+                new Leaf[3, 2],
+                new Node[2][],
+            };
+            Console.WriteLine("ready");
+            for (string line; (line = Console.ReadLine()) != null && line != "quit";)
+                Console.WriteLine(line == "nodes" ? Count().ToString() : line == "children" ? waitpid(-1, IntPtr.Zero, 1).ToString() : "unknown");
+            GC.KeepAlive(array);
+            GC.KeepAlive(others);
+        }
+
+        static int Count()
+        {
+            int count = 0;
+            for (Node node = first; node != null; node = node.Next)
+                count++;
+            return count;
+        }
+    }
+}
