@@ -81,6 +81,8 @@ differences! {
     attach_waits_for_unload: bool = [false, true, true, true, true, true] "source: profdetach.cpp, UnloadProfiler (the lock of the status); live: det_23";
     /// Whether the departure of a main profiler is counted as one of a notification-only profiler.
     main_departure_is_miscounted: bool = [false, false, true, true, true, true] "source: profilepriv.inl, DeRegisterProfilerInfo; live: det_18";
+    /// Whether the thread for detaches ends with the detach; each attach that needs one then makes it.
+    detach_thread_ends: bool = [false, true, false, false, false, false] "live: det_14 (6 not run; the seeds do not say what the desktop does)";
     /// What is slept before a detach is looked at again, at least, milliseconds.
     shortest_sleep: u64 = [0, 300, 300, 300, 300, 300] "source: profdetach.cpp, kdwDefaultMinSleepMs; live: det_09";
     /// The same, at most.

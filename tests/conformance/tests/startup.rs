@@ -3,10 +3,11 @@
 //! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
 #![forbid(unsafe_code)]
 
-use remora_conformance::in_every_world;
 use remora_conformance::probe::Stage;
+use remora_conformance::{in_every_world, on_runtimes, worlds};
 use std::os::unix::process::ExitStatusExt;
 
+const NOT_YET_AVAILABLE: u32 = 0x8013_135B;
 const CALLBACK3_REQUIRED: u32 = 0x8013_136E;
 const MODULE_LOADS: u32 = 0x4;
 const CALL_ONLY_FROM_INIT: u32 = 0x8013_1356;
@@ -21,6 +22,22 @@ const SEGMENTATION_FAULT: i32 = 11;
 /// The variable by which a user of the .NET Framework lets a profiler for version 2 in, or keeps every profiler out.
 const COMPATIBILITY: &str = "COMPlus_ProfAPI_ProfilerCompatibilitySetting";
 const COMPATIBILITY_SINCE_6: &str = "DOTNET_ProfAPI_ProfilerCompatibilitySetting";
+
+#[test]
+fn att_04_an_attach_to_a_runtime_that_is_held_at_its_start_is_too_early_and_loads_nothing() {
+    // Nothing holds a runtime of .NET Core 3.1 at its start.
+    on_runtimes(&worlds(|world| world.major() >= 5), |runtime| {
+        let mut stage = Stage::start_held(runtime);
+        for _ in 0..2 {
+            assert_eq!(stage.attach(&[]).answer(), Err(NOT_YET_AVAILABLE));
+            assert!(!stage.is_mapped() && !stage.has_come("InitializeForAttach"));
+        }
+        stage.go_on();
+        let mut own = stage.attached(MODULE_LOADS, 0);
+        stage.is_alive(&mut own);
+        stage.leave(own);
+    });
+}
 
 #[test]
 fn cmp_01_on_core_a_profiler_for_2_x_is_loaded_at_the_start_whatever_the_variable_says_of_it() {

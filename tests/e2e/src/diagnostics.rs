@@ -12,6 +12,11 @@ const ERROR_ID: u8 = 0xFF;
 
 /// The diagnostics socket of a process that uses `/tmp`.
 pub fn socket_of(pid: u32) -> PathBuf {
+    found_socket_of(pid).unwrap_or_else(|| panic!("process {pid} has no diagnostics socket"))
+}
+
+/// The same, if it has one that somebody listens on.
+pub fn found_socket_of(pid: u32) -> Option<PathBuf> {
     let prefix = format!("dotnet-diagnostic-{pid}-");
     let entries =
         std::fs::read_dir(std::env::temp_dir()).unwrap_or_else(|error| panic!("cannot list sockets: {error}"));
@@ -19,7 +24,7 @@ pub fn socket_of(pid: u32) -> PathBuf {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         name.starts_with(&prefix) && name.ends_with("-socket") && UnixStream::connect(path).is_ok()
     });
-    found.last().unwrap_or_else(|| panic!("process {pid} has no diagnostics socket"))
+    found.last()
 }
 
 /// Sends one command; its payload, or the HRESULT of its failure.

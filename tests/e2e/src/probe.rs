@@ -78,6 +78,22 @@ impl Stage {
         })
     }
 
+    /// The same with a runtime that waits at its start until it is told to go on, and is not ready yet. .NET 5 and later.
+    pub fn start_held(runtime: &Runtime) -> Stage {
+        let stage = Stage::set(runtime, |start| start.env("DOTNET_DefaultDiagnosticPortSuspend", "1").spawn());
+        until("the runtime listens", || diagnostics::found_socket_of(stage.pid()).is_some());
+        stage
+    }
+
+    /// Tells such a runtime to go on, and waits until the target is ready.
+    pub fn go_on(&mut self) {
+        const RESUME_RUNTIME: (u8, u8) = (4, 1);
+        let answer = diagnostics::command(self.pid(), RESUME_RUNTIME.0, RESUME_RUNTIME.1, &[]);
+        assert!(answer.is_ok(), "the runtime does not go on: {answer:?}");
+        // One that has waited for some seconds has said so.
+        while self.target.read_line() != "ready" {}
+    }
+
     /// The same with the environment that has the runtime load the probe; it waits in `Initialize` and is not ready yet.
     pub fn start_profiled(runtime: &Runtime) -> Stage {
         Stage::set(runtime, |start| named(start, CLASS_TEXT).spawn())

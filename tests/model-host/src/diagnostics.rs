@@ -2,6 +2,7 @@
 
 use crate::message::{self, Message};
 use corprof::Guid;
+use remora_clr_sim::host::Environment;
 use remora_clr_sim::runtime::{NamedRequest, Runtime};
 use remora_clr_sim::schedule;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,7 +12,12 @@ use std::sync::Arc;
 /// Sets and commands that are served (ipc-protocol.md).
 const ATTACH_PROFILER: (u8, u8) = (3, 1);
 const PROCESS_INFO: (u8, u8) = (4, 0);
-/// The first release that tells of its process.
+const RESUME_RUNTIME: (u8, u8) = (4, 1);
+/// The variable that holds a runtime at its start (clrconfignames.h).
+const SUSPEND: &str = "DOTNET_DefaultDiagnosticPortSuspend";
+/// What an attach is answered as long as the runtime does not run (live: att_04).
+const NOT_YET_AVAILABLE: u32 = 0x8013_135B;
+/// The first release that tells of its process, and that can be held.
 const FIRST_WITH_PROCESS_INFO: u16 = 5;
 /// DS_IPC_E_UNKNOWN_COMMAND (ds-types.h).
 const UNKNOWN_COMMAND: u32 = 0x8013_1385;
@@ -20,15 +26,46 @@ const BAD_ENCODING: u32 = 0x8013_1384;
 /// Where in `/proc/self/stat`, behind the name, the time stands at which the process began.
 const START_TIME: usize = 19;
 
-/// Listens, and answers from now on. Where the socket is.
+/// Listens: whoever connects waits until [`serve`] or [`hold`] answers. The socket, and where it is.
 ///
 /// # Errors
 /// The system refuses the socket.
-pub fn serve(runtime: &Arc<Runtime>) -> std::io::Result<PathBuf> {
+pub fn listen() -> std::io::Result<(UnixListener, PathBuf)> {
     let name = format!("dotnet-diagnostic-{}-{}-socket", std::process::id(), start_time()?);
     // $TMPDIR or /tmp (ds-ipc-pal-socket.c, ipc_transport_get_default_name).
     let path = std::env::temp_dir().join(name);
-    let listener = UnixListener::bind(&path)?;
+    Ok((UnixListener::bind(&path)?, path))
+}
+
+/// Whether the environment has the runtime wait at its start until somebody lets it go on.
+pub fn is_held(release: u16, environment: &Environment) -> bool {
+    release >= FIRST_WITH_PROCESS_INFO && environment.get(SUSPEND).is_some_and(|value| value == "1")
+}
+
+/// Answers for a runtime that waits at its start, until it is let go on.
+pub fn hold(listener: &UnixListener) {
+    for mut stream in listener.incoming().flatten() {
+        // As below.
+        if let Ok(true) = hold_one(&mut stream) {
+            return;
+        }
+    }
+}
+
+fn hold_one(stream: &mut UnixStream) -> std::io::Result<bool> {
+    let command = Message::receive(stream)?.command;
+    let result = match command {
+        ATTACH_PROFILER => Err(NOT_YET_AVAILABLE),
+        PROCESS_INFO => Ok(process_info()),
+        RESUME_RUNTIME => Ok(0_u32.to_le_bytes().to_vec()),
+        _ => Err(UNKNOWN_COMMAND),
+    };
+    message::answer(stream, result)?;
+    Ok(command == RESUME_RUNTIME)
+}
+
+/// Answers from now on.
+pub fn serve(runtime: &Arc<Runtime>, listener: UnixListener) {
     let runtime = runtime.clone();
     schedule::spawn("the diagnostics server", move || {
         for mut stream in listener.incoming().flatten() {
@@ -36,7 +73,6 @@ pub fn serve(runtime: &Arc<Runtime>) -> std::io::Result<PathBuf> {
             let _ = serve_one(&runtime, &mut stream);
         }
     });
-    Ok(path)
 }
 
 fn serve_one(runtime: &Arc<Runtime>, stream: &mut UnixStream) -> std::io::Result<()> {

@@ -42,11 +42,16 @@ fn main() -> ExitCode {
         say(panic);
         std::process::abort();
     }));
-    let runtime = host::start(personality, SEED, environment());
-    let socket = match diagnostics::serve(&runtime) {
-        Ok(socket) => socket,
+    let (listener, socket) = match diagnostics::listen() {
+        Ok(listening) => listening,
         Err(error) => return refused(&format!("there is no diagnostics socket: {error}")),
     };
+    let environment = environment();
+    if diagnostics::is_held(personality.differences().release.0, &environment) {
+        diagnostics::hold(&listener);
+    }
+    let runtime = host::start(personality, SEED, environment);
+    diagnostics::serve(&runtime, listener);
     obedient::run(&runtime);
     // Profilers are told on the thread that ends the process; what other threads are in does not hold it up.
     runtime.exit();

@@ -74,7 +74,7 @@ impl Runtime {
         }
     }
 
-    /// The detach thread, for as long as the process lives.
+    /// The detach thread, for as long as the process lives, or until a profiler has left.
     fn detach_when_asked(&self) {
         loop {
             schedule::wait_until(None, || !self.lock().detaching.is_empty() || self.is_exiting());
@@ -86,6 +86,9 @@ impl Runtime {
             if self.evacuate(&profiler) {
                 witness::settle(|| profiler.is_quiet());
                 self.unload(&profiler);
+                if self.differences().detach_thread_ends {
+                    return;
+                }
             }
         }
     }
@@ -178,6 +181,7 @@ impl Runtime {
         schedule::note("The detach is written down", 0);
         let mut state = self.lock();
         state.unloads = false;
+        state.has_detach_thread &= !self.differences().detach_thread_ends;
         state.profilers.retain(|one| !Arc::ptr_eq(one, profiler));
         state.detaching.retain(|one| !Arc::ptr_eq(one, profiler));
     }

@@ -1,0 +1,96 @@
+//! What of a profiler is left in a process once the runtime has let it go: nothing, in live ones and in their models.
+//!
+//! The profiler is `tests/probe`. What the kernel shows of the process is compared, before and after. Nothing of Remora takes part.
+#![forbid(unsafe_code)]
+
+use remora_conformance::in_every_world;
+use remora_conformance::probe::{Seat, Stage};
+use remora_e2e::{Facts, Mapping, PATIENCE, diagnostics};
+use std::fmt::Debug;
+use std::time::Instant;
+
+/// Loads of modules, compilations, threads.
+const LOW: u32 = 0x4 | 0x20 | 0x200;
+/// Collections, without what switches the concurrent ones off.
+const GC: u32 = 0x10;
+/// Set and command of a question that the runtime's port takes, or refuses if it is too old.
+const PROCESS_INFO: (u8, u8) = (4, 0);
+/// What stays each time shows the more often it came.
+const ROUNDS: usize = 3;
+/// The first release whose thread for detaches lasts.
+const FIRST_TO_KEEP_ITS_THREAD: u32 = 6;
+/// How the runtime's memory for compiled code is mapped; it grows with the program.
+const CODE: [&str; 2] = ["/memfd:doublemapper", "/dev/zero"];
+
+#[test]
+fn det_14_threads_mappings_and_descriptors_are_as_before_but_for_the_runtimes_own_detach_thread() {
+    in_every_world(|runtime| {
+        let mut stage = Stage::start(runtime);
+        // What the program and the port take the first time, they keep.
+        works(&mut stage);
+        let _ = diagnostics::command(stage.pid(), PROCESS_INFO.0, PROCESS_INFO.1, &[]);
+        let mut before = Facts::of(stage.pid());
+        let (own, detacher) = stage.attached_with_detach_thread(0);
+        if runtime.major() >= FIRST_TO_KEEP_ITS_THREAD {
+            let name = Facts::of(stage.pid()).threads.remove(&detacher.thread());
+            before.threads.insert(detacher.thread(), name.unwrap_or_default());
+        }
+        comes_and_goes(&mut stage, own, &before);
+        for _ in 1..ROUNDS {
+            let own = stage.attached(0, 0);
+            comes_and_goes(&mut stage, own, &before);
+        }
+    });
+}
+
+/// A probe that is attached is seen, is called, and leaves.
+#[track_caller]
+fn comes_and_goes(stage: &mut Stage, mut own: Seat, before: &Facts) {
+    let there = traces(&Facts::of(stage.pid()), before).join("\n");
+    assert!(["mapping ", "threads ", "descriptors "].iter().all(|kind| there.contains(kind)), "not seen:\n{there}");
+    own.done(&format!("mask {LOW:#x} {GC:#x}"));
+    works(stage);
+    assert!(own.count("ModuleLoadFinished") > 0 && own.count("GarbageCollectionFinished") > 0);
+    stage.leave(own);
+    until_nothing_is_left(stage, before);
+}
+
+/// The runtime closes the connection, and the thread's number goes, a little after all that is told.
+#[track_caller]
+fn until_nothing_is_left(stage: &Stage, before: &Facts) {
+    let end = Instant::now() + PATIENCE;
+    let mut left = traces(&Facts::of(stage.pid()), before);
+    while !left.is_empty() {
+        assert!(Instant::now() < end, "this is left:\n{}", left.join("\n"));
+        std::thread::yield_now();
+        left = traces(&Facts::of(stage.pid()), before);
+    }
+}
+
+fn works(stage: &mut Stage) {
+    for verb in ["load", "jit", "gc"] {
+        stage.act(&format!("a {verb}"));
+        stage.act(&format!("b {verb}"));
+    }
+}
+
+/// What is otherwise than before, kind by kind.
+fn traces(after: &Facts, before: &Facts) -> Vec<String> {
+    let mut traces = after.left_since(before);
+    let mut differ = |kind: &str, after: &dyn Debug, before: &dyn Debug| {
+        let (after, before) = (format!("{after:?}"), format!("{before:?}"));
+        if after != before {
+            traces.push(format!("{kind} {after}, before {before}"));
+        }
+    };
+    differ("threads", &after.threads, &before.threads);
+    differ("descriptors", &after.descriptors, &before.descriptors);
+    differ("files that are mapped", &files(after), &files(before));
+    traces
+}
+
+/// What is mapped of files, but for memory for code.
+fn files(facts: &Facts) -> Vec<&Mapping> {
+    let is_file = |name: &str| name.starts_with('/') && !CODE.iter().any(|code| name.starts_with(code));
+    facts.maps.iter().filter(|mapping| is_file(&mapping.name)).collect()
+}
