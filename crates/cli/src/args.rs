@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Find and remove what an interrupted recording left
     Detach(DetachArgs),
-    /// Tell what fills the heap of a process, from a copy of it that walks while the program goes on
+    /// Count what is on the heap of a process, type by type
     Heap(HeapArgs),
     /// Judge a profiler's library in a model of the runtime, clause by clause
     Lab(LabArgs),
