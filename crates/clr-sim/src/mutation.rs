@@ -44,6 +44,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("ATT-17/3", "a profiler from the start is taken for an attached one"),
     ("ATT-17/4", "a profiler that cannot be loaded at the start leaves no entry"),
     ("ATT-17/5", "Core looks a class without a path up in a registry"),
+    ("ATT-19", "what an attached profiler may not ask for is left out and not refused"),
     ("ATT-20", "callbacks are on before InitializeForAttach"),
     ("ATT-20/2", "Core answers the trigger before ProfilerAttachComplete"),
     ("ATT-21", "GetInterface gives what attaches for a runtime before version 4"),

@@ -131,7 +131,7 @@ fn att_11_client_data_arrives_whole_and_is_freed_when_the_call_is_over() {
 }
 
 #[test]
-fn att_12_after_attach_the_mask_takes_what_is_allowable_and_nothing_else() {
+fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else() {
     in_worlds(&Personality::ALL, |world| {
         let (_, script, profiler) = world.attached(Script::new());
         let differences = world.runtime.differences();
@@ -154,7 +154,7 @@ fn att_12_after_attach_the_mask_takes_what_is_allowable_and_nothing_else() {
 }
 
 #[test]
-fn att_12_the_high_half_of_the_mask_is_refused_alike() {
+fn att_12_att_19_the_high_half_of_the_mask_is_refused_alike() {
     in_worlds(CORES, |world| {
         let (_, script, _) = world.attached(Script::new());
         let differences = world.runtime.differences();

@@ -81,11 +81,17 @@ impl Server {
             && profiler.status() != Status::InitializingForStartup
             && (differences.immutable_is_plain_failure || !profiler.attached)
             && !mutation::is("ATT-12/2")
+            && !mutation::is("ATT-19")
         {
             return HResult::E_FAIL;
         }
         let is_limited = profiler.attached && !mutation::is("ATT-12") || mutation::is("ATT-17/2");
         if is_limited && (low & !differences.allowable != 0 || high & !differences.allowable_high != 0) {
+            // To leave out what is not allowed, and to say that all went well.
+            if mutation::is("ATT-19") {
+                profiler.set_mask(low & differences.allowable, high & differences.allowable_high);
+                return HResult::S_OK;
+            }
             return HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
         }
         if low & MONITOR_GC & !old_low != 0
