@@ -36,7 +36,6 @@ pub struct Followed {
     elders: HashSet<u32>,
     /// Threads that block the signal: it would wait for them for ever, or be met by somebody who waits for any signal.
     deaf: HashMap<u32, u32>,
-    begun: bool,
     regions: Vec<proc::Region>,
     ranges: Published,
     replaced: Published,
@@ -66,7 +65,6 @@ impl Followed {
             refused: HashSet::new(),
             elders: HashSet::new(),
             deaf: HashMap::new(),
-            begun: false,
             regions: Vec::new(),
             ranges: Published::default(),
             replaced: Published::default(),
@@ -86,6 +84,14 @@ impl Followed {
         self.slots.iter().map(|(thread, slot)| (*thread, *slot))
     }
 
+    /// Begins with the threads that are there. Returns those that are followed, with their names.
+    pub fn begin(&mut self, session: &Session, entrances: &Entrances, elders: Vec<proc::Seen>) -> Vec<(u32, String)> {
+        self.elders = elders.iter().map(|seen| seen.thread).collect();
+        let new = self.take_in(session, entrances, elders, &HashMap::new());
+        self.spread(session);
+        new
+    }
+
     /// Finds new threads and lets go of ended ones. Returns the new ones with their names.
     pub fn scan(&mut self, session: &Session, entrances: &Entrances) -> Vec<(u32, String)> {
         // Where they cannot be listed at this moment, nobody is taken for ended.
@@ -95,28 +101,38 @@ impl Followed {
             self.leave(session, entrances, thread);
         }
         self.refused.retain(|thread| alive.contains(thread));
+        if self.elders.is_empty() {
+            // Where they could not be listed at the beginning. The first thread of a process mostly lives as long as that.
+            self.elders.clone_from(&alive);
+        }
+        self.elders.retain(|thread| alive.contains(thread));
         let deaf = std::mem::take(&mut self.deaf);
         let ended = deaf.iter().filter(|(thread, _)| !alive.contains(thread));
         // One that was met once or twice was in the instant of its birth or its end, when the C library blocks everything.
         ended.filter(|(_, looks)| **looks > 2).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
-        if self.begun {
-            self.elders.retain(|thread| alive.contains(thread));
-        } else {
-            self.elders.clone_from(&alive);
-        }
+        let strangers = alive.iter().filter(|thread| !self.slots.contains_key(thread) && !self.refused.contains(thread));
+        // Who has ended meanwhile is not seen.
+        let seen = strangers.filter_map(|thread| proc::look(*thread)).collect();
+        let new = self.take_in(session, entrances, seen, &deaf);
+        self.spread(session);
+        new
+    }
+
+    /// Follows whoever can be followed; first those that run, whose first sample is waited for. `deaf` are those that were found so
+    /// before, and how often.
+    fn take_in(
+        &mut self,
+        session: &Session,
+        entrances: &Entrances,
+        mut strangers: Vec<proc::Seen>,
+        deaf: &HashMap<u32, u32>,
+    ) -> Vec<(u32, String)> {
+        strangers.sort_by_key(|seen| seen.masks.asleep);
         let mut new = Vec::new();
-        for thread in alive {
-            if self.slots.contains_key(&thread) || self.refused.contains(&thread) {
-                continue;
-            }
-            let name = proc::thread_name(thread).unwrap_or_default();
+        for proc::Seen { thread, name, masks } in strangers {
             if is_agents_name(&name) {
                 self.refused.insert(thread);
-                continue;
-            }
-            // It ended meanwhile.
-            let Some(masks) = proc::signal_masks(thread) else { continue };
-            if is_deaf(masks, self.signal) {
+            } else if is_deaf(masks, self.signal) {
                 // A thread is born deaf, and some stay so: it is asked again at the next look.
                 self.deaf.insert(thread, deaf.get(&thread).map_or(1, |looks| looks + 1));
             } else if self.follow(session, entrances, thread, !masks.asleep) {
@@ -126,8 +142,6 @@ impl Followed {
                 session.count(layout::THREADS_NOT_FOLLOWED);
             }
         }
-        self.begun = true;
-        self.spread(session);
         new
     }
 

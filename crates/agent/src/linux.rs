@@ -171,8 +171,9 @@ impl Linux {
             ranges: AtomicPtr::new(std::ptr::null_mut()),
             replaced: AtomicPtr::new(std::ptr::null_mut()),
         }));
+        let threads = crate::proc::everybody();
         self.entrances.open(EntranceKind::SignalHandler);
-        let signal = OwnSignal::claim(session).inspect_err(|_| {
+        let signal = OwnSignal::claim(session, &threads).inspect_err(|_| {
             self.entrances.close(EntranceKind::SignalHandler);
             // SAFETY: nothing was registered, nobody else has the pointer.
             drop(unsafe { Box::from_raw(session) });
@@ -184,7 +185,7 @@ impl Linux {
         let new = {
             let mut followed = lock(&followed);
             followed.publish_ranges(live);
-            followed.scan(live, &self.entrances)
+            followed.begin(live, &self.entrances, threads)
         };
         self.session.store(session, Ordering::Release);
         let sampling = Sampling { session, signal, followed, wall: None, ring, slots };

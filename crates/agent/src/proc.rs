@@ -59,18 +59,53 @@ pub struct SignalMasks {
     pub asleep: bool,
 }
 
-/// The signal masks of a thread; `None` if it is gone. One that cannot be read is taken to block everything, and to run.
+/// A thread, at one look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number.
+    pub thread: u32,
+    /// Its name, as the kernel keeps it (15 bytes at most).
+    pub name: String,
+    /// Its signals.
+    pub masks: SignalMasks,
+}
+
+/// One look at a thread; `None` if it is gone. One that cannot be read is taken to have no name, to block everything, and to run.
 ///
 /// While a thread waits in `sigwaitinfo`, the kernel takes what it waits for out of the mask that it shows.
-pub fn signal_masks(thread: u32) -> Option<SignalMasks> {
+pub fn look(thread: u32) -> Option<Seen> {
     const UNKNOWN: SignalMasks = SignalMasks { blocked: u64::MAX, pending: 0, asleep: false };
-    let masks = match text_of(thread, "status") {
-        Ok(status) => parse_masks(&status)?,
+    let (name, masks) = match text_of(thread, "status") {
+        Ok(status) => (parse_name(&status), parse_masks(&status)?),
         Err(error) if is_gone(&error) => return None,
-        Err(_) => return Some(UNKNOWN),
+        Err(_) => (String::new(), UNKNOWN),
     };
     let waited = if masks.asleep { waited_for(thread) } else { 0 };
-    Some(SignalMasks { blocked: masks.blocked | waited, ..masks })
+    Some(Seen { thread, name, masks: SignalMasks { blocked: masks.blocked | waited, ..masks } })
+}
+
+/// One look at each thread of this process.
+pub fn everybody() -> Vec<Seen> {
+    threads().unwrap_or_default().into_iter().filter_map(look).collect()
+}
+
+/// The signal masks of a thread; `None` if it is gone. See [`look`].
+pub fn signal_masks(thread: u32) -> Option<SignalMasks> {
+    look(thread).map(|seen| seen.masks)
+}
+
+/// The name in a thread's status, where the kernel writes the end of a line and the backslash as two characters (Linux `fs/proc/array.c`).
+fn parse_name(status: &str) -> String {
+    let written = status.lines().find_map(|line| line.strip_prefix("Name:\t")).unwrap_or_default();
+    let mut name = String::new();
+    let mut characters = written.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => name.extend(characters.next().map(|escaped| if escaped == 'n' { '\n' } else { escaped })),
+            other => name.push(other),
+        }
+    }
+    name
 }
 
 /// Whether the error says that the thread has ended: before its file was opened, or since.
@@ -192,6 +227,23 @@ mod tests {
         assert!(frameless("7f00-7f01 r-xp 00000000 08:01 7  /lib/x86_64-linux-gnu/libc.so.6"));
         assert!(frameless("7f00-7f01 r-xp 00000000 00:00 0  [vdso]"));
         assert!(!frameless("7f00-7f01 r-xp 00000000 08:01 7  /usr/share/dotnet/libcoreclr.so"));
+    }
+
+    #[test]
+    fn a_name_is_the_same_whichever_file_tells_it() {
+        for name in [c"plain", c"two words", c"a\\b\nc\\nd", c""] {
+            let seen = std::thread::spawn(|| {
+                // SAFETY: the name is live and ends with a zero; takes nothing.
+                let thread = unsafe {
+                    libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+                    libc::gettid()
+                };
+                (look(thread as u32).map(|seen| seen.name), thread_name(thread as u32))
+            });
+            let (in_status, in_comm) = seen.join().expect("it ends");
+            assert_eq!(in_status, in_comm);
+            assert_eq!(in_status.as_deref(), name.to_str().ok());
+        }
     }
 
     #[test]

@@ -47,13 +47,13 @@ extern "C" fn handle(number: i32, info: *mut libc::siginfo_t, context: *mut libc
 }
 
 impl OwnSignal {
-    /// Takes the highest real-time signal that has the default disposition and that no thread blocks (who blocks one waits for it,
-    /// but who blocks all of them only wants to be left in peace).
+    /// Takes the highest real-time signal that has the default disposition and that none of `threads`, which are all of the process,
+    /// blocks (who blocks one waits for it, but who blocks all of them only wants to be left in peace).
     ///
     /// # Errors
     /// In words, when all are taken.
-    pub fn claim(session: *mut Session<'static>) -> Result<OwnSignal, String> {
-        let wanted = wanted_by_anyone();
+    pub fn claim(session: *mut Session<'static>, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
+        let wanted = wanted_by_anyone(threads);
         for number in candidates().rev() {
             if wanted & bit(number) != 0 || disposition(number) != libc::SIG_DFL {
                 continue;
@@ -136,10 +136,12 @@ fn candidates() -> RangeInclusive<i32> {
     libc::SIGRTMIN() + 4..=libc::SIGRTMAX() - 1
 }
 
-/// Signals that a thread waits for, or that wait for one.
-fn wanted_by_anyone() -> u64 {
+/// Signals that a thread waits for, or that wait for one. The agent's threads block every signal, which says nothing about the
+/// application.
+fn wanted_by_anyone(threads: &[proc::Seen]) -> u64 {
     let all = candidates().fold(0, |all, number| all | bit(number));
-    own_threads_excluded().filter_map(proc::signal_masks).fold(0, |wanted, masks| wanted | wanted_by(masks, all))
+    let others = threads.iter().filter(|seen| !is_agents_name(&seen.name));
+    others.fold(0, |wanted, seen| wanted | wanted_by(seen.masks, all))
 }
 
 fn wanted_by(masks: proc::SignalMasks, all: u64) -> u64 {
@@ -175,7 +177,7 @@ impl Suspects {
     }
 }
 
-/// The agent's threads block every signal, which says nothing about the application. Nor do those of another agent.
+/// Who traces the agent's threads says nothing about the application. Nor do those of another agent.
 fn own_threads_excluded() -> impl Iterator<Item = u32> {
     proc::threads().unwrap_or_default().into_iter().filter(|thread| is_agents(*thread) != Some(true))
 }
