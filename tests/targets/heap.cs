@@ -1,7 +1,7 @@
 // Builds objects of which it is known how many there are and what they refer to, and keeps them.
 //
 // heap [NODES]
-// `nodes` answers how many nodes there are; `children` answers how many children a wait for any child finds (none: -1).
+// `nodes` answers how many nodes there are; `grow N` adds so many, and answers how many there are then; `children` answers how many children a wait for any child finds (none: -1).
 using System;
 using System.Runtime.InteropServices;
 
@@ -42,8 +42,7 @@ namespace Known
         {
             int nodes = arguments.Length > 0 ? int.Parse(arguments[0]) : 1000;
             var shared = new Leaf();
-            for (int i = 0; i < nodes; i++)
-                first = new Node { Next = first, Leaf = i % 2 == 0 ? new Leaf { Value = i } : shared };
+            Grow(nodes, shared);
             array = new[] { first, first.Next };
             others = new object[]
             {
@@ -54,9 +53,22 @@ namespace Known
             };
             Console.WriteLine("ready");
             for (string line; (line = Console.ReadLine()) != null && line != "quit";)
-                Console.WriteLine(line == "nodes" ? Count().ToString() : line == "children" ? waitpid(-1, IntPtr.Zero, 1).ToString() : "unknown");
+                Console.WriteLine(Answer(line, shared));
             GC.KeepAlive(array);
             GC.KeepAlive(others);
+        }
+
+        static string Answer(string line, Leaf shared)
+        {
+            if (line.StartsWith("grow "))
+                Grow(int.Parse(line.Substring(5)), shared);
+            return line == "children" ? waitpid(-1, IntPtr.Zero, 1).ToString() : Count().ToString();
+        }
+
+        static void Grow(int nodes, Leaf shared)
+        {
+            for (int i = 0; i < nodes; i++)
+                first = new Node { Next = first, Leaf = i % 2 == 0 ? new Leaf { Value = i } : shared };
         }
 
         static int Count()

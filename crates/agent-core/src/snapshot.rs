@@ -5,6 +5,7 @@
 //! that may have been one module's and then another's is told of as nobody's: its classes have no names, and that is counted outside.
 
 use crate::asking::Asking;
+use crate::entrances::EntranceKind;
 use crate::gate::Unload;
 use crate::platform::{Child, Platform, Received};
 use crate::runtime::Runtime;
@@ -29,10 +30,13 @@ struct Modules(BTreeMap<usize, Option<u32>>);
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Everything from the first module to the end of the copy.
     pub(crate) fn take_snapshot(&mut self) {
+        // Before there is a copy, and until there can be none any more.
+        self.shared.entrances.open(EntranceKind::Child);
         if let Err(what) = self.try_to_take() {
             self.shared.platform.send(&FromAgent::Failed { what });
         }
         self.until_no_child_walks();
+        self.shared.entrances.close(EntranceKind::Child);
     }
 
     fn try_to_take(&mut self) -> Result<(), String> {

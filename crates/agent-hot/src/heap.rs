@@ -4,7 +4,7 @@
 //! what does neither. What it cannot walk it says and passes over. A fault ends the copy, not the process.
 
 use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD,
+    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD,
     distance, write_number,
 };
 
@@ -132,6 +132,7 @@ pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outle
         classes: Classes { table, ids: classes, count: 0, told: 0 },
         pen: Pen { buffer, used: 0, outlet, wanted: true },
         walked: Walked { left_out: (total - count) as u64, ..Walked::default() },
+        free: None,
     };
     // Number 0 is for whatever has no other.
     walk.classes.add(0);
@@ -156,6 +157,8 @@ struct Walk<'a, H, O> {
     classes: Classes<'a>,
     pen: Pen<'a, O>,
     walked: Walked,
+    /// What free room has in the place of a class.
+    free: Option<u64>,
 }
 
 /// How many objects are walked between two words on the progress.
@@ -190,6 +193,10 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
         }
         let size = self.heap.size_of(object).filter(|size| *size >= SMALLEST)?;
         let next = object.checked_add(size.checked_next_multiple_of(WORD)?).filter(|next| *next <= end)?;
+        if self.is_free(mark, object) {
+            self.pen.numbers(&[GAP, size]);
+            return Some(next);
+        }
         let class = self.class(mark, object);
         self.pen.number(FIRST_CLASS + class);
         self.pen.number(size);
@@ -205,6 +212,17 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
         self.walked.bytes += size;
         self.walked.references += references;
         Some(next)
+    }
+
+    /// Whether it is room that the runtime fills so that a heap can be walked. It says of it that it is of class 0: seen on 3.1, 8, 9, 10.
+    fn is_free(&mut self, mark: u64, object: u64) -> bool {
+        if self.free == Some(mark) || self.classes.number_of(mark).is_some() {
+            return self.free == Some(mark);
+        }
+        if self.heap.class_of(object) == Some(0) {
+            self.free = Some(mark);
+        }
+        self.free == Some(mark)
     }
 
     /// The number of an object's class; told of, if it is new.
@@ -413,6 +431,7 @@ mod tests {
     struct Seen {
         classes: Vec<u64>,
         objects: Vec<(u64, u64, u64, Vec<u64>)>,
+        gaps: Vec<(u64, u64)>,
         broken: Vec<u64>,
         end: Option<u64>,
     }
@@ -428,7 +447,9 @@ mod tests {
         fn reference(&mut self, target: u64) {
             self.objects.last_mut().expect("an object").3.push(target);
         }
-        fn gap(&mut self, _: u64, _: u64) {}
+        fn gap(&mut self, address: u64, length: u64) {
+            self.gaps.push((address, length));
+        }
         fn broken(&mut self, address: u64) {
             self.broken.push(address);
         }
@@ -437,7 +458,7 @@ mod tests {
         }
     }
 
-    fn walked(heap: &Heap, places: usize, buffer: usize) -> (Walked, Seen) {
+    fn walked(heap: &impl StandingHeap, places: usize, buffer: usize) -> (Walked, Seen) {
         let (mut ranges, mut table) = ([HeapRange::default(); 4], vec![[0; 2]; places]);
         let (mut classes, mut buffer, mut stream) = (vec![0; places / 2], vec![0; buffer], Stream::default());
         let area = HeapArea { ranges: &mut ranges, table: &mut table, classes: &mut classes, buffer: &mut buffer };
@@ -469,6 +490,44 @@ mod tests {
             // The argument of the first, and the element of that.
             assert_eq!(seen.classes, [0, 0x700, 0x900, 0x800]);
         }
+    }
+
+    #[test]
+    fn free_room_is_a_gap_and_no_object() {
+        // What it has in the place of a class is one thing, what the runtime says of it another.
+        const MARK: u64 = 0x600;
+        struct Holes(Heap);
+        impl StandingHeap for Holes {
+            fn ranges(&self, into: &mut [HeapRange]) -> usize {
+                self.0.ranges(into)
+            }
+            fn class_of(&self, object: u64) -> Option<u64> {
+                self.0.class_of(object).map(|class| if class == MARK { 0 } else { class })
+            }
+            fn size_of(&self, object: u64) -> Option<u64> {
+                self.0.size_of(object)
+            }
+            fn references(&self, object: u64, visit: &mut impl FnMut(u64)) {
+                self.0.references(object, visit);
+            }
+            fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
+                self.0.class(class, arguments)
+            }
+            fn word(&self, address: u64) -> u64 {
+                self.0.word(address)
+            }
+        }
+        let objects = [
+            (0x1000, MARK, 24, &[][..]),
+            (0x1018, 0x800, 24, &[0x1030]),
+            (0x1030, 0x800, 24, &[]),
+            (0x1048, MARK, 100, &[]),
+            (0x10b0, 0x800, 24, &[]),
+        ];
+        let (walked, seen) = walked(&Holes(heap(&objects, 0xc8)), 16, 64);
+        assert_eq!((walked.objects, walked.bytes, walked.without_class, walked.broken), (3, 72, 0, 0));
+        assert_eq!(seen.objects.iter().map(|object| object.0).collect::<Vec<_>>(), [0x1018, 0x1030, 0x10b0]);
+        assert_eq!(seen.gaps, [(0x1000, 24), (0x1048, 100)]);
     }
 
     #[test]

@@ -110,7 +110,8 @@ impl Followed {
         let ended = deaf.iter().filter(|(thread, _)| !alive.contains(thread));
         // One that was met once or twice was in the instant of its birth or its end, when the C library blocks everything.
         ended.filter(|(_, looks)| **looks > 2).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
-        let strangers = alive.iter().filter(|thread| !self.slots.contains_key(thread) && !self.refused.contains(thread));
+        let strangers =
+            alive.iter().filter(|thread| !self.slots.contains_key(thread) && !self.refused.contains(thread));
         // Who has ended meanwhile is not seen.
         let seen = strangers.filter_map(|thread| proc::look(*thread)).collect();
         let new = self.take_in(session, entrances, seen, &deaf);

@@ -471,18 +471,13 @@ impl Platform for Linux {
     fn prepare_snapshot(&self) -> Result<Started, String> {
         let outer = self.outer_words().ok_or("there is no shared memory")?;
         let snapshot = Snapshot::new(outer).map_err(in_words)?;
-        self.entrances.open(EntranceKind::Child);
         // The first and only one.
         let _ = self.snapshot.set(snapshot);
         Ok(Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() })
     }
 
     fn child(&self) -> Child {
-        let child = self.snapshot.get().map_or(Child::None, Snapshot::child);
-        if !matches!(child, Child::Walks { .. }) {
-            self.entrances.close(EntranceKind::Child);
-        }
-        child
+        self.snapshot.get().map_or(Child::None, Snapshot::child)
     }
 
     fn end_child(&self) {

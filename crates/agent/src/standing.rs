@@ -7,11 +7,10 @@ use remora_agent_hot::{FROZEN_RANGE, HeapClass, HeapRange, InFork, MOST_ARGUMENT
 #[derive(Debug, Clone, Copy)]
 pub struct Standing(HeapView);
 
-/// Frozen ranges that are asked for at once: what the runtime writes has another layout than what we keep.
-const FROZEN_RANGES: usize = 256;
-
-/// A range of ours is one of the runtime's, field by field.
+/// A range of ours is one of the runtime's, field by field; a frozen one has less to say.
 const _: () = assert!(size_of::<HeapRange>() == size_of::<GenerationRange>());
+const _: () = assert!(size_of::<HeapRange>() >= size_of::<FrozenRange>());
+const _: () = assert!(align_of::<HeapRange>() >= align_of::<FrozenRange>());
 
 impl Standing {
     /// The heap behind `view`, in the copy that `fork` proves.
@@ -26,17 +25,27 @@ impl Standing {
         unsafe { self.0.generation_bounds(ranges) }.unwrap_or(0)
     }
 
+    /// The runtime tells them in a shorter form than ours, and always from the first on: so they are written where they are to be, one
+    /// behind the other, and stretched.
     fn frozen(&self, into: &mut [HeapRange]) -> usize {
-        let mut some = [FrozenRange::default(); FROZEN_RANGES];
+        let places = into.as_mut_ptr();
+        let short = places.cast::<FrozenRange>();
+        // SAFETY: as many short forms fit where there is room for the long ones; all bytes are valid values of either.
+        let told = unsafe { std::slice::from_raw_parts_mut(short, into.len()) };
         // SAFETY: as above.
-        let Ok(total) = (unsafe { self.0.frozen_bounds(&mut some) }) else { return 0 };
-        let ranges = some.iter().take(total).map(|range| HeapRange {
-            kind: FROZEN_RANGE,
-            start: range.start as u64,
-            length: range.length as u64,
-            reserved: range.reserved as u64,
-        });
-        into.iter_mut().zip(ranges).for_each(|(place, range)| *place = range);
+        let Ok(total) = (unsafe { self.0.frozen_bounds(told) }) else { return 0 };
+        for index in (0..total.min(into.len())).rev() {
+            // SAFETY: within both. The last comes first, so that no short form is written over before it was read.
+            unsafe {
+                let range = short.add(index).read();
+                places.add(index).write(HeapRange {
+                    kind: FROZEN_RANGE,
+                    start: range.start as u64,
+                    length: range.length as u64,
+                    reserved: range.reserved as u64,
+                });
+            }
+        }
         total
     }
 }
@@ -45,7 +54,6 @@ impl StandingHeap for Standing {
     fn ranges(&self, into: &mut [HeapRange]) -> usize {
         let collected = self.generations(into);
         let rest = into.get_mut(collected..).unwrap_or_default();
-        // More frozen ranges than are asked for at once would be told of and not walked: those come last.
         collected + self.frozen(rest)
     }
 

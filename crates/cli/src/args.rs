@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Find and remove what an interrupted recording left
     Detach(DetachArgs),
-    /// Count what is on the heap of a process, type by type
+    /// Take a snapshot of a process's heap: what fills it, and what keeps it
     Heap(HeapArgs),
     /// Judge a profiler's library in a model of the runtime, clause by clause
     Lab(LabArgs),
@@ -215,10 +215,68 @@ pub(crate) struct DetachArgs {
 
 /// Flags of `remora heap`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct HeapArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<HeapCommand>,
+    #[command(flatten)]
+    pub(crate) take: HeapTakeArgs,
+}
+
+/// What `remora heap` does beside taking a snapshot.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HeapCommand {
+    /// Show what is in a snapshot, and what keeps it
+    Report(HeapReportArgs),
+    /// Show what has changed from one snapshot to a later one
+    Diff(HeapDiffArgs),
+}
+
+/// Flags of `remora heap -p`.
+#[derive(Debug, Args)]
+pub(crate) struct HeapTakeArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// How many types to show
+    /// Where to keep the snapshot [default: APP_DATE_TIME.remora-heap]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite files that exist
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Write the receipt there as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipt: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shown: HeapShownArgs,
+}
+
+/// Flags of `remora heap report`.
+#[derive(Debug, Args)]
+pub(crate) struct HeapReportArgs {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) shown: HeapShownArgs,
+}
+
+/// Flags of `remora heap diff`.
+#[derive(Debug, Args)]
+pub(crate) struct HeapDiffArgs {
+    /// The earlier snapshot
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// The later one
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: PathBuf,
+    #[command(flatten)]
+    pub(crate) shown: HeapShownArgs,
+}
+
+/// How a snapshot is shown.
+#[derive(Debug, Args)]
+pub(crate) struct HeapShownArgs {
+    /// How many types and holders to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
     pub(crate) top: u32,
     /// Print as JSON

@@ -48,6 +48,8 @@ pub(crate) enum Exit {
     Unclean = 40,
     /// Recorded until the process ended or was replaced.
     TargetEnded = 41,
+    /// The snapshot does not hold all of the heap.
+    PartOfTheHeap = 42,
     /// Interrupted before anything was recorded, or while the laboratory was at work.
     Interrupted = 130,
 }
@@ -57,7 +59,7 @@ impl Exit {
     pub(crate) const BROKEN: Exit = Exit::Unexpected;
     /// Every status.
     #[cfg(test)]
-    pub(crate) const ALL: [Exit; 22] = [
+    pub(crate) const ALL: [Exit; 23] = [
         Exit::Done,
         Exit::Unexpected,
         Exit::Usage,
@@ -79,6 +81,7 @@ impl Exit {
         Exit::Newer,
         Exit::Unclean,
         Exit::TargetEnded,
+        Exit::PartOfTheHeap,
         Exit::Interrupted,
     ];
 

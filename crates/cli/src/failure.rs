@@ -180,6 +180,20 @@ pub(crate) enum Failure {
         /// Why not.
         error: remora_recording::Error,
     },
+    /// A heap snapshot that cannot be read.
+    #[error("{} cannot be read: {error}", .file.display())]
+    HeapFile {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        error: remora_heap_file::Error,
+    },
+    /// A heap snapshot that does not hold all of the heap; what there is has been shown.
+    #[error("{} does not hold all of the heap: what is shown is the part that it has; take another snapshot for the rest", .file.display())]
+    PartOfTheHeap {
+        /// The file.
+        file: PathBuf,
+    },
     /// A recording that ended early; what there is has been shown or written.
     #[error("{} is truncated: what could be read, {samples} ({lasted}), is in the output; nothing more can be had from it", .file.display())]
     Incomplete {
@@ -285,6 +299,8 @@ impl Failure {
             Failure::DiskFull { .. } => Exit::DiskFull,
             Failure::Input { .. } => Exit::NotARecording,
             Failure::Incomplete { .. } => Exit::Truncated,
+            Failure::PartOfTheHeap { .. } => Exit::PartOfTheHeap,
+            Failure::HeapFile { error, .. } => heap_file_exit(error),
             Failure::Recording { error, .. } => match error {
                 Recording::Truncated { .. } => Exit::Truncated,
                 Recording::Damaged { .. } | Recording::TooLarge { .. } => Exit::Damaged,
@@ -292,6 +308,17 @@ impl Failure {
                 _ => Exit::NotARecording,
             },
         }
+    }
+}
+
+/// The exit status for a snapshot that cannot be read.
+fn heap_file_exit(error: &remora_heap_file::Error) -> Exit {
+    use remora_heap_file::Error;
+    match error {
+        Error::Truncated { .. } => Exit::Truncated,
+        Error::Damaged { .. } | Error::Graph(_) => Exit::Damaged,
+        Error::Newer { .. } => Exit::Newer,
+        _ => Exit::NotARecording,
     }
 }
 

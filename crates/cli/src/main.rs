@@ -26,9 +26,11 @@ mod lab;
 mod library;
 mod output;
 mod preconditions;
+mod proof;
 mod ps;
 mod record;
 mod report;
+mod stop;
 mod table;
 mod target;
 

@@ -2,11 +2,13 @@
 
 mod destination;
 mod format;
+mod name;
 mod spool;
 
 pub(crate) use destination::{Destination, place};
 pub(crate) use format::FileFormat;
-pub(crate) use spool::{Spool, StreamSpool};
+pub(crate) use name::default_output;
+pub(crate) use spool::{HeapSpool, Spool, StreamSpool};
 
 use crate::failure::Failure;
 use remora_profile::Profile;

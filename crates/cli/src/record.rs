@@ -7,12 +7,10 @@ mod child;
 mod engine;
 mod event_pipe;
 mod finish;
-mod name;
 mod plan;
 mod processor;
 mod progress;
 mod result;
-mod stop;
 
 use crate::args::RecordArgs;
 use crate::console::{note, plain};
@@ -20,6 +18,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
 use crate::preconditions::{Obstacle, examine, obstacle};
+use crate::proof::Before;
+use crate::stop::{Input, Stop, Wish};
 use crate::target::choose;
 use child::Child;
 use engine::{Engine, NotStarted, Step};
@@ -28,11 +28,10 @@ use finish::{End, Finish, Why};
 use plan::{Choice, Plan};
 use processor::Processor;
 use progress::{Numbers, Progress};
-use remora_receipt::{Facts, Snapshot};
-use remora_trigger::{Process, Target};
+use remora_receipt::Facts;
+use remora_trigger::Process;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use stop::{Input, Stop, Wish};
 
 /// Time for which the engine is waited for before looking whether the recording should end.
 const STEP: Duration = Duration::from_millis(50);
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let plan = Plan::resolve(args)?;
     plan.check_named()?;
     let input = match plan.duration {
-        _ if !args.command.is_empty() => Input::OfTheCommand,
+        _ if !args.command.is_empty() => Input::Unheard,
         Some(_) => Input::WithDuration,
         None => Input::Endless,
     };
@@ -57,15 +56,14 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let choice = choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let output = plan.output_for(&process)?;
     let _hold = Hold::take(&process)?;
-    let target = Target::hold(&process)?;
-    let before = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
+    let before = Before::of(&process)?;
     let mut processor = Processor::watch(process.pid);
     if let Some(child) = &mut child {
         child.resume()?;
     }
     let late = child.as_ref().and_then(Child::late);
     let attached = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path));
-    let finish = Finish { plan: &plan, output, before, target };
+    let finish = Finish { plan: &plan, output, before };
     let mut engine = match attached {
         Ok(engine) => engine,
         Err(NotStarted { failure, facts }) => {

@@ -1,16 +1,15 @@
 //! One snapshot of a heap by the agent: attach, have the process copied, read what the copy tells, detach.
 
-use crate::control::{Control, Heard};
+use crate::arrival::{Task, arrive};
 use crate::files::Files;
 use crate::names::Names;
-use crate::session::{DETACH_PATIENCE, Expected, arrive, facts, nonce, request, start};
+use crate::presence::Presence;
 use crate::shared_memory::SharedMemory;
-use crate::target::Target;
 use crate::{Error, NotAttached};
 use remora_receipt::Facts;
 use remora_trigger::Process;
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
-use remora_wire::{Config, EventKind, FromAgent, Message, ToAgent, TypeKind, layout};
+use remora_wire::{EventKind, FromAgent, Message, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -28,13 +27,17 @@ pub struct HeapProgress {
     pub ended: bool,
 }
 
-/// What a snapshot leaves behind, beside what its visitor was shown.
+/// What a snapshot leaves behind, beside its stream.
 #[derive(Debug)]
 pub struct HeapFinished {
     /// For the receipt.
     pub facts: Facts,
-    /// Names of the classes.
-    pub names: ClassNames,
+    /// The classes, and what there is of each.
+    pub classes: Classes,
+    /// Ranges of the heap that were not walked, or not to their end.
+    pub ranges_unwalked: u64,
+    /// Objects whose class did not fit into the copy's table.
+    pub objects_unwalked: u64,
     /// Whether every object was told of.
     pub complete: bool,
     /// What was not, and what else is to be said.
@@ -51,25 +54,28 @@ pub struct HeapFinished {
 
 /// A snapshot under way.
 pub struct HeapSession {
-    control: Control,
-    memory: SharedMemory,
-    decoder: HeapDecoder,
-    facts: Facts,
-    target: Target,
-    names: ClassNames,
-    words: Vec<u64>,
-    bytes: Vec<u8>,
-    begun: Instant,
-    library: String,
+    presence: Presence,
+    told: Told,
+    classes: Classes,
+    stream: Stream,
+}
+
+/// What the agent said of its task.
+#[derive(Default)]
+struct Told {
     collection: Option<u64>,
     fork: Option<u64>,
     /// How the copy ended.
     walked: Option<i32>,
     notes: Vec<String>,
-    ended: Option<String>,
-    target_ended: bool,
-    detached: bool,
-    leaving: bool,
+}
+
+/// What the copy told.
+#[derive(Default)]
+struct Stream {
+    decoder: HeapDecoder,
+    words: Vec<u64>,
+    bytes: Vec<u8>,
     damaged: bool,
 }
 
@@ -79,157 +85,56 @@ impl HeapSession {
     /// # Errors
     /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
     pub fn attach(process: &Process, library: &[u8], timeout: Duration) -> Result<HeapSession, NotAttached> {
-        let memory = SharedMemory::new()?;
-        let (listener, socket) = remora_trigger::place_socket(process)?;
-        let placed = remora_trigger::place_library(process, library)?;
-        let config = config(&socket.target_path.to_string_lossy())?;
-        let request = request(process, &config, &placed.target_path, timeout);
-        let mut target = Target::of(process.pid);
-        let mut facts = facts(process, vec![placed.host_path.clone(), socket.host_path.clone()]);
-        let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let asked = Instant::now();
-        let expected = Expected { config: &config, process, target: &target, memory: &memory };
-        let arrived = arrive(&listener, &request, &expected);
-        drop((placed, socket, listener));
-        let started = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
-        let (_, control) = match started {
-            Ok(started) => started,
-            Err(error) => return Err(NotAttached { error, facts: Some(Box::new(facts)) }),
-        };
-        facts.attach_completed = true;
-        facts.attach = asked.elapsed().as_nanos() as u64;
-        target.begin();
-        facts.socket_inodes = control.peer_inode().into_iter().collect();
+        let task = Task { event: EventKind::Heap, frequency: 1, signal_budget: 1, thread_budget: 1 };
+        let (presence, _) = arrive(process, library, task, timeout)?;
         let mut files = Files::of(process.pid);
         files.refresh_maps();
-        Ok(HeapSession {
-            control,
-            memory,
-            decoder: HeapDecoder::default(),
-            facts,
-            target,
-            names: ClassNames::new(Names::new(files)),
-            words: Vec::new(),
-            bytes: Vec::new(),
-            begun: Instant::now(),
-            library,
-            collection: None,
-            fork: None,
-            walked: None,
-            notes: Vec::new(),
-            ended: None,
-            target_ended: false,
-            detached: false,
-            leaving: false,
-            damaged: false,
-        })
+        let classes = Classes::new(Names::new(files));
+        Ok(HeapSession { presence, told: Told::default(), classes, stream: Stream::default() })
     }
 
-    /// Shows `visitor` what has arrived, waiting for at most `patience`. Call it again and again until it has ended.
+    /// Hands `sink` what has arrived of the stream, waiting for at most `patience`. Call it again and again until it has ended.
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn step(&mut self, patience: Duration, visitor: &mut impl HeapVisitor) -> Result<HeapProgress, Error> {
+    pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(&[u8])) -> Result<HeapProgress, Error> {
         let deadline = Instant::now() + patience;
         loop {
-            self.listen();
-            let took = self.drain(visitor);
+            self.presence.listen(|message| self.told.take(message));
+            let took = self.stream.drain(&mut self.presence.memory, &mut self.classes, sink);
             let progress = self.progress();
             let left = deadline.saturating_duration_since(Instant::now());
             if progress.ended && took == 0 || left.is_zero() {
                 return Ok(progress);
             }
             if took == 0 {
-                self.control.wait(left.min(LOOK))?;
+                self.presence.control.wait(left.min(LOOK))?;
             }
         }
     }
 
     /// Has the copy ended, if it still walks, detaches, and waits until the library is unmapped (bounded).
-    pub fn detach(mut self, visitor: &mut impl HeapVisitor) -> HeapFinished {
-        self.facts.recording = self.begun.elapsed().as_nanos() as u64;
-        let asked = Instant::now();
-        self.control.say(&ToAgent::Detach);
-        let deadline = asked + DETACH_PATIENCE;
-        let failure = self.wait_until_left(deadline, visitor).err();
-        self.drain(visitor);
-        while self.facts.inert.is_none() && self.target.maps(&self.library) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.facts.detach = asked.elapsed().as_nanos() as u64;
-        self.facts.detach_confirmed = self.detached;
+    pub fn detach(mut self, sink: &mut impl FnMut(&[u8])) -> HeapFinished {
+        let HeapSession { presence, told, classes, stream } = &mut self;
+        let failure = presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message));
         self.finish(failure)
-    }
-
-    fn wait_until_left(&mut self, deadline: Instant, visitor: &mut impl HeapVisitor) -> Result<(), Error> {
-        while !(self.detached || self.ended.is_some() || self.facts.inert.is_some()) && Instant::now() < deadline {
-            if self.drain(visitor) == 0 {
-                self.control.wait(LOOK)?;
-            }
-            self.listen();
-        }
-        Ok(())
     }
 
     fn progress(&self) -> HeapProgress {
         HeapProgress {
-            objects: self.memory.counter(layout::HEAP_OBJECTS),
-            bytes: self.memory.counter(layout::HEAP_BYTES),
-            ended: self.walked.is_some() || self.ended.is_some() || self.damaged || !self.notes.is_empty(),
+            objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
+            bytes: self.presence.memory.counter(layout::HEAP_BYTES),
+            ended: self.presence.ended.is_some() || self.told.has_ended() || self.stream.damaged,
         }
     }
 
-    fn drain(&mut self, visitor: &mut impl HeapVisitor) -> usize {
-        let mut took = 0;
-        while self.memory.pop_beside_heap(&mut self.words) {
-            took += 1;
-            match Message::decode(&self.words) {
-                Ok(message) => self.names.message(message),
-                Err(_) => self.damaged = true,
-            }
-        }
-        while !self.damaged && self.memory.pop_heap(&mut self.words) {
-            took += 1;
-            let mut both = Both { names: &mut self.names, visitor };
-            self.damaged =
-                !unpacked(&self.words, &mut self.bytes) || self.decoder.push(&self.bytes, &mut both).is_err();
-        }
-        took
-    }
-
-    fn listen(&mut self) {
-        loop {
-            match self.control.hear() {
-                Heard::Message(FromAgent::Forked { collection, fork, .. }) => {
-                    (self.collection, self.fork) = (Some(collection), Some(fork));
-                }
-                Heard::Message(FromAgent::Walked { status }) => self.walked = Some(status),
-                Heard::Message(FromAgent::Leaving { .. }) => self.leaving = true,
-                Heard::Message(FromAgent::Detached) => self.detached = true,
-                Heard::Message(FromAgent::Inert { reason }) => self.facts.inert = Some(reason),
-                Heard::Message(FromAgent::DetachRefused { code }) => {
-                    let code = remora_trigger::HResult(code);
-                    self.facts.inert = Some(format!("the runtime refused the detach with {code}"));
-                }
-                Heard::Message(FromAgent::Failed { what }) => self.notes.push(what),
-                Heard::Message(FromAgent::Hello { .. } | FromAgent::Started { .. }) => {}
-                Heard::Nothing => return,
-                Heard::HungUp => {
-                    if self.ended.is_none() {
-                        self.target_ended = !self.leaving && self.target.program_has_ended(&self.library);
-                        self.ended = Some(self.target.why_gone(self.leaving));
-                    }
-                    return;
-                }
-            }
-        }
-    }
-
-    fn finish(mut self, failure: Option<Error>) -> HeapFinished {
-        let counter = |which| self.memory.counter(which);
-        let mut notes = std::mem::take(&mut self.notes);
+    fn finish(self, failure: Option<Error>) -> HeapFinished {
+        let counter = |which| self.presence.memory.counter(which);
+        let mut notes = self.told.notes;
         notes.extend(
-            self.damaged.then(|| "what the copy of the process told makes no sense from some point on".to_owned()),
+            self.stream
+                .damaged
+                .then(|| "what the copy of the process told makes no sense from some point on".to_owned()),
         );
         let counted = [
             (layout::HEAP_BROKEN, "ranges of the heap could not be walked to their end"),
@@ -239,21 +144,60 @@ impl HeapSession {
         ];
         let lost = counted.iter().filter(|(which, _)| counter(*which) > 0);
         notes.extend(lost.map(|(which, what)| format!("{} {what}", counter(*which))));
-        notes.extend(self.walked.and_then(how_it_ended));
-        if let (Some(why), false) = (&self.ended, self.leaving) {
-            notes.push(why.clone());
-        }
-        let complete = self.decoder.has_ended() && counted[..2].iter().all(|(which, _)| counter(*which) == 0);
+        notes.extend(self.told.walked.and_then(how_it_ended));
+        notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
+        let complete = self.stream.decoder.has_ended() && counted[..2].iter().all(|(which, _)| counter(*which) == 0);
         HeapFinished {
             complete,
             notes,
-            facts: self.facts,
-            names: self.names,
-            collection: self.collection,
-            fork: self.fork,
-            target_ended: self.target_ended,
+            ranges_unwalked: counter(layout::HEAP_BROKEN) + counter(layout::HEAP_LEFT_OUT),
+            objects_unwalked: counter(layout::HEAP_WITHOUT_CLASS),
+            facts: self.presence.facts,
+            classes: self.classes,
+            collection: self.told.collection,
+            fork: self.told.fork,
+            target_ended: self.presence.target_ended,
             failure,
         }
+    }
+}
+
+impl Told {
+    fn take(&mut self, message: FromAgent) {
+        match message {
+            FromAgent::Forked { collection, fork, .. } => {
+                (self.collection, self.fork) = (Some(collection), Some(fork));
+            }
+            FromAgent::Walked { status } => self.walked = Some(status),
+            FromAgent::Failed { what } => self.notes.push(what),
+            _ => {}
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.walked.is_some() || !self.notes.is_empty()
+    }
+}
+
+impl Stream {
+    /// Takes what has arrived, and says how many pieces it was.
+    fn drain(&mut self, memory: &mut SharedMemory, classes: &mut Classes, sink: &mut impl FnMut(&[u8])) -> usize {
+        let mut took = 0;
+        while memory.pop_beside_heap(&mut self.words) {
+            took += 1;
+            match Message::decode(&self.words) {
+                Ok(message) => classes.message(message),
+                Err(_) => self.damaged = true,
+            }
+        }
+        while !self.damaged && memory.pop_heap(&mut self.words) {
+            took += 1;
+            self.damaged = !unpacked(&self.words, &mut self.bytes) || self.decoder.push(&self.bytes, classes).is_err();
+            if !self.damaged {
+                sink(&self.bytes);
+            }
+        }
+        took
     }
 }
 
@@ -276,45 +220,53 @@ fn unpacked(words: &[u64], into: &mut Vec<u8>) -> bool {
     is_sane
 }
 
-fn config(socket: &str) -> Result<Config, Error> {
-    Ok(Config {
-        nonce: nonce()?,
-        socket_path: socket.to_owned(),
-        event: EventKind::Heap,
-        frequency: 1,
-        signal_budget: 1,
-        thread_budget: 1,
-    })
+/// What there is of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClassTotals {
+    /// Objects.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
-/// Classes, as the copy told of them, and what they are called.
-pub struct ClassNames {
+/// Classes, as the copy told of them, what they are called, and what there is of each. Their numbers begin with 0.
+pub struct Classes {
     names: Names,
     classes: Vec<ClassFacts>,
+    totals: Vec<ClassTotals>,
+    references: u64,
     by_id: HashMap<u64, u32>,
     modules: HashMap<u64, Option<u32>>,
     are_described: bool,
 }
 
-impl std::fmt::Debug for ClassNames {
+impl std::fmt::Debug for Classes {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "ClassNames({} classes)", self.classes.len())
+        write!(formatter, "Classes({})", self.classes.len())
     }
 }
 
-impl ClassNames {
-    fn new(names: Names) -> ClassNames {
-        ClassNames { names, classes: Vec::new(), by_id: HashMap::new(), modules: HashMap::new(), are_described: false }
+impl Classes {
+    fn new(names: Names) -> Classes {
+        Classes {
+            names,
+            classes: Vec::new(),
+            totals: Vec::new(),
+            references: 0,
+            by_id: HashMap::new(),
+            modules: HashMap::new(),
+            are_described: false,
+        }
     }
 
-    /// How many classes there are; their numbers begin with 0.
-    pub fn len(&self) -> u32 {
-        self.classes.len() as u32
+    /// What there is of each class, by its number.
+    pub fn totals(&self) -> &[ClassTotals] {
+        &self.totals
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.classes.is_empty()
+    /// References in all.
+    pub fn references(&self) -> u64 {
+        self.references
     }
 
     /// What the runtime said of a class.
@@ -337,11 +289,6 @@ impl ClassNames {
             Message::ModuleId { id, index } => _ = self.modules.insert(id, index),
             _ => {}
         }
-    }
-
-    fn class(&mut self, id: u64, facts: ClassFacts) {
-        self.by_id.insert(id, self.classes.len() as u32);
-        self.classes.push(facts);
     }
 
     /// A class may be told of before its arguments are, and before the modules' ids.
@@ -373,39 +320,29 @@ impl ClassNames {
     }
 }
 
-/// Classes are kept here, all of it is shown.
-struct Both<'a, V> {
-    names: &'a mut ClassNames,
-    visitor: &'a mut V,
-}
-
-impl<V: HeapVisitor> HeapVisitor for Both<'_, V> {
-    fn range(&mut self, kind: u64, address: u64, length: u64) {
-        self.visitor.range(kind, address, length);
-    }
+impl HeapVisitor for Classes {
+    fn range(&mut self, _: u64, _: u64, _: u64) {}
 
     fn class(&mut self, id: u64, facts: ClassFacts) {
-        self.names.class(id, facts.clone());
-        self.visitor.class(id, facts);
+        self.by_id.insert(id, self.classes.len() as u32);
+        self.classes.push(facts);
+        self.totals.push(ClassTotals::default());
     }
 
-    fn object(&mut self, address: u64, class: u32, size: u64) {
-        self.visitor.object(address, class, size);
+    fn object(&mut self, _: u64, class: u32, size: u64) {
+        if let Some(totals) = self.totals.get_mut(class as usize) {
+            totals.count += 1;
+            totals.bytes += size;
+        }
     }
 
-    fn reference(&mut self, target: u64) {
-        self.visitor.reference(target);
+    fn reference(&mut self, _: u64) {
+        self.references += 1;
     }
 
-    fn gap(&mut self, address: u64, length: u64) {
-        self.visitor.gap(address, length);
-    }
+    fn gap(&mut self, _: u64, _: u64) {}
 
-    fn broken(&mut self, address: u64) {
-        self.visitor.broken(address);
-    }
+    fn broken(&mut self, _: u64) {}
 
-    fn end(&mut self, objects: u64) {
-        self.visitor.end(objects);
-    }
+    fn end(&mut self, _: u64) {}
 }

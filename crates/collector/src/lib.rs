@@ -12,6 +12,7 @@
 //! Output files and formats: those see the finished profile only.
 
 mod account;
+mod arrival;
 mod assembler;
 mod bundle;
 mod control;
@@ -19,6 +20,7 @@ mod error;
 mod files;
 mod heap;
 mod names;
+mod presence;
 mod rate;
 mod session;
 mod shared_memory;
@@ -26,5 +28,5 @@ mod socket;
 mod target;
 
 pub use error::{Error, NotAttached};
-pub use heap::{ClassNames, HeapFinished, HeapProgress, HeapSession};
+pub use heap::{ClassTotals, Classes, HeapFinished, HeapProgress, HeapSession};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

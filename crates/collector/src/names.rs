@@ -143,14 +143,19 @@ impl Names {
         il_offset.and_then(|offset| pdb.line(token, offset)).or_else(|| pdb.first_line(token))
     }
 
-    /// The whole name of a described type, and the file of its module; `None` if it cannot be told.
+    /// The whole name of a described type, and the file of its module, which for an array is that of its elements; `None` if it cannot
+    /// be told.
     pub fn type_name(&mut self, index: u32) -> Option<(String, Option<String>)> {
         let name = self.argument(index, 0).full_name()?;
-        let module = match self.types.get(&index) {
-            Some(TypeKind::Class { module, .. }) => Some(*module),
+        Some((name, self.module_of_type(index, 0).and_then(|module| self.file_of(module))))
+    }
+
+    fn module_of_type(&self, index: u32, depth: u32) -> Option<u32> {
+        match self.types.get(&index)? {
+            TypeKind::Class { module, .. } => Some(*module),
+            TypeKind::Array { element, .. } if depth < MAXIMUM_DEPTH => self.module_of_type((*element)?, depth + 1),
             _ => None,
-        };
-        Some((name, module.and_then(|module| self.file_of(module))))
+        }
     }
 
     fn argument(&mut self, index: u32, depth: u32) -> TypeArgument {

@@ -1,5 +1,7 @@
 //! What can be wrong with a recording, with the likely cause and what to do.
 
+use crate::VERSION;
+use remora_chunks::HeaderFault;
 use std::io;
 
 /// Why a recording could not be read or written.
@@ -78,5 +80,26 @@ impl Fault {
 impl From<&'static str> for Fault {
     fn from(what: &'static str) -> Fault {
         Fault::Damaged(what)
+    }
+}
+
+impl From<remora_chunks::Fault> for Fault {
+    fn from(fault: remora_chunks::Fault) -> Fault {
+        match fault {
+            remora_chunks::Fault::Damaged(what) => Fault::Damaged(what),
+            remora_chunks::Fault::Read(error) => Fault::Read(error),
+        }
+    }
+}
+
+impl From<HeaderFault> for Error {
+    fn from(fault: HeaderFault) -> Error {
+        match fault {
+            HeaderFault::Stranger => Error::NotARecording,
+            HeaderFault::Truncated(length) => Error::Truncated { length },
+            HeaderFault::Damaged(what) => Error::Damaged { offset: 0, what, samples: 0 },
+            HeaderFault::Newer { version, needs } => Error::Newer { version, needs, reads: VERSION },
+            HeaderFault::Read(error) => Error::Read(error),
+        }
     }
 }

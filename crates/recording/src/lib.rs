@@ -6,18 +6,10 @@
 //! so that neither a kill nor a full disk takes away what was recorded so far.
 //!
 //! # Layout
-//! ```text
-//! header   28 bytes, the same in every version: b"REMORA", version u16, writer [u8; 16], crc32 u32
-//! chunk    16 bytes: kind u32, stored length u32, plain length u32, crc32 u32; then `stored length` bytes of raw deflate
-//! ...
-//! chunk    the end chunk; a file without it is a recording that ended early
-//! ```
-//! All numbers are little-endian. The checksum of a chunk covers its first twelve bytes and the stored bytes.
-//! A chunk of a kind that this version does not know is skipped and counted.
+//! Header and chunks are those of [`remora_chunks`]; the magic is `REMORA`, and the last chunk says that it is the last: a file without
+//! it is a recording that ended early. A chunk of a kind that this version does not know is skipped and counted.
 //!
 //! # Design constraints
-//! Compression is deflate, in its pure Rust form: the exporters need it anyway for `.gz`, so that it adds nothing;
-//! lz4 would be faster but a second codec, and zstd needs a C compiler to build.
 //! The boundary types of a version live in that version's file; the domain's types are never serialized.
 //! What is read is not trusted: every count, length and depth has a limit ([`limits`]), and each index is checked.
 //!
@@ -26,21 +18,22 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
-mod chunk;
 mod error;
-mod header;
 pub mod limits;
 mod v1;
 
 pub use error::Error;
 
-use chunk::Next;
-use header::Header;
+use error::Fault;
+use remora_chunks::{Codec, Format, HEADER, Next};
 use remora_profile::{Profile, Watermark};
 use std::io::{Read, Write};
 
 /// The format version that [`Writer`] writes, and the newest that [`read`] reads.
 pub const VERSION: u16 = 1;
+
+/// The file's container.
+pub(crate) const FORMAT: Format = Format { magic: b"REMORA", version: VERSION, codec: Codec::Deflate };
 
 /// What [`read`] found.
 #[derive(Debug, Clone)]
@@ -59,14 +52,11 @@ pub struct Recording {
 ///
 /// A file that ends early is no error, as long as its first append arrived: see [`Recording::complete`].
 pub fn read(mut input: impl Read) -> Result<Recording, Error> {
-    let header = Header::read(&mut input)?;
-    if header.version != VERSION {
-        return Err(header.refusal());
-    }
+    FORMAT.read_header(&mut input)?;
     let mut decoder = v1::Decoder::default();
-    let mut offset = header::LENGTH as u64;
+    let mut offset = HEADER as u64;
     loop {
-        let next = chunk::read(&mut input).map_err(|fault| fault.at(offset, decoder.samples()))?;
+        let next = FORMAT.next(&mut input).map_err(|fault| Fault::from(fault).at(offset, decoder.samples()))?;
         match next {
             Next::Chunk(chunk) => {
                 let before = decoder.samples();
@@ -81,7 +71,7 @@ pub fn read(mut input: impl Read) -> Result<Recording, Error> {
 
 /// Whether `start`, the first bytes of a file, is the beginning of a recording of any version.
 pub fn is_recording(start: &[u8]) -> bool {
-    start.starts_with(header::MAGIC)
+    FORMAT.begins(start)
 }
 
 /// Writes a profile while it grows.
@@ -98,7 +88,7 @@ pub struct Writer<W: Write> {
 impl<W: Write> Writer<W> {
     /// Writes the header.
     pub fn create(mut out: W) -> Result<Self, Error> {
-        out.write_all(&Header::of_this_program().bytes()).and_then(|()| out.flush()).map_err(Error::Write)?;
+        out.write_all(&FORMAT.header()).and_then(|()| out.flush()).map_err(Error::Write)?;
         Ok(Writer { out, encoder: v1::Encoder::default(), failed: false })
     }
 

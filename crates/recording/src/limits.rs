@@ -2,10 +2,6 @@
 //!
 //! A file of some kilobytes can claim billions of anything; these are the numbers at which belief ends.
 
-/// Largest stored (compressed) length of one chunk, bytes.
-pub const CHUNK_STORED: usize = 16 << 20;
-/// Largest plain length of one chunk, bytes. The writer starts a new chunk long before that.
-pub const CHUNK_PLAIN: usize = 16 << 20;
 /// Items of one table that the writer puts into one chunk.
 pub const CHUNK_ITEMS: usize = 1 << 16;
 /// Threads that the writer puts into one chunk: fewer, since each may have a long name.

@@ -4,6 +4,7 @@
 
 use remora_e2e::{Facts, Remora, Target, on_every_runtime, remora, until};
 use serde_json::Value;
+use std::path::Path;
 
 /// Nodes of the known program.
 const NODES: u64 = 20_000;
@@ -11,35 +12,42 @@ const NODES: u64 = 20_000;
 /// Object header, class and two references.
 const NODE: u64 = 32;
 
-fn heap_of(target: &Target) -> Value {
-    let finished = remora(["heap", "--process-id", &target.pid().to_string(), "--json"]).succeeded();
-    let told = finished.json();
-    assert_eq!(told["receipt"]["clean"], true, "{:#}", told["receipt"]);
+/// Object header, class and a number.
+const LEAF: u64 = 24;
+
+fn heap_of(target: &Target, file: &Path) -> Value {
+    let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
+    let told = remora(["heap", "--process-id", &process, "--json", "-o", file]).succeeded().json();
+    assert_eq!((&told["receipt"]["clean"], &told["file"]), (&Value::Bool(true), &Value::from(file)), "{told:#}");
     assert_eq!((&told["complete"], &told["notes"]), (&Value::Bool(true), &Value::Array(Vec::new())));
     told
 }
 
-/// Objects and bytes of a type.
-fn of(told: &Value, name: &str) -> (u64, u64) {
+/// Objects, bytes and retained bytes of a type.
+fn of(told: &Value, name: &str) -> (u64, u64, u64) {
     let types = told["types"].as_array().unwrap();
     let row = types.iter().find(|row| row["type"] == name).unwrap_or_else(|| {
         let near: Vec<&Value> =
             types.iter().map(|row| &row["type"]).filter(|text| text.to_string().contains("Known")).collect();
         panic!("no type {name}: {near:?}")
     });
-    (row["count"].as_u64().unwrap(), row["bytes"].as_u64().unwrap())
+    let number = |what: &str| row[what].as_u64().unwrap();
+    (number("count"), number("bytes"), number("retained"))
 }
 
 #[test]
 fn gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_is_left_however_often() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "heap", &[&NODES.to_string()]);
+        let directory = tempfile::tempdir().unwrap();
         for round in 0..3 {
             let before = Facts::of(target.pid());
-            let told = heap_of(&target);
-            assert_eq!(of(&told, "Known.Node"), (NODES, NODES * NODE), "round {round}");
-            // One is shared.
-            assert_eq!(of(&told, "Known.Leaf"), (NODES / 2 + 1, (NODES / 2 + 1) * 24));
+            let told = heap_of(&target, &directory.path().join(format!("{round}.remora-heap")));
+            // Each node holds the rest of the chain, and every other one a leaf of its own.
+            let (nodes, leaves) = (NODES * NODE, NODES / 2 * LEAF);
+            assert_eq!(of(&told, "Known.Node"), (NODES, nodes, nodes + leaves), "round {round}");
+            // One is shared: nobody alone holds it.
+            assert_eq!(of(&told, "Known.Leaf"), (NODES / 2 + 1, leaves + LEAF, leaves + LEAF));
             for (name, count) in [
                 ("Known.Pair<int, Leaf>", 1),
                 ("Known.Pair<string, Node>.Inner", 1),
@@ -49,6 +57,9 @@ fn gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_is_left_
             ] {
                 assert_eq!(of(&told, name).0, count, "{name}");
             }
+            let strange =
+                told["types"].as_array().unwrap().iter().filter(|row| row["type"].as_str().unwrap().starts_with('['));
+            assert_eq!(strange.collect::<Vec<_>>(), Vec::<&Value>::new(), "every class has a name");
             let after = Facts::of(target.pid());
             assert_eq!(after.left_since(&before), Vec::<String>::new(), "round {round}");
             assert_eq!(target.ask_number("nodes"), NODES);
@@ -57,10 +68,48 @@ fn gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_is_left_
 }
 
 #[test]
+fn a_snapshot_is_kept_in_a_file_which_tells_the_same_again_and_what_has_changed_since() {
+    on_every_runtime(|runtime| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        let mut target = Target::start(runtime, "heap", &["1000"]);
+        let before = heap_of(&target, &file("before.remora-heap"));
+        target.ask_number("grow 500");
+        heap_of(&target, &file("after.remora-heap"));
+
+        let (before_file, after_file) = (file("before.remora-heap"), file("after.remora-heap"));
+        let (before_file, after_file) = (before_file.to_str().unwrap(), after_file.to_str().unwrap());
+        let again = remora(["heap", "report", before_file, "--json"]).succeeded().json();
+        for what in
+            ["types", "objects", "bytes", "references", "roots", "holders", "suspects", "collection_nanoseconds"]
+        {
+            assert_eq!(again[what], before[what], "{what}");
+        }
+        let text = remora(["heap", "report", before_file]).succeeded().text();
+        assert!(text.contains("Known.Node") && text.contains("Roots are inferred"), "{text}");
+
+        let changed = remora(["heap", "diff", before_file, after_file, "--json"]).succeeded().json();
+        let row = changed["types"].as_array().unwrap().iter().find(|row| row["type"] == "Known.Node").unwrap();
+        let count = |when: &str| row[when]["count"].as_u64().unwrap();
+        assert_eq!((count("before"), count("after")), (1000, 1500));
+        let text = remora(["heap", "diff", before_file, after_file]).succeeded().text();
+        assert!(text.contains("+500"), "{text}");
+
+        // What is there already is not written over, and the process not asked for anything.
+        let (process, untouched) = (target.pid().to_string(), Facts::of(target.pid()));
+        remora(["heap", "-p", &process, "-o", before_file]).failed_with(20, &["--force"]);
+        assert_eq!(Facts::of(target.pid()).left_since(&untouched), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn det_16_remora_killed_while_a_heap_is_walked_leaves_neither_library_nor_copy() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "heap", &["3000000"]);
-        let command = Remora::start(["heap", "--process-id", &target.pid().to_string(), "--json"]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("killed.remora-heap");
+        let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
+        let command = Remora::start(["heap", "--process-id", &process, "--json", "-o", file]);
         until("the library is there", || Facts::of(target.pid()).library_is_mapped());
         command.signal(rustix::process::Signal::KILL);
         until("the library is unmapped and the copy gone", || {

@@ -7,6 +7,7 @@
 use super::destination::directory_of;
 use super::format::as_io;
 use crate::failure::Failure;
+use remora_heap_file::{State, TypeRow};
 use remora_profile::Profile;
 use remora_recording::Writer;
 use rustix::fs::FallocateFlags;
@@ -97,6 +98,64 @@ impl StreamSpool {
     pub(crate) fn discard(self) {
         // What cannot be removed is a file beside the output with a name that says what it is.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A snapshot of a heap, as it is taken.
+#[derive(Debug)]
+pub(crate) struct HeapSpool {
+    writer: remora_heap_file::Writer<Reserved>,
+    path: PathBuf,
+    failed: Option<Failure>,
+}
+
+impl HeapSpool {
+    /// Begins one, in the same place as [`Spool::create`].
+    pub(crate) fn create(output: Option<&Path>) -> Result<HeapSpool, Failure> {
+        let (file, path) = Reserved::create(output, "remora-heap")?;
+        match remora_heap_file::Writer::create(file) {
+            Ok(writer) => Ok(HeapSpool { writer, path, failed: None }),
+            Err(error) => {
+                let _ = std::fs::remove_file(&path);
+                Err(unkept(&path, error))
+            }
+        }
+    }
+
+    /// Keeps the next piece of the stream. Where that fails, [`HeapSpool::must_end`] says so, and no more is kept.
+    pub(crate) fn stream(&mut self, piece: &[u8]) {
+        if self.failed.is_none() {
+            self.failed = self.writer.stream(piece).err().map(|error| unkept(&self.path, error));
+        }
+    }
+
+    /// Whether no more can be kept: the disk is full, or nearly so.
+    pub(crate) fn must_end(&self) -> bool {
+        self.failed.is_some() || self.writer.output().low
+    }
+
+    /// Writes the rest: from here on it is a whole snapshot. Where that fails, what was kept stays where the failure says.
+    pub(crate) fn finish(mut self, types: &[TypeRow], state: &State) -> Result<PathBuf, Failure> {
+        let refused = |error| unkept(&self.path, error).saved_in(&self.path);
+        if let Some(failure) = self.failed {
+            return Err(failure.saved_in(&self.path));
+        }
+        self.writer.types(types).map_err(refused)?;
+        let reserved = self.writer.finish(state).map_err(refused)?;
+        reserved.file.set_len(reserved.position).map_err(|error| self::refused(&self.path, error))?;
+        Ok(self.path)
+    }
+
+    /// Takes it away: there is nothing in it.
+    pub(crate) fn discard(self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn unkept(path: &Path, error: remora_heap_file::Error) -> Failure {
+    match error {
+        remora_heap_file::Error::Write(error) => refused(path, error),
+        error => Failure::HeapFile { file: path.to_owned(), error },
     }
 }
 

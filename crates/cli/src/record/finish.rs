@@ -9,22 +9,11 @@ use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{FileFormat, Output, Spool, place};
+use crate::proof::{Before, verdict};
 use remora_profile::Profile;
-use remora_receipt::{Error, Facts, Kind, ProfilerSlot, Receipt, Snapshot, Unread};
-use remora_trigger::{Fate, Target};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// How long a process that has hung up may take to end.
-const ENDING_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long an agent that was not made use of may take to leave by itself.
-const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks whether it has.
-const LEAVING_LOOK: Duration = Duration::from_millis(20);
-
-/// The kernel's `PF_EXITING` among the flags of `/proc/PID/stat`.
-const EXITING: u64 = 4;
+use remora_receipt::{Facts, Receipt};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// How long the command may take to end after the process in it that was recorded. (It may be another one, and go on.)
 const COMMAND_PATIENCE: Duration = Duration::from_secs(1);
@@ -48,8 +37,7 @@ pub(crate) enum Why {
 pub(crate) struct Finish<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) output: Output,
-    pub(crate) before: Snapshot,
-    pub(crate) target: Target,
+    pub(crate) before: Before,
 }
 
 /// How the recording ended.
@@ -69,7 +57,7 @@ impl Finish<'_> {
             end.why = Why::Failed(failure);
         }
         complete(&mut profile, &mut end);
-        let receipt = self.prove(&facts, target_ended || matches!(end.why, Why::TargetEnded(_)));
+        let receipt = self.before.prove(&facts, target_ended || matches!(end.why, Why::TargetEnded(_)));
         let written = write(&self.output, kept, &profile);
         let receipt_written = self.write_receipt(&receipt);
         let outcome = Outcome {
@@ -93,7 +81,7 @@ impl Finish<'_> {
     /// Ends what did not begin: if the runtime was asked for anything, something may be in the process.
     pub(crate) fn of_nothing(self, failure: Failure, facts: Option<Box<Facts>>) -> Failure {
         let Some(facts) = facts else { return failure };
-        let receipt = self.prove(&facts, false);
+        let receipt = self.before.prove(&facts, false);
         let written = self.write_receipt(&receipt);
         let file = self.plan.receipt.as_ref().filter(|_| written.is_ok());
         let told = tell_of_nothing(&receipt, &failure, file, (self.plan.json, &self.output));
@@ -109,46 +97,6 @@ impl Finish<'_> {
             None => Ok(()),
         }
     }
-
-    /// What of Remora is in the process now.
-    fn prove(&self, facts: &Facts, target_ended: bool) -> Receipt {
-        if target_ended && self.target.fate() == Fate::Same {
-            // Its end is what will be told: it is waited for, as far as it comes.
-            self.target.wait(ENDING_PATIENCE);
-        }
-        if facts.slot != ProfilerSlot::None && !facts.attach_completed && facts.inert.is_none() {
-            self.wait_for_the_agent();
-        }
-        let process_id = self.before.process_id;
-        settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
-    }
-
-    /// An agent that finds nobody to record for leaves by itself.
-    fn wait_for_the_agent(&self) {
-        let earlier = self.before.mappings.ours.len();
-        let deadline = Instant::now() + LEAVING_PATIENCE;
-        while Instant::now() < deadline
-            && Snapshot::take(Path::new("/proc"), self.before.process_id)
-                .is_ok_and(|now| now.mappings.ours.len() > earlier)
-        {
-            std::thread::sleep(LEAVING_LOOK);
-        }
-    }
-
-    fn look(&self, facts: &Facts) -> Receipt {
-        if self.target.fate() == Fate::Ended {
-            return Receipt::of_ended(&self.before, facts);
-        }
-        match Snapshot::take(Path::new("/proc"), self.before.process_id) {
-            Ok(mut after) => {
-                after.look_for(&facts.placed);
-                Receipt::between(&self.before, &after, facts)
-            }
-            Err(Error::Gone { .. }) => Receipt::of_ended(&self.before, facts),
-            // It is there, and nothing of it could be read.
-            Err(error) => Receipt::between(&self.before, &unreadable(&self.before, &error), facts),
-        }
-    }
 }
 
 /// What the recording side knows besides.
@@ -160,35 +108,6 @@ fn complete(profile: &mut Profile, end: &mut End) {
         Why::DiskFull => profile.meta.notes.push("the recording ended early: the disk was full".to_owned()),
         Why::Failed(failure) => profile.meta.notes.push(format!("the recording ended early: {failure}")),
         _ => {}
-    }
-}
-
-/// The receipt of a process that may just be ending: it looks like one that cannot be read, or in which something is left.
-fn settled(look: impl Fn() -> Receipt, is_ending: impl FnOnce() -> bool, ends: impl FnOnce() -> bool) -> Receipt {
-    let receipt = look();
-    if !receipt.clean() && is_ending() && ends() { look() } else { receipt }
-}
-
-/// Whether a process is on its way out, or has gone: it has given up its memory, or is marked as exiting.
-fn is_ending(process_id: u32) -> bool {
-    let read = |what: &str| std::fs::read_to_string(format!("/proc/{process_id}/{what}"));
-    let Ok(stat) = read("stat") else { return true };
-    let mut fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
-    let dead = matches!(fields.next(), Some("Z" | "X"));
-    // The fields go on with parent, group, session, terminal and its group.
-    let exiting = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & EXITING != 0);
-    dead || exiting || read("maps").is_ok_and(|maps| maps.is_empty())
-}
-
-/// A snapshot of which nothing could be read; the receipt does not call that clean.
-fn unreadable(before: &Snapshot, error: &Error) -> Snapshot {
-    let path = format!("/proc/{}", before.process_id);
-    let everything = Unread { kind: Kind::Mapping, path, error: error.to_string() };
-    Snapshot {
-        process_id: before.process_id,
-        start_time: before.start_time,
-        unread: vec![everything],
-        ..Snapshot::default()
     }
 }
 
@@ -263,22 +182,9 @@ fn ended(why: Why, of_a_command: bool) -> Result<(), Failure> {
     }
 }
 
-/// How `remora` ends. What is left in somebody's process comes before everything else, which is about our own files and time.
-fn verdict(ended: Result<(), Failure>, clean: bool) -> Result<Exit, Failure> {
-    match (ended, clean) {
-        (Ok(()), true) => Ok(Exit::Done),
-        (Ok(()), false) => Ok(Exit::Unclean),
-        (Err(failure), true) => Err(failure),
-        (Err(failure), false) => Err(Failure::LeftBehind(Box::new(failure))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_receipt::Outcome as Became;
-    use std::cell::Cell;
-    use std::process::{Command, Stdio};
 
     fn code(ended: Result<(), Failure>, clean: bool) -> Exit {
         verdict(ended, clean).unwrap_or_else(|failure| failure.exit())
@@ -297,45 +203,5 @@ mod tests {
         }
         let told = verdict(ended(Why::DiskFull, false), false).expect_err("two things are to be told").to_string();
         assert!(told.contains("the disk is full") && told.contains("the receipt lists it"), "{told}");
-    }
-
-    /// This very process as one in which something is left, or as one that has ended.
-    fn receipt(became: Became) -> Receipt {
-        let before = Snapshot { process_id: 7, start_time: 7, ..Snapshot::default() };
-        match became {
-            Became::Running => {
-                Receipt::between(&before, &unreadable(&before, &Error::Gone { process_id: 7 }), &Facts::default())
-            }
-            Became::Ended => Receipt::of_ended(&before, &Facts::default()),
-        }
-    }
-
-    #[test]
-    fn det_17_a_process_that_is_just_ending_is_looked_at_again_when_it_has_ended() {
-        let has_ended = Cell::new(false);
-        let look = || receipt(if has_ended.get() { Became::Ended } else { Became::Running });
-        let ends = || {
-            has_ended.set(true);
-            true
-        };
-        assert!(!look().clean());
-        assert!(!settled(look, || false, ends).clean(), "one that lives is judged as it is");
-        assert!(!has_ended.get());
-        assert!(!settled(look, || true, || false).clean(), "one that does not end in time, too");
-        let receipt = settled(look, || true, ends);
-        assert_eq!((receipt.clean(), receipt.outcome), (true, Became::Ended));
-    }
-
-    #[test]
-    fn a_process_is_ending_from_its_exit_until_it_is_gone() {
-        assert!(!is_ending(std::process::id()));
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
-        drop(child.stdin.take());
-        let id = child.id();
-        while !is_ending(id) {
-            std::thread::yield_now();
-        }
-        child.wait().expect("collected");
-        assert!(is_ending(id));
     }
 }

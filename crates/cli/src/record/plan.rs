@@ -1,10 +1,9 @@
 //! What the flags of `record` mean together, and which combinations are refused.
 
 use super::child::Printing;
-use super::name::default_output;
 use crate::args::{EngineArg, RecordArgs};
 use crate::failure::Failure;
-use crate::output::{Destination, FileFormat, Output};
+use crate::output::{Destination, FileFormat, Output, default_output};
 use jiff::Zoned;
 use remora_profile::Event;
 use remora_trigger::Process;

@@ -2,7 +2,7 @@
 
 use super::{END, ROWS, STATE, frame_kind_id, state::State};
 use crate::bytes::{put, put_step, put_text};
-use crate::{Error, chunk, limits};
+use crate::{Error, FORMAT, limits};
 use remora_profile::{Profile, Sample, Thread, Watermark};
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ impl Encoder {
             }
             self.rows(profile, until, &renamed, out)?;
         }
-        chunk::put(out, STATE, &State::of(profile).json());
+        FORMAT.put(out, STATE, &State::of(profile).json());
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl Encoder {
         for count in [strings, frames, stacks, threads, samples] {
             put(&mut plain, count as u64);
         }
-        chunk::put(out, END, &plain);
+        FORMAT.put(out, END, &plain);
     }
 
     /// How far the next chunk goes. A table follows only when the one it refers to is written.
@@ -99,7 +99,7 @@ impl Encoder {
             self.threads[index] = profile.threads()[index].clone();
         }
         samples(&profile.samples()[from.samples..until.samples], &mut plain);
-        chunk::put(out, ROWS, &plain);
+        FORMAT.put(out, ROWS, &plain);
         self.written = until;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! How a recording is told to end: Enter, Ctrl-C, SIGTERM, SIGHUP. Each ends it properly; a second signal leaves at once.
+//! How a recording or a snapshot is told to end: Enter, Ctrl-C, SIGTERM, SIGHUP. Each ends it properly; a second signal leaves at once.
 //! A number before Enter is another wish: a new frequency.
 
 use crate::args::MOST_HERTZ;
@@ -19,8 +19,8 @@ pub(crate) enum Input {
     WithDuration,
     /// Ours, and the recording goes on until somebody ends it.
     Endless,
-    /// That of the command which is recorded.
-    OfTheCommand,
+    /// That of the command which is recorded; or it has no meaning here.
+    Unheard,
 }
 
 impl Input {
@@ -29,7 +29,7 @@ impl Input {
     fn counts(self) -> bool {
         let stdin = io::stdin();
         match self {
-            Input::OfTheCommand => false,
+            Input::Unheard => false,
             _ if stdin.is_terminal() => in_foreground(),
             Input::WithDuration => false,
             Input::Endless => rustix::fs::fstat(&stdin)

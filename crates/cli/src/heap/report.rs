@@ -1,0 +1,235 @@
+//! `remora heap report`: what is in a snapshot, and what keeps it, as text or JSON.
+
+use super::size::shown;
+use super::{open, suspects, told_if_incomplete};
+use crate::args::HeapReportArgs;
+use crate::console::{counted, grouped, out, percent, plain};
+use crate::duration::show;
+use crate::failure::Failure;
+use crate::report::pretty;
+use crate::table::Table;
+use remora_heap::tables::{TypeRow, by_type};
+use remora_heap::{DominatorTree, HeapGraph, Node, RootKind};
+use remora_heap_file::Snapshot;
+use serde::Serialize;
+
+/// A snapshot, and what was made of it.
+pub(crate) struct Report<'a> {
+    snapshot: &'a Snapshot,
+    tree: DominatorTree,
+    rows: Vec<TypeRow>,
+}
+
+/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+pub(crate) struct Told {
+    /// Whether every object is in it.
+    complete: bool,
+    process_id: u32,
+    application: String,
+    runtime: String,
+    taken_unix_nanoseconds: u64,
+    /// How long the program stood for the collection, the copying of the process in it.
+    collection_nanoseconds: Option<u64>,
+    /// How long of that the copying took.
+    fork_nanoseconds: Option<u64>,
+    objects: u64,
+    bytes: u64,
+    references: u64,
+    /// Bytes between objects.
+    free_bytes: u64,
+    /// Roots by their kinds. Those that are `inferred` nobody has seen.
+    roots: std::collections::BTreeMap<&'static str, u64>,
+    types: Vec<TypeTold>,
+    holders: Vec<HolderTold>,
+    suspects: Vec<String>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    r#type: String,
+    assembly: String,
+    count: u64,
+    bytes: u64,
+    retained: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct HolderTold {
+    address: u64,
+    r#type: String,
+    bytes: u64,
+    retained: u64,
+    retained_count: u64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
+    let snapshot = open(&args.file)?;
+    let report = Report::of(&snapshot);
+    let top = args.shown.top as usize;
+    out(&if args.shown.json { pretty(&report.told(top)) } else { report.text(top) })?;
+    told_if_incomplete(&args.file, &snapshot)
+}
+
+impl<'a> Report<'a> {
+    /// Finds out who holds what.
+    pub(crate) fn of(snapshot: &'a Snapshot) -> Report<'a> {
+        let tree = DominatorTree::new(&snapshot.graph);
+        let rows = by_type(&snapshot.graph, &tree);
+        Report { snapshot, tree, rows }
+    }
+
+    fn graph(&self) -> &HeapGraph {
+        &self.snapshot.graph
+    }
+
+    fn bytes(&self) -> u64 {
+        self.tree.retained(self.tree.root())
+    }
+
+    fn is_inferred(&self) -> bool {
+        self.graph().roots().iter().any(|root| root.kind == RootKind::Inferred)
+    }
+
+    /// The objects that hold most and are held by no other alone.
+    fn holders(&self, top: usize) -> Vec<Node> {
+        // What nothing holds has no object above it.
+        let most = self.tree.biggest(self.tree.root(), top + 1).into_iter();
+        most.filter(|node| self.tree.object(*node).is_some()).take(top).collect()
+    }
+
+    /// What is to be said of the snapshot beside its objects.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.snapshot.state.notes.clone();
+        let lost = self.graph().completeness();
+        let counted = [
+            (lost.ranges_unwalked, "ranges of the heap were not walked to their end"),
+            (lost.objects_unwalked, "objects have a class that was not told"),
+            (lost.types_unknown, "objects have a type whose name is not in the file"),
+            (lost.references_dangling, "references lead to no object that was walked"),
+            (lost.objects_refused, "objects lie where no object can lie, or twice"),
+        ];
+        notes.extend(
+            counted
+                .into_iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, what)| format!("{} {what}", grouped(count))),
+        );
+        if !self.snapshot.whole {
+            notes.push("the file ends early: what is shown is what had been walked by then".to_owned());
+        }
+        notes
+    }
+
+    /// For programs. All types, and so many holders.
+    pub(crate) fn told(&self, top: usize) -> Told {
+        let (state, graph) = (&self.snapshot.state, self.graph());
+        let mut roots = std::collections::BTreeMap::new();
+        graph.roots().iter().for_each(|root| *roots.entry(root.kind.name()).or_insert(0) += 1);
+        let types = self.rows.iter().map(|row| {
+            let known = graph.type_at(row.type_ix);
+            let (count, bytes, retained) = (row.totals.count, row.totals.bytes, row.totals.retained);
+            TypeTold { r#type: known.name.clone(), assembly: known.assembly.clone(), count, bytes, retained }
+        });
+        let holders = self.holders(top).into_iter().filter_map(|node| {
+            let object = self.tree.object(node)?;
+            Some(HolderTold {
+                address: graph.address(object),
+                r#type: graph.type_of(object).name.clone(),
+                bytes: graph.bytes(object),
+                retained: self.tree.retained(node),
+                retained_count: self.tree.retained_count(node),
+            })
+        });
+        Told {
+            complete: self.snapshot.is_complete(),
+            process_id: state.process_id,
+            application: state.application.clone(),
+            runtime: state.runtime.clone(),
+            taken_unix_nanoseconds: state.taken_unix_nanoseconds,
+            collection_nanoseconds: state.collection_nanoseconds,
+            fork_nanoseconds: state.copy_nanoseconds,
+            objects: graph.object_count() as u64,
+            bytes: self.bytes(),
+            references: graph.reference_count() as u64,
+            free_bytes: self.snapshot.free_bytes,
+            roots,
+            types: types.collect(),
+            holders: holders.collect(),
+            suspects: suspects::sentences(graph, &self.tree),
+            notes: self.notes(),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn text(&self, top: usize) -> String {
+        let mut text = self.head();
+        text += "\ntypes, by what would go with them\n";
+        text += &self.types(top);
+        text += "\nholders: objects that no other object alone keeps\n";
+        text += &self.holder_table(top);
+        for sentence in suspects::sentences(self.graph(), &self.tree) {
+            text += &format!("\nsuspect: {sentence}\n");
+        }
+        if self.is_inferred() {
+            text += "\nRoots are inferred: nobody has seen what holds these objects, but something does, since they were alive.\n";
+        }
+        for line in self.notes() {
+            text += &format!("note: {}\n", plain(&line));
+        }
+        text
+    }
+
+    fn head(&self) -> String {
+        let (state, graph) = (&self.snapshot.state, self.graph());
+        let whole = if self.snapshot.is_complete() { "" } else { "NOT all of the heap: " };
+        let mut text = format!(
+            "{} ({}), {}\n{whole}{} in {}, {}; {} free between them\n",
+            plain(&state.application),
+            state.process_id,
+            plain(&state.runtime),
+            shown(self.bytes()),
+            counted(graph.object_count() as u64, "object"),
+            counted(graph.reference_count() as u64, "reference"),
+            shown(self.snapshot.free_bytes),
+        );
+        if let (Some(collection), Some(copy)) = (state.collection_nanoseconds, state.copy_nanoseconds) {
+            text += &format!("the program stood for {}, of which {} for the copy\n", show(collection), show(copy));
+        }
+        text
+    }
+
+    fn types(&self, top: usize) -> String {
+        let mut table = Table::new(&["retained", "", "own", "objects", "type"]);
+        (0..4).for_each(|column| table.align_right(column));
+        for row in self.rows.iter().take(top) {
+            let known = self.graph().type_at(row.type_ix);
+            table.row([
+                shown(row.totals.retained),
+                percent(row.totals.retained, self.bytes()),
+                shown(row.totals.bytes),
+                grouped(row.totals.count),
+                plain(&known.name),
+            ]);
+        }
+        table.render()
+    }
+
+    fn holder_table(&self, top: usize) -> String {
+        let mut table = Table::new(&["retained", "", "own", "objects kept", "object"]);
+        (0..4).for_each(|column| table.align_right(column));
+        for node in self.holders(top) {
+            let Some(object) = self.tree.object(node) else { continue };
+            table.row([
+                shown(self.tree.retained(node)),
+                percent(self.tree.retained(node), self.bytes()),
+                shown(self.graph().bytes(object)),
+                grouped(self.tree.retained_count(node)),
+                suspects::name(self.graph(), &self.tree, node).unwrap_or_default(),
+            ]);
+        }
+        table.render()
+    }
+}

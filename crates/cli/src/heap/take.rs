@@ -1,0 +1,212 @@
+//! `remora heap -p`: takes a snapshot, keeps it, and shows it.
+
+use super::report::{Report, Told};
+use super::{open, size, told_if_incomplete};
+use crate::args::HeapTakeArgs;
+use crate::console::{StatusLine, grouped, note, out};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hold::Hold;
+use crate::library;
+use crate::output::{Destination, HeapSpool, default_output, place};
+use crate::preconditions::{examine, obstacle};
+use crate::proof::{Before, verdict};
+use crate::report::pretty;
+use crate::stop::{Input, Stop};
+use crate::target::choose;
+use jiff::Zoned;
+use remora_collector::{Classes, HeapFinished, HeapProgress, HeapSession, NotAttached};
+use remora_heap::TypeFlags;
+use remora_heap_file::{State, TypeRow};
+use remora_receipt::Receipt;
+use remora_trigger::Process;
+use remora_wire::heap::ClassFacts;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long an attach may take.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(5);
+/// Time for which the copy is waited for before looking whether it should end.
+const STEP: Duration = Duration::from_millis(50);
+
+/// What is printed for programs: the report, and how it was taken.
+#[derive(Debug, Serialize)]
+struct Taken<'a> {
+    /// Where it is kept.
+    file: &'a Path,
+    #[serde(flatten)]
+    told: Told,
+    receipt: serde_json::Value,
+}
+
+/// Where results go.
+struct Places {
+    snapshot: Destination,
+    receipt: Option<Destination>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
+    let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
+    let process = choose(&args.target)?;
+    let places = Places::resolve(args, &process)?;
+    if let Some(obstacle) = obstacle(&process, &examine(&process)?) {
+        return Err(obstacle.failure);
+    }
+    let _hold = Hold::take(&process)?;
+    let before = Before::of(&process)?;
+    let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path))?;
+    let mut session = match HeapSession::attach(&process, library::BYTES, ATTACH_PATIENCE) {
+        Ok(session) => session,
+        Err(NotAttached { error, facts }) => {
+            spool.discard();
+            let Some(facts) = facts else { return Err(error.into()) };
+            let receipt = before.prove(&facts, false);
+            note(&receipt.to_string());
+            return verdict(Err(error.into()), receipt.clean());
+        }
+    };
+    let broke = walk(&mut session, &mut spool, &mut stop).err();
+    let full = spool.must_end();
+    let mut finished = session.detach(&mut |piece| spool.stream(piece));
+    if stop.wish().is_some() {
+        finished.notes.push("interrupted: what is shown is what had been walked by then".to_owned());
+    }
+    if full {
+        finished.notes.push("the disk is full: what is shown is what had been walked by then".to_owned());
+    }
+    let receipt = before.prove(&finished.facts, finished.target_ended);
+    let kept = keep(spool, &process, &mut finished, &places.snapshot);
+    let written = places.write_receipt(&receipt);
+    let told = kept.and_then(|file| tell(args, &file, &receipt));
+    let ended = match broke.or(finished.failure.map(Failure::from)) {
+        Some(failure) => Err(failure),
+        None if finished.target_ended => Err(Failure::TargetEnded("the target ended during the snapshot".to_owned())),
+        None => Ok(()),
+    };
+    verdict(ended.and(told).and(written), receipt.clean())
+}
+
+impl Places {
+    fn resolve(args: &HeapTakeArgs, process: &Process) -> Result<Places, Failure> {
+        let named = args.output.clone();
+        let path = named.unwrap_or_else(|| default_output(&process.name(), &Zoned::now(), ".remora-heap"));
+        let snapshot = Destination::of(&path, args.force);
+        if snapshot.regular().is_none() {
+            let what =
+                "a snapshot is kept in a file, which is read again to show it; give -o the name of a regular file";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        let receipt = args.receipt.as_deref().map(|path| Destination::of(path, args.force));
+        if args.shown.json && receipt == Some(Destination::Stdout) {
+            let what = "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        snapshot.check()?;
+        receipt.as_ref().map_or(Ok(()), Destination::check)?;
+        Ok(Places { snapshot, receipt })
+    }
+
+    fn write_receipt(&self, receipt: &Receipt) -> Result<(), Failure> {
+        let Some(place) = &self.receipt else { return Ok(()) };
+        place.write(|out| out.write_all(receipt.to_json().as_bytes()))
+    }
+}
+
+/// Until the copy has told everything, or nobody wants it any more, or nothing more can be kept.
+fn walk(session: &mut HeapSession, spool: &mut HeapSpool, stop: &mut Stop) -> Result<(), Failure> {
+    let mut line = StatusLine::new();
+    let begun = Instant::now();
+    let mut progress = HeapProgress::default();
+    while !progress.ended && stop.wish().is_none() && !spool.must_end() {
+        progress = session.step(STEP, &mut |piece| spool.stream(piece))?;
+        line.show(&progressed(&progress, begun.elapsed()));
+    }
+    line.clear();
+    Ok(())
+}
+
+fn progressed(progress: &HeapProgress, since: Duration) -> String {
+    let rate = progress.objects as f64 / since.as_secs_f64().max(0.001);
+    format!(
+        "{} objects, {} · {} objects a second · Ctrl-C ends it",
+        grouped(progress.objects),
+        size::shown(progress.bytes),
+        grouped(rate as u64)
+    )
+}
+
+/// Puts the snapshot where it was asked for.
+fn keep(
+    spool: HeapSpool,
+    process: &Process,
+    finished: &mut HeapFinished,
+    destination: &Destination,
+) -> Result<PathBuf, Failure> {
+    let types = rows(&mut finished.classes);
+    let state = State {
+        taken_unix_nanoseconds: now(),
+        process_id: process.pid,
+        application: process.name(),
+        command_line: process.command_line.join(" "),
+        runtime: finished.facts.runtime.clone(),
+        collection_nanoseconds: finished.collection,
+        copy_nanoseconds: finished.fork,
+        ranges_unwalked: finished.ranges_unwalked,
+        objects_unwalked: finished.objects_unwalked,
+        complete: finished.complete,
+        notes: finished.notes.clone(),
+    };
+    let kept = spool.finish(&types, &state)?;
+    let Some((path, force)) = destination.regular() else { return Ok(kept) };
+    place(&kept, path, force).map_err(|failure| failure.saved_in(&kept))?;
+    Ok(path.to_owned())
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// What the classes are called.
+fn rows(classes: &mut Classes) -> Vec<TypeRow> {
+    let all = 0..classes.totals().len() as u32;
+    all.map(|class| {
+        let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
+        let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
+        let kinds = [(is_array, TypeFlags::ARRAY), (name == "string", TypeFlags::STRING)];
+        let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
+        let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
+        TypeRow { name, assembly, flags }
+    })
+    .collect()
+}
+
+/// A class that the runtime does not describe, or whose assembly cannot be read.
+fn unnamed(facts: Option<&ClassFacts>) -> String {
+    match facts {
+        Some(ClassFacts::Plain { token, .. }) => format!("[unnamed type {token:#010x}]"),
+        Some(ClassFacts::Array { .. }) => "[unnamed array]".to_owned(),
+        Some(ClassFacts::Unknown { code: 0 }) | None => "[unknown]".to_owned(),
+        Some(ClassFacts::Unknown { code }) => format!("[unknown: the runtime answers {code:#010x}]"),
+    }
+}
+
+/// The name of an assembly, after that of its file.
+fn simple_name(file: &str) -> &str {
+    [".dll", ".exe"].iter().find_map(|ending| file.strip_suffix(ending)).unwrap_or(file)
+}
+
+/// Shows what was kept.
+fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
+    let snapshot = open(file)?;
+    let report = Report::of(&snapshot);
+    let top = args.shown.top as usize;
+    out(&if args.shown.json {
+        let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
+        pretty(&Taken { file, told: report.told(top), receipt })
+    } else {
+        format!("{}\n{receipt}\n{}\n", report.text(top), file.display())
+    })?;
+    told_if_incomplete(file, &snapshot)
+}

@@ -1,0 +1,232 @@
+//! The way of the agent into the target: placed, asked for, met, welcomed.
+
+use crate::control::{Control, Heard};
+use crate::presence::Presence;
+use crate::shared_memory::SharedMemory;
+use crate::target::Target;
+use crate::{Error, NotAttached};
+use remora_receipt::{AgentThread, Facts, ProfilerSlot};
+use remora_trigger::{Asked, Attach, Guid, Libc, Process};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind, FromAgent, MEMORY_NAME, THREAD_NAME, ToAgent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the agent may take to connect once the runtime has said yes.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks whether the target has ended, while its agent is waited for.
+const LOOK: Duration = Duration::from_millis(40);
+
+/// What the agent is to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) event: EventKind,
+    /// Samples a second and thread.
+    pub(crate) frequency: u32,
+    /// Signals a second for the whole process, at most.
+    pub(crate) signal_budget: u32,
+    /// Signals a second for one thread, at most.
+    pub(crate) thread_budget: u32,
+}
+
+/// Places the library, attaches, and returns when the agent has begun its task.
+///
+/// # Errors
+/// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+pub(crate) fn arrive(
+    process: &Process,
+    library: &[u8],
+    task: Task,
+    timeout: Duration,
+) -> Result<(Presence, Began), NotAttached> {
+    let memory = SharedMemory::new()?;
+    let (listener, socket) = remora_trigger::place_socket(process)?;
+    let placed = remora_trigger::place_library(process, library)?;
+    let config = config(&socket.target_path.to_string_lossy(), task)?;
+    let request = request(process, &config, &placed.target_path, timeout);
+    let mut target = Target::of(process.pid);
+    let mut facts = facts(process, vec![placed.host_path.clone(), socket.host_path.clone()]);
+    let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (requested, asked) = (monotonic(), Instant::now());
+    // From here on there may be something in the target.
+    let expected = Expected { config: &config, process, target: &target, memory: &memory };
+    let arrived = ask(&listener, &request, &expected);
+    // Both are open on the other side by now, or will not be: their names go at once.
+    drop((placed, socket, listener));
+    let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
+    let (began, control) = match began {
+        Ok(began) => began,
+        Err(error) => return Err(NotAttached { error, facts: Some(Box::new(facts)) }),
+    };
+    facts.attach_completed = true;
+    facts.attach = asked.elapsed().as_nanos() as u64;
+    target.begin();
+    facts.socket_inodes = control.peer_inode().into_iter().collect();
+    let whole = Presence {
+        control,
+        memory,
+        target,
+        facts,
+        library,
+        requested,
+        begun: Instant::now(),
+        leaving: None,
+        detached: false,
+        ended: None,
+        target_ended: false,
+    };
+    Ok((whole, began))
+}
+
+/// What the agent is told when it is loaded.
+fn config(socket: &str, task: Task) -> Result<Config, Error> {
+    Ok(Config {
+        nonce: nonce()?,
+        socket_path: socket.to_owned(),
+        event: task.event,
+        frequency: task.frequency,
+        signal_budget: task.signal_budget,
+        thread_budget: task.thread_budget,
+    })
+}
+
+fn request(process: &Process, config: &Config, library: &Path, timeout: Duration) -> Attach {
+    let (a, b, c, rest) = if can_stand_beside(process) { CLSID_NOTIFICATION } else { CLSID_MAIN };
+    let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library);
+    request.client_data = config.encode();
+    request.timeout = timeout;
+    request
+}
+
+/// What the receipt has to look for, as far as it is known before the attach.
+fn facts(process: &Process, placed: Vec<PathBuf>) -> Facts {
+    Facts {
+        agent_thread_name: THREAD_NAME.into(),
+        memory_name: Some(MEMORY_NAME.into()),
+        placed,
+        slot: if can_stand_beside(process) { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main },
+        musl: matches!(process.libc, Libc::Musl { .. }),
+        runtime: shown_runtime(process),
+        ..Facts::default()
+    }
+}
+
+/// What the agent says when it starts.
+pub(crate) struct Began {
+    /// Monotonic, nanoseconds.
+    pub(crate) time: u64,
+    pub(crate) engine: String,
+}
+
+/// Who is expected to connect, and what it gets.
+struct Expected<'a> {
+    config: &'a Config,
+    process: &'a Process,
+    target: &'a Target,
+    memory: &'a SharedMemory,
+}
+
+/// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
+/// has confirmed the attach to it: so it is welcomed meanwhile. (By this same thread: a new one would first wait for a processor.)
+fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
+    let asked = remora_trigger::begin_attach(expected.process, request)?;
+    // From here on the runtime's answer is waited for, whatever happens.
+    let early = if connects_first(listener, &asked, request.timeout) {
+        let control = Control::accept(listener, Instant::now());
+        control.and_then(|control| control.map(|control| greet(control, expected)).transpose())
+    } else {
+        Ok(None)
+    };
+    // What the runtime says comes first: what became of the connection follows from it.
+    match asked.answer() {
+        Err(error) if error.is_too_early() => remora_trigger::attach_when_ready(expected.process, request)?,
+        answer => answer?,
+    }
+    let mut control = match early? {
+        Some(control) => control,
+        None => greet(late(listener, expected.target)?, expected)?,
+    };
+    control.say(&ToAgent::Begin);
+    Ok(control)
+}
+
+/// Waits for the agent or for the runtime's answer: whether the agent is there.
+fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) -> bool {
+    let mut watched = [listener.as_fd(), asked.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let limit = Timespec::try_from(patience).ok();
+    while poll(&mut watched, limit.as_ref()) == Err(Errno::INTR) {}
+    !watched[0].revents().is_empty()
+}
+
+/// The agent's connection, if the runtime was faster than the agent. One whose process has ended is not waited for.
+fn late(listener: &UnixListener, target: &Target) -> Result<Control, Error> {
+    let deadline = Instant::now() + HELLO_PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(control) = Control::accept(listener, Instant::now() + LOOK)? {
+            return Ok(control);
+        }
+        if target.has_ended() {
+            return Err(Error::TargetEnded);
+        }
+    }
+    Err(Error::NoHello(HELLO_PATIENCE.as_secs()))
+}
+
+/// Checks the hello and answers it with the shared memory.
+fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
+    let peer = control.peer();
+    let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
+    let Heard::Message(FromAgent::Hello { version, nonce }) = heard else {
+        return Err(if heard == Heard::HungUp { Error::TargetEnded } else { Error::NoHello(HELLO_PATIENCE.as_secs()) });
+    };
+    let known = peer.is_none_or(|peer| peer == expected.process.pid);
+    if version != remora_wire::VERSION || nonce != expected.config.nonce || !known {
+        return Err(Error::Stranger(peer));
+    }
+    control.welcome(expected.memory.descriptor())?;
+    Ok(control)
+}
+
+/// Waits for the word that sampling has begun.
+fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
+    match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
+        Heard::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
+            facts.signal = (signal != 0).then_some(signal);
+            facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
+            Ok(Began { time, engine })
+        }
+        Heard::Message(FromAgent::Inert { reason }) => {
+            facts.inert = Some(reason.clone());
+            Err(Error::Inert(reason))
+        }
+        Heard::Message(FromAgent::Failed { what }) => Err(Error::Refused(what)),
+        Heard::Message(other) => Err(Error::Refused(format!("it answered out of turn: {other:?}"))),
+        Heard::HungUp => Err(Error::TargetEnded),
+        Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
+    }
+}
+
+/// Notification-only profilers exist since .NET 6, leave the runtime's counters as they were, and stand beside any other.
+fn can_stand_beside(process: &Process) -> bool {
+    process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major >= 6)
+}
+
+pub(crate) fn shown_runtime(process: &Process) -> String {
+    let Some(version) = process.runtime().and_then(|runtime| runtime.version) else { return ".NET".into() };
+    if version.major < 5 { format!(".NET Core {version}") } else { format!(".NET {version}") }
+}
+
+fn nonce() -> Result<[u8; 16], Error> {
+    let mut nonce = [0; 16];
+    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+    Ok(nonce)
+}
+
+pub(crate) fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,112 @@
+//! The agent while it is in the target, as it is seen from outside, until it has left.
+
+use crate::Error;
+use crate::control::{Control, Heard};
+use crate::shared_memory::SharedMemory;
+use crate::target::Target;
+use remora_receipt::Facts;
+use remora_wire::{FromAgent, ToAgent};
+use std::time::{Duration, Instant};
+
+/// How long the agent may take to close everything, and the runtime to detach it.
+const DETACH_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks whether the library is still mapped.
+const UNMAPPED_LOOK: Duration = Duration::from_millis(1);
+
+/// An agent that has arrived.
+pub(crate) struct Presence {
+    pub(crate) control: Control,
+    pub(crate) memory: SharedMemory,
+    pub(crate) target: Target,
+    pub(crate) facts: Facts,
+    /// The name of the library's file.
+    pub(crate) library: String,
+    /// When the attach was asked for, monotonic, nanoseconds.
+    pub(crate) requested: u64,
+    pub(crate) begun: Instant,
+    /// What it said when it had closed everything of its own.
+    pub(crate) leaving: Option<Leaving>,
+    /// Whether the runtime has let it go.
+    pub(crate) detached: bool,
+    /// Why nothing more comes, if so.
+    pub(crate) ended: Option<String>,
+    /// Whether the program that was attached to is no more.
+    pub(crate) target_ended: bool,
+}
+
+/// What the agent says of itself when it leaves.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Leaving {
+    /// Callbacks of unloads that it let go before it had looked up what they took away.
+    pub(crate) impatient_unloads: u64,
+}
+
+impl Presence {
+    /// Hears what the agent has said. What is about its task, and not about its coming and going, `task` is told.
+    pub(crate) fn listen(&mut self, mut task: impl FnMut(FromAgent)) {
+        loop {
+            match self.control.hear() {
+                Heard::Message(FromAgent::Leaving { impatient_unloads, .. }) => {
+                    self.leaving = Some(Leaving { impatient_unloads });
+                }
+                Heard::Message(FromAgent::Detached) => self.detached = true,
+                Heard::Message(FromAgent::Inert { reason }) => self.facts.inert = Some(reason),
+                Heard::Message(FromAgent::DetachRefused { code }) => {
+                    let code = remora_trigger::HResult(code);
+                    self.facts.inert = Some(format!("the runtime refused the detach with {code}"));
+                }
+                Heard::Message(FromAgent::Hello { .. } | FromAgent::Started { .. }) => {}
+                Heard::Message(about_the_task) => task(about_the_task),
+                Heard::Nothing => return,
+                Heard::HungUp => return self.hung_up(),
+            }
+        }
+    }
+
+    fn hung_up(&mut self) {
+        if self.ended.is_none() {
+            let leaving = self.leaving.is_some();
+            self.target_ended = !leaving && self.target.program_has_ended(&self.library);
+            self.ended = Some(self.target.why_gone(leaving));
+        }
+    }
+
+    /// Asks the agent to leave, and waits until the library is unmapped: bounded, and meanwhile `drain` takes what comes. It returns how
+    /// much there was; nothing means that there is time for a pause. What breaks meanwhile is returned, and hinders nothing.
+    pub(crate) fn leave(
+        &mut self,
+        pause: Duration,
+        mut drain: impl FnMut(&mut SharedMemory) -> usize,
+        mut task: impl FnMut(FromAgent),
+    ) -> Option<Error> {
+        self.facts.recording = self.begun.elapsed().as_nanos() as u64;
+        let asked = Instant::now();
+        let deadline = asked + DETACH_PATIENCE;
+        self.control.say(&ToAgent::Detach);
+        let mut failure = None;
+        while !self.has_left() && failure.is_none() && Instant::now() < deadline {
+            if drain(&mut self.memory) == 0 {
+                failure = self.control.wait(pause).err();
+            }
+            self.listen(&mut task);
+        }
+        drain(&mut self.memory);
+        while self.facts.inert.is_none() && self.target.maps(&self.library) && Instant::now() < deadline {
+            std::thread::sleep(UNMAPPED_LOOK);
+        }
+        self.facts.detach = asked.elapsed().as_nanos() as u64;
+        self.facts.detach_confirmed = self.detached;
+        failure
+    }
+
+    /// Whether nothing more comes from the agent.
+    fn has_left(&self) -> bool {
+        self.detached || self.ended.is_some() || self.facts.inert.is_some()
+    }
+
+    /// Why it ended before it was asked to, if so.
+    pub(crate) fn ended_before_its_time(&self) -> Option<&str> {
+        self.ended.as_deref().filter(|_| self.leaving.is_none())
+    }
+}

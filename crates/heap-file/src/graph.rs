@@ -1,0 +1,99 @@
+//! From the stream of a snapshot to its graph.
+
+use crate::write::TypeRow;
+use remora_heap::{Builder, Error, HeapGraph, Limits, Object, Type, TypeFlags, TypeIx};
+use remora_wire::heap::{ClassFacts, HeapVisitor};
+
+/// Gets the stream's records.
+#[derive(Debug)]
+pub(crate) struct Assembly {
+    builder: Builder,
+    /// The last object, whose references still come.
+    object: Option<Object>,
+    references: Vec<u64>,
+    pub(crate) objects: u64,
+    ranges_broken: u64,
+    bytes_broken: u64,
+    range_end: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) failed: Option<Error>,
+}
+
+impl Assembly {
+    pub(crate) fn new(limits: Limits) -> Assembly {
+        Assembly {
+            builder: Builder::with_limits(limits),
+            object: None,
+            references: Vec::new(),
+            objects: 0,
+            ranges_broken: 0,
+            bytes_broken: 0,
+            range_end: 0,
+            free_bytes: 0,
+            failed: None,
+        }
+    }
+
+    /// What the next classes are called.
+    pub(crate) fn types(&mut self, rows: Vec<TypeRow>) -> Result<(), Error> {
+        for TypeRow { name, assembly, flags } in rows {
+            self.builder.add_type(Type { name, assembly, flags: TypeFlags(flags) })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self, (ranges_unwalked, objects_unwalked): (u64, u64)) -> Result<HeapGraph, Error> {
+        self.put();
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let account = self.builder.completeness_mut();
+        account.ranges_unwalked += ranges_unwalked.max(self.ranges_broken);
+        account.bytes_unwalked += self.bytes_broken;
+        account.objects_unwalked += objects_unwalked;
+        self.builder.finish()
+    }
+
+    fn put(&mut self) {
+        if let (Some(object), None) = (self.object.take(), &self.failed) {
+            self.failed = self.builder.add_object(object, self.references.drain(..)).err();
+        }
+        self.references.clear();
+    }
+}
+
+impl HeapVisitor for Assembly {
+    fn range(&mut self, _kind: u64, address: u64, length: u64) {
+        self.put();
+        self.range_end = address.saturating_add(length);
+    }
+
+    fn class(&mut self, _id: u64, _facts: ClassFacts) {
+        self.put();
+    }
+
+    fn object(&mut self, address: u64, class: u32, size: u64) {
+        self.put();
+        self.objects += 1;
+        self.object = Some(Object { address, type_ix: TypeIx(class), bytes: size });
+    }
+
+    fn reference(&mut self, target: u64) {
+        self.references.push(target);
+    }
+
+    fn gap(&mut self, _address: u64, length: u64) {
+        self.put();
+        self.free_bytes = self.free_bytes.saturating_add(length);
+    }
+
+    fn broken(&mut self, address: u64) {
+        self.put();
+        self.ranges_broken += 1;
+        self.bytes_broken = self.bytes_broken.saturating_add(self.range_end.saturating_sub(address));
+    }
+
+    fn end(&mut self, _objects: u64) {
+        self.put();
+    }
+}

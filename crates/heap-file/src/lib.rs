@@ -1,0 +1,52 @@
+//! A snapshot of a heap in a file: written as fast as the heap is walked, readable when truncated.
+//!
+//! # Purpose
+//! A `.remora-heap` file holds every object of a heap with its type, size and references, and what the types are called. From it comes a
+//! [`HeapGraph`], of which everything else is made.
+//!
+//! # Layout
+//! Header and chunks are those of [`remora_chunks`]; the magic is `RMHEAP`. Chunks of version 1:
+//! ```text
+//! kind 1  stream  the next bytes of the stream of `remora_wire::heap`, as the copy of the process tells it; cut anywhere
+//! kind 2  types   JSON, a list of rows: name, assembly, flags; the first row of the first such chunk is class 0 of the stream
+//! kind 3  state   JSON, see [`State`]; the last one holds
+//! kind 4  end     nothing: the file is whole
+//! ```
+//! A file without its end is a snapshot that ended early: what it holds can be read.
+//! The stream is part of version 1 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 2.
+//!
+//! # Design constraints
+//! What arrives is stored as it is, and named when the names are known: nothing in the file waits for the end of the walk.
+//! What is read is not trusted: whatever it claims is bounded by [`Limits`] and by what is really there.
+//!
+//! # Rejected
+//! Columns by kind of number: smaller by a third, but each object would be taken apart and put together while the copy waits.
+#![forbid(unsafe_code)]
+
+mod error;
+mod graph;
+mod read;
+mod state;
+mod write;
+
+pub use error::Error;
+pub use read::{Snapshot, is_snapshot, read};
+pub use remora_heap::{HeapGraph, Limits};
+pub use state::State;
+pub use write::{TypeRow, Writer};
+
+use remora_chunks::{Codec, Format};
+
+/// The format version that [`Writer`] writes, and the newest that [`read`] reads.
+pub const VERSION: u16 = 1;
+
+/// The file's container.
+const FORMAT: Format = Format { magic: b"RMHEAP", version: VERSION, codec: Codec::Lz4 };
+
+/// Kinds of chunks.
+mod kind {
+    pub(crate) const STREAM: u32 = 1;
+    pub(crate) const TYPES: u32 = 2;
+    pub(crate) const STATE: u32 = 3;
+    pub(crate) const END: u32 = 4;
+}

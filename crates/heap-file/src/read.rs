@@ -1,0 +1,115 @@
+//! Reading a snapshot.
+
+use crate::graph::Assembly;
+use crate::{Error, FORMAT, State, kind};
+use remora_chunks::{Fault, HEADER, Next};
+use remora_heap::{HeapGraph, Limits};
+use remora_wire::heap::HeapDecoder;
+use std::io::Read;
+
+/// What [`read`] found.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Every object, its type and its references.
+    pub graph: HeapGraph,
+    /// Bytes between objects, in the ranges that were walked.
+    pub free_bytes: u64,
+    /// What is known of it as a whole.
+    pub state: State,
+    /// Whether the file was finished, and holds all that the process told.
+    pub whole: bool,
+    /// Chunks of kinds that this version does not know, and that were skipped.
+    pub unknown_chunks: u64,
+    /// Bytes after the last whole chunk: what an interrupted write left behind.
+    pub torn_bytes: u64,
+}
+
+impl Snapshot {
+    /// Whether it is all of the heap.
+    pub fn is_complete(&self) -> bool {
+        self.whole && self.state.complete && self.graph.completeness().is_complete()
+    }
+}
+
+/// Whether `start`, the first bytes of a file, is the beginning of a snapshot of any version.
+pub fn is_snapshot(start: &[u8]) -> bool {
+    FORMAT.begins(start)
+}
+
+/// What of a file has been read.
+struct Reading {
+    assembly: Assembly,
+    decoder: HeapDecoder,
+    state: State,
+    ended: bool,
+    unknown_chunks: u64,
+}
+
+/// Reads a snapshot of any version up to [`crate::VERSION`], of no more than `limits`.
+///
+/// A file that ends early is no error, as long as there is an object in it: see [`Snapshot::whole`].
+///
+/// # Errors
+/// See [`Error`].
+pub fn read(mut input: impl Read, limits: Limits) -> Result<Snapshot, Error> {
+    FORMAT.read_header(&mut input)?;
+    let mut reading = Reading {
+        assembly: Assembly::new(limits),
+        decoder: HeapDecoder::default(),
+        state: State::default(),
+        ended: false,
+        unknown_chunks: 0,
+    };
+    let mut offset = HEADER as u64;
+    let torn_bytes = loop {
+        let before = reading.assembly.objects;
+        match FORMAT.next(&mut input).map_err(|fault| Error::of_chunk(fault, offset, before))? {
+            Next::Chunk(chunk) => {
+                reading.chunk(chunk.kind, &chunk.plain).map_err(|fault| Error::of_chunk(fault, offset, before))?;
+                if let Some(error) = reading.assembly.failed {
+                    return Err(error.into());
+                }
+                offset += chunk.length;
+            }
+            Next::End => break 0,
+            Next::Torn(bytes) => break bytes,
+        }
+    };
+    reading.finish(offset, torn_bytes)
+}
+
+impl Reading {
+    fn chunk(&mut self, kind: u32, plain: &[u8]) -> Result<(), Fault> {
+        if self.ended {
+            return Err(Fault::Damaged("there is more after the end"));
+        }
+        match kind {
+            kind::STREAM => {
+                let read = self.decoder.push(plain, &mut self.assembly);
+                read.map_err(|_| Fault::Damaged("the stream of objects makes no sense"))?;
+            }
+            kind::TYPES => {
+                let rows =
+                    serde_json::from_slice(plain).map_err(|_| Fault::Damaged("a row of types makes no sense"))?;
+                self.assembly.failed = self.assembly.types(rows).err();
+            }
+            kind::STATE => {
+                self.state =
+                    serde_json::from_slice(plain).map_err(|_| Fault::Damaged("the snapshot's state makes no sense"))?;
+            }
+            kind::END => self.ended = true,
+            _ => self.unknown_chunks += 1,
+        }
+        Ok(())
+    }
+
+    fn finish(self, offset: u64, torn_bytes: u64) -> Result<Snapshot, Error> {
+        if self.assembly.objects == 0 && !self.ended {
+            return Err(Error::Truncated { length: offset + torn_bytes });
+        }
+        let Reading { assembly, decoder, state, ended, unknown_chunks } = self;
+        let free_bytes = assembly.free_bytes;
+        let graph = assembly.finish((state.ranges_unwalked, state.objects_unwalked))?;
+        Ok(Snapshot { graph, free_bytes, state, whole: ended && decoder.has_ended(), unknown_chunks, torn_bytes })
+    }
+}

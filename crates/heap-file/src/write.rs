@@ -1,0 +1,110 @@
+//! Writing a snapshot while it is taken.
+
+use crate::state::{State, shorten};
+use crate::{Error, FORMAT, kind};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+
+/// Bytes of the stream in a chunk: what ends early has lost no more than these.
+const STREAM_CHUNK: usize = 1 << 20;
+/// Rows of types in a chunk, and the longest name.
+const TYPES_CHUNK: usize = 512;
+const NAME: usize = 16 << 10;
+
+/// One type: what class of the stream it is, its place says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeRow {
+    /// See [`remora_heap::Type`].
+    pub name: String,
+    /// See [`remora_heap::Type`].
+    pub assembly: String,
+    /// See [`remora_heap::TypeFlags`].
+    pub flags: u32,
+}
+
+/// Writes a snapshot. After an error it refuses further calls: what the file holds up to then stays readable.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: W,
+    stream: Vec<u8>,
+    packed: Vec<u8>,
+    failed: bool,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// [`Error::Write`], as for all of them.
+    pub fn create(mut out: W) -> Result<Self, Error> {
+        out.write_all(&FORMAT.header()).and_then(|()| out.flush()).map_err(Error::Write)?;
+        Ok(Writer { out, stream: Vec::with_capacity(STREAM_CHUNK), packed: Vec::new(), failed: false })
+    }
+
+    /// Writes the next bytes of the stream.
+    ///
+    /// # Errors
+    /// See [`Writer::create`].
+    pub fn stream(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(STREAM_CHUNK - self.stream.len()));
+            self.stream.extend_from_slice(now);
+            bytes = later;
+            if self.stream.len() == STREAM_CHUNK {
+                self.put_stream()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what the next classes of the stream are called.
+    ///
+    /// # Errors
+    /// See [`Writer::create`].
+    pub fn types(&mut self, rows: &[TypeRow]) -> Result<(), Error> {
+        for rows in rows.chunks(TYPES_CHUNK) {
+            let mut rows = rows.to_vec();
+            rows.iter_mut()
+                .for_each(|row| [&mut row.name, &mut row.assembly].into_iter().for_each(|text| shorten(text, NAME)));
+            // Plain data: it cannot fail.
+            self.put(kind::TYPES, &serde_json::to_vec(&rows).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is missing and the end, and gives the output back.
+    ///
+    /// # Errors
+    /// See [`Writer::create`].
+    pub fn finish(mut self, state: &State) -> Result<W, Error> {
+        self.put_stream()?;
+        self.put(kind::STATE, &state.json())?;
+        self.put(kind::END, &[])?;
+        self.out.flush().map_err(Error::Write)?;
+        Ok(self.out)
+    }
+
+    /// The output.
+    pub fn output(&self) -> &W {
+        &self.out
+    }
+
+    fn put_stream(&mut self) -> Result<(), Error> {
+        let stream = std::mem::take(&mut self.stream);
+        let put = self.put(kind::STREAM, &stream);
+        self.stream = stream;
+        self.stream.clear();
+        put
+    }
+
+    fn put(&mut self, kind: u32, plain: &[u8]) -> Result<(), Error> {
+        if self.failed {
+            return Err(Error::Write(std::io::Error::other("an earlier write to this snapshot failed")));
+        }
+        self.packed.clear();
+        FORMAT.put(&mut self.packed, kind, plain);
+        let written = self.out.write_all(&self.packed).map_err(Error::Write);
+        self.failed = written.is_err();
+        written
+    }
+}

@@ -1,0 +1,152 @@
+//! Snapshots written and read back: whole, cut, changed, made up.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_heap_file::{Error, Limits, Snapshot, State, TypeRow, Writer, is_snapshot, read};
+use remora_wire::heap::{
+    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number,
+};
+
+/// The objects of the known snapshot: a ring of so many nodes.
+const NODES: u64 = 200_000;
+const BASE: u64 = 0x7f00_0000_0000;
+
+fn bytes(numbers: &[u64]) -> Vec<u8> {
+    let mut place = [0; LONGEST_NUMBER];
+    let one = |number: &u64| {
+        let length = write_number(&mut place, *number);
+        place[..length].to_vec()
+    };
+    numbers.iter().flat_map(one).collect()
+}
+
+fn node(index: u64) -> u64 {
+    BASE + index % NODES * 24
+}
+
+/// What a copy would tell of the ring, beside an array that is not in it, and a gap.
+fn stream(last: &[u64]) -> Vec<u8> {
+    let mut numbers = vec![RANGE, 2, BASE, NODES * 24 + 64];
+    numbers.extend([CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0]);
+    numbers.extend([CLASS, 0x71, ARRAY_CLASS, 0x70, 0x12, 1]);
+    for index in 0..NODES {
+        numbers.extend([FIRST_CLASS, 24, distance(node(index), node(index + 1)), 0]);
+    }
+    numbers.extend([FIRST_CLASS + 1, 30, distance(node(NODES), node(0)), 0, GAP, 32]);
+    numbers.extend(last);
+    bytes(&numbers)
+}
+
+fn types() -> Vec<TypeRow> {
+    let row = |name: &str, flags| TypeRow { name: name.into(), assembly: "Known".into(), flags };
+    vec![row("Known.Node", 0), row("Known.Node[]", 1)]
+}
+
+fn state() -> State {
+    State {
+        process_id: 7,
+        application: "known".into(),
+        complete: true,
+        notes: vec!["a note".into()],
+        ..State::default()
+    }
+}
+
+fn written(stream: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::create(Vec::new()).unwrap();
+    stream.chunks(70_001).for_each(|piece| writer.stream(piece).unwrap());
+    writer.types(&types()).unwrap();
+    writer.finish(&state()).unwrap()
+}
+
+fn whole() -> Vec<u8> {
+    written(&stream(&[END, NODES + 1]))
+}
+
+fn read_all(file: &[u8]) -> Result<Snapshot, Error> {
+    read(file, Limits::MOST)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let file = whole();
+    assert!(is_snapshot(&file) && !is_snapshot(b"REMORA"));
+    assert!(file.len() as u64 <= 12 * NODES, "12 bytes an object, its references included: {}", file.len());
+    let snapshot = read_all(&file).unwrap();
+    assert!(snapshot.is_complete());
+    assert_eq!((snapshot.unknown_chunks, snapshot.torn_bytes, &snapshot.state), (0, 0, &state()));
+    assert_eq!(snapshot.free_bytes, 32);
+    let graph = &snapshot.graph;
+    assert_eq!((graph.object_count() as u64, graph.reference_count() as u64), (NODES + 1, NODES + 1));
+    let first = graph.object_at(node(0)).unwrap();
+    assert_eq!((graph.bytes(first), &*graph.type_of(first).name), (24, "Known.Node"));
+    assert_eq!(graph.references(first).map(|target| graph.address(target)).collect::<Vec<_>>(), [node(1)]);
+}
+
+#[test]
+fn a_file_that_ends_anywhere_is_read_up_to_there_and_never_called_whole() {
+    let file = whole();
+    let mut objects = 0;
+    for cut in (0..file.len()).step_by(file.len() / 200) {
+        match read_all(&file[..cut]) {
+            Ok(snapshot) => {
+                assert!(!snapshot.whole && !snapshot.is_complete(), "cut at {cut}");
+                let now = snapshot.graph.object_count();
+                assert!(now >= objects, "cut at {cut}");
+                objects = now;
+            }
+            Err(Error::Truncated { length }) => assert_eq!(length, cut as u64),
+            Err(Error::NotASnapshot) => assert_eq!(cut, 0),
+            Err(other) => panic!("cut at {cut}: {other}"),
+        }
+    }
+    assert!(objects > 0);
+}
+
+#[test]
+fn a_changed_byte_is_noticed_wherever_it_is() {
+    let file = whole();
+    for place in (0..file.len()).step_by(file.len() / 300) {
+        let mut changed = file.clone();
+        changed[place] ^= 0x55;
+        if let Ok(snapshot) = read_all(&changed) {
+            // Nothing is silent: a length that leads beyond the end looks like a file that ends early.
+            assert!(!snapshot.is_complete(), "byte {place}");
+        }
+    }
+}
+
+#[test]
+fn what_the_copy_could_not_walk_is_in_the_account() {
+    let broken = stream(&[BROKEN, node(NODES - 1) + 24 + 64, END, NODES + 1]);
+    let snapshot = read_all(&written(&broken)).unwrap();
+    assert!(snapshot.whole && !snapshot.is_complete());
+    assert_eq!(snapshot.graph.completeness().ranges_unwalked, 1);
+    let unended = read_all(&written(&stream(&[]))).unwrap();
+    assert!(!unended.whole && !unended.is_complete(), "the stream has no end");
+}
+
+#[test]
+fn classes_without_a_row_have_a_type_that_says_so() {
+    let mut writer = Writer::create(Vec::new()).unwrap();
+    writer.stream(&stream(&[END, NODES + 1])).unwrap();
+    let snapshot = read_all(&writer.finish(&state()).unwrap()).unwrap();
+    assert_eq!(snapshot.graph.completeness().types_unknown, NODES + 1);
+    assert!(!snapshot.is_complete());
+}
+
+#[test]
+fn more_than_is_allowed_is_refused() {
+    let limits = Limits { objects: 1000, ..Limits::MOST };
+    assert!(matches!(read(&whole()[..], limits), Err(Error::Graph(_))));
+}
+
+#[test]
+fn a_newer_file_names_who_reads_it_and_a_stranger_is_no_snapshot() {
+    let mut newer = whole();
+    // The number of the version.
+    newer[6] = 9;
+    assert!(matches!(read_all(&newer), Err(Error::Newer { version: 9, .. })));
+    for stranger in [&b""[..], b"REMORA", b"PK\x03\x04 and more"] {
+        assert!(matches!(read_all(stranger), Err(Error::NotASnapshot)));
+    }
+}
