@@ -115,6 +115,17 @@ pub(crate) enum Failure {
         /// Where it is.
         path: PathBuf,
     },
+    /// A snapshot could not be put where it was asked for, and is somewhere else.
+    #[error("{failure}; the snapshot is in {}: `remora heap report {}` shows it", .path.display(), .path.display())]
+    Kept {
+        /// What happened.
+        failure: Box<Failure>,
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// Nothing was walked.
+    #[error("no object was walked: {0}; look what limits the process (processes, memory, seccomp), then try again")]
+    NoSnapshot(String),
     /// A format that there is not.
     #[error(
         "unknown format {given:?}: there are {known}; give -o a file with one of these extensions, or --format with one of these names"
@@ -249,6 +260,11 @@ impl Failure {
         Failure::Saved { failure: Box::new(self), path: path.to_owned() }
     }
 
+    /// The same, with where the snapshot is instead.
+    pub(crate) fn kept_in(self, path: &Path) -> Failure {
+        Failure::Kept { failure: Box::new(self), path: path.to_owned() }
+    }
+
     /// Whether it stands in the agent's way only, so that the runtime's own sampler can be tried.
     pub(crate) fn concerns_the_agent_only(&self) -> bool {
         use remora_collector::Error as Collector;
@@ -289,7 +305,8 @@ impl Failure {
             Failure::Command { .. } | Failure::CommandEnded { .. } => Exit::NoProcess,
             Failure::NoRuntime { .. } => Exit::NotDotnet,
             Failure::LeftBehind(_) => Exit::Unclean,
-            Failure::Saved { failure, .. } => failure.exit(),
+            Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
+            Failure::NoSnapshot(_) => Exit::Refused,
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_) | Failure::UnknownFormat { .. } | Failure::StdoutWithoutFormat => Exit::Usage,

@@ -58,11 +58,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
     let mut processor = Processor::watch(process.pid);
-    if let Some(child) = &mut child {
-        child.resume()?;
-    }
-    let late = child.as_ref().and_then(Child::late);
     let attached = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path));
+    let unrecorded = child.as_ref().map(Child::unrecorded);
     let finish = Finish { plan: &plan, output, before };
     let mut engine = match attached {
         Ok(engine) => engine,
@@ -82,8 +79,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         process.pid,
         finish.output.destination
     ));
-    let why = sample(&mut engine, &plan, &mut stop, &mut processor, child.as_mut());
-    finish.run(engine, End { why, processor, child, late })
+    let why = sample(&mut engine, &plan, &mut stop, &mut processor);
+    finish.run(engine, End { why, processor, child, unrecorded })
 }
 
 /// The failure; but whatever could not be done to a process that is just ending, its end is the reason.
@@ -137,13 +134,7 @@ fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
 }
 
 /// Records until something ends it, and tells what did.
-fn sample(
-    engine: &mut Engine,
-    plan: &Plan,
-    stop: &mut Stop,
-    processor: &mut Processor,
-    mut child: Option<&mut Child>,
-) -> Why {
+fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Processor) -> Why {
     let begun = Instant::now();
     let mut progress = Progress::new(plan.duration);
     let mut spooled = begun;
@@ -155,9 +146,6 @@ fn sample(
         };
         let wall = plan.event == remora_profile::Event::Wall;
         progress.show(|| Numbers { samples, lost, rate, processor: processor.share(), wall });
-        if let Some(child) = child.as_mut() {
-            child.resume_others();
-        }
         if spooled.elapsed() >= SPOOL_PAUSE {
             spooled = Instant::now();
             match engine.keep() {

@@ -6,13 +6,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Where messages are written.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 11] = [
     "crates/cli/src/failure.rs",
     "crates/cli/src/preconditions.rs",
+    "crates/cli/src/heap/take.rs",
     "crates/cli/src/record/plan.rs",
     "crates/trigger/src/error.rs",
     "crates/trigger/src/check.rs",
     "crates/collector/src/error.rs",
+    "crates/heap/src/error.rs",
+    "crates/heap-file/src/error.rs",
     "crates/recording/src/error.rs",
     "crates/receipt/src/error.rs",
 ];

@@ -1,4 +1,4 @@
-//! At which rate samples really came: told where a budget of signals made it lower than the one that was asked for.
+//! At which rate samples really came: told where it was lower than the one that was asked for.
 
 use remora_profile::{Event, Profile};
 
@@ -19,7 +19,8 @@ pub fn slower_than_asked(profile: &Profile) -> Option<String> {
     (samples >= TELLING_SAMPLES && rate < asked * TELLING_PART).then(|| {
         format!(
             "each thread was sampled {rate:.1} times a second{of} on average, not {asked}: \
-             the number of signals is limited; times stay right, since each sample weighs the time that it stands for"
+             the number of signals is limited, or processors were short; \
+             times stay right, since each sample weighs the time that it stands for"
         )
     })
 }

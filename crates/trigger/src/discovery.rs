@@ -13,6 +13,23 @@ pub fn find(pid: u32) -> Result<Process, Error> {
     find_in(&Proc::default(), pid)
 }
 
+/// All that a process has started, and what these have, as far as they are still below it: parents before their children.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    descendants_in(&Proc::default(), pid)
+}
+
+/// Like [`descendants`], in another `/proc`.
+pub fn descendants_in(proc: &Proc, pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        // The kernel could show a process twice while its parent ends.
+        found.extend(proc.children(parent).into_iter().filter(|child| !found.contains(child)).collect::<Vec<_>>());
+    }
+    found.split_off(1)
+}
+
 /// All processes that run .NET, by id.
 pub fn processes() -> Result<Vec<Process>, Error> {
     processes_in(&Proc::default())

@@ -51,7 +51,7 @@ pub use attach::{Asked, Attach, ask, attach, attach_when_ready, begin_attach};
 pub use check::{Check, check, check_answer, check_pid};
 pub use codec::{EventPipeConfig, Guid, ProcessInfo, Provider, Rundown, Stacks};
 pub use container::Container;
-pub use discovery::{find, find_in, processes, processes_in};
+pub use discovery::{descendants, descendants_in, find, find_in, processes, processes_in};
 pub use elf::{Architecture, GlibcVersion, read_any_elf};
 pub use error::{Error, Reason};
 pub use hresult::HResult;

@@ -2,7 +2,9 @@
 //!
 //! The program is started with [`ReversePort::variable`] in its environment; its runtime connects, tells who it is,
 //! and waits to be resumed. Each connection serves one command; afterwards the runtime connects again.
-//! Children of the program inherit the variable and wait too: every runtime that connects must be resumed.
+//! Children of the program inherit the variable and wait too: every runtime that connects must be resumed, by somebody who lives as long
+//! as they do. So it is for tests and tools that own the program; `remora record -- COMMAND`, which may end before the command, does
+//! without.
 //! .NET 5 and later; older ones ignore the variable and simply run.
 
 use crate::attach::Attach;
@@ -71,7 +73,8 @@ impl ReversePort {
         let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
         let broken = |source: std::io::Error| Error::Broken { step: STEP, source };
         match rustix::event::poll(&mut ready, Some(&limit)) {
-            Ok(0) => return Err(Error::TimedOut { step: STEP, after: timeout }),
+            // Whoever waits looks at what the signal was about, and waits again.
+            Ok(0) | Err(Errno::INTR) => return Err(Error::TimedOut { step: STEP, after: timeout }),
             Ok(_) => {}
             Err(errno) => return Err(broken(errno.into())),
         }

@@ -34,7 +34,7 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 18] = [
+pub const ENTRIES: [Entry; 19] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
@@ -46,6 +46,7 @@ pub const ENTRIES: [Entry; 18] = [
     Entry { name: "trigger_proc", run: outside::trigger_proc, seeds: seeds::trigger_proc, rounds: 20_000 },
     Entry { name: "receipt_proc", run: outside::receipt_proc, seeds: seeds::receipt_proc, rounds: 20_000 },
     Entry { name: "nettrace", run: outside::nettrace, seeds: Vec::new, rounds: 3_000 },
+    Entry { name: "heap_file", run: outside::heap_file, seeds: seeds::heap_files, rounds: 2_000 },
     Entry { name: "recording", run: outside::recording, seeds: seeds::recordings, rounds: 2_000 },
     Entry { name: "symbols_bundle", run: symbols::bundle, seeds: seeds::bundles, rounds: 20_000 },
     Entry { name: "symbols_image", run: symbols::image, seeds: seeds::images, rounds: 200 },

@@ -132,6 +132,22 @@ fn process_information() -> Vec<u8> {
     payload
 }
 
+/// A whole snapshot of the heap that [`heaps`] tell of.
+pub(crate) fn heap_files() -> Vec<Vec<u8>> {
+    let file = |stream: Vec<u8>| {
+        let rows = ["Known.Node", "Known.Node[]"].map(|name| remora_heap_file::TypeRow {
+            name: name.into(),
+            assembly: "Known".into(),
+            flags: 0,
+        });
+        let state = remora_heap_file::State { complete: true, ..Default::default() };
+        let mut writer = remora_heap_file::Writer::create(Vec::new()).expect("memory takes everything");
+        writer.stream(&stream).and_then(|()| writer.types(&rows)).expect("memory takes everything");
+        writer.finish(&state).expect("memory takes everything")
+    };
+    heaps().into_iter().map(file).collect()
+}
+
 pub(crate) fn recordings() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../../crates/recording/tests/golden/v1.remora").to_vec()]
 }

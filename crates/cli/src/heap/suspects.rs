@@ -3,13 +3,14 @@
 use super::size::shown;
 use crate::console::{counted, percent, plain};
 use remora_heap::{DominatorTree, HeapGraph, Node};
+use std::collections::HashMap;
 
 /// Who holds at least a part of so many of the heap is worth a sentence.
 const PART: u64 = 10;
 /// How many are told of.
 const MOST: usize = 3;
-/// What is handed on to one object goes on there: at least this of ten parts.
-const HANDED_ON: u64 = 8;
+/// It piles up where at least this of ten parts of what the holder keeps are still together.
+const TOGETHER: u64 = 8;
 
 /// A sentence for each, the greatest first.
 pub(crate) fn sentences(graph: &HeapGraph, tree: &DominatorTree) -> Vec<String> {
@@ -24,12 +25,12 @@ fn sentence(graph: &HeapGraph, tree: &DominatorTree, node: Node, whole: u64) -> 
     let (bytes, count) = (tree.retained(node), tree.retained_count(node));
     let objects = counted(count, "object");
     let mut text = format!("{holder} keeps {} of the heap: {} in {objects}", percent(bytes, whole), shown(bytes));
-    let heap = pile(tree, node);
-    if heap != node {
-        text += &format!("; it piles up under {}", name(graph, tree, heap)?);
+    let pile = pile(tree, node);
+    if pile != node {
+        text += &format!("; it piles up under {}", name(graph, tree, pile)?);
     }
-    if let Some((of, count, bytes)) = most_below(graph, tree, heap) {
-        text += &format!(", mostly as {} of {} ({})", counted(count, "object"), plain(&of), shown(bytes));
+    if let Some((of, count, bytes)) = most_below(graph, tree, pile) {
+        text += &format!(", mostly {} of {} ({} of their own)", counted(count, "object"), plain(&of), shown(bytes));
     }
     Some(text)
 }
@@ -40,27 +41,83 @@ pub(crate) fn name(graph: &HeapGraph, tree: &DominatorTree, node: Node) -> Optio
     Some(format!("{} (at {:#x})", plain(&graph.type_of(object).name), graph.address(object)))
 }
 
-/// Where what `node` holds is no longer handed on to a single object.
+/// The last object on the way down that still keeps nearly all of what `node` does: from there on it is many objects' affair. Along a
+/// list, in which each keeps a little less than the one before, that is a place early in it, and not its end.
 fn pile(tree: &DominatorTree, node: Node) -> Node {
-    let mut node = node;
-    while let Some(&next) = tree.biggest(node, 1).first() {
-        if tree.retained(next) < tree.retained(node) / 10 * HANDED_ON {
+    let enough = tree.retained(node) / 10 * TOGETHER;
+    let mut pile = node;
+    while let Some(&next) = tree.biggest(pile, 1).first() {
+        if tree.retained(next) < enough {
             break;
         }
-        node = next;
+        pile = next;
     }
-    node
+    pile
 }
 
-/// The type of which there is most directly under `node`: how many, and what they hold.
+/// The type of which most bytes hang below `node`, at any depth: its name, how many, and what they take themselves.
 fn most_below(graph: &HeapGraph, tree: &DominatorTree, node: Node) -> Option<(String, u64, u64)> {
-    let mut by_type = std::collections::HashMap::<_, (u64, u64)>::new();
-    for child in tree.children(node) {
-        let Some(object) = tree.object(child) else { continue };
+    let mut by_type = HashMap::<_, (u64, u64)>::new();
+    for below in tree.nodes_under(node) {
+        let Some(object) = tree.object(below) else { continue };
         let sum = by_type.entry(graph.type_ix(object)).or_default();
         sum.0 += 1;
-        sum.1 += tree.retained(child);
+        sum.1 += graph.bytes(object);
     }
     let (of, (count, bytes)) = by_type.into_iter().max_by_key(|(of, (_, bytes))| (*bytes, std::cmp::Reverse(*of)))?;
     Some((graph.type_at(of).name.clone(), count, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
+
+    /// A root that holds a chain of so many nodes, each with a leaf of its own.
+    fn chain(nodes: u64) -> HeapGraph {
+        let mut builder = Builder::new();
+        let mut of = |name: &str| {
+            let flags = TypeFlags::default();
+            builder.add_type(Type { name: name.into(), assembly: "Known".into(), flags }).expect("there is room")
+        };
+        let (holder, node, leaf) = (of("Known.Holder"), of("Known.Node"), of("Known.Leaf"));
+        let mut add = |address, type_ix, bytes, references: &[u64]| {
+            builder.add_object(Object { address, type_ix, bytes }, references.iter().copied()).expect("there is room");
+        };
+        add(0x1000, holder, 24, &[0x10000]);
+        for index in 0..nodes {
+            let next = if index + 1 < nodes { 0x10000 + (index + 1) * 64 } else { 0 };
+            add(0x10000 + index * 64, node, 32, &[next, 0x10020 + index * 64]);
+            add(0x10020 + index * 64, leaf, 24, &[]);
+        }
+        builder.add_root(0x1000, RootKind::Static).expect("there is room");
+        builder.finish().expect("there is room")
+    }
+
+    #[test]
+    fn a_long_list_piles_up_near_its_beginning_as_the_many_that_it_is_made_of() {
+        let graph = chain(1000);
+        let tree = DominatorTree::new(&graph);
+        let sentences = sentences(&graph, &tree);
+        assert_eq!(sentences.len(), 1);
+        assert!(
+            sentences[0].starts_with("Known.Holder (at 0x1000) keeps 100.0% of the heap: 56.0 kB in 2,001 objects")
+        );
+        let pile = tree.object(pile(&tree, tree.biggest(tree.root(), 1)[0])).expect("an object");
+        let kept = tree.retained(tree.node(pile));
+        assert!((44_000..48_000).contains(&kept), "{kept}");
+        assert!(sentences[0].contains("objects of Known.Node"), "{}", sentences[0]);
+    }
+
+    #[test]
+    fn who_holds_little_is_no_suspect() {
+        let mut builder = Builder::new();
+        for index in 1..=20_u64 {
+            let object = Object { address: index * 64, type_ix: remora_heap::TypeIx(0), bytes: 24 };
+            builder.add_object(object, []).expect("there is room");
+            builder.add_root(index * 64, RootKind::Handle).expect("there is room");
+        }
+        let graph = builder.finish().expect("there is room");
+        assert_eq!(sentences(&graph, &DominatorTree::new(&graph)), Vec::<String>::new());
+    }
 }

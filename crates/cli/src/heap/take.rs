@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
 use crate::library;
-use crate::output::{Destination, HeapSpool, default_output, place};
+use crate::output::{Destination, FileFormat, HeapSpool, default_output, place};
 use crate::preconditions::{examine, obstacle};
 use crate::proof::{Before, verdict};
 use crate::report::pretty;
@@ -77,9 +77,14 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         finished.notes.push("the disk is full: what is shown is what had been walked by then".to_owned());
     }
     let receipt = before.prove(&finished.facts, finished.target_ended);
-    let kept = keep(spool, &process, &mut finished, &places.snapshot);
     let written = places.write_receipt(&receipt);
-    let told = kept.and_then(|file| tell(args, &file, &receipt));
+    let told = if finished.classes.totals().iter().all(|totals| totals.count == 0) {
+        spool.discard();
+        note(&receipt.to_string());
+        Err(nothing(&finished, stop.wish().is_some()))
+    } else {
+        keep(spool, &process, &mut finished, &places.snapshot).and_then(|file| tell(args, &file, &receipt))
+    };
     let ended = match broke.or(finished.failure.map(Failure::from)) {
         Some(failure) => Err(failure),
         None if finished.target_ended => Err(Failure::TargetEnded("the target ended during the snapshot".to_owned())),
@@ -90,18 +95,30 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
 
 impl Places {
     fn resolve(args: &HeapTakeArgs, process: &Process) -> Result<Places, Failure> {
+        let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
         let named = args.output.clone();
         let path = named.unwrap_or_else(|| default_output(&process.name(), &Zoned::now(), ".remora-heap"));
         let snapshot = Destination::of(&path, args.force);
         if snapshot.regular().is_none() {
-            let what =
-                "a snapshot is kept in a file, which is read again to show it; give -o the name of a regular file";
-            return Err(Failure::Usage(what.to_owned()));
+            return usage(
+                "a snapshot is kept in a file, which is read again to show it; give -o the name of a regular file",
+            );
+        }
+        if FileFormat::from_path(&path).is_ok() {
+            return usage(
+                "the file's extension is that of a recording's format, and a snapshot is none; call it FILE.remora-heap",
+            );
+        }
+        if args.receipt.as_deref() == Some(&*path) {
+            return usage(
+                "the snapshot and the receipt cannot be written to the same file; give --receipt another name",
+            );
         }
         let receipt = args.receipt.as_deref().map(|path| Destination::of(path, args.force));
         if args.shown.json && receipt == Some(Destination::Stdout) {
-            let what = "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out";
-            return Err(Failure::Usage(what.to_owned()));
+            return usage(
+                "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out",
+            );
         }
         snapshot.check()?;
         receipt.as_ref().map_or(Ok(()), Destination::check)?;
@@ -137,6 +154,11 @@ fn progressed(progress: &HeapProgress, since: Duration) -> String {
     )
 }
 
+/// Why there is nothing to keep.
+fn nothing(finished: &HeapFinished, interrupted: bool) -> Failure {
+    if interrupted { Failure::Interrupted } else { Failure::NoSnapshot(finished.notes.join("; ")) }
+}
+
 /// Puts the snapshot where it was asked for.
 fn keep(
     spool: HeapSpool,
@@ -160,7 +182,7 @@ fn keep(
     };
     let kept = spool.finish(&types, &state)?;
     let Some((path, force)) = destination.regular() else { return Ok(kept) };
-    place(&kept, path, force).map_err(|failure| failure.saved_in(&kept))?;
+    place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;
     Ok(path.to_owned())
 }
 

@@ -136,9 +136,9 @@ impl HeapSpool {
 
     /// Writes the rest: from here on it is a whole snapshot. Where that fails, what was kept stays where the failure says.
     pub(crate) fn finish(mut self, types: &[TypeRow], state: &State) -> Result<PathBuf, Failure> {
-        let refused = |error| unkept(&self.path, error).saved_in(&self.path);
+        let refused = |error| unkept(&self.path, error).kept_in(&self.path);
         if let Some(failure) = self.failed {
-            return Err(failure.saved_in(&self.path));
+            return Err(failure.kept_in(&self.path));
         }
         self.writer.types(types).map_err(refused)?;
         let reserved = self.writer.finish(state).map_err(refused)?;

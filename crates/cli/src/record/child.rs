@@ -1,4 +1,8 @@
-//! A command that is started to be recorded: its runtime waits for us before it runs anything.
+//! A command that is started to be recorded: as soon as a runtime in it, or in what it starts, can be attached to.
+//!
+//! It is started as a shell would start it, with nothing changed in its environment. A runtime can be made to wait for a recorder by a
+//! variable there (`DOTNET_DiagnosticPorts`); but whatever the command starts later would inherit it, and wait for a recorder that is
+//! gone. What runs before the attach is not recorded, and how long that was is told.
 //!
 //! It stays in our process group, so that it can read the terminal: Ctrl-C there ends the recording and the command, as in a shell.
 //! When the recording ends in another way before the command does (its duration, a signal to us alone), the command runs on.
@@ -7,7 +11,7 @@ use crate::duration::show;
 use crate::failure::Failure;
 use crate::stop::Stop;
 
-use remora_trigger::{Error, Guid, Process, ReversePort, WaitingRuntime, find};
+use remora_trigger::{Process, descendants, find};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
@@ -16,12 +20,10 @@ use std::time::{Duration, Instant};
 
 /// How long the command may take until a runtime starts in it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long each look for one may take.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two looks for one. A look takes a tenth of that.
+const LOOK: Duration = Duration::from_millis(3);
 /// Time between two looks whether it has ended.
 const ENDING_LOOK: Duration = Duration::from_millis(5);
-/// How long a runtime may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// Where the command's standard output goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,16 +48,7 @@ impl Printing {
 pub(crate) struct Child {
     name: String,
     child: process::Child,
-    port: ReversePort,
-    /// The runtime that is recorded, until it is let go.
-    waiting: Option<WaitingRuntime>,
-    /// Runtimes that go on; each is connected again, and would knock for ever if the connection were closed.
-    going: Vec<WaitingRuntime>,
-    /// Runtimes that were let go.
-    resumed: Vec<Guid>,
     started: Instant,
-    /// How long it had run when it was found, if it did not wait for us.
-    late: Option<Duration>,
 }
 
 impl Child {
@@ -64,73 +57,41 @@ impl Child {
         let Some((program, args)) = command.split_first() else {
             return Ok(None);
         };
-        let port = ReversePort::open()?;
-        let (variable, value) = port.variable();
         let name = program.to_string_lossy().into_owned();
         let started = Instant::now();
-        let child = printing.stdio();
-        let child =
-            child.and_then(|stdout| Command::new(program).args(args).env(variable, value).stdout(stdout).spawn());
+        let child = printing.stdio().and_then(|stdout| Command::new(program).args(args).stdout(stdout).spawn());
         let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
-        let (waiting, going, resumed) = (None, Vec::new(), Vec::new());
-        Ok(Some(Child { name, child, port, waiting, going, resumed, started, late: None }))
+        Ok(Some(Child { name, child, started }))
     }
 
-    /// Waits until a runtime has started in it, and waits in turn.
+    /// Waits until there is a runtime in it that can be attached to.
     pub(crate) fn process(&mut self, stop: &mut Stop) -> Result<Process, Failure> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if stop.wish().is_some() {
                 return Err(Failure::Interrupted);
             }
-            match self.port.accept(LOOK) {
-                Ok(waiting) => {
-                    let process_id = u32::try_from(waiting.advertisement().pid).unwrap_or(u32::MAX);
-                    self.waiting = Some(waiting);
-                    return Ok(find(process_id)?);
-                }
-                Err(Error::TimedOut { .. }) => {}
-                Err(error) => return Err(error.into()),
+            if let Some(process) = self.attachable() {
+                return Ok(process);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(Failure::CommandEnded { name: self.name.clone(), status });
             }
-            // .NET Core 3.1 does not know the port, and simply runs.
-            if let Ok(process) = find(self.child.id())
-                && process.attachable.is_ok()
-                && process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major < 5)
-            {
-                self.late = Some(self.started.elapsed());
-                return Ok(process);
-            }
+            std::thread::sleep(LOOK);
         }
         Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: PATIENCE.as_secs() })
     }
 
-    /// Lets it go on.
-    pub(crate) fn resume(&mut self) -> Result<(), Failure> {
-        if let Some(waiting) = self.waiting.take() {
-            self.resumed.push(waiting.advertisement().cookie);
-            waiting.resume(ANSWER)?;
-        }
-        Ok(())
+    /// The first of what the command has started, itself the very first, that can be attached to.
+    fn attachable(&self) -> Option<Process> {
+        let command = self.child.id();
+        let mut candidates = std::iter::once(command).chain(descendants(command));
+        candidates.find_map(|candidate| find(candidate).ok().filter(|process| process.attachable.is_ok()))
     }
 
-    /// Lets other runtimes that start under the command go on: they inherit its environment, and are not recorded.
-    pub(crate) fn resume_others(&mut self) {
-        while let Ok(waiting) = self.port.accept(Duration::ZERO) {
-            let cookie = waiting.advertisement().cookie;
-            if self.resumed.contains(&cookie) {
-                self.going.push(waiting);
-            } else if waiting.resume(ANSWER).is_ok() {
-                self.resumed.push(cookie);
-            }
-        }
-    }
-
-    /// What is to be told of a command that did not wait to be recorded.
-    pub(crate) fn late(&self) -> Option<String> {
-        self.late.map(told_late)
+    /// What is to be told of the time before the recording, which begins now.
+    pub(crate) fn unrecorded(&self) -> String {
+        told_unrecorded(self.started.elapsed())
     }
 
     /// As it is told.
@@ -151,20 +112,11 @@ impl Child {
     }
 }
 
-fn told_late(late: Duration) -> String {
+fn told_unrecorded(time: Duration) -> String {
     format!(
-        "not recorded from its first instant: .NET Core 3.1 cannot be made to wait for a recorder, and had been starting for {}",
-        show(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX))
+        "the recording began {} after the command was started: what ran before that is not in it",
+        show(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     )
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        // One that never got as far as being recorded is not left waiting for a recorder that is gone.
-        if self.waiting.is_some() {
-            let _ = self.resume();
-        }
-    }
 }
 
 #[cfg(test)]
@@ -172,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_did_not_wait_is_told_with_how_late_it_was() {
-        let told = told_late(Duration::from_millis(85));
-        assert!(told.starts_with("not recorded from its first instant") && told.contains("for 85"), "{told}");
+    fn how_long_a_command_ran_before_its_recording_is_told() {
+        let told = told_unrecorded(Duration::from_millis(85));
+        assert!(told.starts_with("the recording began 85"), "{told}");
     }
 }

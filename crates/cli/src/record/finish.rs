@@ -45,8 +45,8 @@ pub(crate) struct End {
     pub(crate) why: Why,
     pub(crate) processor: Processor,
     pub(crate) child: Option<Child>,
-    /// Told if the command ran before it could be recorded.
-    pub(crate) late: Option<String>,
+    /// Told of a command that was started: how long it ran before.
+    pub(crate) unrecorded: Option<String>,
 }
 
 impl Finish<'_> {
@@ -103,7 +103,7 @@ impl Finish<'_> {
 fn complete(profile: &mut Profile, end: &mut End) {
     let used = end.processor.total().and_then(|used| u64::try_from(used.as_nanos()).ok());
     profile.meta.target_cpu = profile.meta.target_cpu.or(used);
-    profile.meta.notes.extend(end.late.take());
+    profile.meta.notes.extend(end.unrecorded.take());
     match &end.why {
         Why::DiskFull => profile.meta.notes.push("the recording ended early: the disk was full".to_owned()),
         Why::Failed(failure) => profile.meta.notes.push(format!("the recording ended early: {failure}")),

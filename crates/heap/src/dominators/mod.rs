@@ -97,6 +97,11 @@ impl DominatorTree {
         })
     }
 
+    /// All nodes that a node dominates, itself the first.
+    pub fn nodes_under(&self, node: Node) -> impl ExactSizeIterator<Item = Node> + use<> {
+        (node.0..self.ends[node.0 as usize]).map(Node)
+    }
+
     /// Whether `lower` hangs under `upper`, or is `upper`.
     pub fn dominates(&self, upper: Node, lower: Node) -> bool {
         (upper.0..self.ends[upper.0 as usize]).contains(&lower.0)

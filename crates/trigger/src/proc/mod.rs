@@ -95,6 +95,15 @@ impl Proc {
         read_bounded(&self.path(pid, name))
     }
 
+    /// What the threads of a process have started and is still theirs. (The kernel lists it with CONFIG_PROC_CHILDREN, as distributions
+    /// build it for CRIU; without, there is nothing.)
+    pub fn children(&self, pid: u32) -> Vec<u32> {
+        let Ok(threads) = std::fs::read_dir(self.path(pid, "task")) else { return Vec::new() };
+        let lists = threads.flatten().filter_map(|thread| read_bounded(&thread.path().join("children")).ok());
+        let text: Vec<String> = lists.map(|list| String::from_utf8_lossy(&list).into_owned()).collect();
+        text.iter().flat_map(|list| list.split_ascii_whitespace()).filter_map(|child| child.parse().ok()).collect()
+    }
+
     /// Target of a link of a process, as it stands there.
     pub fn link(&self, pid: u32, name: &str) -> io::Result<PathBuf> {
         std::fs::read_link(self.path(pid, name))
