@@ -99,7 +99,7 @@ pub(crate) struct RecordArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Start this command and record it from its first second; with --json or `-o -` what it prints goes to standard error
+    /// Start this command and record it as soon as it can be attached to; with --json or `-o -` what it prints goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -112,7 +112,7 @@ Examples:
   remora record                          the only .NET process, until Enter or Ctrl-C
   remora record -p 4242 -d 30s -o cpu.html
   remora record -n Orders -e wall -d 1m  threads that wait, too
-  remora record -- dotnet Orders.dll     from its first second";
+  remora record -- dotnet Orders.dll     as soon as it can be attached to";
 
 /// Which process.
 #[derive(Debug, Args)]
