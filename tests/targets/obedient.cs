@@ -47,12 +47,24 @@ static class Obedient
         }
     }
 
+    /// Its finalizer does not return until it is told to.
+    sealed class Stuck
+    {
+        ~Stuck()
+        {
+            blocked.Set();
+            unblocked.Wait();
+        }
+    }
+
     struct Zero { }
 
     struct Next<T> { public T Inner; public byte More; }
 
     static readonly byte[] own = File.ReadAllBytes(typeof(Obedient).Assembly.Location);
     static readonly Stack<AssemblyLoadContext> contexts = new Stack<AssemblyLoadContext>();
+    static readonly ManualResetEventSlim blocked = new ManualResetEventSlim();
+    static readonly ManualResetEventSlim unblocked = new ManualResetEventSlim();
     static Type deepest = typeof(Zero);
     static object kept;
 
@@ -92,6 +104,8 @@ static class Obedient
             case "large": kept = new byte[200000]; return "allocated";
             case "small": kept = new byte[100]; return "allocated";
             case "gc": GC.Collect(); return "collected";
+            case "block": return Block();
+            case "unblock": unblocked.Set(); return "unblocked";
             default: return "unknown";
         }
     }
@@ -163,6 +177,18 @@ static class Obedient
         il.Emit(OpCodes.Ret);
         return ((Func<int, int>)method.CreateDelegate(typeof(Func<int, int>)))(6).ToString();
     }
+
+    /// Returns when the thread that runs finalizers is held.
+    static string Block()
+    {
+        Drop();
+        while (!blocked.Wait(10))
+            GC.Collect();
+        return "blocked";
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Drop() => new Stuck();
 
     static string Throw()
     {

@@ -2,7 +2,7 @@
 //!
 //! Text from a target or a file is shown without its control characters, so that a method's name cannot drive the terminal.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Place};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal, Write};
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output("standard output", error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(Place::StandardOutput, error)),
         _ => Ok(()),
     }
 }

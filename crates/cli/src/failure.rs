@@ -3,6 +3,7 @@
 //! docs/troubleshooting.md has a heading for each. Messages of the crates beneath are shown as they are, with what was being done.
 
 use crate::exit::Exit;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -160,18 +161,18 @@ pub(crate) enum Failure {
         directory: PathBuf,
     },
     /// The disk is full, or nearly.
-    #[error("{place} cannot be written: the disk is full ({why}); free some space, or give -o a place on another disk")]
+    #[error("{place} cannot be written: the disk is full ({why}); free some space, or {} a place on another disk", .place.how_to_give())]
     DiskFull {
         /// What was written.
-        place: String,
+        place: Place,
         /// How full.
         why: String,
     },
     /// The output cannot be written for another reason.
-    #[error("{place} cannot be written: {error}; check its permissions, or give -o another place")]
+    #[error("{place} cannot be written: {error}; check its permissions, or {} another place", .place.how_to_give())]
     Output {
         /// What was written.
-        place: String,
+        place: Place,
         /// Why not.
         error: io::Error,
     },
@@ -238,10 +239,36 @@ pub(crate) enum Failure {
     },
 }
 
+/// What is written.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// Where a command prints: not every command has -o.
+    StandardOutput,
+    /// A file that -o names.
+    File(PathBuf),
+}
+
+impl Place {
+    fn how_to_give(&self) -> &'static str {
+        match self {
+            Place::StandardOutput => "redirect it to",
+            Place::File(_) => "give -o",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::StandardOutput => out.write_str("standard output"),
+            Place::File(path) => path.display().fmt(out),
+        }
+    }
+}
+
 impl Failure {
     /// `place` could not be written because of `error`.
-    pub(crate) fn output(place: impl Into<String>, error: io::Error) -> Failure {
-        let place = place.into();
+    pub(crate) fn output(place: Place, error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Failure::DiskFull { place, why: "no space left".to_owned() }

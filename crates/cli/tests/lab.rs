@@ -246,6 +246,18 @@ fn a_file_that_is_not_there_is_the_laboratorys_own_failure() {
 }
 
 #[test]
+fn where_the_verdicts_cannot_be_written_a_flag_that_the_command_has_not_is_not_advised() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("the system has it");
+    let mut laboratory = std::process::Command::new(env!("CARGO_BIN_EXE_remora"));
+    laboratory.args(["lab", "--seeds", "1", "--personality", "core8"]).stdout(full);
+    let output = laboratory.stderr(std::process::Stdio::piped()).output().expect("it starts");
+    let told = "remora: standard output cannot be written: the disk is full (no space left); ";
+    let advice = "free some space, or redirect it to a place on another disk\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("{told}{advice}"));
+    assert_eq!(output.status.code(), Some(21));
+}
+
+#[test]
 fn each_way_of_breaking_a_clause_says_where_and_how_to_repeat_it() {
     let judged = judge_sin("enumerates-early");
     let broken = judged.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");

@@ -325,28 +325,3 @@ fn att_08_on_core_neither_a_finalizer_nor_the_time_out_ends_an_attach() {
         assert_eq!(script.count("ProfilerAttachComplete"), 1);
     });
 }
-
-#[test]
-fn att_08_a_profiler_whose_trigger_has_given_up_learns_it_on_its_own_channel_and_leaves() {
-    in_worlds(CORES, |world| {
-        let given_up = Arc::new(AtomicBool::new(false));
-        let hears = given_up.clone();
-        let own = Arc::new(Mutex::new(None));
-        let of_own = own.clone();
-        let (library, script) = world.library(
-            Script::new()
-                .on("InitializeForAttach", |_| schedule::sleep(60 * SECOND))
-                .on("ProfilerAttachComplete", move |_| *of_own.lock().unwrap() = Some(hears.load(Ordering::SeqCst))),
-        );
-        let answer = world.asks(&library, &[]);
-        schedule::wait_until(Some(5 * SECOND), || answer.get().is_some());
-        assert_eq!(answer.get(), None);
-        given_up.store(true, Ordering::SeqCst);
-        schedule::wait_until(None, || answer.get().is_some());
-        assert_eq!(answer.get(), Some(HResult::S_OK), "nobody reads that any more");
-        assert_eq!(*own.lock().unwrap(), Some(true));
-        assert_eq!(script.request_detach(1), HResult::S_OK);
-        schedule::wait_until(None, || world.runtime.profilers().is_empty());
-        assert!(!library.is_mapped());
-    });
-}

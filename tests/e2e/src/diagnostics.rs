@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 const MAGIC: &[u8; 14] = b"DOTNET_IPC_V1\0";
 const HEADER_LENGTH: usize = 20;
@@ -29,24 +30,19 @@ pub fn found_socket_of(pid: u32) -> Option<PathBuf> {
 
 /// Sends one command; its payload, or the HRESULT of its failure.
 pub fn command(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
-    command_and_tell(pid, (set, id), payload, || ())
+    answered(pid, &message(set, id, payload), || ())
 }
 
-/// The same; `sent` is called when it is sent and the answer is waited for.
-fn command_and_tell(pid: u32, command: (u8, u8), payload: &[u8], sent: impl FnOnce()) -> Result<Vec<u8>, u32> {
-    let answer = exchange(pid, command, payload, sent);
+/// The same for a whole message; `sent` is called when it is sent and the answer is waited for.
+fn answered(pid: u32, message: &[u8], sent: impl FnOnce()) -> Result<Vec<u8>, u32> {
+    let answer = exchange(pid, message, sent);
     answer.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"))
 }
 
-fn exchange(
-    pid: u32,
-    (set, id): (u8, u8),
-    payload: &[u8],
-    sent: impl FnOnce(),
-) -> std::io::Result<Result<Vec<u8>, u32>> {
+fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<Result<Vec<u8>, u32>> {
     let mut stream = UnixStream::connect(socket_of(pid))?;
     stream.set_read_timeout(Some(crate::PATIENCE))?;
-    stream.write_all(&message(set, id, payload))?;
+    stream.write_all(message)?;
     sent();
     let mut header = [0; HEADER_LENGTH];
     stream.read_exact(&mut header)?;
@@ -59,29 +55,62 @@ fn exchange(
     })
 }
 
+/// What an attach asks for.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// The profiler's class.
+    pub class: [u8; 16],
+    /// Its library, as the target sees it.
+    pub library: String,
+    /// Handed to the profiler.
+    pub data: Vec<u8>,
+    /// The time-out that the request names.
+    pub time_out: Duration,
+}
+
+impl Wish {
+    /// One with a time-out that no test reaches.
+    pub fn of(class: &[u8; 16], library: &str, data: &[u8]) -> Wish {
+        Wish { class: *class, library: library.to_owned(), data: data.to_vec(), time_out: crate::PATIENCE }
+    }
+
+    fn message(&self) -> Vec<u8> {
+        let path: Vec<u16> = self.library.encode_utf16().chain([0]).collect();
+        let mut payload = (self.time_out.as_millis() as u32).to_le_bytes().to_vec();
+        payload.extend(self.class);
+        payload.extend((path.len() as u32).to_le_bytes());
+        payload.extend(path.iter().flat_map(|unit| unit.to_le_bytes()));
+        payload.extend((self.data.len() as u32).to_le_bytes());
+        payload.extend(&self.data);
+        message(PROFILER_SET, ATTACH, &payload)
+    }
+}
+
 /// Asks the runtime to attach a profiler: the class `clsid` of `library`, given `data`.
 pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Result<(), u32> {
-    attach_profiler_and_tell(pid, clsid, library, data, || ())
+    attach_profiler_and_tell(pid, &Wish::of(clsid, library, data), || ())
 }
 
 /// The same; `sent` is called when the request is sent and the answer is waited for.
-pub fn attach_profiler_and_tell(
-    pid: u32,
-    clsid: &[u8; 16],
-    library: &str,
-    data: &[u8],
-    sent: impl FnOnce(),
-) -> Result<(), u32> {
-    command_and_tell(pid, (PROFILER_SET, ATTACH), &attach_payload(clsid, library, data), sent).map(drop)
+pub fn attach_profiler_and_tell(pid: u32, wish: &Wish, sent: impl FnOnce()) -> Result<(), u32> {
+    answered(pid, &wish.message(), sent).map(drop)
 }
 
-/// The same by a process of its own, which ends with success as soon as the runtime has answered with success.
-pub fn attach_profiler_from_another_process(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Trigger {
-    let mut command = Command::new(crate::native("trigger"));
-    command.arg(socket_of(pid)).stdin(Stdio::piped());
+/// Asks, and is gone before there is an answer.
+pub fn attach_profiler_and_leave(pid: u32, wish: &Wish) {
+    let sent = UnixStream::connect(socket_of(pid)).and_then(|mut stream| stream.write_all(&wish.message()));
+    sent.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"));
+}
+
+/// Asks by a process of its own, which ends with success as soon as the runtime has answered with success. The words before its command may
+/// make it another user's.
+pub fn attach_profiler_from_another_process(pid: u32, wish: &Wish, words: &[&str]) -> Trigger {
+    let program = crate::native("trigger").into_os_string();
+    let mut line = words.iter().map(std::ffi::OsString::from).chain([program]);
+    let mut command = Command::new(line.next().unwrap_or_default());
+    command.args(line).arg(socket_of(pid)).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-    let message = message(PROFILER_SET, ATTACH, &attach_payload(clsid, library, data));
-    let said = child.stdin.take().map(|mut input| input.write_all(&message));
+    let said = child.stdin.take().map(|mut input| input.write_all(&wish.message()));
     assert!(matches!(said, Some(Ok(()))), "the trigger does not listen: {said:?}");
     Trigger(child)
 }
@@ -106,17 +135,6 @@ impl Drop for Trigger {
 
 const PROFILER_SET: u8 = 3;
 const ATTACH: u8 = 1;
-
-fn attach_payload(clsid: &[u8; 16], library: &str, data: &[u8]) -> Vec<u8> {
-    let path: Vec<u16> = library.encode_utf16().chain([0]).collect();
-    let mut payload = (crate::PATIENCE.as_millis() as u32).to_le_bytes().to_vec();
-    payload.extend(clsid);
-    payload.extend((path.len() as u32).to_le_bytes());
-    payload.extend(path.iter().flat_map(|unit| unit.to_le_bytes()));
-    payload.extend((data.len() as u32).to_le_bytes());
-    payload.extend(data);
-    payload
-}
 
 fn message(set: u8, id: u8, payload: &[u8]) -> Vec<u8> {
     let mut message = MAGIC.to_vec();

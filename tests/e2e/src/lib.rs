@@ -12,6 +12,7 @@
 //! Using the product's own crates to look at the target: the judge would share the defendant's mistakes.
 #![forbid(unsafe_code)]
 
+mod debugger;
 pub mod diagnostics;
 mod foreign;
 pub mod probe;
@@ -25,6 +26,7 @@ mod runtime;
 mod runtime_messages;
 mod target;
 
+pub use debugger::Debugger;
 pub use foreign::{Counts, ForeignProfiler, Kind};
 pub use process_facts::{Facts, Mapping, Named};
 pub use processor_time::{processor_time, until_used};

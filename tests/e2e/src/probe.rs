@@ -3,13 +3,17 @@
 //! A [`Stage`] is the target and the socket that the probe reports to; a [`Seat`] is a place inside the target from which to act:
 //! a callback that is held, or a thread of the probe's own. What is awaited comes in any order and is told apart by its name.
 
-use crate::diagnostics::Trigger;
+mod seat;
+
+pub use seat::{Seat, User};
+
+use crate::diagnostics::{Trigger, Wish};
 use crate::{Facts, PATIENCE, Runtime, Start, Target, diagnostics, expected, folder, until};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -51,12 +55,6 @@ pub struct DetachThread {
     thread: u32,
 }
 
-/// A place inside the target. When it is dropped, the callback returns with success.
-pub struct Seat {
-    stream: BufReader<UnixStream>,
-    words: Vec<String>,
-}
-
 impl Stage {
     /// The target `obedient` on this runtime, ready.
     pub fn start(runtime: &Runtime) -> Stage {
@@ -76,6 +74,19 @@ impl Stage {
             }
             start.ready()
         })
+    }
+
+    /// The same behind a shell script, as [`Start::behind`] has it, with these variables for it. Whatever user it makes of the target can
+    /// report to the test.
+    pub fn start_behind(runtime: &Runtime, script: &str, variables: &[(&str, &Path)]) -> Stage {
+        let more = |start: Start, (name, value): &(&str, &Path)| start.env(name, value);
+        Stage::set(runtime, |start| variables.iter().fold(start.behind(script), more).ready())
+    }
+
+    /// The same with these variables.
+    pub fn start_with(runtime: &Runtime, variables: &[(&str, &str)]) -> Stage {
+        let more = |start: Start, (name, value): &(&str, &str)| start.env(name, value);
+        Stage::set(runtime, |start| variables.iter().fold(start, more).ready())
     }
 
     /// The same with a runtime that waits at its start until it is told to go on, and is not ready yet. .NET 5 and later.
@@ -109,6 +120,8 @@ impl Stage {
         let folder = folder();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).and_then(|made| made.set_nonblocking(true).map(|()| made));
+        let opened = [(folder.path(), 0o755), (&path, 0o777)].map(|(path, mode)| open_to_all(path, mode));
+        let listener = opened.into_iter().collect::<std::io::Result<()>>().and(listener);
         let listener = listener.unwrap_or_else(|error| panic!("cannot listen on {}: {error}", path.display()));
         // Recompiling in the background would call back at any time.
         let quiet = Start::managed(runtime, "obedient").env("REMORA_PROBE_SOCKET", &path);
@@ -141,11 +154,20 @@ impl Stage {
 
     /// The same with one of the probe's classes.
     pub fn attach_class(&self, class: &[u8; 16], data: &[u8]) -> Attaching {
-        let (pid, class, data) = (self.target.pid(), *class, data.to_vec());
+        self.attach_as(Wish::of(class, &library().to_string_lossy(), data))
+    }
+
+    /// The same from another file.
+    pub fn attach_from(&self, file: &Path) -> Attaching {
+        self.attach_as(Wish::of(&CLASS, &file.to_string_lossy(), &[]))
+    }
+
+    /// The same with everything said.
+    pub fn attach_as(&self, wish: Wish) -> Attaching {
+        let pid = self.target.pid();
         let (tell, sent) = channel();
         let attaching = std::thread::spawn(move || {
-            let library = library().to_string_lossy().into_owned();
-            diagnostics::attach_profiler_and_tell(pid, &class, &library, &data, || {
+            diagnostics::attach_profiler_and_tell(pid, &wish, || {
                 // Who waits for it cannot be gone.
                 let _ = tell.send(());
             })
@@ -157,8 +179,17 @@ impl Stage {
 
     /// The same, asked by another process.
     pub fn attach_from_another_process(&self) -> Trigger {
-        let library = library().to_string_lossy().into_owned();
-        diagnostics::attach_profiler_from_another_process(self.target.pid(), &CLASS, &library, &[])
+        self.attach_from_process(&[])
+    }
+
+    /// The same by a process that these words make another user's.
+    pub fn attach_from_process(&self, words: &[&str]) -> Trigger {
+        diagnostics::attach_profiler_from_another_process(self.target.pid(), &wish(), words)
+    }
+
+    /// Asks, and is gone before there is an answer.
+    pub fn attach_and_leave(&self) {
+        diagnostics::attach_profiler_and_leave(self.target.pid(), &wish());
     }
 
     /// A target that was started with the probe, which was given these orders in `Initialize`; a thread of the probe's own.
@@ -320,6 +351,16 @@ impl Stage {
         Facts::of(self.target.pid()).threads.into_keys().collect()
     }
 
+    /// Whether a thread of the target sleeps in the system.
+    pub fn sleeps(&self, thread: u32) -> bool {
+        self.target.thread_state(thread) == 'S'
+    }
+
+    /// How often a thread of the target has given its processor away by itself.
+    pub fn yields(&self, thread: u32) -> u64 {
+        switches(self.pid(), thread)
+    }
+
     /// Waits for each step of a detach that was accepted: told so, released, unmapped. The thread that told so.
     #[track_caller]
     pub fn gone(&self) -> u32 {
@@ -362,10 +403,7 @@ impl DetachThread {
 
     /// How often it has gone to sleep, which it does each time after it has looked.
     pub fn sleeps(&self) -> u64 {
-        let path = format!("/proc/{}/task/{}/status", self.process, self.thread);
-        let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
-        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        count.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count of switches in {path}"))
+        switches(self.process, self.thread)
     }
 }
 
@@ -381,105 +419,26 @@ impl Attaching {
     }
 }
 
-impl Seat {
-    fn greeted(stream: UnixStream) -> Seat {
-        let bounded = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
-        bounded.unwrap_or_else(|error| panic!("cannot bound the wait for the probe: {error}"));
-        let mut seat = Seat { stream: BufReader::new(stream), words: Vec::new() };
-        let line = seat.read_line("where it is");
-        seat.words = line.split_whitespace().map(str::to_owned).collect();
-        seat
-    }
-
-    /// The callback's name, or `Thread` or `Released`.
-    pub fn place(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
-    }
-
-    /// The kernel's id of the thread.
-    pub fn thread(&self) -> u32 {
-        self.word(2).parse().unwrap_or_else(|_| panic!("no thread in {:?}", self.words))
-    }
-
-    /// What the callback is about, where it is about something.
-    pub fn id(&self) -> &str {
-        self.word(3)
-    }
-
-    /// Length and digest of the client data.
-    pub fn data(&self) -> &str {
-        self.word(1)
-    }
-
-    fn word(&self, from_the_end: usize) -> &str {
-        let at = self.words.len().checked_sub(from_the_end);
-        at.and_then(|at| self.words.get(at)).unwrap_or_else(|| panic!("too few words in {:?}", self.words))
-    }
-
-    /// Gives an order; the words of the answer, or the code of the failure.
-    pub fn ask(&mut self, order: &str) -> Result<Vec<String>, u32> {
-        if let Err(error) = writeln!(self.stream.get_mut(), "{order}") {
-            panic!("the probe is gone before `{order}`: {error}");
-        }
-        let line = self.read_line(order);
-        let mut words = line.split_whitespace();
-        let code = words.next().and_then(|word| u32::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-        match code.unwrap_or_else(|| panic!("the probe answered `{line}` to `{order}`")) {
-            0 => Ok(words.map(str::to_owned).collect()),
-            code => Err(code),
-        }
-    }
-
-    /// Gives an order that must succeed.
-    #[track_caller]
-    pub fn done(&mut self, order: &str) -> Vec<String> {
-        self.ask(order).unwrap_or_else(|code| panic!("`{order}` in {} was refused with {code:#010x}", self.place()))
-    }
-
-    /// Gives an order that must fail; with which code.
-    #[track_caller]
-    pub fn refused(&mut self, order: &str) -> u32 {
-        match self.ask(order) {
-            Err(code) => code,
-            Ok(words) => panic!("`{order}` in {} was not refused: {words:?}", self.place()),
-        }
-    }
-
-    /// How often this callback has come.
-    pub fn count(&mut self, callback: &str) -> u64 {
-        let prefix = format!("{callback}=");
-        let counts = self.done("counts");
-        counts.iter().find_map(|word| word.strip_prefix(&prefix)?.parse().ok()).unwrap_or(0)
-    }
-
-    /// The ids that this callback came with, in order.
-    pub fn ids(&mut self, callback: &str) -> Vec<String> {
-        let log = self.done("log");
-        let told = log.iter().filter_map(|entry| entry.split_once(':')).filter(|(name, _)| *name == callback);
-        told.map(|(_, id)| id.to_owned()).collect()
-    }
-
-    /// Has the callback return with this code, or the thread end.
-    pub fn leave(mut self, code: u32) {
-        if let Err(error) = writeln!(self.stream.get_mut(), "return {code:#x}") {
-            panic!("the probe has left {} already: {error}", self.place());
-        }
-    }
-
-    fn read_line(&mut self, about: &str) -> String {
-        let mut line = String::new();
-        match self.stream.read_line(&mut line) {
-            Ok(1..) => line,
-            Ok(0) => panic!("the probe is gone before it answered `{about}`"),
-            Err(error) => panic!("the probe does not answer `{about}`: {error}"),
-        }
-    }
-}
-
 /// With the variables by which the runtime loads a class of the probe at its start.
 fn named(start: Start, class: &str) -> Start {
     let start = start.env("CORECLR_ENABLE_PROFILING", "1").env("CORECLR_PROFILER", class);
     start.env("CORECLR_PROFILER_PATH", library())
+}
+
+fn switches(process: u32, thread: u32) -> u64 {
+    let path = format!("/proc/{process}/task/{thread}/status");
+    let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count of switches in {path}"))
+}
+
+/// The attach that most tests ask for.
+fn wish() -> Wish {
+    Wish::of(&CLASS, &library().to_string_lossy(), &[])
+}
+
+fn open_to_all(path: &Path, mode: u32) -> std::io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 /// The probe's file.

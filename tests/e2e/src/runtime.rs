@@ -15,8 +15,13 @@ pub struct Runtime {
 }
 
 /// The models, by their names and the versions of which they are models.
-const MODELS: [(&str, [u32; 3]); 5] =
-    [("core3.1", [3, 1, 0]), ("core6", [6, 0, 0]), ("core8", [8, 0, 0]), ("core9", [9, 0, 0]), ("core10", [10, 0, 0])];
+const MODELS: [(&str, [u32; 3]); 5] = [
+    ("core3.1", [3, 1, 23]),
+    ("core6", [6, 0, 0]),
+    ("core8", [8, 0, 4]),
+    ("core9", [9, 0, 7]),
+    ("core10", [10, 0, 12]),
+];
 
 impl Runtime {
     /// Every runtime of the matrix, oldest first.

@@ -50,6 +50,19 @@ impl Start {
         self
     }
 
+    /// Puts a shell script before it, in a mount namespace of its own, which has the command as its arguments and ends in `exec "$@"`.
+    pub fn behind(self, script: &str) -> Start {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-ec", script, "sh"]).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Start { command, name: format!("{} behind `{script}`", self.name) }
+    }
+
     /// The command itself, for what is not foreseen here.
     pub fn command(&mut self) -> &mut Command {
         &mut self.command
@@ -152,6 +165,31 @@ impl Target {
     /// Whether it still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The letter by which the kernel says what it does: R, S, T, t.
+    pub fn state(&self) -> char {
+        self.thread_state(self.pid())
+    }
+
+    /// The same letter of one of its threads.
+    pub fn thread_state(&self, thread: u32) -> char {
+        let path = format!("/proc/{}/task/{thread}/stat", self.pid());
+        let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.unwrap_or_else(|| panic!("{path} is not what it should be: {stat}"))
+    }
+
+    /// Stops it, and returns when it has stopped.
+    pub fn halt(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        crate::until("it has stopped", || self.state() == 'T');
+    }
+
+    /// Lets it go on after [`Target::halt`].
+    pub fn go_on(&self) {
+        self.signal(rustix::process::Signal::CONT);
+        crate::until("it goes on", || self.state() != 'T');
     }
 
     /// Sends a signal.

@@ -122,11 +122,11 @@ fn att_16_a_process_that_is_stopped_is_recorded_when_it_goes_on() {
     on_every_runtime(|runtime| {
         let mut target = Watched::busy(runtime, |start| start);
         target.target.signal(Signal::STOP);
-        until("it is stopped", || state(target.pid) == 'T');
+        until("it is stopped", || target.target.state() == 'T');
         target.is_refused(&[], NO_ANSWER, &["stopped by a stop signal", "kill -CONT"]);
         target.fails_the_check("running", NO_ANSWER);
         target.target.signal(Signal::CONT);
-        until("it goes on", || state(target.pid) != 'T');
+        until("it goes on", || target.target.state() != 'T');
         target.is_recorded(&[]);
         target.goes_on();
     });
@@ -145,7 +145,7 @@ fn att_16_a_process_in_a_debugger_is_recorded_when_that_has_gone() {
         target.is_refused(&[], NO_ANSWER, &[&by, "leave the debugger"]);
         target.fails_the_check("running", NO_ANSWER);
         assert!(debugger.wait().success());
-        until("it goes on", || state(target.pid) != 't');
+        until("it goes on", || target.target.state() != 't');
         target.is_recorded(&[]);
         target.goes_on();
     });
@@ -392,10 +392,4 @@ fn a_command_that_cannot_be_started_or_has_no_runtime() {
 
 fn busy_on_newest() -> Watched {
     Watched::busy(&Runtime::newest(), |start| start)
-}
-
-/// The state of a process as the kernel has it: R, S, T, t.
-fn state(pid: u32) -> char {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap()
 }

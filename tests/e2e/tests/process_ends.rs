@@ -6,11 +6,8 @@
 #![allow(clippy::print_stdout, reason = "how long it took is shown, not judged")]
 
 use remora_e2e::recording::LOST_TRANSPORT_FULL;
-use remora_e2e::{
-    Facts, Recording, Runtime, Start, Target, native, on_every_runtime, readable, remora, until, until_used,
-};
+use remora_e2e::{Debugger, Facts, Recording, Runtime, Target, on_every_runtime, readable, remora, until, until_used};
 use rustix::process::Signal;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Exit codes of `remora`, as docs/exit-codes.md has them.
@@ -203,7 +200,7 @@ fn att_16_a_stopped_target_is_refused_before_it_is_asked_and_fine_afterwards() {
         let mut target = busy(runtime);
         let before = Facts::of(target.pid());
         target.signal(Signal::STOP);
-        until("it has stopped", || state(&target) == 'T');
+        until("it has stopped", || target.state() == 'T');
         for engine in ["agent", "auto", "eventpipe"] {
             let refused = Recording::start(&target, &["--duration", "1s", "--engine", engine]).finish();
             refused.ended_with(NO_ANSWER);
@@ -223,7 +220,7 @@ fn att_16_a_stopped_target_is_refused_before_it_is_asked_and_fine_afterwards() {
 fn att_16_a_target_halted_by_a_debugger_is_refused_and_one_that_runs_under_it_is_not() {
     on_every_runtime(|runtime| {
         let mut target = busy(runtime);
-        let mut debugger = Debugger::halt(&target);
+        let mut debugger = Debugger::halt(target.pid());
         let refused = Recording::start(&target, &["--duration", "1s"]).finish();
         refused.ended_with(NO_ANSWER);
         assert!(
@@ -246,7 +243,7 @@ fn att_16_a_debugger_comes_and_goes_during_a_recording() {
         for event in ["cpu", "wall"] {
             let mut target = busy(runtime);
             let recording = Recording::begun(&target, &["--event", event]);
-            let mut debugger = Debugger::halt(&target);
+            let mut debugger = Debugger::halt(target.pid());
             debugger.let_run();
             goes_on(&mut target);
             debugger.leave();
@@ -264,7 +261,7 @@ fn att_16_a_recording_outlives_a_stop_of_its_target() {
             let mut target = busy(runtime);
             let recording = Recording::begun(&target, &["--event", event]);
             target.signal(Signal::STOP);
-            until("it has stopped", || state(&target) == 'T');
+            until("it has stopped", || target.state() == 'T');
             target.signal(Signal::CONT);
             goes_on(&mut target);
             until_used(target.pid(), SOME);
@@ -282,7 +279,7 @@ fn att_16_a_detach_waits_for_a_stopped_target() {
             let mut target = busy(runtime);
             let mut recording = Recording::begun(&target, &["--event", event]);
             target.signal(Signal::STOP);
-            until("it has stopped", || state(&target) == 'T');
+            until("it has stopped", || target.state() == 'T');
             let sockets = new_sockets(&target, recording.before());
             assert!(!sockets.is_empty() && unheard(&target, &sockets) == 0);
             recording.remora().signal(Signal::INT);
@@ -292,7 +289,7 @@ fn att_16_a_detach_waits_for_a_stopped_target() {
             let slept = sleeps(remora);
             until("remora has looked many times", || sleeps(remora) > slept + 100);
             assert!(recording.remora().is_alive(), "{}", recording.remora().said_so_far());
-            assert_eq!(state(&target), 'T');
+            assert_eq!(target.state(), 'T');
             assert!(Facts::of(target.pid()).library_is_mapped());
             target.signal(Signal::CONT);
             recording.finish().is_clean();
@@ -364,14 +361,6 @@ fn goes_on(target: &mut Target) {
     while target.ask_number("count") == first {}
 }
 
-/// The letter by which the kernel says what a process does.
-fn state(target: &Target) -> char {
-    let path = format!("/proc/{}/stat", target.pid());
-    let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.unwrap_or_else(|| panic!("{path} is not what it should be: {stat}"))
-}
-
 /// Descriptors of sockets that the target did not have before.
 fn new_sockets(target: &Target, before: &Facts) -> Vec<u32> {
     let now = Facts::of(target.pid()).descriptors;
@@ -397,25 +386,4 @@ fn sleeps(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(u64::MAX)
-}
-
-/// A native debugger: `tests/targets/native/tracer.c`, which obeys a line at a time.
-struct Debugger(Target);
-
-impl Debugger {
-    /// Halts every thread.
-    fn halt(target: &Target) -> Debugger {
-        let mut command = Command::new(native("tracer"));
-        command.arg(target.pid().to_string());
-        Debugger(Start::of(command, "the debugger").ready())
-    }
-
-    /// Lets all go on and stays.
-    fn let_run(&mut self) {
-        assert_eq!(self.0.ask("run"), "runs");
-    }
-
-    fn leave(self) {
-        assert!(self.0.quit().success());
-    }
 }

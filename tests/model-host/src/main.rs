@@ -42,21 +42,29 @@ fn main() -> ExitCode {
         say(panic);
         std::process::abort();
     }));
-    let (listener, socket) = match diagnostics::listen() {
-        Ok(listening) => listening,
+    let environment = environment();
+    let release = personality.differences().release;
+    let port = match diagnostics::is_on(release.0, &environment).then(diagnostics::listen).transpose() {
+        Ok(port) => port,
         Err(error) => return refused(&format!("there is no diagnostics socket: {error}")),
     };
-    let environment = environment();
-    if diagnostics::is_held(personality.differences().release.0, &environment) {
-        diagnostics::hold(&listener);
+    let (listener, socket) = port.unzip();
+    if let Some(listener) = &listener
+        && diagnostics::is_held(release.0, &environment)
+    {
+        diagnostics::hold(release, listener);
     }
     let runtime = host::start(personality, SEED, environment);
-    diagnostics::serve(&runtime, listener);
+    if let Some(listener) = listener {
+        diagnostics::serve(&runtime, listener);
+    }
     obedient::run(&runtime);
     // Profilers are told on the thread that ends the process; what other threads are in does not hold it up.
     runtime.exit();
-    // As the runtime does. Whoever is killed leaves it behind, also as there.
-    let _ = std::fs::remove_file(socket);
+    if let Some(socket) = socket {
+        // As the runtime does. Whoever is killed leaves it behind, also as there.
+        let _ = std::fs::remove_file(socket);
+    }
     ExitCode::SUCCESS
 }
 

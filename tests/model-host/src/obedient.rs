@@ -131,6 +131,14 @@ impl Program {
                 self.runtime.collect_all();
                 "collected"
             }
+            "block" => {
+                self.runtime.block_finalizer(true);
+                "blocked"
+            }
+            "unblock" => {
+                self.runtime.block_finalizer(false);
+                "unblocked"
+            }
             _ => "unknown",
         }
     }

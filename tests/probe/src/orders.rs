@@ -1,7 +1,7 @@
 //! What a test can have the probe do, from whatever seat: mostly one call into the runtime, answered with its code.
 
 use crate::calls::About;
-use crate::profiler::Loaded;
+use crate::profiler::{Loaded, Shared};
 use crate::seat::{Seat, digest};
 use crate::{calls, own_thread, unloading};
 use corprof::{
@@ -11,9 +11,15 @@ use corprof::{
 use std::ffi::c_void;
 use std::fmt::LowerHex;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Frames of a stack that are answered; deeper ones are left out.
 const FRAMES: usize = 256;
+
+/// How long a probe that may not leave yet waits before it asks again.
+const A_LITTLE: Duration = Duration::from_millis(1);
+/// What it expects its callbacks to take, milliseconds.
+const EXPECTED: u32 = 300;
 
 /// An enumeration that was begun and is read later.
 pub enum Snapshot<'a> {
@@ -41,6 +47,14 @@ pub fn obey(seat: &mut Seat<'_>, words: &[&str]) -> String {
     }
 }
 
+/// Asks for the detach, again and again as long as it is too early for that.
+pub fn leave(shared: &Shared) {
+    let Some(loaded) = shared.loaded.get() else { return };
+    while detach(loaded.raw(), EXPECTED) == Err(HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED) {
+        std::thread::sleep(A_LITTLE);
+    }
+}
+
 /// A number as tests write it: decimal, or hexadecimal with `0x`.
 pub fn number(text: &str) -> u64 {
     let parsed = match text.strip_prefix("0x") {
@@ -65,6 +79,11 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["data"] => Ok(digest(seat.data)),
         ["self"] => Ok(format!("{:p}", Arc::as_ptr(seat.shared))),
         ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
+        ["devoted"] => {
+            seat.is_devoted = true;
+            Ok(String::new())
+        }
+        ["thread", "bare"] => own_thread::start_without_reference(seat.shared).ok().map(|()| String::new()),
         ["thread"] => own_thread::start(seat.shared).ok().map(|()| String::new()),
         ["next"] => next(seat.snapshot.as_mut().ok_or(HResult::E_UNEXPECTED)?),
         ["rest"] => rest(seat.snapshot.take().ok_or(HResult::E_UNEXPECTED)?),
@@ -96,15 +115,17 @@ fn changed(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Result<Str
         },
         // SAFETY: as above.
         ["mask", low] => unsafe { sys::ICorProfilerInfo::SetEventMask(raw, number(low) as u32) },
-        // SAFETY: as above.
-        ["detach", milliseconds] => unsafe {
-            sys::ICorProfilerInfo3::RequestProfilerDetach(raw.cast(), number(milliseconds) as u32)
-        },
+        ["detach", milliseconds] => return Some(detach(raw, number(milliseconds) as u32).map(|()| String::new())),
         // SAFETY: as above.
         ["gc"] => unsafe { sys::ICorProfilerInfo::ForceGC(raw) },
         _ => return None,
     };
     Some(HResult(code).ok().map(|()| String::new()))
+}
+
+fn detach(raw: *mut sys::ICorProfilerInfo, milliseconds: u32) -> Result<(), HResult> {
+    // SAFETY: alive as long as the test says so, and the slot is one that 3.1 has.
+    HResult(unsafe { sys::ICorProfilerInfo3::RequestProfilerDetach(raw.cast(), milliseconds) }).ok()
 }
 
 fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {

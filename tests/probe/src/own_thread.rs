@@ -8,6 +8,15 @@ use std::sync::Arc;
 
 /// Starts one. It takes a seat called `Thread`, and ends when it is told to return.
 pub fn start(shared: &Arc<Shared>) -> HResult {
+    start_with(shared, run)
+}
+
+/// Starts one that holds no reference, as no profiler should; its seat is called `Bare`.
+pub fn start_without_reference(shared: &Arc<Shared>) -> HResult {
+    start_with(shared, run_bare)
+}
+
+fn start_with(shared: &Arc<Shared>, run: extern "C" fn(*mut c_void) -> *mut c_void) -> HResult {
     let argument = Arc::into_raw(Arc::clone(shared)).cast_mut().cast::<c_void>();
     // Signals meant for the target's own threads must not be taken here.
     let before = block_all();
@@ -39,6 +48,14 @@ extern "C" fn run(argument: *mut c_void) -> *mut c_void {
     if hold_library_until_thread_ends() {
         Seat::take(&shared, "Thread", &[]).prompt();
     }
+    drop(shared);
+    std::ptr::null_mut()
+}
+
+extern "C" fn run_bare(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `start_without_reference` handed over this very reference.
+    let shared = unsafe { Arc::from_raw(argument.cast_const().cast::<Shared>()) };
+    Seat::take(&shared, "Bare", &[]).prompt();
     drop(shared);
     std::ptr::null_mut()
 }

@@ -3,8 +3,8 @@
 use crate::journal::Journal;
 use crate::seat::Seat;
 use corprof::{
-    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, HResult, Info, Loading, ModuleId, ObjectId,
-    ProfilerCallback, Startup, ThreadId, sys,
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, Info, Loading, ModuleId, ObjectId,
+    ProfilerCallback, ProviderId, Startup, ThreadId, sys,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -155,6 +155,21 @@ impl ProfilerCallback for Probe {
 
     fn object_allocated(&self, _: ObjectId, class: ClassId) {
         self.told("ObjectAllocated", class.0);
+    }
+
+    fn event_pipe_event_delivered(
+        &self,
+        _: ProviderId,
+        event: u32,
+        _: u32,
+        _: &[u8],
+        _: &[u8],
+        _: Option<&Guid>,
+        _: Option<&Guid>,
+        _: ThreadId,
+        _: &[usize],
+    ) {
+        self.told("EventPipeEventDelivered", event as usize);
     }
 
     fn garbage_collection_started(&self, _: &[i32], _: GcReason) {

@@ -19,6 +19,8 @@ pub struct Seat<'a> {
     pub data: &'a [u8],
     /// An enumeration that was begun.
     pub snapshot: Option<Snapshot<'a>>,
+    /// Whether the probe is to leave when nobody holds the other end of this connection any more.
+    pub is_devoted: bool,
     stream: Option<BufReader<UnixStream>>,
 }
 
@@ -30,7 +32,7 @@ impl<'a> Seat<'a> {
             writeln!(stream, "{place} {} {}", this_thread(), digest(data)).ok()?;
             Some(BufReader::new(stream))
         });
-        Seat { shared, data, snapshot: None, stream }
+        Seat { shared, data, snapshot: None, is_devoted: false, stream }
     }
 
     /// Says where the seat is and leaves at once.
@@ -53,6 +55,9 @@ impl<'a> Seat<'a> {
                 break;
             }
             line.clear();
+        }
+        if self.is_devoted {
+            orders::leave(self.shared);
         }
         HResult::S_OK
     }

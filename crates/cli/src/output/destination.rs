@@ -3,7 +3,7 @@
 //! A file is written under another name beside it and then renamed, so that readers see all of it or none.
 //! What is not a regular file (a pipe, `/dev/null`) is written directly: there is nothing to overwrite.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Place};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -66,9 +66,8 @@ impl Destination {
     /// Lets `write` write, and puts the result in place if that went well.
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         match self {
-            Destination::Stdout => {
-                read_enough(write(&mut io::stdout().lock())).map_err(|error| Failure::output("standard output", error))
-            }
+            Destination::Stdout => read_enough(write(&mut io::stdout().lock()))
+                .map_err(|error| Failure::output(Place::StandardOutput, error)),
             Destination::File { path, .. } if is_special(path) => {
                 let written = open_special(path).and_then(|mut file| write(&mut file));
                 read_enough(written).map_err(|error| named(path, error))
@@ -160,7 +159,7 @@ fn check_space(path: &Path, directory: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let why = format!("{} KiB are free, {} MiB are needed", free >> 10, SPACE_NEEDED >> 20);
-    Err(Failure::DiskFull { place: path.display().to_string(), why })
+    Err(Failure::DiskFull { place: Place::File(path.to_owned()), why })
 }
 
 /// Whether the file system there has no room at all, as those have that show the kernel's own things.
@@ -173,7 +172,7 @@ fn no_files() -> io::Error {
 }
 
 fn named(path: &Path, error: io::Error) -> Failure {
-    Failure::output(path.display().to_string(), error)
+    Failure::output(Place::File(path.to_owned()), error)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::destination::directory_of;
 use super::format::as_io;
-use crate::failure::Failure;
+use crate::failure::{Failure, Place};
 use remora_heap_file::{State, TypeRow};
 use remora_profile::Profile;
 use remora_recording::Writer;
@@ -160,7 +160,7 @@ fn unkept(path: &Path, error: remora_heap_file::Error) -> Failure {
 }
 
 fn refused(path: &Path, error: io::Error) -> Failure {
-    Failure::output(path.display().to_string(), error)
+    Failure::output(Place::File(path.to_owned()), error)
 }
 
 /// A file with space allocated ahead.
