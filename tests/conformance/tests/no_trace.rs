@@ -28,7 +28,7 @@ fn det_14_threads_mappings_and_descriptors_are_as_before_but_for_the_runtimes_ow
         let mut stage = Stage::start(runtime);
         // What the program and the port take the first time, they keep.
         works(&mut stage);
-        let _ = diagnostics::command(stage.pid(), PROCESS_INFO.0, PROCESS_INFO.1, &[]);
+        let _ = diagnostics::command_until_closed(stage.pid(), PROCESS_INFO.0, PROCESS_INFO.1, &[]);
         let mut before = Facts::of(stage.pid());
         let (own, detacher) = stage.attached_with_detach_thread(0);
         if runtime.major() >= FIRST_TO_KEEP_ITS_THREAD {

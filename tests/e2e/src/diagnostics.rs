@@ -33,13 +33,25 @@ pub fn command(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32
     answered(pid, &message(set, id, payload), || ())
 }
 
+/// The same, and the runtime has closed its end when it returns. For commands whose answer is all there is.
+pub fn command_until_closed(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
+    let (mut stream, answer) = exchange(pid, &message(set, id, payload), || ())
+        .unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"));
+    let rest = stream.read(&mut [0]);
+    assert!(matches!(rest, Ok(0)), "more than an answer, or no end: {rest:?}");
+    answer
+}
+
 /// The same for a whole message; `sent` is called when it is sent and the answer is waited for.
 fn answered(pid: u32, message: &[u8], sent: impl FnOnce()) -> Result<Vec<u8>, u32> {
     let answer = exchange(pid, message, sent);
-    answer.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"))
+    answer.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}")).1
 }
 
-fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<Result<Vec<u8>, u32>> {
+/// The connection, and what was answered on it.
+type Answered = (UnixStream, Result<Vec<u8>, u32>);
+
+fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<Answered> {
     let mut stream = UnixStream::connect(socket_of(pid))?;
     stream.set_read_timeout(Some(crate::PATIENCE))?;
     stream.write_all(message)?;
@@ -49,10 +61,11 @@ fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<Re
     let length = usize::from(u16::from_le_bytes([header[14], header[15]])).saturating_sub(HEADER_LENGTH);
     let mut answer = vec![0; length];
     stream.read_exact(&mut answer)?;
-    Ok(match (header[17], answer.get(..4)) {
+    let answer = match (header[17], answer.get(..4)) {
         (ERROR_ID, Some(code)) => Err(u32::from_le_bytes([code[0], code[1], code[2], code[3]])),
         _ => Ok(answer),
-    })
+    };
+    Ok((stream, answer))
 }
 
 /// What an attach asks for.
