@@ -1,6 +1,6 @@
 //! Bodies of methods: to read them, to replace them, to have them compiled again.
 
-use super::{FunctionId, ModuleId, Server, answer, answer_list, code};
+use super::{FunctionId, ModuleId, Server, answer_list, code, named, tell};
 use crate::runtime::Runtime;
 use corprof::{HResult, sys};
 
@@ -12,11 +12,14 @@ impl Server {
         ppMethodHeader: *mut sys::LPCBYTE,
         pcbMethodSize: *mut sys::ULONG,
     ) -> HResult {
-        code(self.about("GetILFunctionBody", |runtime| runtime.il_of(ModuleId(moduleId), methodId)).map(|il| {
-            // SAFETY: as above, twice.
-            unsafe { answer(ppMethodHeader, il.as_ptr()) };
-            // SAFETY: as above.
-            unsafe { answer(pcbMethodSize, il.len() as u32) };
+        let known = named(moduleId).and_then(|()| {
+            self.about("GetILFunctionBody", |runtime| {
+                let is_loaded = runtime.lock().code.modules.contains_key(&ModuleId(moduleId));
+                is_loaded.then(|| runtime.il_of(ModuleId(moduleId), methodId))
+            })
+        });
+        code(known.and_then(|il| il.ok_or(HResult::E_INVALIDARG)).map(|il| {
+            tell! { ppMethodHeader => il.as_ptr(), pcbMethodSize => il.len() as u32 }
             HResult::S_OK
         }))
     }
@@ -27,9 +30,11 @@ impl Server {
         ppMalloc: *mut *mut sys::IMethodMalloc,
     ) -> HResult {
         let known = |runtime: &Runtime| runtime.lock().code.modules.contains_key(&ModuleId(moduleId)).then_some(());
-        code(self.about("GetILFunctionBodyAllocator", known).map(|()| {
-            // SAFETY: as above.
-            unsafe { answer(ppMalloc, crate::runtime::il::allocator()) };
+        if ppMalloc.is_null() {
+            return HResult::E_INVALIDARG;
+        }
+        code(named(moduleId).and_then(|()| self.about("GetILFunctionBodyAllocator", known)).map(|()| {
+            tell! { ppMalloc => crate::runtime::il::allocator() }
             HResult::S_OK
         }))
     }
@@ -44,7 +49,7 @@ impl Server {
         let known = |runtime: &Runtime| {
             runtime.lock().code.functions.contains_key(&FunctionId(functionId)).then_some(HResult::S_OK)
         };
-        code(self.about("SetILInstrumentedCodeMap", known))
+        code(named(functionId).and_then(|()| self.about("SetILInstrumentedCodeMap", known)))
     }
 
     pub(super) unsafe fn set_il_function_body(
@@ -54,7 +59,7 @@ impl Server {
         _pbNewILMethodHeader: sys::LPCBYTE,
     ) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.replace_body(&profiler, ModuleId(moduleId))
+        code(named(moduleId).map(|()| runtime.replace_body(&profiler, ModuleId(moduleId))))
     }
 
     pub(super) unsafe fn request_rejit(

@@ -1,11 +1,32 @@
-//! The functions that are called at every entrance and exit, and what can be asked in them.
+//! The functions that are called at every entrance and exit, and what can be asked in them and in callbacks about exceptions.
 
-use super::{Server, answer, code};
-use crate::runtime::hooks::{ARGUMENTS, Mapper, RETURN_VALUE};
+use super::{Server, code, tell};
+use crate::runtime::hooks::{ARGUMENTS, Mapper, RETURN_VALUE, WITH_INFO};
 use corprof::{HResult, sys};
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
 impl Server {
+    pub(super) unsafe fn set_enter_leave_function_hooks(
+        &self,
+        pFuncEnter: Option<sys::FunctionEnter>,
+        pFuncLeave: Option<sys::FunctionLeave>,
+        pFuncTailcall: Option<sys::FunctionTailcall>,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.set_first_hooks(&profiler, [pFuncEnter, pFuncLeave, pFuncTailcall])
+    }
+
+    pub(super) unsafe fn set_enter_leave_function_hooks2(
+        &self,
+        pFuncEnter: Option<sys::FunctionEnter2>,
+        pFuncLeave: Option<sys::FunctionLeave2>,
+        pFuncTailcall: Option<sys::FunctionTailcall2>,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        runtime.set_second_hooks(&profiler, (pFuncEnter, pFuncLeave, pFuncTailcall))
+    }
+
     pub(super) unsafe fn set_enter_leave_function_hooks3(
         &self,
         pFuncEnter3: Option<sys::FunctionEnter3>,
@@ -28,7 +49,7 @@ impl Server {
 
     pub(super) unsafe fn set_function_id_mapper(&self, pFunc: Option<sys::FunctionIDMapper>) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.set_mapper(&profiler, pFunc.map(Mapper::Plain), std::ptr::null_mut())
+        runtime.set_mapper(&profiler, pFunc.map(Mapper::Plain), null_mut())
     }
 
     pub(super) unsafe fn set_function_id_mapper2(
@@ -52,12 +73,11 @@ impl Server {
         code(runtime.may_see_frame(&profiler, ARGUMENTS).map(|()| {
             let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: eltInfo, length: 8 };
             let known = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 1, totalArgumentSize: 8, ranges: [range] };
-            // SAFETY: as above, three times.
-            unsafe { answer(pFrameInfo, eltInfo) };
-            // SAFETY: as above.
-            unsafe { answer(pcbArgumentInfo, size_of_val(&known) as u32) };
-            // SAFETY: as above.
-            unsafe { answer(pArgumentInfo, known) };
+            tell! {
+                pFrameInfo => eltInfo,
+                pcbArgumentInfo => size_of_val(&known) as u32,
+                pArgumentInfo => known,
+            }
             HResult::S_OK
         }))
     }
@@ -71,12 +91,35 @@ impl Server {
     ) -> HResult {
         let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
         code(runtime.may_see_frame(&profiler, RETURN_VALUE).map(|()| {
-            // SAFETY: as above, twice.
-            unsafe { answer(pFrameInfo, eltInfo) };
             let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: eltInfo, length: 8 };
-            // SAFETY: as above.
-            unsafe { answer(pRetvalRange, range) };
+            tell! { pFrameInfo => eltInfo, pRetvalRange => range }
             HResult::S_OK
         }))
+    }
+
+    /// Any of the three flags will do (source: proftoeeinterfaceimpl.cpp, CORProfilerELT3SlowPathTailcallEnabled).
+    pub(super) unsafe fn get_function_tailcall3_info(
+        &self,
+        functionId: sys::FunctionID,
+        eltInfo: sys::COR_PRF_ELT_INFO,
+        pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
+    ) -> HResult {
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        code(runtime.may_see_frame(&profiler, WITH_INFO).map(|()| {
+            if functionId == 0 || eltInfo == 0 || pFrameInfo.is_null() {
+                return HResult::E_INVALIDARG;
+            }
+            tell! { pFrameInfo => eltInfo }
+            HResult::S_OK
+        }))
+    }
+
+    /// Exceptions of the model are told of when they are thrown, and no clause runs then: nothing, which is no failure.
+    pub(super) unsafe fn get_notified_exception_clause_info(&self, pinfo: *mut sys::COR_PRF_EX_CLAUSE_INFO) -> HResult {
+        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+        let none =
+            sys::COR_PRF_EX_CLAUSE_INFO { clauseType: 0, programCounter: 0, framePointer: 0, shadowStackPointer: 0 };
+        tell! { pinfo => none }
+        if runtime.this_thread().is_some() { HResult::S_FALSE } else { HResult::CORPROF_E_NOT_MANAGED_THREAD }
     }
 }

@@ -1,6 +1,6 @@
 //! What a profiler is told of: the event mask, and who may set what of it when.
 
-use super::{Server, answer};
+use super::{Server, tell};
 use crate::lab::witness;
 use crate::mutation;
 use crate::runtime::Status;
@@ -25,8 +25,10 @@ impl Server {
 
     pub(super) unsafe fn get_event_mask(&self, pdwEvents: *mut sys::DWORD) -> HResult {
         let Some((_, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        // SAFETY: the profiler's place. The same for each answer below.
-        unsafe { answer(pdwEvents, profiler.mask().0) };
+        if pdwEvents.is_null() {
+            return HResult::E_INVALIDARG;
+        }
+        tell! { pdwEvents => profiler.mask().0 }
         HResult::S_OK
     }
 
@@ -36,11 +38,11 @@ impl Server {
         pdwEventsHigh: *mut sys::DWORD,
     ) -> HResult {
         let Some((_, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        if pdwEventsLow.is_null() || pdwEventsHigh.is_null() {
+            return HResult::E_INVALIDARG;
+        }
         let (low, high) = profiler.mask();
-        // SAFETY: as above.
-        unsafe { answer(pdwEventsLow, low) };
-        // SAFETY: as above.
-        unsafe { answer(pdwEventsHigh, high) };
+        tell! { pdwEventsLow => low, pdwEventsHigh => high }
         HResult::S_OK
     }
 

@@ -20,9 +20,10 @@ mod statics;
 mod threads;
 mod when;
 
-use super::answers::{answer, answer_list, answer_text};
+use super::answers::{INSUFFICIENT_BUFFER, answer_list, answer_text, answer_whole_text, has_place, tell, wanted};
 use super::code::{FunctionId, ModuleId};
 use super::{Profiler, Runtime};
+use crate::differences::Differences;
 use crate::mutation;
 use crate::schedule;
 use corprof::HResult;
@@ -54,6 +55,11 @@ impl Server {
         look(&runtime).ok_or_else(|| stale(&runtime, what))
     }
 
+    /// What the runtime does where runtimes differ.
+    fn differences(&self) -> Option<&'static Differences> {
+        self.both().map(|(runtime, _)| runtime.differences())
+    }
+
     /// The newest ICorProfilerInfo that it is.
     fn newest(&self) -> u8 {
         self.version
@@ -72,6 +78,11 @@ pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {
         runtime.court.convict("CAT-09", what);
     }
     HResult::E_INVALIDARG
+}
+
+/// An id of 0 names nothing: the runtime looks for that, and for nothing else that is wrong with an id.
+fn named(id: usize) -> Result<(), HResult> {
+    if id == 0 { Err(HResult::E_INVALIDARG) } else { Ok(()) }
 }
 
 fn code(result: Result<HResult, HResult>) -> HResult {

@@ -1,6 +1,6 @@
 //! What a profiler asks of the process and of the runtime as a whole: its version, the environment, and the way out.
 
-use super::{Server, answer, answer_text, text};
+use super::{INSUFFICIENT_BUFFER, Server, answer_list, answer_text, tell, text};
 use crate::lab::witness;
 use corprof::{HResult, sys};
 
@@ -24,17 +24,18 @@ impl Server {
     ) -> HResult {
         let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
         let (number, kind, release) = runtime.identity();
-        // SAFETY: as above.
-        unsafe { answer(pClrInstanceId, number) };
-        // SAFETY: as above.
-        unsafe { answer(pRuntimeType, kind) };
-        for (place, value) in
-            [(pMajorVersion, release.0), (pMinorVersion, release.1), (pBuildNumber, release.2), (pQFEVersion, 0)]
-        {
-            // SAFETY: as above.
-            unsafe { answer(place, value) };
+        if !szVersionString.is_null() && pcchVersionString.is_null() {
+            return HResult::E_INVALIDARG;
         }
-        // SAFETY: as above.
+        tell! {
+            pClrInstanceId => number,
+            pRuntimeType => kind,
+            pMajorVersion => release.0,
+            pMinorVersion => release.1,
+            pBuildNumber => release.2,
+            pQFEVersion => 0,
+        }
+        // SAFETY: the profiler's room.
         unsafe { answer_text(&release.to_string(), cchVersionString, pcchVersionString, szVersionString) }
     }
 
@@ -57,9 +58,21 @@ impl Server {
         szValue: *mut sys::WCHAR,
     ) -> HResult {
         let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+        if szName.is_null() || cchValue != 0 && szValue.is_null() {
+            return HResult::E_INVALIDARG;
+        }
         // SAFETY: the profiler's text.
-        let known = runtime.variable(&unsafe { text(szName) });
-        // SAFETY: as above.
-        known.map_or(HResult::E_FAIL, |value| unsafe { answer_text(&value, cchValue, pcchValue, szValue) })
+        let Some(value) = runtime.variable(&unsafe { text(szName) }) else {
+            return HResult::ERROR_ENVVAR_NOT_FOUND;
+        };
+        let units: Vec<u16> = value.encode_utf16().chain([0]).collect();
+        // What is told of a value that fits is its length without the zero (source: GetEnvironmentVariableW, pal/src/misc/environ.cpp).
+        if cchValue as usize >= units.len() {
+            tell! { pcchValue => units.len() as u32 - 1 }
+            // SAFETY: the profiler's room.
+            return unsafe { answer_list(&units, cchValue, std::ptr::null_mut(), szValue) };
+        }
+        tell! { pcchValue => units.len() as u32 }
+        if szValue.is_null() { HResult::S_OK } else { INSUFFICIENT_BUFFER }
     }
 }

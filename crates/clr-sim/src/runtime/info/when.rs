@@ -10,16 +10,68 @@ use remora_clr_sim_abi::Slot;
 use std::any::Any;
 use std::sync::atomic::Ordering;
 
-/// Calls that may begin a collection: refused in callbacks that may not, and on the runtime's threads outside of callbacks (facts 5).
-const NEEDS_TRIGGER: [&str; 8] = [
-    "EnumModules",
+/// Calls that may begin a collection: refused in callbacks that may not, and on the runtime's threads outside of callbacks
+/// (source: proftoeeinterfaceimpl.cpp, PROFILER_TO_CLR_ENTRYPOINT_SYNC_EX with kP2EETriggers; facts 5).
+const NEEDS_TRIGGER: [&str; 19] = [
+    "ApplyMetaData",
     "EnumJITedFunctions2",
+    "EnumModules",
+    "EnumNgenModuleMethodsInliningThisMethod",
+    "GetAppDomainInfo",
+    "GetAppDomainsContainingModule",
+    "GetClassFromToken",
+    "GetClassFromTokenAndTypeArgs",
+    "GetCodeInfo3",
+    "GetCodeInfo4",
     "GetFunctionFromIP2",
     "GetFunctionFromIP3",
-    "SuspendRuntime",
-    "ResumeRuntime",
+    "GetFunctionFromTokenAndTypeArgs",
+    "GetILFunctionBodyAllocator",
+    "GetReJITIDs",
     "RequestReJIT",
     "RequestReJITWithInliners",
+    "ResumeRuntime",
+    "SuspendRuntime",
+];
+
+/// Calls that the runtime's own threads may make in callbacks alone; threads that it does not know may whenever they like (the same,
+/// without kP2EETriggers). What is asked in hooks is looked at there (`hooks.rs`).
+const SYNCHRONOUS: [&str; 35] = [
+    "EnumJITedFunctions",
+    "EnumModuleFrozenObjects",
+    "EnumThreads",
+    "EnumerateNonGCObjects",
+    "EnumerateObjectReferences",
+    "GetAppDomainStaticAddress",
+    "GetArrayObjectInfo",
+    "GetAssemblyInfo",
+    "GetBoxClassLayout",
+    "GetClassFromObject",
+    "GetContextStaticAddress",
+    "GetFunctionFromToken",
+    "GetGenerationBounds",
+    "GetHandleFromThread",
+    "GetILToNativeMapping",
+    "GetILToNativeMapping2",
+    "GetILToNativeMapping3",
+    "GetInMemorySymbolsLength",
+    "GetLOHObjectSizeThreshold",
+    "GetModuleMetaData",
+    "GetNonGCHeapBounds",
+    "GetNotifiedExceptionClauseInfo",
+    "GetObjectGeneration",
+    "GetObjectSize",
+    "GetObjectSize2",
+    "GetRVAStaticAddress",
+    "GetRuntimeInformation",
+    "GetStaticFieldInfo",
+    "GetStringLayout",
+    "GetStringLayout2",
+    "GetThreadInfo",
+    "GetThreadStaticAddress",
+    "GetThreadStaticAddress2",
+    "GetTokenAndMetaDataFromFunction",
+    "InitializeCurrentThread",
 ];
 
 impl Server {
@@ -73,6 +125,9 @@ impl Server {
             }
             _ if mutation::is("DET-19/3") => Ok(()),
             _ if NEEDS_TRIGGER.contains(&slot.name) && !runtime.may_trigger(&profiler) => {
+                Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
+            }
+            _ if SYNCHRONOUS.contains(&slot.name) && !runtime.may_ask(&profiler) => {
                 Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
             }
             _ => Ok(()),
