@@ -141,6 +141,10 @@ differences! {
     registry_knows_classes: bool = [true, false, false, false, false, false] "seed 003; source: profilinghelper.cpp";
     /// The variable by which a user allows a profiler for 2.x.
     opt_in_variable: &'static str = ["COMPLUS_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting"] "seed 003 and the .NET Framework's page on profiler compatibility settings; source: clrconfignames.h";
+    /// Whether EventPipeStartSession makes the thread that calls it one of the runtime's own.
+    session_adopts_thread: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/questions.rs (6 not run)";
+    /// Whether GetReJITIDs takes no list without room, which others answer with how many there are.
+    versions_need_room: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/questions.rs (6 not run; the desktop's Info has no such method)";
     /// What is answered for a library that the process may not read.
     unreadable_library: u32 = [0x8007_0005, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 5 of Windows; live: att_06";
     /// What is answered for a library of another architecture, or that is no library.

@@ -11,7 +11,7 @@ use crate::court::Court;
 use crate::differences::Personality;
 use crate::lab::image::Image;
 use crate::library::Library;
-use crate::runtime::{Birth, GcMode, Runtime, Surroundings};
+use crate::runtime::{Birth, GcMode, Runtime, Surroundings, give_the_heap_memory};
 use crate::schedule::threads;
 use corprof::{Guid, HResult};
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ pub type Environment = BTreeMap<String, String>;
 /// Starts the process's runtime, and with it the profiler that the environment names. To be called once.
 pub fn start(personality: Personality, seed: u64, environment: Environment) -> Arc<Runtime> {
     threads::conduct_at(seed, COMPRESSION);
+    give_the_heap_memory();
     let court = Arc::new(Court::default());
     let gc_mode = gc_mode(personality, &environment);
     let surroundings = Arc::new(OwnProcess { environment, court: court.clone() });

@@ -1,5 +1,9 @@
 //! What scripted profilers ask, through the raw interfaces: the answers as they come, refusals included.
 
+mod about_code;
+mod about_heap;
+mod about_modules;
+
 use crate::scripted::Script;
 use corprof::{HResult, sys};
 use std::ffi::c_void;
@@ -151,12 +155,23 @@ impl Script {
         answered(code, size)
     }
 
+    /// The application domain that a module is in: GetAppDomainsContainingModule.
+    pub fn app_domain_of(&self, module: usize) -> Answered<usize> {
+        let (mut domain, mut count) = (0, 0);
+        // SAFETY: as above; room for one.
+        let code = unsafe {
+            sys::ICorProfilerInfo3::GetAppDomainsContainingModule(self.at(), module, 1, &raw mut count, &raw mut domain)
+        };
+        answered(code, domain)
+    }
+
     /// GetAppDomainStaticAddress, and the ObjectID that lies there.
-    pub fn static_object(&self, class: usize, field: u32) -> Answered<usize> {
+    pub fn static_object(&self, class: usize, field: u32, domain: usize) -> Answered<usize> {
         let mut place = null_mut();
         // SAFETY: as above.
-        let code =
-            unsafe { sys::ICorProfilerInfo2::GetAppDomainStaticAddress(self.at(), class, field, 0, &raw mut place) };
+        let code = unsafe {
+            sys::ICorProfilerInfo2::GetAppDomainStaticAddress(self.at(), class, field, domain, &raw mut place)
+        };
         // SAFETY: where the runtime keeps the field, on success.
         answered(code, ()).map(|()| unsafe { place.cast::<usize>().read() })
     }
@@ -215,9 +230,11 @@ impl Script {
     /// EventPipeStartSession.
     pub fn start_session(&self) -> Answered<u64> {
         let mut session = 0;
-        // SAFETY: as above; no providers are given.
+        let name = units("Microsoft-Windows-DotNETRuntime");
+        let config = listening(&name);
+        // SAFETY: as above; a list of one.
         let code = unsafe {
-            sys::ICorProfilerInfo12::EventPipeStartSession(self.at(), 0, std::ptr::null(), 0, &raw mut session)
+            sys::ICorProfilerInfo12::EventPipeStartSession(self.at(), 1, &raw const config, 0, &raw mut session)
         };
         answered(code, session)
     }
@@ -230,10 +247,66 @@ impl Script {
 
     /// EventPipeCreateProvider.
     pub fn create_provider(&self) -> HResult {
-        let (name, mut provider) = ([0_u16], 0);
+        self.provider_called("").map_or_else(|code| code, |_| HResult::S_OK)
+    }
+
+    /// The same by a name: the provider.
+    pub fn provider_called(&self, name: &str) -> Answered<usize> {
+        let (name, mut provider) = (units(name), 0);
         // SAFETY: as above; a text that ends.
+        let code =
+            unsafe { sys::ICorProfilerInfo12::EventPipeCreateProvider(self.at(), name.as_ptr(), &raw mut provider) };
+        answered(code, provider)
+    }
+
+    /// EventPipeGetProviderInfo: the code, and how long the name is; the name is in `list` then.
+    pub fn provider_info(&self, provider: usize, list: &mut [u16]) -> (HResult, u32) {
+        let ((room, places), mut length) = (room(list), 0);
+        // SAFETY: as above, and a list with so much room.
+        let code = unsafe {
+            sys::ICorProfilerInfo12::EventPipeGetProviderInfo(self.at(), provider, room, &raw mut length, places)
+        };
+        (HResult(code), length)
+    }
+
+    /// EventPipeAddProviderToSession.
+    pub fn listen_to(&self, session: u64, provider: &str) -> HResult {
+        let name = units(provider);
+        // SAFETY: as above; a text that ends.
+        HResult(unsafe { sys::ICorProfilerInfo12::EventPipeAddProviderToSession(self.at(), session, listening(&name)) })
+    }
+
+    /// EventPipeDefineEvent, with one parameter of this type: the event.
+    pub fn define_event(&self, provider: usize, id: u32, parameter: u32) -> Answered<usize> {
+        let (name, mut event) = (units("an event"), 0);
+        let parameter = sys::COR_PRF_EVENTPIPE_PARAM_DESC { r#type: parameter, elementType: 0, name: name.as_ptr() };
+        // SAFETY: as above; a list of one.
+        let code = unsafe {
+            sys::ICorProfilerInfo12::EventPipeDefineEvent(
+                self.at(),
+                provider,
+                name.as_ptr(),
+                id,
+                0,
+                1,
+                4,
+                0,
+                0,
+                1,
+                &raw const parameter,
+                &raw mut event,
+            )
+        };
+        answered(code, event)
+    }
+
+    /// EventPipeWriteEvent.
+    pub fn write_event(&self, event: usize, bytes: &[u8]) -> HResult {
+        let (none, size) = (std::ptr::null(), bytes.len() as u32);
+        let data = sys::COR_PRF_EVENT_DATA { ptr: bytes.as_ptr() as u64, size, reserved: 0 };
+        // SAFETY: as above; a list of one, with bytes that live.
         HResult(unsafe {
-            sys::ICorProfilerInfo12::EventPipeCreateProvider(self.at(), name.as_ptr(), &raw mut provider)
+            sys::ICorProfilerInfo12::EventPipeWriteEvent(self.at(), event, 1, &raw const data, none, none)
         })
     }
 
@@ -245,7 +318,6 @@ impl Script {
 
     /// SetEnvironmentVariable.
     pub fn set_variable(&self, name: &str, value: &str) -> HResult {
-        let units = |text: &str| text.encode_utf16().chain([0]).collect::<Vec<u16>>();
         let (name, value) = (units(name), units(value));
         // SAFETY: as above; texts that end.
         HResult(unsafe { sys::ICorProfilerInfo11::SetEnvironmentVariable(self.at(), name.as_ptr(), value.as_ptr()) })
@@ -264,6 +336,25 @@ impl Script {
         // SAFETY: as above.
         HResult(unsafe { sys::ICorProfilerInfo13::DestroyHandle(self.at(), handle as sys::ObjectHandleID) })
     }
+}
+
+fn units(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain([0]).collect()
+}
+
+fn listening(name: &[u16]) -> sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
+    sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
+        providerName: name.as_ptr(),
+        keywords: 0,
+        loggingLevel: 5,
+        filterData: std::ptr::null(),
+    }
+}
+
+/// A list of the profiler's, as Info wants it: how much room there is, and where; nowhere if there is none.
+fn room<T>(list: &mut [T]) -> (u32, *mut T) {
+    let place = if list.is_empty() { null_mut() } else { list.as_mut_ptr() };
+    (list.len() as u32, place)
 }
 
 fn answered<T>(code: i32, value: T) -> Answered<T> {

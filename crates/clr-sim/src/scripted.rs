@@ -38,6 +38,8 @@ pub struct Script {
     steps: Mutex<Vec<&'static str>>,
     classes: Mutex<Vec<Guid>>,
     told: Mutex<Vec<Told>>,
+    /// What has last begun to load, or to be compiled.
+    begun: AtomicUsize,
     client_data: Mutex<Vec<u8>>,
     /// Where the client data lay, for scripts that keep the pointer although they must not.
     lent: (AtomicUsize, AtomicUsize),
@@ -62,6 +64,7 @@ impl Script {
             steps: Mutex::default(),
             classes: Mutex::default(),
             told: Mutex::default(),
+            begun: AtomicUsize::new(0),
             client_data: Mutex::default(),
             lent: Default::default(),
             court: OnceLock::new(),
@@ -155,6 +158,11 @@ impl Script {
     pub fn raw_of(&self, object: usize) -> *mut sys::ICorProfilerInfo {
         let infos = self.infos.lock().expect("no panic while locked");
         infos.get(object).map_or(std::ptr::null_mut(), |info| *info as *mut sys::ICorProfilerInfo)
+    }
+
+    /// The id of ModuleLoadStarted or JITCompilationStarted, whichever came last.
+    pub fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
     }
 
     /// What callbacks have told so far.
@@ -285,6 +293,16 @@ impl ProfilerCallback for Scripted {
         self.script.lent.1.store(client_data.len(), Ordering::SeqCst);
         *self.script.client_data.lock().expect("no panic while locked") = client_data.to_vec();
         self.script.has_initialized("InitializeForAttach")
+    }
+
+    fn module_load_started(&self, module: ModuleId) {
+        self.script.begun.store(module.0, Ordering::SeqCst);
+        self.script.act("ModuleLoadStarted");
+    }
+
+    fn jit_compilation_started(&self, function: FunctionId, _is_safe_to_block: bool) {
+        self.script.begun.store(function.0, Ordering::SeqCst);
+        self.script.act("JITCompilationStarted");
     }
 
     fn module_load_finished(&self, module: ModuleId, _status: HResult) {

@@ -42,7 +42,9 @@ pub enum Told {
 }
 
 /// The callbacks above: a script's act in one of them runs after it has been written down.
-pub(crate) const TOLD: [&str; 20] = [
+pub(crate) const TOLD: [&str; 22] = [
+    "ModuleLoadStarted",
+    "JITCompilationStarted",
     "ModuleLoadFinished",
     "ModuleUnloadStarted",
     "JITCompilationFinished",

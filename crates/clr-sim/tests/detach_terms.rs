@@ -571,12 +571,12 @@ fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_convicted() 
             script.ask_about_module(module.0);
         }),
         ("the id of an object that has moved or died", "CAT-09", 3, |world| {
-            let (_, script, _) = world.attached(Script::new());
             let class = world.runtime.define_class(None, None);
             let object = world.runtime.allocate(class, Shape { size: 24, ..Shape::default() });
-            let id = world.runtime.object(object).unwrap();
+            let id = world.runtime.object(object).unwrap().0;
+            let listening = Script::new().on("InitializeForAttach", |script| _ = script.set_mask_low(MONITOR_GC));
+            world.attached(listening.on("GarbageCollectionFinished", move |script| _ = script.class_of(id)));
             world.runtime.collect(0);
-            let _ = script.class_of(id.0);
         }),
         ("client data kept", "ATT-11", 3, |world| {
             let (library, script) = world.library(Script::new());

@@ -10,11 +10,14 @@ use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
 use remora_clr_sim::told::Told;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{CORES, World, application, convicted, gone, how_often, in_worlds, join};
 
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
+/// COR_PRF_MONITOR_EXCEPTIONS.
+const EXCEPTIONS: u32 = 0x40;
 /// COR_PRF_ENABLE_STACK_SNAPSHOT.
 const STACK_SNAPSHOT: u32 = 0x1000_0000;
 /// COR_PRF_HIGH_BASIC_GC, _MONITOR_GC_MOVED_OBJECTS and _MONITOR_LARGEOBJECT_ALLOCATED.
@@ -285,15 +288,23 @@ fn gch_03_collections_nest_to_a_depth_of_two_beside_a_background_one() {
 fn gch_04_what_was_born_since_is_unknown_until_the_next_collection_and_meeting_it_is_no_error() {
     in_worlds(&Personality::ALL, |world| {
         let class = world.runtime.define_class(None, None);
-        let (_, script, _) = world.attached(wanting(MONITOR_GC));
+        let met = Arc::new(AtomicUsize::new(0));
+        let of_script = met.clone();
+        let asking = wanting(MONITOR_GC | EXCEPTIONS).on("ExceptionThrown", move |script| {
+            let id = of_script.load(Ordering::SeqCst);
+            assert_eq!((script.class_of(id), script.size_of(id)), (Ok(class.0), Ok(48)));
+        });
+        let (_, script, _) = world.attached(asking);
         force(world, &script);
         let asks = script.clone();
         join(&[application(world, move |runtime| {
             let newborn = runtime.allocate(class, small(48, &[]));
             let id = runtime.object(newborn).unwrap().0;
             assert!(!Reader::read(&asks.told()).picture.contains_key(&id));
-            // Met in between, as an argument say.
-            assert_eq!((asks.class_of(id), asks.size_of(id)), (Ok(class.0), Ok(48)));
+            // Met in between, where an object is handed over.
+            met.store(id, Ordering::SeqCst);
+            runtime.throw_and_catch();
+            assert_eq!(asks.count("ExceptionThrown"), 1);
             runtime.collect(0);
             let id = runtime.object(newborn).unwrap().0;
             assert!(Reader::read(&asks.told()).picture.contains_key(&id), "added by the next one");
@@ -493,13 +504,20 @@ fn gch_06_statics_and_objects_are_inspected_with_their_types() {
             *of_thread.lock().unwrap() = Some(whole);
         })]);
         let whole = made.lock().unwrap().unwrap();
-        let (_, script, _) = world.attached(wanting(MONITOR_GC));
+        // In a collection, where objects hold still.
+        let (domain, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (of_domain, of_seen) = (domain.clone(), seen.clone());
+        let script = wanting(MONITOR_GC).on("GarbageCollectionFinished", move |script| {
+            let object = script.static_object(class.0, 0x0400_0007, of_domain.load(Ordering::SeqCst)).unwrap();
+            of_seen.lock().unwrap().push((object, script.class_of(object), script.size_of(object)));
+        });
+        let (_, script, _) = world.attached(script);
+        domain.store(script.app_domain_of(module.0).unwrap(), Ordering::SeqCst);
         for _ in 0..2 {
-            // Where it lies is asked for each time: the collector moves it.
-            let object = script.static_object(class.0, 0x0400_0007).unwrap();
-            assert_eq!(Some(object), world.runtime.object(whole).map(|object| object.0));
-            assert_eq!((script.class_of(object), script.size_of(object)), (Ok(array.0), Ok(64)));
             force(world, &script);
+            // Where it lies is asked for each time: the collector moves it.
+            let object = world.runtime.object(whole).unwrap().0;
+            assert_eq!(seen.lock().unwrap().pop(), Some((object, Ok(array.0), Ok(64))));
         }
         assert_eq!(script.element_of(array.0), Ok(Some(class.0)));
         assert_eq!(script.element_of(class.0), Ok(None));
@@ -544,12 +562,16 @@ fn gch_04_an_object_id_that_is_kept_over_a_collection_is_a_crime() {
     for personality in Personality::ALL {
         let found = convicted(personality, |world| {
             let class = world.runtime.define_class(None, None);
-            let (_, script, _) = world.attached(wanting(MONITOR_GC));
+            let kept = Arc::new(AtomicUsize::new(0));
+            let of_script = kept.clone();
+            let asking = wanting(MONITOR_GC).on("GarbageCollectionFinished", move |script| {
+                let _ = script.class_of(of_script.load(Ordering::SeqCst));
+            });
+            world.attached(asking);
             join(&[application(world, move |runtime| {
                 let object = runtime.allocate(class, small(24, &[]));
-                let id = runtime.object(object).unwrap();
+                kept.store(runtime.object(object).unwrap().0, Ordering::SeqCst);
                 runtime.collect(0);
-                let _ = script.class_of(id.0);
             })]);
         });
         assert_eq!(found, ["CAT-09"], "{personality:?}");

@@ -105,16 +105,16 @@ impl ProfilerCallback for Profiler {
             }
             Sin::LeavesSession => {
                 let mut session = 0;
-                // SAFETY: alive, no providers, and a place for the answer; from .NET 6 on the slot is there.
-                unsafe {
-                    sys::ICorProfilerInfo12::EventPipeStartSession(
-                        self.info().cast(),
-                        0,
-                        std::ptr::null(),
-                        0,
-                        &mut session,
-                    )
+                let name: Vec<u16> = "Microsoft-Windows-DotNETRuntime".encode_utf16().chain([0]).collect();
+                let config = sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
+                    providerName: name.as_ptr(),
+                    keywords: 0,
+                    loggingLevel: 5,
+                    filterData: std::ptr::null(),
                 };
+                let info = self.info().cast();
+                // SAFETY: alive, a list of one, and a place for the answer; from .NET 6 on the slot is there.
+                unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info, 1, &config, 0, &mut session) };
             }
             Sin::KeepsEnumerator => {
                 let mut modules = null_mut();

@@ -21,6 +21,7 @@ mod old;
 mod orders;
 mod own_thread;
 mod profiler;
+mod questions;
 mod seat;
 mod unloading;
 

@@ -3,7 +3,7 @@
 use crate::calls::About;
 use crate::profiler::{Loaded, Shared};
 use crate::seat::{Seat, digest};
-use crate::{calls, own_thread, unloading};
+use crate::{calls, own_thread, questions, unloading};
 use corprof::{
     AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, JittedFunction,
     Loading, ModuleId, ProviderConfig, SessionId, sys,
@@ -184,6 +184,8 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
             let session = SessionId(number(session));
             either!(loaded, info => info.event_pipe_stop_session(session)).map(|()| String::new())
         }
+        // SAFETY: alive as long as the test says so, which also answers for ids and version.
+        ["ask", ref question @ ..] => unsafe { questions::ask(loaded.raw(), question) }.ok_or(HResult::E_INVALIDARG),
         ["call", name, ref about @ ..] => named_call(loaded, name, about).map(|()| String::new()),
         ["stack"] => stack_of_this_thread(loaded.raw()),
         _ => Err(HResult::E_INVALIDARG),

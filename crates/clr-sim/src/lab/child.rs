@@ -8,7 +8,7 @@ use crate::application::{self, Interrupt};
 use crate::court::Court;
 use crate::differences::Personality;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, Birth, Runtime};
+use crate::runtime::{AttachRequest, Birth, Runtime, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -91,6 +91,7 @@ pub fn run(order: &Order) -> Result<(), String> {
     let personality = Personality::by_name(&order.personality)
         .ok_or_else(|| format!("no runtime is called {}", order.personality))?;
     threads::conduct(order.seed);
+    give_the_heap_memory();
     let court = Arc::new(Court::default());
     let birth = Birth { surroundings: Arc::new(Impatient), ..Birth::of(personality) };
     let runtime = Runtime::start_in(personality, court.clone(), birth);

@@ -14,12 +14,33 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What questions about an id are called.
-const ABOUT_IDS: [&str; 5] = [
-    "IsFunctionDynamic",
+const ABOUT_IDS: [&str; 26] = [
+    "EnumerateObjectReferences",
+    "GetAppDomainsContainingModule",
+    "GetAssemblyInfo",
+    "GetClassFromObject",
+    "GetClassFromToken",
+    "GetClassIDInfo",
+    "GetClassIDInfo2",
+    "GetClassLayout",
+    "GetCodeInfo",
+    "GetCodeInfo2",
+    "GetCodeInfo3",
     "GetDynamicFunctionInfo",
+    "GetFunctionFromToken",
+    "GetFunctionInfo",
     "GetFunctionInfo2",
+    "GetILToNativeMapping",
+    "GetILToNativeMapping2",
+    "GetModuleInfo",
     "GetModuleInfo2",
+    "GetModuleMetaData",
     "GetNativeCodeStartAddresses",
+    "GetObjectSize",
+    "GetObjectSize2",
+    "GetThreadInfo",
+    "GetTokenAndMetaDataFromFunction",
+    "IsFunctionDynamic",
 ];
 
 /// A thread that asks for the detach is kept inside its call until the library is unmapped, for so much of the model's time at most,

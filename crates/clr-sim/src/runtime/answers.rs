@@ -1,26 +1,54 @@
 //! How Info writes an answer where the profiler wants one.
+//!
+//! There is no one convention for what does not fit: a list is cut, a text is cut or withheld, and which it is depends on the question
+//! (source: proftoeeinterfaceimpl.cpp, method by method; live: tests/conformance/tests/questions.rs).
 
 use corprof::HResult;
+
+/// HRESULT_FROM_WIN32(ERROR_INSUFFICIENT_BUFFER).
+pub(super) const INSUFFICIENT_BUFFER: HResult = HResult(0x8007_007A_u32 as i32);
 
 /// Writes an answer where the profiler wants one.
 ///
 /// # Safety
 /// Null, or a place for it.
 pub(super) unsafe fn answer<T>(place: *mut T, value: T) {
-    if !place.is_null() {
+    if wanted(place) {
         // SAFETY: the caller's promise.
         unsafe { place.write(value) };
     }
 }
 
-/// Answers a list by the convention of the API: how many there are, and as many as fit.
+/// Writes each answer where the profiler wants it: inside a slot of Info, whose pointers are null or lead to a place.
+macro_rules! tell {
+    ($($place:expr => $value:expr),+ $(,)?) => {
+        $(
+            let value = $value;
+            // SAFETY: the convention of the API: null, or the profiler's place for it.
+            unsafe { $crate::runtime::answers::answer($place, value) };
+        )+
+    };
+}
+pub(super) use tell;
+
+/// Whether the profiler wants an answer there.
+pub(super) fn wanted<T>(place: *mut T) -> bool {
+    !place.is_null()
+}
+
+/// Whether a list that has room is anywhere.
+pub(super) fn has_place<T>(room: u32, places: *mut T) -> bool {
+    room == 0 || wanted(places)
+}
+
+/// Answers a list: how many there are, and as many as fit.
 ///
 /// # Safety
 /// `count` is null or a place; `places` is null or has room for `room`.
 pub(super) unsafe fn answer_list<T: Copy>(values: &[T], room: u32, count: *mut u32, places: *mut T) -> HResult {
     // SAFETY: the caller's promise.
     unsafe { answer(count, values.len() as u32) };
-    if !places.is_null() {
+    if wanted(places) {
         for (index, value) in values.iter().take(room as usize).enumerate() {
             // SAFETY: inside the room that the profiler has given.
             unsafe { places.add(index).write(*value) };
@@ -29,12 +57,33 @@ pub(super) unsafe fn answer_list<T: Copy>(values: &[T], room: u32, count: *mut u
     HResult::S_OK
 }
 
-/// Answers a text by the convention of the API: its length with the final zero, and as much as fits.
+/// Answers a text of which as much is given as fits, with a zero at its end; its length is told with the zero.
 ///
 /// # Safety
 /// As for [`answer_list`].
 pub(super) unsafe fn answer_text(text: &str, room: u32, count: *mut u32, places: *mut u16) -> HResult {
-    let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let fits = units.len().min((room as usize).saturating_sub(1));
     // SAFETY: the caller's promise.
-    unsafe { answer_list(&units, room, count, places) }
+    unsafe { answer(count, units.len() as u32 + 1) };
+    let cut: Vec<u16> = units[..fits].iter().copied().chain([0]).collect();
+    // SAFETY: as above.
+    unsafe { answer_list(&cut, room, std::ptr::null_mut(), places) }
+}
+
+/// Answers a text that must fit: otherwise nothing of it is given, and the code says so. A text for which there is no room was not wanted.
+///
+/// # Safety
+/// As for [`answer_list`].
+pub(super) unsafe fn answer_whole_text(text: &str, room: u32, count: *mut u32, places: *mut u16) -> HResult {
+    let length = text.encode_utf16().count() + 1;
+    if room == 0 || !wanted(places) || room as usize >= length {
+        // SAFETY: the caller's promise.
+        return unsafe { answer_text(text, room, count, places) };
+    }
+    // SAFETY: as above; there is room for one at least.
+    unsafe { answer(places, 0) };
+    // SAFETY: as above.
+    unsafe { answer(count, length as u32) };
+    INSUFFICIENT_BUFFER
 }

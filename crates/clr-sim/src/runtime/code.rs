@@ -58,6 +58,8 @@ pub struct Code {
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) enumerable: bool,
+    /// Whether its load has come so far that it is told of.
+    pub(super) is_told: bool,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,
 }
@@ -87,6 +89,8 @@ pub(super) struct Function {
     /// Compiled while the process runs, as opposed to precompiled: the only ones with events, and in the enumeration.
     pub(super) jitted: bool,
     pub(super) enumerable: bool,
+    /// Whether there is code of it: not while it is being compiled for the first time.
+    pub(super) is_compiled: bool,
     pub(super) start: u64,
 }
 
@@ -138,6 +142,16 @@ impl Code {
         bodies.next().map(|(start, _)| *start)
     }
 
+    /// The module that what has none of its own is said to be of: the oldest one that stays.
+    pub(super) fn framework(&self) -> Option<ModuleId> {
+        self.modules.iter().find(|(_, module)| !module.collectible).map(|(id, _)| *id)
+    }
+
+    /// Where each of its bodies begins.
+    pub(super) fn bodies_of(&self, function: FunctionId) -> impl Iterator<Item = u64> {
+        self.bodies.iter().filter(move |(_, of)| **of == function).map(|(start, _)| *start)
+    }
+
     fn free_code(&mut self, function: FunctionId) {
         if let Some(gone) = self.functions.remove(&function) {
             self.bodies.remove(&gone.start);
@@ -154,12 +168,15 @@ impl Runtime {
 
     /// The same of a module whose image is mapped at an address, and stays: there its precompiled functions lie.
     pub fn load_image(&self, start: u64) -> ModuleId {
-        self.load(Module { enumerable: false, collectible: false, image: Some(Image { start, used: 0 }) }, |_| {})
+        self.load(
+            Module { enumerable: false, is_told: false, collectible: false, image: Some(Image { start, used: 0 }) },
+            |_| {},
+        )
     }
 
     /// The same; `between` is called after each step.
     pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
-        self.load(Module { enumerable: false, collectible, image: None }, between)
+        self.load(Module { enumerable: false, is_told: false, collectible, image: None }, between)
     }
 
     fn load(&self, new: Module, between: impl Fn(Step)) -> ModuleId {
@@ -179,6 +196,7 @@ impl Runtime {
         between(Step::Begun);
         if let Some(module) = self.lock().code.modules.get_mut(&module) {
             module.enumerable = !mutation::is("CAT-04/3");
+            module.is_told = true;
         }
         schedule::note("ModuleID {} is now enumerable", value);
         let came_by_then = self.came_so_far();
@@ -269,7 +287,9 @@ impl Runtime {
             let serial = state.code.next();
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;
-            let made = Function { module: Some(module), token, name: None, jitted, enumerable: false, start };
+            let is_compiled = !jitted;
+            let made =
+                Function { module: Some(module), token, name: None, jitted, enumerable: false, is_compiled, start };
             state.code.functions.insert(function, made);
             state.code.bodies.insert(start, function);
             (function, token)
@@ -280,6 +300,7 @@ impl Runtime {
             self.call_all(slot::JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
                 object.jit_compilation_started(function.0, 1);
             });
+            self.is_compiled(function);
             if !mutation::is("CAT-04/2") {
                 self.set_enumerable(function);
             }
@@ -306,7 +327,8 @@ impl Runtime {
             let serial = state.code.next();
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;
-            let made = Function { module: None, token, name, jitted: true, enumerable: false, start };
+            let made =
+                Function { module: None, token, name, jitted: true, enumerable: false, is_compiled: false, start };
             state.code.functions.insert(function, made);
             state.code.bodies.insert(start, function);
             (function, token)
@@ -318,6 +340,7 @@ impl Runtime {
         self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
             object.dynamic_method_jit_compilation_started(function.0, 1, il, length);
         });
+        self.is_compiled(function);
         // SAFETY: as above.
         self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
             object.dynamic_method_jit_compilation_finished(function.0, 0, 1);
@@ -369,6 +392,13 @@ impl Runtime {
     /// Whether an address is in code that exists now.
     pub fn is_code(&self, address: u64) -> bool {
         self.lock().code.function_at(address).is_some()
+    }
+
+    /// There is code of it from now on.
+    fn is_compiled(&self, function: FunctionId) {
+        if let Some(function) = self.lock().code.functions.get_mut(&function) {
+            function.is_compiled = true;
+        }
     }
 
     fn set_enumerable(&self, function: FunctionId) {

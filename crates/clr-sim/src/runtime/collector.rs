@@ -50,6 +50,12 @@ const NO_TRIGGER: [&str; 15] = [
     "RuntimeSuspendFinished",
 ];
 
+/// Callbacks on threads that hold collections up, since they are handed an object outside of any (source: eetoprofinterfaceimpl.cpp,
+/// MODE_COOPERATIVE).
+const COOPERATIVE: [&str; 4] = ["ObjectAllocated", "ExceptionThrown", "ExceptionCatcherEnter", "HandleCreated"];
+/// The first release with a generation for objects that never move.
+const FIRST_WITH_PINNED_HEAP: u16 = 5;
+
 /// What one collection has done, as profilers are told it.
 #[derive(Debug, Default)]
 struct Cycle {
@@ -98,11 +104,11 @@ impl Runtime {
         let suspends = self.lock().suspended_by == Some(task);
         let in_callback = profiler.innermost_on(task).is_some_and(|slot| known || NO_TRIGGER.contains(&slot));
         let in_callback = in_callback && !mutation::is("GCH-02/2");
-        if in_callback || suspends || (known && !forced) {
+        if in_callback || suspends || (known && !forced && !self.is_adopted()) {
             return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
         }
-        if !known {
-            self.begin_thread();
+        self.adopt_thread();
+        if !forced {
             self.lock().heap.gc.forced.push(task);
         }
         self.collect_now(if mutation::is("GCH-02") { 0 } else { 2 }, sys::COR_PRF_GC_INDUCED);
@@ -116,6 +122,12 @@ impl Runtime {
             Some(slot) => !NO_TRIGGER.contains(&slot),
             None => self.this_thread().is_none() || self.lock().heap.gc.forced.contains(&task),
         }
+    }
+
+    /// Whether the running thread may ask what is for callbacks alone.
+    pub(super) fn may_ask(&self, profiler: &Profiler) -> bool {
+        let task = schedule::current();
+        profiler.runs_on(task) || self.this_thread().is_none() || self.lock().heap.gc.forced.contains(&task)
     }
 
     /// A collection that everybody waits for.
@@ -223,7 +235,12 @@ impl Runtime {
     }
 
     fn begins(&self, generation: u8, reason: u32) {
-        self.lock().heap.gc.count += 1;
+        {
+            let mut state = self.lock();
+            state.heap.gc.count += 1;
+            state.heap.gc.in_progress = true;
+        }
+        self.note_bounds();
         // Large objects are collected with generation 2.
         let collected: Vec<i32> = (0..GENERATIONS).map(|one| i32::from(one <= generation || generation == 2)).collect();
         let (places, count) = (collected.as_ptr(), i32::from(GENERATIONS));
@@ -234,10 +251,39 @@ impl Runtime {
     }
 
     fn finishes(&self) {
+        self.note_bounds();
         // SAFETY: the object is held while it is called.
         self.call_all(slot::GARBAGE_COLLECTION_FINISHED.name, wants_basics, |object| unsafe {
             object.garbage_collection_finished();
         });
+        self.lock().heap.gc.in_progress = false;
+    }
+
+    /// Writes down where generations lie, if any profiler is told of collections (source: proftoeeinterfaceimpl.cpp,
+    /// UpdateGenerationBounds). What is written down outlives the profiler.
+    fn note_bounds(&self) {
+        let mut state = self.lock();
+        if state.profilers.iter().any(|profiler| wants_basics(profiler.mask())) {
+            let bounds = state.heap.ranges(self.has_pinned_heap());
+            state.heap.gc.bounds = Some(bounds);
+        }
+    }
+
+    /// Whether there is a generation 4, of objects that never move (source: gcinterface.h; since .NET 5).
+    fn has_pinned_heap(&self) -> bool {
+        self.is_attachable() && self.version().0 >= FIRST_WITH_PINNED_HEAP
+    }
+
+    /// Whether objects may be asked about here and now (source: proftoeeinterfaceimpl.cpp, AllowObjectInspection).
+    pub(super) fn may_inspect(&self, profiler: &Profiler) -> Result<(), HResult> {
+        if self.lock().heap.gc.in_progress {
+            return Ok(());
+        }
+        if self.this_thread().is_none() {
+            return Err(HResult::CORPROF_E_NOT_MANAGED_THREAD);
+        }
+        let is_cooperative = profiler.innermost_on(schedule::current()).is_some_and(|slot| COOPERATIVE.contains(&slot));
+        if is_cooperative { Ok(()) } else { Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE) }
     }
 
     fn tell_births(&self) {
@@ -454,7 +500,6 @@ impl Heap {
 
     fn forget_what_is_gone(&mut self) {
         let objects = &self.objects;
-        self.handles.retain(|_, (key, kind)| *kind != HandleKind::Weak || objects.contains_key(key));
         self.dependent.retain(|(_, key, _)| objects.contains_key(key));
     }
 
@@ -476,7 +521,10 @@ impl Heap {
                 HandleKind::Strong => 0,
                 HandleKind::Pinned => sys::COR_PRF_GC_ROOT_PINNING,
             };
-            roots.push(Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_HANDLE, flags, id: *handle });
+            // A weak one may be of an object that is gone.
+            if let Some(object) = self.id_of(*key) {
+                roots.push(Root { object, kind: sys::COR_PRF_GC_ROOT_HANDLE, flags, id: *handle });
+            }
         }
         // Statics lie in arrays that pinned handles hold.
         let statics = self.statics.values().filter_map(|field| field.object.as_ref());

@@ -4,7 +4,7 @@ use super::collector::MONITOR_GC;
 use super::{Profiler, Runtime, Status};
 use crate::mutation;
 use crate::schedule::{self, Task};
-use corprof::HResult;
+use corprof::{HResult, sys};
 
 /// How the runtime collects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +27,10 @@ pub(super) struct Settings {
     off_for_good: bool,
     /// A background collection runs.
     pub(super) background: bool,
+    /// From when a collection is told of as begun until it is told of as ended: objects may be asked about from any thread.
+    pub(super) in_progress: bool,
+    /// Where generations lay, as profilers are told: nobody knows before a collection that one is told of.
+    pub(super) bounds: Option<Vec<sys::COR_PRF_GC_GENERATION_RANGE>>,
     /// Collections so far.
     pub(super) count: u32,
     /// Threads of profilers that have called ForceGC: the runtime knows them since.

@@ -8,6 +8,7 @@ use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
 use crate::schedule;
+use corprof::sys;
 use remora_clr_sim_abi::callbacks::slot;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,9 +40,18 @@ pub struct Shape {
 pub const LARGE: usize = 85_000;
 /// The generation that large objects are said to be of.
 pub(super) const LARGE_GENERATION: u8 = 3;
+/// Of objects that are of none.
+const FROZEN_GENERATION: u8 = u8::MAX;
 const FIRST_OBJECT: usize = 0x1_0000_0000;
+/// Between objects.
+const ALIGNMENT: usize = 8;
+/// Of objects that are never collected, and the bytes that are kept for those (source: frozenobjectheap.h, FOH_SEGMENT_DEFAULT_SIZE).
+const FIRST_FROZEN: usize = 0xF000_0000;
+const FROZEN_RESERVED: usize = 4 << 20;
 const FIRST_CLASS: usize = 0x3000_0000;
 const FIRST_HANDLE: usize = 0x6000_0000;
+/// Where objects lie, as far as memory is given to them.
+pub(super) const PLACES: [(usize, usize); 2] = [(FIRST_FROZEN, FROZEN_RESERVED), (FIRST_OBJECT, 256 << 20)];
 /// Of the tokens that classes have: mdtTypeDef.
 const TYPE_DEFINITION: u32 = 0x0200_0000;
 
@@ -102,8 +112,28 @@ pub(super) struct Heap {
     /// Born since the last collection.
     pub(super) allocated: BTreeMap<ClassId, u32>,
     pub(super) gc: super::gc_mode::Settings,
+    /// Objects that are never collected and never move, by their addresses: the non-GC heap.
+    pub(super) frozen: BTreeMap<usize, Object>,
+    frozen_used: usize,
     made: usize,
     used: usize,
+}
+
+fn empty(generation: i32, place: usize) -> sys::COR_PRF_GC_GENERATION_RANGE {
+    sys::COR_PRF_GC_GENERATION_RANGE { generation, rangeStart: place, rangeLength: 0, rangeLengthReserved: 0 }
+}
+
+impl Object {
+    /// Where it lies and of which generation it is, as a range of its own.
+    pub(super) fn own_range(&self) -> sys::COR_PRF_GC_GENERATION_RANGE {
+        let length = self.size.next_multiple_of(ALIGNMENT);
+        sys::COR_PRF_GC_GENERATION_RANGE {
+            generation: i32::from(self.generation),
+            rangeStart: self.address,
+            rangeLength: length,
+            rangeLengthReserved: length,
+        }
+    }
 }
 
 impl Heap {
@@ -122,13 +152,52 @@ impl Heap {
     /// Memory that nothing has ever lain in.
     pub(super) fn place(&mut self, size: usize) -> usize {
         let address = FIRST_OBJECT + self.used;
-        self.used += size.next_multiple_of(8);
+        self.used += size.next_multiple_of(ALIGNMENT);
         address
     }
 
     /// The object at an address, if one lies there now.
     pub(super) fn object_at(&self, object: ObjectId) -> Option<&Object> {
-        self.objects.get(self.at.get(&object.0)?)
+        let key = self.at.get(&object.0);
+        key.and_then(|key| self.objects.get(key)).or_else(|| self.frozen.get(&object.0))
+    }
+
+    /// Whether it is one of those that are never collected.
+    pub(super) fn is_frozen(&self, object: &Object) -> bool {
+        self.frozen.contains_key(&object.address)
+    }
+
+    /// Where those lie, if there are any: in one piece, which has room for more.
+    pub(super) fn frozen_range(&self) -> Option<sys::COR_PRF_NONGC_HEAP_RANGE> {
+        (!self.frozen.is_empty()).then_some(sys::COR_PRF_NONGC_HEAP_RANGE {
+            rangeStart: FIRST_FROZEN,
+            rangeLength: self.frozen_used,
+            rangeLengthReserved: FROZEN_RESERVED,
+        })
+    }
+
+    /// Where each generation lies: objects of one that lie one behind the other are one range, which can be walked from object to object.
+    /// A generation with nothing in it has a range without length.
+    pub(super) fn ranges(&self, has_pinned: bool) -> Vec<sys::COR_PRF_GC_GENERATION_RANGE> {
+        let mut ranges: Vec<sys::COR_PRF_GC_GENERATION_RANGE> = Vec::new();
+        for own in self.at.values().filter_map(|key| self.objects.get(key)).map(Object::own_range) {
+            match ranges.last_mut() {
+                Some(last)
+                    if last.generation == own.generation && last.rangeStart + last.rangeLength == own.rangeStart =>
+                {
+                    last.rangeLength += own.rangeLength;
+                    last.rangeLengthReserved += own.rangeLength;
+                }
+                _ => ranges.push(own),
+            }
+        }
+        for generation in 0..=LARGE_GENERATION + u8::from(has_pinned) {
+            let generation = i32::from(generation);
+            if !ranges.iter().any(|range| range.generation == generation) {
+                ranges.push(empty(generation, FIRST_OBJECT + self.used));
+            }
+        }
+        ranges
     }
 
     pub(super) fn id_of(&self, key: ObjectKey) -> Option<usize> {
@@ -210,6 +279,17 @@ impl Runtime {
             object.object_allocated(address, class.0);
         });
         key
+    }
+
+    /// An object that is never collected and never moves, as literal strings are since .NET 8. Nobody is told of its birth.
+    pub fn allocate_frozen(&self, class: ClassId, size: usize) -> ObjectId {
+        let heap = &mut self.lock().heap;
+        let address = FIRST_FROZEN + heap.frozen_used;
+        heap.frozen_used += size.next_multiple_of(ALIGNMENT);
+        let (references, generation) = (Vec::new(), FROZEN_GENERATION);
+        let object = Object { class, size, references, generation, address, finalizable: false };
+        heap.frozen.insert(address, object);
+        ObjectId(address)
     }
 
     /// The stack of the running thread holds an object no longer.

@@ -16,7 +16,7 @@ const ENTERLEAVE: u32 = 0x1000;
 /// COR_PRF_ENABLE_FUNCTION_ARGS, _RETVAL and _FRAME_INFO.
 pub(super) const ARGUMENTS: u32 = 0x0200_0000;
 pub(super) const RETURN_VALUE: u32 = 0x0400_0000;
-const WITH_INFO: u32 = ARGUMENTS | RETURN_VALUE | 0x0800_0000;
+pub(super) const WITH_INFO: u32 = ARGUMENTS | RETURN_VALUE | 0x0800_0000;
 
 /// One kind of hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,19 @@ pub(super) enum Kind {
     Tailcall,
 }
 
+/// Of the first version and of the third, which have one signature.
 type Fast = sys::FunctionEnter3;
 type WithInfo = sys::FunctionEnter3WithInfo;
+/// Of the second version.
+type Second = (Option<sys::FunctionEnter2>, Option<sys::FunctionLeave2>, Option<sys::FunctionTailcall2>);
 
 #[derive(Default)]
 pub(super) struct Hooks {
     owner: Option<Arc<Profiler>>,
     fast: [Option<Fast>; 3],
     with_info: [Option<WithInfo>; 3],
+    second: Second,
+    first: [Option<Fast>; 3],
     mapper: Option<(Mapper, usize)>,
     /// What the mapper said: the id that hooks are handed, and whether the function is hooked at all.
     mapped: BTreeMap<FunctionId, (usize, bool)>,
@@ -44,6 +49,24 @@ pub(super) struct Hooks {
 pub(super) enum Mapper {
     Plain(sys::FunctionIDMapper),
     WithData(sys::FunctionIDMapper2),
+}
+
+/// Calls the hook of the second version and of that kind, if there is one; whether there was.
+fn call_second(hooks: Second, kind: Kind, function: usize, id: usize) -> bool {
+    // No argument is described: a list of none, and a place without length.
+    let place = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: 0, length: 0 };
+    let mut none = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 0, totalArgumentSize: 0, ranges: [place] };
+    let mut returned = place;
+    match (kind, hooks) {
+        // SAFETY: the profiler has promised that it may be called; the frame is only ever handed back. The same for each.
+        (Kind::Enter, (Some(enter), _, _)) => unsafe { enter(function, id, function, &raw mut none) },
+        // SAFETY: as above.
+        (Kind::Leave, (_, Some(leave), _)) => unsafe { leave(function, id, function, &raw mut returned) },
+        // SAFETY: as above.
+        (Kind::Tailcall, (_, _, Some(tailcall))) => unsafe { tailcall(function, id, function) },
+        _ => return false,
+    }
+    true
 }
 
 impl Runtime {
@@ -74,6 +97,16 @@ impl Runtime {
     /// SetEnterLeaveFunctionHooks3WithInfo.
     pub(super) fn set_hooks_with_info(&self, profiler: &Arc<Profiler>, hooked: [Option<WithInfo>; 3]) -> HResult {
         self.install(profiler, |hooks| hooks.with_info = hooked)
+    }
+
+    /// SetEnterLeaveFunctionHooks2.
+    pub(super) fn set_second_hooks(&self, profiler: &Arc<Profiler>, second: Second) -> HResult {
+        self.install(profiler, |hooks| hooks.second = second)
+    }
+
+    /// SetEnterLeaveFunctionHooks.
+    pub(super) fn set_first_hooks(&self, profiler: &Arc<Profiler>, first: [Option<Fast>; 3]) -> HResult {
+        self.install(profiler, |hooks| hooks.first = first)
     }
 
     /// SetFunctionIDMapper and SetFunctionIDMapper2. A mapper alone forbids nothing.
@@ -123,10 +156,11 @@ impl Runtime {
         if mutation::is("ELT-01/4") && kind == Kind::Tailcall {
             return;
         }
-        let (owner, fast, with_info) = {
+        let (owner, fast, with_info, second, first) = {
             let state = self.lock();
             let Some(owner) = state.hooks.owner.clone() else { return };
-            (owner, state.hooks.fast[kind as usize], state.hooks.with_info[kind as usize])
+            let (hooks, at) = (&state.hooks, kind as usize);
+            (owner, hooks.fast[at], hooks.with_info[at], hooks.second, hooks.first[at])
         };
         let mask = owner.mask().0;
         if mask & ENTERLEAVE == 0 {
@@ -141,6 +175,11 @@ impl Runtime {
             // SAFETY: the profiler has promised that it may be called; the handle is only ever handed back.
             unsafe { hook(id, function.0) };
         } else if let Some(hook) = fast {
+            // SAFETY: as above.
+            unsafe { hook(id) };
+        } else if !call_second(second, kind, function.0, id)
+            && let Some(hook) = first
+        {
             // SAFETY: as above.
             unsafe { hook(id) };
         }

@@ -29,6 +29,15 @@ pub(super) fn class_of(module: ModuleId) -> ClassId {
     ClassId(module.0 + CLASS_OF_MODULE)
 }
 
+impl State {
+    /// The class that a module's token is of.
+    pub(super) fn class_of_token(&self, module: ModuleId, token: u32) -> Option<ClassId> {
+        let is_it = |class: &super::heap::Class| class.module == Some(module) && class.token == token;
+        let defined = self.heap.classes.iter().find(|(_, class)| is_it(class)).map(|(id, _)| *id);
+        defined.or_else(|| (token == ITS_TOKEN).then(|| class_of(module)))
+    }
+}
+
 fn facts_of(state: &State, class: ClassId) -> Option<ClassFacts> {
     if let Some(known) = state.heap.classes.get(&class) {
         return Some(ClassFacts {
@@ -44,7 +53,7 @@ fn facts_of(state: &State, class: ClassId) -> Option<ClassFacts> {
 }
 
 impl Server {
-    /// Asks about an object that lives now.
+    /// Asks about an object that lives now. 0 is none, which is no crime to ask about.
     pub(super) fn about_object<T>(
         &self,
         object: usize,
@@ -52,6 +61,9 @@ impl Server {
         look: impl Fn(&State, &Object) -> T,
     ) -> Result<T, HResult> {
         let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        if object == 0 {
+            return Err(HResult::E_INVALIDARG);
+        }
         let seen = {
             let state = runtime.lock();
             let known = state.heap.object_at(ObjectId(object));
@@ -63,6 +75,9 @@ impl Server {
 
     /// Asks about a class that lives when the question is begun and still when it is answered.
     pub(super) fn about_class(&self, class: usize, what: &str) -> Result<ClassFacts, HResult> {
+        if class == 0 {
+            return Err(HResult::E_INVALIDARG);
+        }
         self.about(what, |runtime| facts_of(&runtime.lock(), ClassId(class)))
     }
 

@@ -3,7 +3,7 @@
 //! Each of these forbids the detach for good: `SetILFunctionBody`, `RequestReJIT`, and `RequestRevert`, too (facts 2.1 and 6).
 
 use super::code::{FunctionId, ModuleId};
-use super::{Profiler, Runtime};
+use super::{Profiler, Runtime, State};
 use crate::mutation;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::callbacks::slot;
@@ -28,6 +28,20 @@ impl Rejit {
     pub(super) fn version_at(&self, address: u64) -> usize {
         let body = self.versions.range(..=address).next_back();
         body.filter(|(start, _)| address < **start + super::code::BODY_SIZE).map_or(0, |(_, version)| *version)
+    }
+}
+
+impl State {
+    /// Where the body of one version of a function begins: 0 is what the program came with.
+    pub(super) fn body_of(&self, function: FunctionId, version: usize) -> Option<u64> {
+        self.code.bodies_of(function).find(|start| self.rejit.version_at(*start) == version)
+    }
+
+    /// The versions of a function that there are, the oldest first.
+    pub(super) fn versions_of(&self, function: FunctionId) -> Vec<usize> {
+        let versions: BTreeSet<usize> =
+            self.code.bodies_of(function).map(|start| self.rejit.version_at(start)).collect();
+        versions.into_iter().collect()
     }
 }
 

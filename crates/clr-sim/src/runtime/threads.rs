@@ -30,6 +30,8 @@ pub(super) struct Thread {
 pub(super) struct Threads {
     pub(super) known: BTreeMap<ThreadId, Thread>,
     of_task: BTreeMap<Task, ThreadId>,
+    /// Threads of profilers that the runtime has come to know by what they asked for: no managed code is on them.
+    of_profilers: Vec<Task>,
     begun: usize,
 }
 
@@ -73,6 +75,19 @@ impl Runtime {
             },
         );
         thread
+    }
+
+    /// The runtime needs the running thread to be one of its own, and makes it one. It stays that until it ends.
+    pub(super) fn adopt_thread(&self) {
+        if self.this_thread().is_none() {
+            self.begin_thread();
+            self.lock().threads.of_profilers.push(schedule::current());
+        }
+    }
+
+    /// Whether the running thread was made one of the runtime's own like that.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.lock().threads.of_profilers.contains(&schedule::current())
     }
 
     /// The running thread ends, as far as the runtime is concerned.

@@ -1,0 +1,113 @@
+//! Questions about modules, assemblies, application domains and threads.
+
+use super::{Answered, answered, room};
+use crate::scripted::Script;
+use corprof::{HResult, sys};
+use std::ptr::null_mut;
+
+/// What GetModuleInfo2 answers beside the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModuleAnswer {
+    /// The code.
+    pub code: HResult,
+    /// How long the name is, with its zero.
+    pub length: u32,
+    /// Where it lies.
+    pub base: usize,
+    /// Its assembly.
+    pub assembly: usize,
+    /// COR_PRF_MODULE_FLAGS.
+    pub flags: u32,
+}
+
+impl Script {
+    /// GetModuleInfo2; the name is in `list` then.
+    pub fn module_info(&self, module: usize, list: &mut [u16]) -> ModuleAnswer {
+        let ((room, places), mut base) = (room(list), std::ptr::null());
+        let (mut length, mut assembly, mut flags) = (0, 0, 0);
+        // SAFETY: the runtime's object, which the model keeps; a place for each answer. The same for every call below.
+        let code = unsafe {
+            sys::ICorProfilerInfo3::GetModuleInfo2(
+                self.at(),
+                module,
+                &raw mut base,
+                room,
+                &raw mut length,
+                places,
+                &raw mut assembly,
+                &raw mut flags,
+            )
+        };
+        ModuleAnswer { code: HResult(code), length, base: base as usize, assembly, flags }
+    }
+
+    /// GetModuleMetaData, with what it is opened for, and with or without an interface that is asked for.
+    pub fn metadata_of(&self, module: usize, flags: u32, is_wanted: bool) -> HResult {
+        let (mut object, interface) = (null_mut(), sys::IID_ICorProfilerInfo);
+        let place = if is_wanted { &raw mut object } else { null_mut() };
+        // SAFETY: as above; an identifier that lives.
+        HResult(unsafe {
+            sys::ICorProfilerInfo::GetModuleMetaData(self.raw(), module, flags, &raw const interface, place)
+        })
+    }
+
+    /// GetAssemblyInfo: the code, the length of the name, the application domain, the module; the name is in `list` then.
+    pub fn assembly_info(&self, assembly: usize, list: &mut [u16]) -> (HResult, u32, usize, usize) {
+        let ((room, places), mut length, mut domain, mut module) = (room(list), 0, 0, 0);
+        // SAFETY: as above.
+        let code = unsafe {
+            sys::ICorProfilerInfo::GetAssemblyInfo(
+                self.raw(),
+                assembly,
+                room,
+                &raw mut length,
+                places,
+                &raw mut domain,
+                &raw mut module,
+            )
+        };
+        (HResult(code), length, domain, module)
+    }
+
+    /// GetAppDomainInfo: the code, the length of the name, the process; the name is in `list` then.
+    pub fn app_domain_info(&self, domain: usize, list: &mut [u16]) -> (HResult, u32, usize) {
+        let ((room, places), mut length, mut process) = (room(list), 0, 0);
+        // SAFETY: as above.
+        let code = unsafe {
+            sys::ICorProfilerInfo::GetAppDomainInfo(self.raw(), domain, room, &raw mut length, places, &raw mut process)
+        };
+        (HResult(code), length, process)
+    }
+
+    /// GetThreadAppDomain; 0 is the running thread.
+    pub fn app_domain_of_thread(&self, thread: usize) -> Answered<usize> {
+        let mut domain = 0;
+        // SAFETY: as above.
+        let code = unsafe { sys::ICorProfilerInfo2::GetThreadAppDomain(self.at(), thread, &raw mut domain) };
+        answered(code, domain)
+    }
+
+    /// GetThreadContext.
+    pub fn context_of_thread(&self, thread: usize) -> Answered<usize> {
+        let mut context = 0;
+        // SAFETY: as above.
+        let code = unsafe { sys::ICorProfilerInfo::GetThreadContext(self.raw(), thread, &raw mut context) };
+        answered(code, context)
+    }
+
+    /// GetHandleFromThread.
+    pub fn handle_of_thread(&self, thread: usize) -> Answered<usize> {
+        let mut handle = null_mut();
+        // SAFETY: as above.
+        let code = unsafe { sys::ICorProfilerInfo::GetHandleFromThread(self.raw(), thread, &raw mut handle) };
+        answered(code, handle as usize)
+    }
+
+    /// GetThreadInfo: the system's number.
+    pub fn number_of_thread(&self, thread: usize) -> Answered<u32> {
+        let mut number = 0;
+        // SAFETY: as above.
+        let code = unsafe { sys::ICorProfilerInfo::GetThreadInfo(self.raw(), thread, &raw mut number) };
+        answered(code, number)
+    }
+}
