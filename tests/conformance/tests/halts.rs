@@ -24,21 +24,16 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("hold ProfilerAttachComplete");
         init.done("thread");
+        // It has come, so that nobody is met half-way.
+        let mut own = stage.seat("Thread");
         stage.target().halt();
         init.leave(0);
         assert!(!stage.has_come("ProfilerAttachComplete") && attaching.is_pending());
         stage.target().go_on();
         stage.seat("ProfilerAttachComplete").leave(0);
         assert_eq!(attaching.answer(), Ok(()));
-        let mut own = stage.seat("Thread");
         stage.is_alive(&mut own);
-        // And in the middle of a detach.
-        own.done("detach 300");
-        stage.target().halt();
-        own.leave(0);
-        assert!(stage.is_mapped());
-        stage.target().go_on();
-        stage.gone();
+        stage.leave(own);
         assert_eq!(stage.act("a load"), "obedient");
     });
 }
