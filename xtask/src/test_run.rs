@@ -9,7 +9,7 @@ use crate::{contract, debian, process, published, runtimes, targets};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// End-to-end tests at a time. Each has a live target that wants a processor, but waits more than half of its time.
+/// End-to-end tests at a time. Each has a live target that wants a processor; more would measure the machine.
 const LIVE_AT_A_TIME: &str = "3";
 
 /// The packages whose tests want live runtimes.

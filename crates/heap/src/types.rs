@@ -30,8 +30,6 @@ impl TypeFlags {
     pub const COLLECTIBLE: TypeFlags = TypeFlags(1 << 3);
     /// A value type: its objects are boxes.
     pub const VALUE: TypeFlags = TypeFlags(1 << 4);
-    /// Room between objects, which the runtime fills so that a heap can be walked.
-    pub const FREE: TypeFlags = TypeFlags(1 << 5);
 
     /// Whether all bits of `other` are set.
     pub fn contains(self, other: TypeFlags) -> bool {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// How long the command may take until a runtime starts in it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time between two looks for one. A look takes a tenth of that.
+/// Time between two looks for one.
 const LOOK: Duration = Duration::from_millis(3);
 /// Time between two looks whether it has ended.
 const ENDING_LOOK: Duration = Duration::from_millis(5);
