@@ -1,7 +1,7 @@
 // Builds objects of which it is known how many there are and what they refer to, and keeps them.
 //
 // heap [NODES]
-// `nodes` answers how many nodes there are; `grow N` adds so many, and answers how many there are then; `children` answers how many children a wait for any child finds (none: -1).
+// `nodes` answers how many nodes there are; `grow N` adds so many, and answers how many there are then; `touch` writes to each, and answers the same; `children` answers how many children a wait for any child finds (none: -1).
 using System;
 using System.Runtime.InteropServices;
 
@@ -62,6 +62,8 @@ namespace Known
         {
             if (line.StartsWith("grow "))
                 Grow(int.Parse(line.Substring(5)), shared);
+            if (line == "touch")
+                Touch();
             return line == "children" ? waitpid(-1, IntPtr.Zero, 1).ToString() : Count().ToString();
         }
 
@@ -69,6 +71,16 @@ namespace Known
         {
             for (int i = 0; i < nodes; i++)
                 first = new Node { Next = first, Leaf = i % 2 == 0 ? new Leaf { Value = i } : shared };
+        }
+
+        static void Touch()
+        {
+            for (Node node = first, next; node != null; node = next)
+            {
+                next = node.Next;
+                node.Next = null;
+                node.Next = next;
+            }
         }
 
         static int Count()

@@ -228,6 +228,8 @@ pub(crate) struct HeapArgs {
 pub(crate) enum HeapCommand {
     /// Show what is in a snapshot, and what keeps it
     Report(HeapReportArgs),
+    /// Show one object or one type of a snapshot: why it is alive, and what it keeps
+    Show(HeapShowArgs),
     /// Show what has changed from one snapshot to a later one
     Diff(HeapDiffArgs),
 }
@@ -246,6 +248,9 @@ pub(crate) struct HeapTakeArgs {
     /// Write the receipt there as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
+    /// Memory that the copy of the process may cost, as pages that the program writes to meanwhile [default: half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = crate::heap::size::parse)]
+    pub(crate) max_extra_memory: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
 }
@@ -256,6 +261,19 @@ pub(crate) struct HeapReportArgs {
     /// The snapshot
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) shown: HeapShownArgs,
+}
+
+/// Flags of `remora heap show`.
+#[derive(Debug, Args)]
+pub(crate) struct HeapShowArgs {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// `@` and an object's address, or a type's name or an unmistakable part of it
+    #[arg(value_name = "@ADDRESS|TYPE")]
+    pub(crate) what: String,
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
 }

@@ -69,6 +69,11 @@ pub(crate) enum Failure {
     /// Ctrl-C before there was anything to end.
     #[error("interrupted before anything was recorded")]
     Interrupted,
+    /// Interrupted once more while an end was under way.
+    #[error(
+        "interrupted a second time: left without waiting for the end; the agent leaves by itself (`remora detach -p PID` looks), what came until now is in the file with .unfinished in its name"
+    )]
+    InterruptedTwice,
     /// The command to record did not start.
     #[error("{name} cannot be started: {error}; check the command after `--`")]
     Command {
@@ -127,6 +132,16 @@ pub(crate) enum Failure {
     /// Nothing was walked.
     #[error("no object was walked: {0}; look what limits the process (processes, memory, seccomp), then try again")]
     NoSnapshot(String),
+    /// Not even the least that a copy of the process needs may be used.
+    #[error(
+        "there is no room for a copy of the process: it needs {needed} of memory at least, and may use {allowed}; free some, or give --max-extra-memory"
+    )]
+    NoRoomForACopy {
+        /// With its unit.
+        needed: String,
+        /// With its unit, and why so much.
+        allowed: String,
+    },
     /// A format that there is not.
     #[error(
         "unknown format {given:?}: there are {known}; give -o a file with one of these extensions, or --format with one of these names"
@@ -273,6 +288,9 @@ impl Failure {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Failure::DiskFull { place, why: "no space left".to_owned() }
             }
+            io::ErrorKind::FileTooLarge => {
+                Failure::DiskFull { place, why: "a file may not grow further, see `ulimit -f`".to_owned() }
+            }
             _ => Failure::Output { place, error },
         }
     }
@@ -328,12 +346,12 @@ impl Failure {
             Failure::Snapshot(remora_receipt::Error::Gone { .. }) => Exit::NoProcess,
             Failure::Snapshot(_) => Exit::NoPermission,
             Failure::Signals(_) => Exit::Unexpected,
-            Failure::Interrupted => Exit::Interrupted,
+            Failure::Interrupted | Failure::InterruptedTwice => Exit::Interrupted,
             Failure::Command { .. } | Failure::CommandEnded { .. } => Exit::NoProcess,
             Failure::NoRuntime { .. } => Exit::NotDotnet,
             Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
-            Failure::NoSnapshot(_) => Exit::Refused,
+            Failure::NoSnapshot(_) | Failure::NoRoomForACopy { .. } => Exit::Refused,
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_) | Failure::UnknownFormat { .. } | Failure::StdoutWithoutFormat => Exit::Usage,

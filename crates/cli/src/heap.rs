@@ -1,8 +1,10 @@
 //! `remora heap`: snapshots of heaps, taken by a copy of the process while the program goes on, and what they say.
 
+mod allowance;
 mod diff;
 mod report;
-mod size;
+mod show;
+pub(crate) mod size;
 mod suspects;
 mod take;
 
@@ -22,6 +24,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
     match &args.command {
         None => take::run(&args.take),
         Some(HeapCommand::Report(args)) => report::run(args).map(|()| Exit::Done),
+        Some(HeapCommand::Show(args)) => show::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Diff(args)) => diff::run(args).map(|()| Exit::Done),
     }
 }

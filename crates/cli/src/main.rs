@@ -40,8 +40,11 @@ use clap::error::ErrorKind;
 use exit::Exit;
 use failure::Failure;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
+    // A file that may not grow further (`ulimit -f`) is told as an error of the write, instead of by our end.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(error) => return refused(&error).into(),
@@ -71,8 +74,13 @@ fn refused(error: &clap::Error) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let asked = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-            let shown = error.print();
-            if asked && shown.is_ok() { Exit::Done } else { Exit::Usage }
+            match error.print() {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    told(&Failure::output(failure::Place::StandardOutput, error))
+                }
+                _ if asked => Exit::Done,
+                _ => Exit::Usage,
+            }
         }
         _ => {
             let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());

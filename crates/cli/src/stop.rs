@@ -2,15 +2,18 @@
 //! A number before Enter is another wish: a new frequency.
 
 use crate::args::MOST_HERTZ;
-use crate::exit::Exit;
+use crate::console::note;
+use crate::failure::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Whose standard input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,11 +67,12 @@ impl Stop {
         let signalled = Arc::new(AtomicBool::new(false));
         // Under `nohup` a hang-up is not meant for us.
         let hang_up = if is_ignored(SIGHUP) { None } else { Some(SIGHUP) };
-        for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
-            // In this order: the first signal sets the flag after it was looked at, the second finds it set.
-            flag::register_conditional_shutdown(signal, Exit::Interrupted.code().into(), Arc::clone(&signalled))?;
-            flag::register(signal, Arc::clone(&signalled))?;
+        let signals: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hang_up).collect();
+        for signal in &signals {
+            flag::register(*signal, Arc::clone(&signalled))?;
         }
+        let signals = Signals::new(signals)?;
+        thread::Builder::new().name("remora-signals".to_owned()).spawn(move || leave_at_the_second(signals))?;
         Ok(Stop { signalled, enter: input.counts(), line: Vec::new() })
     }
 
@@ -111,6 +115,15 @@ impl Stop {
             // A terminal or a pipe that has gone away is not asked again: signals tell.
             _ => self.enter = false,
         }
+    }
+}
+
+/// Whoever is asked a second time to end is not asked nicely: whatever the other threads are at, this one tells and leaves.
+fn leave_at_the_second(mut signals: Signals) {
+    if signals.forever().nth(1).is_some() {
+        let failure = Failure::InterruptedTwice;
+        note(&format!("remora: {failure}"));
+        std::process::exit(failure.exit().code().into());
     }
 }
 

@@ -299,6 +299,32 @@ fn a_full_disk_is_told() {
 }
 
 #[test]
+fn a_file_that_may_not_grow_further_is_told() {
+    let directory = tempfile::tempdir().expect("there is room for a directory");
+    let line = "ulimit -f 1; exec \"$0\" convert \"$1\" -o \"$2\"";
+    let run = std::process::Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_remora"), golden()])
+        .arg(directory.path().join("recording.html"))
+        .output()
+        .expect("there is a shell");
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(21), "{told}");
+    assert!(
+        told.contains("cannot be written: the disk is full (a file may not grow further, see `ulimit -f`)"),
+        "{told}"
+    );
+}
+
+#[test]
+fn help_that_cannot_be_written_is_told() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("the system has it");
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_remora")).arg("--help").stdout(full).output();
+    let run = run.expect("it starts");
+    assert_eq!(run.status.code(), Some(21));
+    assert!(String::from_utf8_lossy(&run.stderr).starts_with("remora: standard output cannot be written"), "{run:?}");
+}
+
+#[test]
 fn a_device_needs_no_force() {
     remora(["convert", golden(), "-o", "/dev/null", "--format", "html"]).succeeds();
 }

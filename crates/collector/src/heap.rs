@@ -1,6 +1,7 @@
 //! One snapshot of a heap by the agent: attach, have the process copied, read what the copy tells, detach.
 
 use crate::arrival::{Task, arrive};
+use crate::copy_cost::CopyCost;
 use crate::files::Files;
 use crate::names::Names;
 use crate::presence::Presence;
@@ -23,6 +24,8 @@ pub struct HeapProgress {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// The most memory that the copy was seen to cost, bytes: pages that the program wrote to meanwhile, and the copy's own.
+    pub extra_memory: Option<u64>,
     /// Nothing more comes.
     pub ended: bool,
 }
@@ -46,6 +49,8 @@ pub struct HeapFinished {
     pub collection: Option<u64>,
     /// How long of that the copying took, nanoseconds.
     pub fork: Option<u64>,
+    /// As in [`HeapProgress`].
+    pub extra_memory: Option<u64>,
     /// Whether the target ended or replaced its program before the agent had left.
     pub target_ended: bool,
     /// What broke while the agent was leaving.
@@ -58,11 +63,14 @@ pub struct HeapSession {
     told: Told,
     classes: Classes,
     stream: Stream,
+    cost: CopyCost,
 }
 
 /// What the agent said of its task.
 #[derive(Default)]
 struct Told {
+    /// The copy that has just been made.
+    child: Option<u32>,
     collection: Option<u64>,
     fork: Option<u64>,
     /// How the copy ended.
@@ -90,7 +98,13 @@ impl HeapSession {
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let classes = Classes::new(Names::new(files));
-        Ok(HeapSession { presence, told: Told::default(), classes, stream: Stream::default() })
+        Ok(HeapSession {
+            presence,
+            told: Told::default(),
+            classes,
+            stream: Stream::default(),
+            cost: CopyCost::of(process),
+        })
     }
 
     /// Hands `sink` what has arrived of the stream, waiting for at most `patience`. Call it again and again until it has ended.
@@ -102,6 +116,10 @@ impl HeapSession {
         loop {
             self.presence.listen(|message| self.told.take(message));
             let took = self.stream.drain(&mut self.presence.memory, &mut self.classes, sink);
+            if let Some(child) = self.told.child.take() {
+                self.cost.begins(child);
+            }
+            self.cost.look();
             let progress = self.progress();
             let left = deadline.saturating_duration_since(Instant::now());
             if progress.ended && took == 0 || left.is_zero() {
@@ -115,7 +133,7 @@ impl HeapSession {
 
     /// Has the copy ended, if it still walks, detaches, and waits until the library is unmapped (bounded).
     pub fn detach(mut self, sink: &mut impl FnMut(&[u8])) -> HeapFinished {
-        let HeapSession { presence, told, classes, stream } = &mut self;
+        let HeapSession { presence, told, classes, stream, .. } = &mut self;
         let failure = presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message));
         self.finish(failure)
     }
@@ -124,6 +142,7 @@ impl HeapSession {
         HeapProgress {
             objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
             bytes: self.presence.memory.counter(layout::HEAP_BYTES),
+            extra_memory: self.cost.most(),
             ended: self.presence.ended.is_some() || self.told.has_ended() || self.stream.damaged,
         }
     }
@@ -156,6 +175,7 @@ impl HeapSession {
             classes: self.classes,
             collection: self.told.collection,
             fork: self.told.fork,
+            extra_memory: self.cost.most(),
             target_ended: self.presence.target_ended,
             failure,
         }
@@ -165,7 +185,8 @@ impl HeapSession {
 impl Told {
     fn take(&mut self, message: FromAgent) {
         match message {
-            FromAgent::Forked { collection, fork, .. } => {
+            FromAgent::Forked { child, collection, fork } => {
+                self.child = (child != 0).then_some(child);
                 (self.collection, self.fork) = (Some(collection), Some(fork));
             }
             FromAgent::Walked { status } => self.walked = Some(status),

@@ -16,6 +16,7 @@ mod arrival;
 mod assembler;
 mod bundle;
 mod control;
+mod copy_cost;
 mod error;
 mod files;
 mod heap;

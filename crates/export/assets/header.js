@@ -24,7 +24,7 @@ const fillHeader = (model) => {
   byId("tiles").append(
     tile("Recorded", duration(about.duration), ""),
     tile("Samples", count(sum(values.samples)), plural(new Set(values.thread).size, "thread", "threads")),
-    tile(about.event === "cpu" ? "CPU time" : "Clock time", duration(sum(values.weight)), targetNote(about)),
+    tile(about.time[0].toUpperCase() + about.time.slice(1), duration(sum(values.weight)), targetNote(about)),
     tile("Lost", lost === 0 ? "none" : percent(lost, loss.taken), lost === 0 ? "" : plural(lost, "sample", "samples"), toneOfLoss(lost, loss.taken)),
   );
   fillAccount(model);

@@ -68,6 +68,7 @@ class Page {
     this.graph.rootLabel = this.callers ? `All methods by own time, with their callers below · ${whole}` : `All · ${whole}`;
     this.graph.show(tree, this.upwards, keepZoom);
     byId("empty").hidden = this.selection.weight > 0;
+    if (this.model.values.weight.length === 0) byId("empty").textContent = "Nothing was sampled: see the notes above, and the account of samples.";
     this.showPath();
     showSelected(this.describe(this.graph.zoomed));
   }

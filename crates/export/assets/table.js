@@ -50,7 +50,7 @@ class MethodTable {
     byId("rows").replaceChildren(...methods.slice(0, this.shown).map((method) => this.row(method)));
     byId("more").hidden = methods.length <= this.shown;
     byId("more").textContent = `Show more of ${count(methods.length)}`;
-    byId("none").hidden = methods.length > 0;
+    byId("none").hidden = methods.length > 0 || this.model.values.weight.length === 0;
     for (const head of document.querySelectorAll("#methods th")) {
       const own = head.firstElementChild.dataset.by === this.by;
       head.setAttribute("aria-sort", own ? (this.falling ? "descending" : "ascending") : "none");

@@ -1,6 +1,6 @@
 //! What a profile is of and what of it is missing, in sentences: for formats whose only room for it is a comment.
 
-use remora_profile::{Event, Loss, Profile};
+use remora_profile::{Loss, Profile};
 
 /// Everything that a reader should be told, a line each: what was recorded, the account of samples, notes.
 pub(crate) fn lines(profile: &Profile) -> Vec<String> {
@@ -9,13 +9,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     if !meta.command_line.is_empty() {
         lines.push(format!("command line: {}", meta.command_line));
     }
-    lines.push(format!(
-        "event: {} ({}), {} Hz, by {}",
-        meta.event.name(),
-        meaning(meta.event),
-        meta.frequency,
-        meta.engine
-    ));
+    lines.push(format!("event: {} ({}), {} Hz, by {}", meta.event.name(), meta.meaning(), meta.frequency, meta.engine));
     lines.push(samples(&profile.loss));
     lines.push(stacks(&profile.loss));
     lines.extend(meta.notes.iter().map(|note| format!("note: {note}")));
@@ -25,14 +19,6 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
 /// `12 of 100 samples lost`, or nothing if none were.
 pub(crate) fn short_loss(loss: &Loss) -> Option<String> {
     (loss.total_lost() > 0).then(|| format!("{} of {} samples lost", loss.total_lost(), loss.taken))
-}
-
-/// What an event's weight means, for people.
-pub(crate) fn meaning(event: Event) -> &'static str {
-    match event {
-        Event::Cpu => "time on a processor",
-        Event::Wall => "time on the clock",
-    }
 }
 
 /// How many taken samples are neither delivered nor counted as lost; none where the account adds up.

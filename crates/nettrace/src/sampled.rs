@@ -172,7 +172,7 @@ impl Collector {
 
     /// `meta` with what the stream knows filled in.
     fn complete(&mut self, meta: Meta, weighted: &[(RawSample, u64)]) -> Meta {
-        let mut meta = Meta { event: self.event, engine: "EventPipe SampleProfiler".to_owned(), ..meta };
+        let mut meta = Meta { event: self.event, engine: Meta::RUNTIME_SAMPLER.to_owned(), ..meta };
         if meta.frequency == 0 {
             meta.frequency = 1_000_000_000_u32.checked_div(self.trace.sampling_interval).unwrap_or(0);
         }

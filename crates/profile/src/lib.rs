@@ -104,6 +104,30 @@ pub struct Meta {
     pub notes: Vec<String>,
 }
 
+impl Meta {
+    /// The [`Meta::engine`] whose samples are the runtime's own.
+    pub const RUNTIME_SAMPLER: &str = "EventPipe SampleProfiler";
+
+    /// What the weights add up to, in two words: `processor time`.
+    pub fn time(&self) -> &'static str {
+        match self.event {
+            Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "managed time",
+            Event::Cpu => "processor time",
+            Event::Wall => "thread time",
+        }
+    }
+
+    /// What a weight means, for people.
+    pub fn meaning(&self) -> &'static str {
+        match self.event {
+            // It cannot tell who runs: only who is in managed code (docs of `remora-nettrace`, `Sampled`).
+            Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "time on the clock in managed code",
+            Event::Cpu => "time on a processor",
+            Event::Wall => "time on the clock",
+        }
+    }
+}
+
 impl Default for Meta {
     fn default() -> Self {
         Meta {

@@ -6,6 +6,7 @@ use crate::container::Container;
 use crate::elf::Architecture;
 use crate::error::{Error, Reason};
 use crate::libc_kind::Libc;
+use crate::memory;
 use crate::proc::{Mapping, Proc, Stat, Status, is_gone};
 use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
 use crate::socket::{self, DiagnosticsSocket};
@@ -78,6 +79,32 @@ impl Process {
             return Err(not_attachable(reason));
         }
         self.diagnostics.as_ref().map_err(|reason| not_attachable(reason.clone()))
+    }
+
+    /// What memory is free for it: the least of what the machine and each of its control groups have. `None` where that cannot be read.
+    pub fn memory_room(&self) -> Option<memory::Room> {
+        memory::room(&self.proc, self.pid)
+    }
+
+    /// The memory that it has in RAM, bytes.
+    pub fn resident_memory(&self) -> Option<u64> {
+        memory::resident(&self.proc, self.pid)
+    }
+
+    /// Its child that is called `name` and has this id in its own namespace.
+    pub fn child(&self, name: &str, namespaced_pid: u32) -> Option<u32> {
+        let is_it = |pid: &u32| {
+            self.proc.stat(*pid).is_ok_and(|stat| stat.name == name)
+                && self.proc.status(*pid).is_ok_and(|status| status.namespaced_pid.unwrap_or(*pid) == namespaced_pid)
+        };
+        let children = self.proc.children(self.pid);
+        // A kernel that lists no children.
+        children.into_iter().find(is_it).or_else(|| self.proc.pids().ok()?.into_iter().find(is_it))
+    }
+
+    /// What only the process `pid` has in RAM, bytes: for a child that is a copy of it, what the copy costs.
+    pub fn private_memory(&self, pid: u32) -> Option<u64> {
+        memory::private(&self.proc, pid)
     }
 
     /// Whether it has ended since it was found, or is about to.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Facts, Remora, Target, on_every_runtime, remora, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
 
@@ -95,6 +96,15 @@ fn a_snapshot_is_kept_in_a_file_which_tells_the_same_again_and_what_has_changed_
         let text = remora(["heap", "diff", before_file, after_file]).succeeded().text();
         assert!(text.contains("+500"), "{text}");
 
+        let node = remora(["heap", "show", after_file, "Known.Node", "--json"]).succeeded().json();
+        assert_eq!((&node["count"], &node["bytes"]), (&Value::from(1500), &Value::from(1500 * NODE)), "{node:#}");
+        // The head of the list keeps all of it, and the last node keeps nothing but itself.
+        let head = node["objects"][0]["address"].as_u64().unwrap();
+        let head = remora(["heap", "show", after_file, &format!("@{head:#x}"), "--json"]).succeeded().json();
+        assert_eq!(head["object"]["retained"], node["retained"], "{head:#}");
+        assert!(head["path"]["objects"].as_array().is_some_and(|path| !path.is_empty()), "{head:#}");
+        remora(["heap", "show", after_file, "@0x10"]).failed_with(2, &["there is no object at 0x10"]);
+
         // What is there already is not written over, and the process not asked for anything.
         let (process, untouched) = (target.pid().to_string(), Facts::of(target.pid()));
         remora(["heap", "-p", &process, "-o", before_file]).failed_with(20, &["--force"]);
@@ -111,11 +121,46 @@ fn det_16_remora_killed_while_a_heap_is_walked_leaves_neither_library_nor_copy()
         let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
         let command = Remora::start(["heap", "--process-id", &process, "--json", "-o", file]);
         until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
-        command.signal(rustix::process::Signal::KILL);
+        command.signal(Signal::KILL);
         until("the library is unmapped and the copy gone", || {
             let facts = Facts::of(target.pid());
             !facts.library_is_mapped() && facts.children.is_empty()
         });
+        assert_eq!(target.ask_number("nodes"), 3_000_000);
+    });
+}
+
+#[test]
+fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_kept() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &["3000000"]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("cut.remora-heap");
+        let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
+        let before = Facts::of(target.pid());
+        // Less than any copy needs: nothing is asked of the process.
+        let least = remora(["heap", "-p", &process, "-o", file, "--max-extra-memory", "1MiB"]);
+        least.failed_with(19, &["no room for a copy", "--max-extra-memory"]);
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+
+        let command = Remora::start(["heap", "-p", &process, "--json", "-o", file, "--max-extra-memory", "40MiB"]);
+        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
+        // It stands still while the program writes to each of its 96 MB.
+        let copy = Facts::of(target.pid()).children.first().and_then(|pid| Pid::from_raw(*pid as i32)).unwrap();
+        kill_process(copy, Signal::STOP).unwrap();
+        assert_eq!(target.ask_number("touch"), 3_000_000);
+        let finished = command.finish();
+        assert_eq!(finished.code(), 42, "{finished}");
+        let told = finished.json();
+        assert_eq!(
+            (&told["complete"], &told["receipt"]["clean"]),
+            (&Value::Bool(false), &Value::Bool(true)),
+            "{told:#}"
+        );
+        assert!(told["notes"].to_string().contains("more than 40.0 MiB (--max-extra-memory)"), "{told:#}");
+        assert!(told["extra_memory_bytes"].as_u64().unwrap() > 40 << 20);
+        let again = remora(["heap", "report", file]).failed_with(42, &["not all of the heap"]);
+        assert!(again.text().contains("NOT all of the heap"), "{again}");
         assert_eq!(target.ask_number("nodes"), 3_000_000);
     });
 }

@@ -79,6 +79,22 @@ fn ctl_01_on_a_terminal_enter_and_ctrl_c_end_it_and_the_progress_is_shown() {
 }
 
 #[test]
+fn det_16_a_second_signal_leaves_at_once_says_so_and_the_agent_leaves_by_itself() {
+    let mut target = Target::start(&Runtime::newest(), "busy", &["1"]);
+    let mut recording = Recording::begun(&target, &[]);
+    // Both wait for it before it can end at the first.
+    for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        recording.remora().signal(signal);
+    }
+    let recorded = recording.finish();
+    recorded.ended_with(130);
+    let told = recorded.finished.to_string();
+    assert!(told.contains("remora: interrupted a second time: left without waiting for the end"), "{told}");
+    until("the agent has left", || Facts::of(target.pid()).remora().is_empty());
+    goes_on(&mut target);
+}
+
+#[test]
 fn ctl_01_a_number_and_enter_change_the_sampling_rate_while_it_records() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "busy", &["1"]);

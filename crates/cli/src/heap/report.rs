@@ -33,6 +33,8 @@ pub(crate) struct Told {
     collection_nanoseconds: Option<u64>,
     /// How long of that the copying took.
     fork_nanoseconds: Option<u64>,
+    /// The most memory that the copy was seen to cost.
+    extra_memory_bytes: Option<u64>,
     objects: u64,
     bytes: u64,
     references: u64,
@@ -151,6 +153,7 @@ impl<'a> Report<'a> {
             taken_unix_nanoseconds: state.taken_unix_nanoseconds,
             collection_nanoseconds: state.collection_nanoseconds,
             fork_nanoseconds: state.copy_nanoseconds,
+            extra_memory_bytes: state.extra_memory_bytes,
             objects: graph.object_count() as u64,
             bytes: self.bytes(),
             references: graph.reference_count() as u64,
@@ -196,7 +199,10 @@ impl<'a> Report<'a> {
             shown(self.snapshot.free_bytes),
         );
         if let (Some(collection), Some(copy)) = (state.collection_nanoseconds, state.copy_nanoseconds) {
-            text += &format!("the program stood for {}, of which {} for the copy\n", show(collection), show(copy));
+            text += &format!("the program stood for {}, of which {} for the copy", show(collection), show(copy));
+            let cost =
+                state.extra_memory_bytes.map(|bytes| format!("; the copy cost {} of memory at most", shown(bytes)));
+            text += &(cost.unwrap_or_default() + "\n");
         }
         text
     }

@@ -101,7 +101,7 @@ mod tests {
         let sentences = sentences(&graph, &tree);
         assert_eq!(sentences.len(), 1);
         assert!(
-            sentences[0].starts_with("Known.Holder (at 0x1000) keeps 100.0% of the heap: 56.0 kB in 2,001 objects")
+            sentences[0].starts_with("Known.Holder (at 0x1000) keeps 100.0% of the heap: 54.7 KiB in 2,001 objects")
         );
         let pile = tree.object(pile(&tree, tree.biggest(tree.root(), 1)[0])).expect("an object");
         let kept = tree.retained(tree.node(pile));

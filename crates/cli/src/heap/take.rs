@@ -1,5 +1,6 @@
 //! `remora heap -p`: takes a snapshot, keeps it, and shows it.
 
+use super::allowance::Allowance;
 use super::report::{Report, Told};
 use super::{open, size, told_if_incomplete};
 use crate::args::HeapTakeArgs;
@@ -54,6 +55,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     if let Some(obstacle) = obstacle(&process, &examine(&process)?) {
         return Err(obstacle.failure);
     }
+    let allowance = Allowance::of(&process, args.max_extra_memory)?;
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
     let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path))?;
@@ -67,12 +69,14 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
             return verdict(Err(error.into()), receipt.clean());
         }
     };
-    let broke = walk(&mut session, &mut spool, &mut stop).err();
+    let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
     let full = spool.must_end();
     let mut finished = session.detach(&mut |piece| spool.stream(piece));
     if stop.wish().is_some() {
         finished.notes.push("interrupted: what is shown is what had been walked by then".to_owned());
     }
+    let (cut, broke) = walked.map_or_else(|broke| (None, Some(broke)), |cut| (cut, None));
+    finished.notes.extend(cut);
     if full {
         finished.notes.push("the disk is full: what is shown is what had been walked by then".to_owned());
     }
@@ -131,17 +135,25 @@ impl Places {
     }
 }
 
-/// Until the copy has told everything, or nobody wants it any more, or nothing more can be kept.
-fn walk(session: &mut HeapSession, spool: &mut HeapSpool, stop: &mut Stop) -> Result<(), Failure> {
+/// Until the copy has told everything, or nobody wants it any more, or nothing more can be kept; or until it costs too much, and then
+/// what is to be said of that.
+fn walk(
+    session: &mut HeapSession,
+    spool: &mut HeapSpool,
+    stop: &mut Stop,
+    allowance: &Allowance,
+) -> Result<Option<String>, Failure> {
     let mut line = StatusLine::new();
     let begun = Instant::now();
     let mut progress = HeapProgress::default();
-    while !progress.ended && stop.wish().is_none() && !spool.must_end() {
+    let mut cut = None;
+    while !progress.ended && cut.is_none() && stop.wish().is_none() && !spool.must_end() {
         progress = session.step(STEP, &mut |piece| spool.stream(piece))?;
         line.show(&progressed(&progress, begun.elapsed()));
+        cut = allowance.exceeded(&progress);
     }
     line.clear();
-    Ok(())
+    Ok(cut)
 }
 
 fn progressed(progress: &HeapProgress, since: Duration) -> String {
@@ -175,6 +187,7 @@ fn keep(
         runtime: finished.facts.runtime.clone(),
         collection_nanoseconds: finished.collection,
         copy_nanoseconds: finished.fork,
+        extra_memory_bytes: finished.extra_memory,
         ranges_unwalked: finished.ranges_unwalked,
         objects_unwalked: finished.objects_unwalked,
         complete: finished.complete,

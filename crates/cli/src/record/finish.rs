@@ -4,13 +4,14 @@ use super::child::Child;
 use super::engine::{Ended, Engine, Kept};
 use super::plan::Plan;
 use super::processor::Processor;
+use super::progress::IDLE_SHARE;
 use super::result::{Outcome, tell_of_nothing};
 use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{FileFormat, Output, Spool, place};
 use crate::proof::{Before, verdict};
-use remora_profile::Profile;
+use remora_profile::{Event, Profile};
 use remora_receipt::{Facts, Receipt};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,11 +105,23 @@ fn complete(profile: &mut Profile, end: &mut End) {
     let used = end.processor.total().and_then(|used| u64::try_from(used.as_nanos()).ok());
     profile.meta.target_cpu = profile.meta.target_cpu.or(used);
     profile.meta.notes.extend(end.unrecorded.take());
+    profile.meta.notes.extend(idle(profile));
     match &end.why {
         Why::DiskFull => profile.meta.notes.push("the recording ended early: the disk was full".to_owned()),
         Why::Failed(failure) => profile.meta.notes.push(format!("the recording ended early: {failure}")),
         _ => {}
     }
+}
+
+/// Says of an idle target that it is idle: its profile of processor time is empty, or nearly. A note of the recording, so that each format tells it.
+fn idle(profile: &Profile) -> Option<String> {
+    let meta = &profile.meta;
+    let used = meta.target_cpu? as f64 / meta.duration.max(1) as f64;
+    let idle = meta.event == Event::Cpu && used < IDLE_SHARE;
+    idle.then(|| {
+        let share = used * 100.0;
+        format!("the target was idle: it used {share:.1}% of a processor; --event wall shows what its threads wait for")
+    })
 }
 
 /// Puts the recording where it was asked for. If that fails, it stays where it can be found, and the failure says where.
@@ -203,5 +216,21 @@ mod tests {
         }
         let told = verdict(ended(Why::DiskFull, false), false).expect_err("two things are to be told").to_string();
         assert!(told.contains("the disk is full") && told.contains("the receipt lists it"), "{told}");
+    }
+
+    #[test]
+    fn an_idle_target_is_told_as_such() {
+        let mut profile = Profile::default();
+        profile.meta.duration = 10_000_000_000;
+        profile.meta.target_cpu = Some(20_000_000);
+        let told = idle(&profile).expect("it is idle");
+        assert!(told.contains("0.2% of a processor; --event wall"), "{told}");
+        profile.meta.event = Event::Wall;
+        assert_eq!(idle(&profile), None);
+        profile.meta.event = Event::Cpu;
+        profile.meta.target_cpu = Some(200_000_000);
+        assert_eq!(idle(&profile), None);
+        profile.meta.target_cpu = None;
+        assert_eq!(idle(&profile), None);
     }
 }

@@ -1,12 +1,11 @@
 //! What a recording gave, as it is told at its end.
 
 use super::finish::Why;
-use super::progress::IDLE_SHARE;
 use crate::console::{note, out};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
 use crate::report::{Part, Summed, head, hottest, pretty};
-use remora_profile::{Event, Profile, Summary};
+use remora_profile::{Profile, Summary};
 use remora_receipt::Receipt;
 use serde::Serialize;
 use std::fmt::Write;
@@ -131,9 +130,6 @@ impl Outcome<'_> {
 
     fn text(&self, summary: &Summary) -> String {
         let mut text = head(self.profile);
-        if let Some(idle) = idle(self.profile) {
-            let _ = writeln!(text, "{idle}");
-        }
         let _ = write!(text, "\n{}\n{}\n", hottest(self.profile, summary, TOP), self.receipt);
         for file in self.files() {
             let _ = writeln!(text, "wrote {file}");
@@ -143,37 +139,5 @@ impl Outcome<'_> {
 
     fn files(&self) -> Vec<String> {
         written(self.output.map(|output| &output.destination).into_iter().chain(self.receipt_file))
-    }
-}
-
-/// Says of an idle target that it is idle: its profile of processor time is empty, or nearly.
-fn idle(profile: &Profile) -> Option<String> {
-    let meta = &profile.meta;
-    let used = meta.target_cpu? as f64 / meta.duration.max(1) as f64;
-    let idle = meta.event == Event::Cpu && used < IDLE_SHARE;
-    idle.then(|| {
-        let share = used * 100.0;
-        format!("the target was idle: it used {share:.1}% of a processor; --event wall shows what its threads wait for")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_idle_target_is_told_as_such() {
-        let mut profile = Profile::default();
-        profile.meta.duration = 10_000_000_000;
-        profile.meta.target_cpu = Some(20_000_000);
-        let told = idle(&profile).expect("it is idle");
-        assert!(told.contains("0.2% of a processor; --event wall"), "{told}");
-        profile.meta.event = Event::Wall;
-        assert_eq!(idle(&profile), None);
-        profile.meta.event = Event::Cpu;
-        profile.meta.target_cpu = Some(200_000_000);
-        assert_eq!(idle(&profile), None);
-        profile.meta.target_cpu = None;
-        assert_eq!(idle(&profile), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::console::{counted, grouped, percent, plain};
 use crate::duration::show;
-use remora_profile::{Event, FrameIx, HotMethod, Profile, Summary, ThreadIx};
+use remora_profile::{FrameIx, HotMethod, Profile, Summary, ThreadIx};
 use std::fmt::Write;
 
 /// The whole report.
@@ -66,10 +66,7 @@ fn account(profile: &Profile) -> String {
 }
 
 fn unit(profile: &Profile, weight: u64) -> String {
-    match profile.meta.event {
-        Event::Cpu => format!("{} of processor time", show(weight)),
-        Event::Wall => format!("{} of thread time", show(weight)),
-    }
+    format!("{} of {}", show(weight), profile.meta.time())
 }
 
 /// The table of the methods with most time of their own.

@@ -1,0 +1,83 @@
+//! How much memory the copy of a process may cost: what the user says, and never more than there is.
+
+use super::size::shown;
+use crate::failure::Failure;
+use remora_collector::HeapProgress;
+use remora_trigger::Process;
+
+/// A copy needs page tables: eight bytes for each page of 4 KiB.
+const PAGE_TABLES: u64 = 512;
+/// And the agent's shared memory, the copy's tables of classes and ranges, its stack.
+const OWN: u64 = 24 << 20;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    bytes: u64,
+    why: String,
+}
+
+impl Allowance {
+    /// What may be used for a copy of the process; refuses where even the least that it needs is more.
+    pub(crate) fn of(process: &Process, asked: Option<u64>) -> Result<Allowance, Failure> {
+        let room = process.memory_room().map(|room| (room.bytes, room.bound.to_string()));
+        let allowance = Allowance::within(room, asked);
+        let needed = process.resident_memory().unwrap_or(0) / PAGE_TABLES + OWN;
+        if allowance.bytes < needed {
+            let (needed, bytes, why) = (shown(needed), shown(allowance.bytes), allowance.why);
+            return Err(Failure::NoRoomForACopy { needed, allowed: format!("{bytes} ({why})") });
+        }
+        Ok(allowance)
+    }
+
+    /// Half of what is free, if nobody says otherwise: the program needs some, too, and goes on meanwhile.
+    fn within(room: Option<(u64, String)>, asked: Option<u64>) -> Allowance {
+        match (room, asked) {
+            (None, asked) => Allowance { bytes: asked.unwrap_or(u64::MAX), why: "--max-extra-memory".to_owned() },
+            (Some((free, _)), Some(asked)) if asked <= free => {
+                Allowance { bytes: asked, why: "--max-extra-memory".to_owned() }
+            }
+            (Some((free, bound)), Some(_)) => Allowance { bytes: free, why: format!("all that is free {bound}") },
+            (Some((free, bound)), None) => Allowance { bytes: free / 2, why: format!("half of what is free {bound}") },
+        }
+    }
+
+    /// What is to be said where the copy costs more than it may.
+    pub(crate) fn exceeded(&self, progress: &HeapProgress) -> Option<String> {
+        let used = progress.extra_memory.filter(|used| *used > self.bytes)?;
+        Some(format!(
+            "the copy was ended since it cost {} of memory, more than {} ({}): what is shown is what had been walked by then",
+            shown(used),
+            shown(self.bytes),
+            self.why
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_what_is_free_may_be_used_unless_somebody_says_otherwise_and_never_more_than_there_is() {
+        let room = || Some((1000, "on the machine".to_owned()));
+        let within = |room, asked| {
+            let Allowance { bytes, why } = Allowance::within(room, asked);
+            (bytes, why)
+        };
+        assert_eq!(within(room(), None), (500, "half of what is free on the machine".to_owned()));
+        assert_eq!(within(room(), Some(800)), (800, "--max-extra-memory".to_owned()));
+        assert_eq!(within(room(), Some(2000)), (1000, "all that is free on the machine".to_owned()));
+        assert_eq!(within(None, Some(7)).0, 7);
+        assert_eq!(within(None, None).0, u64::MAX);
+    }
+
+    #[test]
+    fn what_costs_more_than_it_may_is_told_with_both_numbers() {
+        let allowance = Allowance { bytes: 1 << 20, why: "--max-extra-memory".to_owned() };
+        let costs = |bytes| allowance.exceeded(&HeapProgress { extra_memory: bytes, ..HeapProgress::default() });
+        assert_eq!((costs(None), costs(Some(1 << 20))), (None, None));
+        let told = costs(Some(3 << 20)).expect("that is more");
+        assert!(told.contains("cost 3.00 MiB of memory, more than 1.00 MiB (--max-extra-memory)"), "{told}");
+    }
+}

@@ -1,0 +1,409 @@
+//! `remora heap show`: one object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
+
+use super::size::shown;
+use super::{open, suspects, told_if_incomplete};
+use crate::args::HeapShowArgs;
+use crate::console::{counted, grouped, out, plain};
+use crate::failure::Failure;
+use crate::report::pretty;
+use crate::table::Table;
+use remora_heap::tables::by_type;
+use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Path, Referrers, ShortestPaths, TypeIx};
+use remora_heap_file::Snapshot;
+use serde::Serialize;
+use std::cmp::Reverse;
+
+/// Of a longer path so many objects are shown at its beginning, and so many at its end.
+const PATH_BEGINS: usize = 10;
+const PATH_ENDS: usize = 5;
+/// Types that are offered in place of one that is not there.
+const OFFERED: usize = 8;
+
+/// What is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wanted {
+    Object(ObjectIx),
+    Type(TypeIx),
+}
+
+/// An object among others, for programs.
+#[derive(Debug, Serialize)]
+struct ObjectTold {
+    address: u64,
+    r#type: String,
+    bytes: u64,
+    retained: u64,
+}
+
+/// One object, for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct OneTold {
+    object: ObjectTold,
+    retained_count: u64,
+    /// Why it is alive; null if no root reaches it.
+    path: Option<PathTold>,
+    refers_to_count: usize,
+    refers_to: Vec<ObjectTold>,
+    referred_from_count: usize,
+    referred_from: Vec<ObjectTold>,
+}
+
+/// A shortest way from a root to it, itself the last.
+#[derive(Debug, Serialize)]
+struct PathTold {
+    root: &'static str,
+    objects: Vec<ObjectTold>,
+}
+
+/// One type, for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    r#type: String,
+    assembly: String,
+    count: u64,
+    bytes: u64,
+    retained: u64,
+    /// Its objects that keep most, the greatest first.
+    objects: Vec<ObjectTold>,
+    /// The types that refer to its objects, and how often.
+    referred_from: Vec<ReferrerTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReferrerTold {
+    r#type: String,
+    references: u64,
+}
+
+/// A snapshot, and what was made of it.
+struct Show<'a> {
+    graph: &'a HeapGraph,
+    tree: DominatorTree,
+    top: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
+    let snapshot: Snapshot = open(&args.file)?;
+    let wanted = wanted(&snapshot.graph, &args.what).map_err(Failure::Usage)?;
+    let show = Show { graph: &snapshot.graph, tree: DominatorTree::new(&snapshot.graph), top: args.shown.top as usize };
+    out(&match (wanted, args.shown.json) {
+        (Wanted::Object(object), true) => pretty(&show.object(object)),
+        (Wanted::Object(object), false) => show.object_text(object),
+        (Wanted::Type(of), true) => pretty(&show.type_(of)),
+        (Wanted::Type(of), false) => show.type_text(of),
+    })?;
+    told_if_incomplete(&args.file, &snapshot)
+}
+
+/// What `text` names: `@` and an address, or a type by its name or an unmistakable part of it.
+fn wanted(graph: &HeapGraph, text: &str) -> Result<Wanted, String> {
+    match text.strip_prefix('@') {
+        Some(address) => object(graph, address).map(Wanted::Object),
+        None => type_(graph, text).map(Wanted::Type),
+    }
+}
+
+fn object(graph: &HeapGraph, text: &str) -> Result<ObjectIx, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let address = u64::from_str_radix(digits, 16)
+        .map_err(|_| format!("@{text} is no address: write it as `remora heap report` shows it, @0x7f0012345678"))?;
+    if let Some(object) = graph.object_at(address) {
+        return Ok(object);
+    }
+    Err(match graph.object_around(address) {
+        Some(around) => {
+            let (begin, name) = (graph.address(around), plain(&graph.type_of(around).name));
+            format!("no object begins at {address:#x}, which lies within one of {name}; show that by @{begin:#x}")
+        }
+        None => format!(
+            "there is no object at {address:#x} in this snapshot; `remora heap report` shows some that there are"
+        ),
+    })
+}
+
+fn type_(graph: &HeapGraph, text: &str) -> Result<TypeIx, String> {
+    let mut there = vec![false; graph.types().len()];
+    graph.objects().for_each(|object| there[graph.type_ix(object).0 as usize] = true);
+    let all = || (0..there.len()).filter(|index| there[*index]);
+    let name = |index: usize| graph.type_at(TypeIx(index as u32)).name.as_str();
+    let lower = text.to_lowercase();
+    let exact: Vec<usize> = all().filter(|index| name(*index) == text).collect();
+    let alike: Vec<usize> = all().filter(|index| name(*index).to_lowercase().contains(&lower)).collect();
+    match (&exact[..], &alike[..]) {
+        ([one, ..], _) | ([], [one]) => Ok(TypeIx(*one as u32)),
+        ([], []) => Err(format!(
+            "no object of this snapshot is of a type called {text}; `remora heap report` shows those there are"
+        )),
+        ([], several) => {
+            let offered: Vec<String> = several.iter().take(OFFERED).map(|index| plain(name(*index))).collect();
+            let more = several.len().saturating_sub(OFFERED);
+            let more = if more > 0 { format!(", and {}", counted(more as u64, "other")) } else { String::new() };
+            Err(format!(
+                "{text} is part of the names of {} types; give one whole: {}{more}",
+                several.len(),
+                offered.join(", ")
+            ))
+        }
+    }
+}
+
+impl Show<'_> {
+    fn retained(&self, object: ObjectIx) -> u64 {
+        self.tree.retained(self.tree.node(object))
+    }
+
+    fn told(&self, object: ObjectIx) -> ObjectTold {
+        ObjectTold {
+            address: self.graph.address(object),
+            r#type: self.graph.type_of(object).name.clone(),
+            bytes: self.graph.bytes(object),
+            retained: self.retained(object),
+        }
+    }
+
+    fn name(&self, object: ObjectIx) -> String {
+        suspects::name(self.graph, &self.tree, self.tree.node(object)).unwrap_or_default()
+    }
+
+    /// Those that retain most, the greatest first, and how many there are; whoever is there twice counts once.
+    fn greatest(&self, objects: impl Iterator<Item = ObjectIx>) -> (usize, Vec<ObjectIx>) {
+        let mut all: Vec<ObjectIx> = objects.collect();
+        all.sort_unstable();
+        all.dedup();
+        let count = all.len();
+        all.sort_by_key(|object| Reverse(self.retained(*object)));
+        all.truncate(self.top);
+        (count, all)
+    }
+
+    fn neighbours(&self, object: ObjectIx) -> [(usize, Vec<ObjectIx>); 2] {
+        let to = self.greatest(self.graph.references(object));
+        [to, self.greatest(Referrers::of_one(self.graph, object))]
+    }
+
+    fn object(&self, object: ObjectIx) -> OneTold {
+        let [(refers_to_count, refers_to), (referred_from_count, referred_from)] = self.neighbours(object);
+        let told = |objects: Vec<ObjectIx>| objects.into_iter().map(|object| self.told(object)).collect();
+        let path = ShortestPaths::new(self.graph).to(self.graph, object);
+        OneTold {
+            object: self.told(object),
+            retained_count: self.tree.retained_count(self.tree.node(object)),
+            path: path.map(|path| PathTold { root: path.root.kind.name(), objects: told(path.objects) }),
+            refers_to_count,
+            refers_to: told(refers_to),
+            referred_from_count,
+            referred_from: told(referred_from),
+        }
+    }
+
+    fn object_text(&self, object: ObjectIx) -> String {
+        let kept = self.tree.retained_count(self.tree.node(object));
+        let mut text = format!(
+            "{}: {} of its own, keeps {} in {}\n",
+            self.name(object),
+            shown(self.graph.bytes(object)),
+            shown(self.retained(object)),
+            counted(kept, "object"),
+        );
+        text += "\nwhy it is alive\n";
+        text += &self.path_text(ShortestPaths::new(self.graph).to(self.graph, object));
+        let [to, from] = self.neighbours(object);
+        text += &self.list("refers to", to);
+        text + &self.list("is referred to by", from)
+    }
+
+    fn path_text(&self, path: Option<Path>) -> String {
+        let Some(Path { root, objects }) = path else {
+            return "  no root reaches it: it is garbage, or not all of the heap is here\n".to_owned();
+        };
+        let mut text = format!("  a root ({})\n", root.kind.name());
+        let hidden = objects.len().saturating_sub(PATH_BEGINS + PATH_ENDS);
+        for (place, object) in objects.iter().enumerate() {
+            if hidden > 0 && (PATH_BEGINS..PATH_BEGINS + hidden).contains(&place) {
+                if place == PATH_BEGINS {
+                    text += &format!("  … {}\n", counted(hidden as u64, "other"));
+                }
+                continue;
+            }
+            text += &format!("  → {}\n", self.name(*object));
+        }
+        text
+    }
+
+    fn list(&self, title: &str, (count, objects): (usize, Vec<ObjectIx>)) -> String {
+        let mut text = format!("\n{title} {}\n", counted(count as u64, "object"));
+        if count > 0 {
+            text += &self.objects(&objects);
+        }
+        text + &more(count, objects.len())
+    }
+
+    fn objects(&self, objects: &[ObjectIx]) -> String {
+        let mut table = Table::new(&["retained", "own", "object"]);
+        (0..2).for_each(|column| table.align_right(column));
+        for object in objects {
+            table.row([shown(self.retained(*object)), shown(self.graph.bytes(*object)), self.name(*object)]);
+        }
+        table.render()
+    }
+
+    fn of(&self, of: TypeIx) -> (usize, Vec<ObjectIx>) {
+        self.greatest(self.graph.objects().filter(|object| self.graph.type_ix(*object) == of))
+    }
+
+    /// The types that refer to objects of this one, and how often, the most first.
+    fn referrers(&self, of: TypeIx) -> Vec<(TypeIx, u64)> {
+        let mut counts = vec![0_u64; self.graph.types().len()];
+        for source in self.graph.objects() {
+            let count = self.graph.references(source).filter(|target| self.graph.type_ix(*target) == of).count();
+            counts[self.graph.type_ix(source).0 as usize] += count as u64;
+        }
+        let mut rows: Vec<(TypeIx, u64)> =
+            counts.into_iter().enumerate().map(|(index, count)| (TypeIx(index as u32), count)).collect();
+        rows.retain(|(_, count)| *count > 0);
+        rows.sort_by_key(|(_, count)| Reverse(*count));
+        rows
+    }
+
+    fn type_(&self, of: TypeIx) -> TypeTold {
+        let totals = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of).map(|row| row.totals);
+        let totals = totals.unwrap_or_default();
+        let (_, objects) = self.of(of);
+        let known = self.graph.type_at(of);
+        let referred_from = self.referrers(of).into_iter().map(|(of, references)| {
+            let r#type = self.graph.type_at(of).name.clone();
+            ReferrerTold { r#type, references }
+        });
+        TypeTold {
+            r#type: known.name.clone(),
+            assembly: known.assembly.clone(),
+            count: totals.count,
+            bytes: totals.bytes,
+            retained: totals.retained,
+            objects: objects.into_iter().map(|object| self.told(object)).collect(),
+            referred_from: referred_from.collect(),
+        }
+    }
+
+    fn type_text(&self, of: TypeIx) -> String {
+        let told = self.type_(of);
+        let mut text = format!(
+            "{} ({}): {}, {} of their own, {} with all that goes with them\n",
+            plain(&told.r#type),
+            plain(&told.assembly),
+            counted(told.count, "object"),
+            shown(told.bytes),
+            shown(told.retained),
+        );
+        let (count, objects) = self.of(of);
+        text += "\nthose that keep most\n";
+        text += &(self.objects(&objects) + &more(count, objects.len()));
+        text += "\nreferred to by\n";
+        let mut table = Table::new(&["references", "type"]);
+        table.align_right(0);
+        for row in told.referred_from.iter().take(self.top) {
+            table.row([grouped(row.references), plain(&row.r#type)]);
+        }
+        text += &table.render();
+        text + &more(told.referred_from.len(), self.top)
+    }
+}
+
+/// How many a list leaves out.
+fn more(count: usize, shown: usize) -> String {
+    match count.saturating_sub(shown) {
+        0 => String::new(),
+        left => format!("and {} (--top shows more)\n", counted(left as u64, "other")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
+
+    /// A holder of a list of so many nodes.
+    fn list(nodes: u64) -> HeapGraph {
+        let mut builder = Builder::new();
+        let mut of = |name: &str| {
+            let flags = TypeFlags::default();
+            builder.add_type(Type { name: name.into(), assembly: "Known".into(), flags }).expect("there is room")
+        };
+        let (holder, node, _) = (of("Known.Holder"), of("Known.Node"), of("Known.Node.Empty"));
+        let mut add = |address, type_ix, bytes, references: &[u64]| {
+            builder.add_object(Object { address, type_ix, bytes }, references.iter().copied()).expect("there is room");
+        };
+        add(0x1000, holder, 24, &[0x2000]);
+        for index in 0..nodes {
+            let next = if index + 1 < nodes { 0x2000 + (index + 1) * 32 } else { 0 };
+            add(0x2000 + index * 32, node, 32, &[next]);
+        }
+        builder.add_root(0x1000, RootKind::Handle).expect("there is room");
+        builder.finish().expect("there is room")
+    }
+
+    fn show(graph: &HeapGraph) -> Show<'_> {
+        Show { graph, tree: DominatorTree::new(graph), top: 3 }
+    }
+
+    #[test]
+    fn an_object_is_named_by_its_address_and_a_type_by_an_unmistakable_part_of_its_name() {
+        let graph = list(3);
+        let holder = graph.object_at(0x1000).expect("it is there");
+        for text in ["@0x1000", "@1000"] {
+            assert_eq!(wanted(&graph, text), Ok(Wanted::Object(holder)));
+        }
+        for text in ["Known.Holder", "holder"] {
+            assert_eq!(wanted(&graph, text), Ok(Wanted::Type(graph.type_ix(holder))), "{text}");
+        }
+        for (text, told) in [
+            ("@0x1008", "lies within one of Known.Holder; show that by @0x1000"),
+            ("@0x9999", "there is no object at 0x9999"),
+            ("@nothing", "@nothing is no address"),
+            ("known", "known is part of the names of 2 types; give one whole: Known.Holder, Known.Node"),
+            ("Known.Node.Empty", "no object of this snapshot is of a type called Known.Node.Empty"),
+        ] {
+            let error = wanted(&graph, text).expect_err(text);
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_told_with_why_it_is_alive_and_who_is_beside_it() {
+        let graph = list(3);
+        let last = graph.object_at(0x2040).expect("it is there");
+        let told = show(&graph).object(last);
+        let path = told.path.expect("the holder reaches it");
+        let addresses: Vec<u64> = path.objects.iter().map(|object| object.address).collect();
+        assert_eq!((path.root, &addresses[..]), ("handle", &[0x1000, 0x2000, 0x2020, 0x2040][..]));
+        assert_eq!((told.refers_to_count, told.referred_from_count, told.referred_from[0].address), (0, 1, 0x2020));
+        let first = show(&graph).object(graph.object_at(0x2000).expect("it is there"));
+        assert_eq!((first.object.bytes, first.object.retained, first.retained_count), (32, 96, 3));
+    }
+
+    #[test]
+    fn a_long_way_is_shown_by_its_ends() {
+        let graph = list(100);
+        let text = show(&graph).object_text(graph.object_at(0x2000 + 99 * 32).expect("it is there"));
+        assert!(
+            text.contains("a root (handle)\n  → Known.Holder (at 0x1000)\n") && text.contains("  … 86 others\n"),
+            "{text}"
+        );
+        assert!(text.contains("refers to 0 objects\n\nis referred to by 1 object\n"), "{text}");
+    }
+
+    #[test]
+    fn a_type_is_told_with_its_greatest_and_who_refers_to_them() {
+        let graph = list(5);
+        let show = show(&graph);
+        let Ok(Wanted::Type(node)) = wanted(&graph, "Known.Node") else { panic!("it is there") };
+        let told = show.type_(node);
+        assert_eq!((told.count, told.bytes, told.retained), (5, 160, 160));
+        assert_eq!(told.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);
+        let from: Vec<(&str, u64)> =
+            told.referred_from.iter().map(|row| (row.r#type.as_str(), row.references)).collect();
+        assert_eq!(from, [("Known.Node", 4), ("Known.Holder", 1)]);
+        assert!(show.type_text(node).contains("and 2 others (--top shows more)"));
+    }
+}

@@ -1,0 +1,177 @@
+//! How much memory is free for a process, and how much a copy of it costs: read from `/proc` and from the files of control groups.
+
+use crate::proc::Proc;
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Memory that can be had before somebody is ended for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes.
+    pub bytes: u64,
+    /// What bounds it.
+    pub bound: Bound,
+}
+
+/// What bounds the memory of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound {
+    /// That of the machine.
+    Machine,
+    /// A control group's limit: its directory.
+    ControlGroup(PathBuf),
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bound::Machine => out.write_str("on the machine"),
+            Bound::ControlGroup(path) => write!(out, "in the control group {}", path.display()),
+        }
+    }
+}
+
+/// What is free for a process: the least of what the machine and each of its control groups have. `None` where nothing of it can be read.
+pub(crate) fn room(proc: &Proc, pid: u32) -> Option<Room> {
+    room_in(proc, pid, Path::new(GROUPS), &read_to_string("/proc/meminfo").unwrap_or_default())
+}
+
+fn room_in(proc: &Proc, pid: u32, groups: &Path, machine: &str) -> Option<Room> {
+    let machine = line(machine, "MemAvailable:").map(|bytes| Room { bytes, bound: Bound::Machine });
+    let of_process = proc.read(pid, "cgroup").unwrap_or_default();
+    let limited = String::from_utf8_lossy(&of_process).lines().filter_map(|line| Group::of(line, groups)).collect();
+    machine.into_iter().chain(rooms(limited)).min_by_key(|room| room.bytes)
+}
+
+/// The memory that a process has in RAM, bytes.
+pub(crate) fn resident(proc: &Proc, pid: u32) -> Option<u64> {
+    line(&String::from_utf8_lossy(&proc.read(pid, "status").ok()?), "VmRSS:")
+}
+
+/// The pages that only this process has, bytes. Of a copy that was made by `clone`: what is there twice because somebody wrote to it.
+pub(crate) fn private(proc: &Proc, pid: u32) -> Option<u64> {
+    let bytes = proc.read(pid, "smaps_rollup").ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    Some(line(&text, "Private_Clean:")? + line(&text, "Private_Dirty:")?)
+}
+
+/// `NAME:   123 kB`, in bytes.
+fn line(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// A control group that may limit memory, and the files that say so: cgroups(7), and the kernel's cgroup-v1/memory and cgroup-v2.
+struct Group {
+    mount: PathBuf,
+    path: PathBuf,
+    limit: &'static str,
+    usage: &'static str,
+    /// Page cache that goes first when memory runs short: not counted as used.
+    cache: &'static str,
+}
+
+impl Group {
+    /// From a line of `/proc/PID/cgroup`.
+    fn of(line: &str, groups: &Path) -> Option<Group> {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        // What lies outside of what we see of the groups' tree begins with `/..`: its limits are not ours to read.
+        let path = Path::new(path.trim_start_matches('/')).to_owned();
+        if path.starts_with("..") {
+            return None;
+        }
+        if controllers.is_empty() {
+            let unified = groups.join("unified");
+            let mount = if unified.is_dir() { unified } else { groups.to_owned() };
+            Some(Group { mount, path, limit: "memory.max", usage: "memory.current", cache: "inactive_file " })
+        } else if controllers.split(',').any(|controller| controller == "memory") {
+            let (limit, usage) = ("memory.limit_in_bytes", "memory.usage_in_bytes");
+            Some(Group { mount: groups.join("memory"), path, limit, usage, cache: "total_inactive_file " })
+        } else {
+            None
+        }
+    }
+
+    /// What this group or one above it leaves.
+    fn rooms(self) -> Vec<Room> {
+        let Group { mount, path, limit, usage, cache } = self;
+        let number = |file: PathBuf| read_to_string(file).ok()?.trim().parse::<u64>().ok();
+        let above = path.ancestors().map(|path| mount.join(path));
+        above
+            .filter_map(|directory| {
+                // `max`, which is no number, limits nothing.
+                let limit = number(directory.join(limit))?;
+                let used = number(directory.join(usage))?;
+                let stat = read_to_string(directory.join("memory.stat")).unwrap_or_default();
+                let cached = stat.lines().find_map(|line| line.strip_prefix(cache)?.trim().parse().ok()).unwrap_or(0);
+                let bytes = limit.saturating_sub(used.saturating_sub(cached));
+                Some(Room { bytes, bound: Bound::ControlGroup(directory) })
+            })
+            .collect()
+    }
+}
+
+fn rooms(groups: Vec<Group>) -> impl Iterator<Item = Room> {
+    groups.into_iter().flat_map(Group::rooms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_process::{MadeUp, PID};
+    use std::fs::{create_dir_all, write};
+
+    const MACHINE: &str = "MemTotal:  8000 kB\nMemAvailable:       4000 kB\n";
+
+    fn group(root: &Path, path: &str, files: &[(&str, &str)]) {
+        let directory = root.join(path);
+        create_dir_all(&directory).expect("made");
+        files.iter().for_each(|(file, text)| write(directory.join(file), text).expect("written"));
+    }
+
+    #[test]
+    fn the_tightest_group_above_a_process_bounds_it_and_cached_files_are_free() {
+        let (made, groups) = (MadeUp::plain(), tempfile::tempdir().expect("made"));
+        let root = groups.path();
+        made.set("cgroup", b"0::/pod/app\n");
+        group(root, "pod", &[("memory.max", "1000000\n"), ("memory.current", "900000\n")]);
+        group(root, "pod/app", &[("memory.max", "max\n"), ("memory.current", "500000\n")]);
+        let room = || room_in(&made.proc(), PID, root, MACHINE).expect("known");
+        assert_eq!(room(), Room { bytes: 100_000, bound: Bound::ControlGroup(root.join("pod")) });
+        write(root.join("pod/memory.stat"), "anon 5\ninactive_file 50000\n").expect("written");
+        assert_eq!(room().bytes, 150_000);
+        write(root.join("pod/app/memory.max"), "400000").expect("written");
+        assert_eq!(room().bytes, 0, "more is used than may be");
+    }
+
+    #[test]
+    fn groups_of_the_first_version_and_machines_without_any_are_known() {
+        let (made, groups) = (MadeUp::plain(), tempfile::tempdir().expect("made"));
+        made.set("cgroup", b"5:cpu,cpuacct:/x\n4:memory:/docker/1\n");
+        let files = [("memory.limit_in_bytes", "2000"), ("memory.usage_in_bytes", "1500")];
+        group(groups.path(), "memory/docker/1", &files);
+        assert_eq!(room_in(&made.proc(), PID, groups.path(), MACHINE).expect("known").bytes, 500);
+        for outside in ["0::/../other\n", "", "nonsense"] {
+            made.set("cgroup", outside.as_bytes());
+            let room = room_in(&made.proc(), PID, groups.path(), MACHINE);
+            assert_eq!(room, Some(Room { bytes: 4000 << 10, bound: Bound::Machine }), "{outside}");
+        }
+        assert_eq!(room_in(&made.proc(), PID, groups.path(), ""), None);
+    }
+
+    #[test]
+    fn what_a_process_has_and_what_it_has_alone_is_read() {
+        let made = MadeUp::plain();
+        made.set(
+            "smaps_rollup",
+            b"00-01 ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPrivate_Clean: 8 kB\nPrivate_Dirty: 20 kB\n",
+        );
+        assert_eq!(private(&made.proc(), PID), Some(28 << 10));
+        assert!(resident(&Proc::default(), std::process::id()).is_some_and(|bytes| bytes > 1 << 16));
+        assert!(room(&Proc::default(), std::process::id()).is_some_and(|room| room.bytes > 0));
+    }
+}
