@@ -42,7 +42,7 @@ fn factor(unit: &str) -> Option<u64> {
         let is_it = |known: &&str| {
             unit.len() == 2 && unit.get(..1).is_some_and(|letter| known[..1].eq_ignore_ascii_case(letter))
         };
-        UNITS.iter().position(|known| is_it(known)).filter(|_| unit.ends_with(['B', 'b']))
+        UNITS.iter().position(is_it).filter(|_| unit.ends_with(['B', 'b']))
     };
     binary.map(|at| 1 << (10 * power(at))).or_else(|| decimal().map(|at| 1000_u64.pow(power(at))))
 }
