@@ -37,7 +37,7 @@ pub use runtime::{Runtime, on_every_runtime, on_runtimes};
 pub use runtime_messages::{RuntimeMessages, message_ids};
 pub use target::{Start, Target};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long anything may take before a test gives up on it: far beyond what a loaded machine needs.
@@ -72,6 +72,13 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
         // Only so that looking does not take the processor from what is looked at.
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Bytes of what is being recorded into a folder and not finished yet.
+pub fn spooled(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let spools = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().contains(".unfinished."));
+    spools.filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
 }
 
 /// A variable that `cargo xtask test` sets.

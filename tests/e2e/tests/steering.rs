@@ -4,7 +4,8 @@
 
 use remora_e2e::read_back::{ReadBack, array, converted, number, report};
 use remora_e2e::{
-    Facts, Recording, Remora, Runtime, Start, Target, on_every_runtime, processor_time, remora, until, until_used,
+    Facts, Recording, Remora, Runtime, Start, Target, on_every_runtime, processor_time, remora, spooled, until,
+    until_used,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -319,11 +320,4 @@ fn started_by_remora(runtime: &Runtime, name: &str, arguments: &[&str], output: 
     command.args(["record", "--frequency", "500", "-o"]).arg(output).arg("--receipt").arg(receipt).arg("--");
     command.arg(runtime.launcher()).arg(Target::assembly(name)).args(arguments);
     command
-}
-
-/// Bytes of the recording that is being written into a folder.
-fn spooled(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).unwrap().flatten();
-    let spools = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".unfinished.remora"));
-    spools.filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
 }

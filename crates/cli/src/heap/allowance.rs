@@ -46,7 +46,7 @@ impl Allowance {
     pub(crate) fn exceeded(&self, progress: &HeapProgress) -> Option<String> {
         let used = progress.extra_memory.filter(|used| *used > self.bytes)?;
         Some(format!(
-            "the copy was ended since it cost {} of memory, more than {} ({}): what is shown is what had been walked by then",
+            "the copy was ended since it cost {} of memory, more than {} ({})",
             shown(used),
             shown(self.bytes),
             self.why

@@ -70,16 +70,9 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         }
     };
     let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
-    let full = spool.must_end();
     let mut finished = session.detach(&mut |piece| spool.stream(piece));
-    if stop.wish().is_some() {
-        finished.notes.push("interrupted: what is shown is what had been walked by then".to_owned());
-    }
     let (cut, broke) = walked.map_or_else(|broke| (None, Some(broke)), |cut| (cut, None));
     finished.notes.extend(cut);
-    if full {
-        finished.notes.push("the disk is full: what is shown is what had been walked by then".to_owned());
-    }
     let receipt = before.prove(&finished.facts, finished.target_ended);
     let written = places.write_receipt(&receipt);
     let told = if finished.classes.totals().iter().all(|totals| totals.count == 0) {
@@ -135,8 +128,7 @@ impl Places {
     }
 }
 
-/// Until the copy has told everything, or nobody wants it any more, or nothing more can be kept; or until it costs too much, and then
-/// what is to be said of that.
+/// Until the copy has told everything; or until it must end before, and then why.
 fn walk(
     session: &mut HeapSession,
     spool: &mut HeapSpool,
@@ -153,7 +145,8 @@ fn walk(
         cut = allowance.exceeded(&progress);
     }
     line.clear();
-    Ok(cut)
+    let interrupted = || stop.wish().map(|_| "interrupted".to_owned());
+    Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then(|| "the disk is full".to_owned())))
 }
 
 fn progressed(progress: &HeapProgress, since: Duration) -> String {
