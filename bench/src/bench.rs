@@ -49,6 +49,14 @@ pub struct Sizes {
     pub memories: usize,
     /// Schedules that are explored in the model.
     pub schedules: u64,
+    /// Heap snapshots, heap dumps and plain collections in turns, and how many objects there are.
+    pub snapshots: usize,
+    /// See [`Sizes::snapshots`].
+    pub snapshot_objects: u64,
+    /// Objects of a large heap.
+    pub large_heap: u64,
+    /// Snapshots of one server.
+    pub snapshots_in_a_row: usize,
 }
 
 const FULL: Sizes = Sizes {
@@ -65,6 +73,10 @@ const FULL: Sizes = Sizes {
     kills: 10,
     memories: 3,
     schedules: 200_000,
+    snapshots: 5,
+    snapshot_objects: 8_000_000,
+    large_heap: 50_000_000,
+    snapshots_in_a_row: 100,
 };
 
 const QUICK: Sizes = Sizes {
@@ -81,6 +93,10 @@ const QUICK: Sizes = Sizes {
     kills: 3,
     memories: 1,
     schedules: 20_000,
+    snapshots: 1,
+    snapshot_objects: 1_000_000,
+    large_heap: 2_000_000,
+    snapshots_in_a_row: 5,
 };
 
 /// The variable that names the library.

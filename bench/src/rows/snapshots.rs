@@ -1,0 +1,233 @@
+//! Heap snapshots by the command itself: for how long the program stands, how soon there is a file, how large it is; beside the
+//! runtime's own heap dump.
+
+use super::percent;
+use crate::Outcome;
+use crate::bench::{self, Bench};
+use crate::dump::{Dump, dump};
+use crate::growth::Growth;
+use crate::process::memory;
+use crate::statistics::{Chance, median};
+use crate::table::Row;
+use remora_e2e::{Runtime, Target};
+use remora_receipt::Snapshot;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names the command.
+const COMMAND: &str = "REMORA_BENCH_COMMAND";
+/// Between two looks whether the file is there.
+const LOOK: Duration = Duration::from_millis(1);
+/// How long one snapshot may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The stop may be so much of a plain collection's, and so much more for each GiB in memory, seconds.
+const STOP_FACTOR: f64 = 1.15;
+const STOP_PER_GIBIBYTE: f64 = 0.040;
+/// And this part of a heap dump's.
+const STOP_OF_PEER: f64 = 0.2;
+/// The file must be there within this part of the time that the dump takes to its last byte.
+const TIME_OF_PEER: f64 = 1.0 / 3.0;
+/// Bytes of the file for each object.
+const BYTES_BAR: f64 = 12.0;
+
+/// Measures all of it.
+pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let folder = Folder::make()?;
+    let mut rows = beside_the_peer(bench, &folder)?;
+    rows.push(large(bench, &folder)?);
+    rows.push(in_a_row(bench, &folder)?);
+    Ok(rows)
+}
+
+/// A folder for files that go again.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> Outcome<Folder> {
+        let path = std::env::temp_dir().join(format!("remora-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One snapshot by `remora heap`.
+struct Taken {
+    /// From the command's start to the file, seconds.
+    seconds: f64,
+    file_bytes: u64,
+    told: Value,
+}
+
+/// Takes one.
+fn take(process_id: u32, folder: &Folder) -> Outcome<Taken> {
+    let file = folder.0.join("bench.remora-heap");
+    let _ = std::fs::remove_file(&file);
+    let mut command = Command::new(bench::path(COMMAND)?);
+    command.args(["heap", "-p", &process_id.to_string(), "--json", "--top", "1", "-o"]).arg(&file);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let begun = Instant::now();
+    let mut child = command.spawn()?;
+    let seconds = until_there(&mut child, &file, begun)?;
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        return Err(format!("remora heap: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let told: Value = serde_json::from_slice(&output.stdout)?;
+    if told["complete"] != true || told["receipt"]["clean"] != true {
+        return Err(format!("not complete, or not clean: {}, {}", told["notes"], told["receipt"]["left"]).into());
+    }
+    Ok(Taken { seconds, file_bytes: std::fs::metadata(&file)?.len(), told })
+}
+
+/// The file gets its name when it is whole.
+fn until_there(child: &mut Child, file: &Path, begun: Instant) -> Outcome<f64> {
+    while !file.exists() {
+        if begun.elapsed() > PATIENCE || child.try_wait()?.is_some_and(|status| !status.success()) {
+            let _ = child.kill();
+            return Err("there is no snapshot".into());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// What was measured in turns on one heap; stops in seconds.
+#[derive(Default)]
+struct Turns {
+    plain: Vec<f64>,
+    stops: Vec<f64>,
+    seconds: Vec<f64>,
+    bytes_an_object: Vec<f64>,
+    peer_stops: Vec<f64>,
+    peer: Vec<Dump>,
+    gibibytes: f64,
+}
+
+fn beside_the_peer(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
+    let objects = bench.sizes.snapshot_objects;
+    let mut target = bench.start("stopped", &[&objects.to_string()]);
+    let mut turns = Turns { gibibytes: resident(&target) / 1024.0, ..Turns::default() };
+    let mut chance = Chance::new(1);
+    for _ in 0..bench.sizes.snapshots {
+        let mut order = [0, 1, 2];
+        chance.shuffle(&mut order);
+        for turn in order {
+            turns.take(turn, &mut target, folder)?;
+        }
+    }
+    turns.rows(objects)
+}
+
+impl Turns {
+    fn take(&mut self, turn: usize, target: &mut Target, folder: &Folder) -> Outcome<()> {
+        target.ask_number("gap");
+        let stop = |target: &mut Target| target.ask_number("gap") as f64 / 1e6;
+        match turn {
+            0 => self.plain.push(target.ask_number("collect") as f64 / 1e6),
+            1 => {
+                let taken = take(target.pid(), folder)?;
+                self.stops.push(stop(target));
+                self.seconds.push(taken.seconds);
+                let objects = taken.told["objects"].as_u64().ok_or("no count of objects")?;
+                self.bytes_an_object.push(taken.file_bytes as f64 / objects as f64);
+            }
+            _ => {
+                self.peer.push(dump(target.pid())?);
+                self.peer_stops.push(stop(target));
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self, objects: u64) -> Outcome<Vec<Row>> {
+        let middle = |values: &[f64]| median(values).ok_or("nothing was measured");
+        let (plain, stop, peer_stop) = (middle(&self.plain)?, middle(&self.stops)?, middle(&self.peer_stops)?);
+        let seconds = middle(&self.seconds)?;
+        let peer_seconds = middle(&self.peer.iter().map(|dump| dump.seconds).collect::<Vec<_>>())?;
+        let peer_bytes = self.peer.iter().map(|dump| dump.bytes).max().unwrap_or(0) as f64 / objects as f64;
+        let bytes = middle(&self.bytes_an_object)?;
+        let about = format!("{:.1} million linked objects", objects as f64 / 1e6);
+        let most = STOP_FACTOR * plain + STOP_PER_GIBIBYTE * self.gibibytes;
+        let numbers = json!({ "plain": self.plain, "stops": self.stops, "peer_stops": self.peer_stops,
+            "seconds": self.seconds, "peer_seconds": peer_seconds, "resident_gib": self.gibibytes });
+        Ok(vec![
+            Row::shown(
+                &format!("the program stands for a snapshot, {about}, {:.2} GiB resident", self.gibibytes),
+                format!("{:.0} ms; for a plain forced collection {:.0} ms", stop * 1e3, plain * 1e3),
+            )
+            .beside(format!("{:.0} ms for its heap dump", peer_stop * 1e3))
+            .against(
+                &format!("{:.0} ms (1.15 of the collection, and 40 ms a GiB), and a fifth of the dump", most * 1e3),
+                stop <= most && stop <= STOP_OF_PEER * peer_stop,
+            )
+            .numbers(numbers),
+            Row::shown("from the command to its file, the same heap", format!("{seconds:.2} s"))
+                .beside(format!("{peer_seconds:.2} s to the last byte"))
+                .against("a third or less", seconds <= TIME_OF_PEER * peer_seconds),
+            Row::shown("the file, the same heap, references included", format!("{bytes:.1} bytes an object"))
+                .beside(format!("{peer_bytes:.1} bytes an object in the stream"))
+                .against("12 bytes or less", bytes <= BYTES_BAR),
+        ])
+    }
+}
+
+/// A heap as large as this machine bears.
+fn large(bench: &Bench, folder: &Folder) -> Outcome<Row> {
+    let objects = bench.sizes.large_heap;
+    let mut target = bench.start("stopped", &[&objects.to_string()]);
+    let before = resident(&target);
+    let taken = take(target.pid(), folder)?;
+    let after = resident(&target);
+    let (told, bytes) = (&taken.told, taken.file_bytes as f64 / objects as f64);
+    let number = |what: &str| told[what].as_u64().unwrap_or(0);
+    let there = number("objects") >= objects && target.ask_number("nodes") == objects;
+    let measured = format!(
+        "complete after {:.1} s; stood {:.0} ms, of which {:.0} ms for the copy; {bytes:.1} bytes an object; the copy cost {:.0} MiB; resident {before:.0} to {after:.0} MiB",
+        taken.seconds,
+        number("collection_nanoseconds") as f64 / 1e6,
+        number("fork_nanoseconds") as f64 / 1e6,
+        number("extra_memory_bytes") as f64 / 1048576.0,
+    );
+    Ok(Row::shown(&format!("a snapshot of {:.0} million linked objects", objects as f64 / 1e6), measured)
+        .against("complete", there)
+        .numbers(json!({ "seconds": taken.seconds, "objects": number("objects"), "file_bytes": taken.file_bytes })))
+}
+
+/// One snapshot after the other of a server that works meanwhile.
+fn in_a_row(bench: &Bench, folder: &Folder) -> Outcome<Row> {
+    let runtime = Runtime::with_aspnet();
+    let mut target = Target::start(&runtime, "aspnet", &["4"]);
+    let (mut totals, mut stood) = (Vec::new(), Vec::new());
+    for _ in 0..bench.sizes.snapshots_in_a_row {
+        let taken = take(target.pid(), folder)?;
+        stood.push(taken.told["collection_nanoseconds"].as_u64().unwrap_or(0) as f64 / 1e6);
+        totals.push(Snapshot::take(Path::new("/proc"), target.pid())?.totals());
+    }
+    let (served, failed) = (target.ask_number("count"), target.ask_number("failed"));
+    let growth = Growth::over(&totals).ok_or("too few snapshots")?;
+    let middle = median(&stood).unwrap_or(0.0);
+    let measured = format!(
+        "{served} requests, {failed} failed ({}); all receipts clean; stood {middle:.0} ms in the median; {}",
+        percent(failed as f64 / served.max(1) as f64),
+        growth.told()
+    );
+    Ok(Row::shown(
+        &format!("{} snapshots in a row of an ASP.NET Core server under load, {}", totals.len(), runtime.name()),
+        measured,
+    )
+    .against("no failed request, no growth, all clean", served > 0 && failed == 0 && growth.is_none())
+    .numbers(json!({ "growth": growth, "stood_ms": stood })))
+}
+
+/// Resident memory, MiB.
+fn resident(target: &Target) -> f64 {
+    memory(target.pid()).resident as f64 / 1024.0
+}
