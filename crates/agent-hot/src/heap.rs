@@ -89,6 +89,8 @@ pub trait StandingHeap {
 pub trait Outlet {
     /// Takes bytes; waits for room. False: nobody wants them any more.
     fn put(&mut self, bytes: &[u8]) -> bool;
+    /// The same for a record that is told a second time, beside the stream.
+    fn put_beside(&mut self, record: &[u8]) -> bool;
     /// So much has been walked.
     fn progress(&mut self, walked: &Walked);
 }
@@ -145,7 +147,7 @@ pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outle
         }
     }
     let objects = walk.walked.objects;
-    walk.pen.numbers(&[END, objects]);
+    walk.pen.record_twice(&Record::of(&[END, objects]));
     walk.pen.flush();
     let walked = walk.walked;
     walk.pen.outlet.progress(&walked);
@@ -251,22 +253,23 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
         while let Some(id) = self.classes.next_untold() {
             let mut arguments = [0; MOST_ARGUMENTS];
             let facts = if id == 0 { HeapClass::Unknown(0) } else { self.heap.class(id, &mut arguments) };
-            self.pen.numbers(&[CLASS, id]);
+            let mut record = Record::of(&[CLASS, id]);
             match facts {
-                HeapClass::Unknown(code) => self.pen.numbers(&[UNKNOWN_CLASS, u64::from(code)]),
+                HeapClass::Unknown(code) => record.add(&[UNKNOWN_CLASS, u64::from(code)]),
                 HeapClass::Plain { module, token, parent, arguments: count } => {
                     let count = count.min(MOST_ARGUMENTS);
-                    self.pen.numbers(&[PLAIN_CLASS, module, u64::from(token), parent, count as u64]);
+                    record.add(&[PLAIN_CLASS, module, u64::from(token), parent, count as u64]);
                     for argument in arguments.iter().take(count) {
-                        self.pen.number(*argument);
+                        record.add(&[*argument]);
                         self.classes.meet(*argument);
                     }
                 }
                 HeapClass::Array { element, element_kind, rank } => {
-                    self.pen.numbers(&[ARRAY_CLASS, element, u64::from(element_kind), u64::from(rank)]);
+                    record.add(&[ARRAY_CLASS, element, u64::from(element_kind), u64::from(rank)]);
                     self.classes.meet(element);
                 }
             }
+            self.pen.record_twice(&record);
         }
     }
 }
@@ -328,6 +331,35 @@ impl Classes<'_> {
     }
 }
 
+/// Numbers of the longest record: that of a class.
+const MOST_NUMBERS: usize = 7 + MOST_ARGUMENTS;
+
+/// A record that is told twice.
+struct Record {
+    bytes: [u8; MOST_NUMBERS * LONGEST_NUMBER],
+    used: usize,
+}
+
+impl Record {
+    fn of(numbers: &[u64]) -> Record {
+        let mut record = Record { bytes: [0; MOST_NUMBERS * LONGEST_NUMBER], used: 0 };
+        record.add(numbers);
+        record
+    }
+
+    fn add(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            if let Some(rest) = self.bytes.get_mut(self.used..) {
+                self.used += write_number(rest, *number);
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or_default()
+    }
+}
+
 /// Numbers on their way out.
 struct Pen<'a, O> {
     buffer: &'a mut [u8],
@@ -345,12 +377,23 @@ impl<O: Outlet> Pen<'_, O> {
         if self.buffer.len().saturating_sub(self.used) < LONGEST_NUMBER {
             self.flush();
         }
-        let mut bytes = [0; LONGEST_NUMBER];
-        let length = write_number(&mut bytes, number);
-        if let (Some(place), Some(bytes)) = (self.buffer.get_mut(self.used..self.used + length), bytes.get(..length)) {
-            place.copy_from_slice(bytes);
-            self.used += length;
+        if let Some(rest) = self.buffer.get_mut(self.used..) {
+            self.used += write_number(rest, number);
         }
+    }
+
+    /// Into the stream and beside it.
+    fn record_twice(&mut self, record: &Record) {
+        for byte in record.bytes() {
+            if self.used == self.buffer.len() {
+                self.flush();
+            }
+            if let Some(place) = self.buffer.get_mut(self.used) {
+                *place = *byte;
+                self.used += 1;
+            }
+        }
+        self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
     }
 
     fn flush(&mut self) {
@@ -417,11 +460,15 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Stream(Vec<u8>);
+    struct Stream(Vec<u8>, Vec<u8>);
 
     impl Outlet for Stream {
         fn put(&mut self, bytes: &[u8]) -> bool {
             self.0.extend_from_slice(bytes);
+            true
+        }
+        fn put_beside(&mut self, record: &[u8]) -> bool {
+            self.1.extend_from_slice(record);
             true
         }
         fn progress(&mut self, _: &Walked) {}
@@ -466,6 +513,9 @@ mod tests {
         let walked = walk_heap(&unsafe { InFork::new() }, heap, area, &mut stream);
         let mut seen = Seen::default();
         HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
+        let mut beside = Seen::default();
+        HeapDecoder::default().push(&stream.1, &mut beside).expect("what was written is read");
+        assert_eq!((beside.classes, beside.end, beside.objects), (seen.classes.clone(), seen.end, Vec::new()));
         (walked, seen)
     }
 

@@ -10,6 +10,7 @@ use corprof::HeapView;
 use remora_agent_core::Child;
 use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Walked, monotonic, walk_heap};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
+use remora_wire::heap::BESIDE;
 use remora_wire::layout;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -198,22 +199,35 @@ struct Out {
     parent: i32,
 }
 
-impl Outlet for Out {
-    fn put(&mut self, bytes: &[u8]) -> bool {
-        let count = bytes.len().div_ceil(8);
-        for (word, chunk) in self.words.iter_mut().zip(bytes.chunks(8)) {
-            let mut eight = [0; 8];
-            eight.iter_mut().zip(chunk).for_each(|(place, byte)| *place = *byte);
-            *word = u64::from_le_bytes(eight);
+impl Out {
+    /// Hands a piece over; `mark` is in the word of its length.
+    fn push(&mut self, bytes: &[u8], mark: u64) -> bool {
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, eight) in self.words.iter_mut().zip(whole) {
+            *word = u64::from_le_bytes(*eight);
         }
-        let Some(words) = self.words.get(..count) else { return false };
+        if let (Some(word), false) = (self.words.get_mut(whole.len()), rest.is_empty()) {
+            *word = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        }
+        let Some(words) = self.words.get(..bytes.len().div_ceil(8)) else { return false };
+        let length = bytes.len() as u64 | mark;
         loop {
-            match self.ring.push(&[&[bytes.len() as u64], words]) {
+            match self.ring.push(&[&[length], words]) {
                 Ok(()) => return true,
                 Err(Refused::Full | Refused::Contended) if has_lost(self.parent) => return false,
                 Err(_) => pause(LOOK),
             }
         }
+    }
+}
+
+impl Outlet for Out {
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        self.push(bytes, 0)
+    }
+
+    fn put_beside(&mut self, record: &[u8]) -> bool {
+        self.push(record, BESIDE)
     }
 
     fn progress(&mut self, walked: &Walked) {

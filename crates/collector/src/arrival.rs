@@ -74,6 +74,7 @@ pub(crate) fn arrive(
         library,
         requested,
         begun: Instant::now(),
+        asked: None,
         leaving: None,
         detached: false,
         ended: None,

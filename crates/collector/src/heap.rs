@@ -9,7 +9,7 @@ use crate::shared_memory::SharedMemory;
 use crate::{Error, NotAttached};
 use remora_receipt::Facts;
 use remora_trigger::Process;
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use remora_wire::heap::{BESIDE, ClassFacts, HeapDecoder, HeapVisitor};
 use remora_wire::{EventKind, FromAgent, Message, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -30,13 +30,11 @@ pub struct HeapProgress {
     pub ended: bool,
 }
 
-/// What a snapshot leaves behind, beside its stream.
-#[derive(Debug)]
-pub struct HeapFinished {
-    /// For the receipt.
-    pub facts: Facts,
-    /// The classes, and what there is of each.
-    pub classes: Classes,
+/// What is known of a snapshot beside its stream.
+#[derive(Debug, Clone, Default)]
+pub struct HeapAbout {
+    /// Objects that were walked.
+    pub objects: u64,
     /// Ranges of the heap that were not walked, or not to their end.
     pub ranges_unwalked: u64,
     /// Objects whose class did not fit into the copy's table.
@@ -51,6 +49,19 @@ pub struct HeapFinished {
     pub fork: Option<u64>,
     /// As in [`HeapProgress`].
     pub extra_memory: Option<u64>,
+    /// The runtime: `.NET 8.0.4`.
+    pub runtime: String,
+}
+
+/// What a snapshot leaves behind.
+#[derive(Debug)]
+pub struct HeapFinished {
+    /// For the receipt.
+    pub facts: Facts,
+    /// The classes.
+    pub classes: Classes,
+    /// What is known of it.
+    pub about: HeapAbout,
     /// Whether the target ended or replaced its program before the agent had left.
     pub target_ended: bool,
     /// What broke while the agent was leaving.
@@ -81,7 +92,8 @@ struct Told {
 /// What the copy told.
 #[derive(Default)]
 struct Stream {
-    decoder: HeapDecoder,
+    /// Reads what is told beside it.
+    beside: HeapDecoder,
     words: Vec<u64>,
     bytes: Vec<u8>,
     damaged: bool,
@@ -131,11 +143,23 @@ impl HeapSession {
         }
     }
 
-    /// Has the copy ended, if it still walks, detaches, and waits until the library is unmapped (bounded).
+    /// Has the agent detach, and the copy ended, if it still walks; does not wait for either.
+    pub fn begin_detach(&mut self) {
+        self.presence.ask_to_leave();
+    }
+
+    /// The classes that were told of so far.
+    pub fn classes(&mut self) -> &mut Classes {
+        &mut self.classes
+    }
+
+    /// Detaches as [`HeapSession::begin_detach`] does, and waits until the library is unmapped (bounded).
     pub fn detach(mut self, sink: &mut impl FnMut(&[u8])) -> HeapFinished {
         let HeapSession { presence, told, classes, stream, .. } = &mut self;
         let failure = presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message));
-        self.finish(failure)
+        let about = self.about();
+        let HeapSession { presence, classes, .. } = self;
+        HeapFinished { facts: presence.facts, classes, about, target_ended: presence.target_ended, failure }
     }
 
     fn progress(&self) -> HeapProgress {
@@ -147,9 +171,10 @@ impl HeapSession {
         }
     }
 
-    fn finish(self, failure: Option<Error>) -> HeapFinished {
+    /// What is known of it by now.
+    pub fn about(&self) -> HeapAbout {
         let counter = |which| self.presence.memory.counter(which);
-        let mut notes = self.told.notes;
+        let mut notes = self.told.notes.clone();
         notes.extend(
             self.stream
                 .damaged
@@ -165,19 +190,16 @@ impl HeapSession {
         notes.extend(lost.map(|(which, what)| format!("{} {what}", counter(*which))));
         notes.extend(self.told.walked.and_then(how_it_ended));
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
-        let complete = self.stream.decoder.has_ended() && counted[..2].iter().all(|(which, _)| counter(*which) == 0);
-        HeapFinished {
-            complete,
-            notes,
+        HeapAbout {
+            objects: counter(layout::HEAP_OBJECTS),
             ranges_unwalked: counter(layout::HEAP_BROKEN) + counter(layout::HEAP_LEFT_OUT),
             objects_unwalked: counter(layout::HEAP_WITHOUT_CLASS),
-            facts: self.presence.facts,
-            classes: self.classes,
+            complete: self.stream.beside.has_ended() && counted[..2].iter().all(|(which, _)| counter(*which) == 0),
+            notes,
             collection: self.told.collection,
             fork: self.told.fork,
             extra_memory: self.cost.most(),
-            target_ended: self.presence.target_ended,
-            failure,
+            runtime: self.presence.facts.runtime.clone(),
         }
     }
 }
@@ -213,9 +235,10 @@ impl Stream {
         }
         while !self.damaged && memory.pop_heap(&mut self.words) {
             took += 1;
-            self.damaged = !unpacked(&self.words, &mut self.bytes) || self.decoder.push(&self.bytes, classes).is_err();
-            if !self.damaged {
-                sink(&self.bytes);
+            match unpacked(&self.words, &mut self.bytes) {
+                Some(Piece::OfTheStream) => sink(&self.bytes),
+                Some(Piece::Beside) => self.damaged = self.beside.push(&self.bytes, classes).is_err(),
+                None => self.damaged = true,
             }
         }
         took
@@ -231,31 +254,28 @@ fn how_it_ended(status: i32) -> Option<String> {
     }
 }
 
-/// The bytes of a piece of the stream. False if it is none.
-fn unpacked(words: &[u64], into: &mut Vec<u8>) -> bool {
+/// What a piece is of.
+enum Piece {
+    /// The stream, which is stored and not read here.
+    OfTheStream,
+    /// What is told a second time.
+    Beside,
+}
+
+/// The bytes of a piece, and what it is of. `None` if it is none.
+fn unpacked(words: &[u64], into: &mut Vec<u8>) -> Option<Piece> {
     into.clear();
-    let Some((&length, words)) = words.split_first() else { return false };
+    let (&head, words) = words.split_first()?;
     into.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    let is_sane = usize::try_from(length).is_ok_and(|length| length <= into.len());
-    into.truncate(length as usize);
-    is_sane
+    let length = usize::try_from(head & !BESIDE).ok().filter(|length| *length <= into.len())?;
+    into.truncate(length);
+    Some(if head & BESIDE == 0 { Piece::OfTheStream } else { Piece::Beside })
 }
 
-/// What there is of one class.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClassTotals {
-    /// Objects.
-    pub count: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-/// Classes, as the copy told of them, what they are called, and what there is of each. Their numbers begin with 0.
+/// Classes, as the copy told of them, and what they are called. Their numbers begin with 0.
 pub struct Classes {
     names: Names,
     classes: Vec<ClassFacts>,
-    totals: Vec<ClassTotals>,
-    references: u64,
     by_id: HashMap<u64, u32>,
     modules: HashMap<u64, Option<u32>>,
     are_described: bool,
@@ -269,25 +289,12 @@ impl std::fmt::Debug for Classes {
 
 impl Classes {
     fn new(names: Names) -> Classes {
-        Classes {
-            names,
-            classes: Vec::new(),
-            totals: Vec::new(),
-            references: 0,
-            by_id: HashMap::new(),
-            modules: HashMap::new(),
-            are_described: false,
-        }
+        Classes { names, classes: Vec::new(), by_id: HashMap::new(), modules: HashMap::new(), are_described: false }
     }
 
-    /// What there is of each class, by its number.
-    pub fn totals(&self) -> &[ClassTotals] {
-        &self.totals
-    }
-
-    /// References in all.
-    pub fn references(&self) -> u64 {
-        self.references
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.classes.len() as u32
     }
 
     /// What the runtime said of a class.
@@ -347,19 +354,11 @@ impl HeapVisitor for Classes {
     fn class(&mut self, id: u64, facts: ClassFacts) {
         self.by_id.insert(id, self.classes.len() as u32);
         self.classes.push(facts);
-        self.totals.push(ClassTotals::default());
     }
 
-    fn object(&mut self, _: u64, class: u32, size: u64) {
-        if let Some(totals) = self.totals.get_mut(class as usize) {
-            totals.count += 1;
-            totals.bytes += size;
-        }
-    }
+    fn object(&mut self, _: u64, _: u32, _: u64) {}
 
-    fn reference(&mut self, _: u64) {
-        self.references += 1;
-    }
+    fn reference(&mut self, _: u64) {}
 
     fn gap(&mut self, _: u64, _: u64) {}
 

@@ -25,6 +25,8 @@ pub(crate) struct Presence {
     /// When the attach was asked for, monotonic, nanoseconds.
     pub(crate) requested: u64,
     pub(crate) begun: Instant,
+    /// When it was asked to leave.
+    pub(crate) asked: Option<Instant>,
     /// What it said when it had closed everything of its own.
     pub(crate) leaving: Option<Leaving>,
     /// Whether the runtime has let it go.
@@ -72,6 +74,18 @@ impl Presence {
         }
     }
 
+    /// Asks the agent to leave, once; when that was.
+    pub(crate) fn ask_to_leave(&mut self) -> Instant {
+        if let Some(asked) = self.asked {
+            return asked;
+        }
+        let asked = Instant::now();
+        self.asked = Some(asked);
+        self.facts.recording = self.begun.elapsed().as_nanos() as u64;
+        self.control.say(&ToAgent::Detach);
+        asked
+    }
+
     /// Asks the agent to leave, and waits until the library is unmapped: bounded, and meanwhile `drain` takes what comes. It returns how
     /// much there was; nothing means that there is time for a pause. What breaks meanwhile is returned, and hinders nothing.
     pub(crate) fn leave(
@@ -80,10 +94,8 @@ impl Presence {
         mut drain: impl FnMut(&mut SharedMemory) -> usize,
         mut task: impl FnMut(FromAgent),
     ) -> Option<Error> {
-        self.facts.recording = self.begun.elapsed().as_nanos() as u64;
-        let asked = Instant::now();
+        let asked = self.ask_to_leave();
         let deadline = asked + DETACH_PATIENCE;
-        self.control.say(&ToAgent::Detach);
         let mut failure = None;
         while !self.has_left() && failure.is_none() && Instant::now() < deadline {
             if drain(&mut self.memory) == 0 {

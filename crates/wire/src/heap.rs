@@ -11,6 +11,9 @@
 //! END     objects in all
 //! object  size in bytes; each reference as the zigzag of its distance in words from the object, plus 1; 0 behind the last
 //! ```
+//! What the reader must know at once, classes and the end, is told a second time beside the stream, in pieces that [`BESIDE`] marks: so
+//! the stream itself can be stored unread while it comes.
+//!
 //! Objects lie one behind the other, each at a multiple of eight bytes: no address is told but that of a range.
 
 mod decoder;
@@ -40,24 +43,27 @@ pub const ARRAY_CLASS: u64 = 2;
 /// Kind of a range that is never collected; the others are generations.
 pub const FROZEN: u64 = 5;
 
+/// In the word that tells a piece's length, bytes: it is not of the stream, but repeats CLASS and END records of it.
+pub const BESIDE: u64 = 1 << 63;
+
 /// Objects begin at multiples of this.
 pub const WORD: u64 = 8;
 
 /// The longest form of a number, bytes.
 pub const LONGEST_NUMBER: usize = 10;
 
-/// Writes a number, and returns how many bytes it took. `into` must have [`LONGEST_NUMBER`].
-pub fn write_number(into: &mut [u8; LONGEST_NUMBER], mut value: u64) -> usize {
+/// Writes a number, and returns how many bytes it took: no more than [`LONGEST_NUMBER`], which `into` must have.
+#[inline]
+pub fn write_number(into: &mut [u8], mut value: u64) -> usize {
     let mut length = 0;
-    for place in into.iter_mut() {
+    for place in into {
         length += 1;
-        let low = (value & 0x7f) as u8;
-        value >>= 7;
-        if value == 0 {
-            *place = low;
+        if value < 0x80 {
+            *place = value as u8;
             break;
         }
-        *place = low | 0x80;
+        *place = value as u8 | 0x80;
+        value >>= 7;
     }
     length
 }

@@ -16,7 +16,7 @@ use crate::report::pretty;
 use crate::stop::{Input, Stop};
 use crate::target::choose;
 use jiff::Zoned;
-use remora_collector::{Classes, HeapFinished, HeapProgress, HeapSession, NotAttached};
+use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, NotAttached};
 use remora_heap::TypeFlags;
 use remora_heap_file::{State, TypeRow};
 use remora_receipt::Receipt;
@@ -70,18 +70,29 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         }
     };
     let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
-    let mut finished = session.detach(&mut |piece| spool.stream(piece));
     let (cut, broke) = walked.map_or_else(|broke| (None, Some(broke)), |cut| (cut, None));
-    finished.notes.extend(cut);
+    let keeping = Keeping { process: &process, destination: &places.snapshot, cut };
+    session.begin_detach();
+    // The runtime takes its time to let an agent go. What is all there is written meanwhile.
+    let about = session.about();
+    let mut spooled = match about.complete {
+        true => Spooled::Kept(keeping.keep(spool, about, session.classes())),
+        false => Spooled::Unfinished(spool),
+    };
+    let finished = session.detach(&mut |piece| spooled.stream(piece));
     let receipt = before.prove(&finished.facts, finished.target_ended);
     let written = places.write_receipt(&receipt);
-    let told = if finished.classes.totals().iter().all(|totals| totals.count == 0) {
-        spool.discard();
-        note(&receipt.to_string());
-        Err(nothing(&finished, stop.wish().is_some()))
-    } else {
-        keep(spool, &process, &mut finished, &places.snapshot).and_then(|file| tell(args, &file, &receipt))
+    let (about, mut classes) = (finished.about, finished.classes);
+    let kept = match spooled {
+        Spooled::Kept(kept) => kept,
+        Spooled::Unfinished(spool) if about.objects == 0 => {
+            spool.discard();
+            note(&receipt.to_string());
+            Err(keeping.nothing(about.notes, stop.wish().is_some()))
+        }
+        Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
     };
+    let told = kept.and_then(|file| tell(args, &file, &receipt));
     let ended = match broke.or(finished.failure.map(Failure::from)) {
         Some(failure) => Err(failure),
         None if finished.target_ended => Err(Failure::TargetEnded("the target ended during the snapshot".to_owned())),
@@ -159,37 +170,60 @@ fn progressed(progress: &HeapProgress, since: Duration) -> String {
     )
 }
 
-/// Why there is nothing to keep.
-fn nothing(finished: &HeapFinished, interrupted: bool) -> Failure {
-    if interrupted { Failure::Interrupted } else { Failure::NoSnapshot(finished.notes.join("; ")) }
+/// What has come so far.
+enum Spooled {
+    /// More may come.
+    Unfinished(HeapSpool),
+    /// It was all, and is where it was asked for; or that failed.
+    Kept(Result<PathBuf, Failure>),
 }
 
-/// Puts the snapshot where it was asked for.
-fn keep(
-    spool: HeapSpool,
-    process: &Process,
-    finished: &mut HeapFinished,
-    destination: &Destination,
-) -> Result<PathBuf, Failure> {
-    let types = rows(&mut finished.classes);
-    let state = State {
-        taken_unix_nanoseconds: now(),
-        process_id: process.pid,
-        application: process.name(),
-        command_line: process.command_line.join(" "),
-        runtime: finished.facts.runtime.clone(),
-        collection_nanoseconds: finished.collection,
-        copy_nanoseconds: finished.fork,
-        extra_memory_bytes: finished.extra_memory,
-        ranges_unwalked: finished.ranges_unwalked,
-        objects_unwalked: finished.objects_unwalked,
-        complete: finished.complete,
-        notes: finished.notes.clone(),
-    };
-    let kept = spool.finish(&types, &state)?;
-    let Some((path, force)) = destination.regular() else { return Ok(kept) };
-    place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;
-    Ok(path.to_owned())
+impl Spooled {
+    fn stream(&mut self, piece: &[u8]) {
+        if let Spooled::Unfinished(spool) = self {
+            spool.stream(piece);
+        }
+    }
+}
+
+/// What is known of a snapshot on this side, and where it is to be kept.
+struct Keeping<'a> {
+    process: &'a Process,
+    destination: &'a Destination,
+    /// Why it ended before it was complete.
+    cut: Option<String>,
+}
+
+impl Keeping<'_> {
+    /// Why there is nothing to keep.
+    fn nothing(&self, mut notes: Vec<String>, interrupted: bool) -> Failure {
+        notes.extend(self.cut.clone());
+        if interrupted { Failure::Interrupted } else { Failure::NoSnapshot(notes.join("; ")) }
+    }
+
+    /// Puts the snapshot where it was asked for.
+    fn keep(&self, spool: HeapSpool, about: HeapAbout, classes: &mut Classes) -> Result<PathBuf, Failure> {
+        let mut notes = about.notes;
+        notes.extend(self.cut.clone());
+        let state = State {
+            taken_unix_nanoseconds: now(),
+            process_id: self.process.pid,
+            application: self.process.name(),
+            command_line: self.process.command_line.join(" "),
+            runtime: about.runtime,
+            collection_nanoseconds: about.collection,
+            copy_nanoseconds: about.fork,
+            extra_memory_bytes: about.extra_memory,
+            ranges_unwalked: about.ranges_unwalked,
+            objects_unwalked: about.objects_unwalked,
+            complete: about.complete,
+            notes,
+        };
+        let kept = spool.finish(&rows(classes), &state)?;
+        let Some((path, force)) = self.destination.regular() else { return Ok(kept) };
+        place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;
+        Ok(path.to_owned())
+    }
 }
 
 fn now() -> u64 {
@@ -198,7 +232,7 @@ fn now() -> u64 {
 
 /// What the classes are called.
 fn rows(classes: &mut Classes) -> Vec<TypeRow> {
-    let all = 0..classes.totals().len() as u32;
+    let all = 0..classes.count();
     all.map(|class| {
         let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
         let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
