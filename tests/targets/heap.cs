@@ -1,7 +1,7 @@
 // Builds objects of which it is known how many there are and what they refer to, and keeps them.
 //
 // heap [NODES]
-// `nodes` answers how many nodes there are; `grow N` adds so many, and answers how many there are then; `touch` writes to each, and answers the same; `children` answers how many children a wait for any child finds (none: -1).
+// `nodes` answers how many nodes there are; `grow N` adds so many, and answers how many there are then; `touch` writes to each, and answers the same; `children` answers how many children a wait for any child finds (none: -1); `exec` becomes `cat`.
 using System;
 using System.Runtime.InteropServices;
 
@@ -38,6 +38,9 @@ namespace Known
         [DllImport("libc", SetLastError = true)]
         static extern int waitpid(int process, IntPtr status, int options);
 
+        [DllImport("libc")]
+        static extern int execv(string path, string[] arguments);
+
         static void Main(string[] arguments)
         {
             int nodes = arguments.Length > 0 ? int.Parse(arguments[0]) : 1000;
@@ -64,6 +67,8 @@ namespace Known
                 Grow(int.Parse(line.Substring(5)), shared);
             if (line == "touch")
                 Touch();
+            if (line == "exec")
+                execv("/bin/cat", new[] { "cat", null });
             return line == "children" ? waitpid(-1, IntPtr.Zero, 1).ToString() : Count().ToString();
         }
 

@@ -41,6 +41,9 @@ impl Before {
         if facts.slot != ProfilerSlot::None && !facts.attach_completed && facts.inert.is_none() {
             self.wait_for_the_agent();
         }
+        if !facts.children.is_empty() {
+            self.wait_for_children(facts);
+        }
         let process_id = self.snapshot.process_id;
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
@@ -48,11 +51,20 @@ impl Before {
     /// An agent that finds nobody to record for leaves by itself.
     fn wait_for_the_agent(&self) {
         let earlier = self.snapshot.mappings.ours.len();
+        self.wait_while(|now| now.mappings.ours.len() > earlier);
+    }
+
+    /// A child ends with the thread that made it, and needs a moment to give its memory back.
+    fn wait_for_children(&self, facts: &Facts) {
+        self.wait_while(|now| {
+            now.children.iter().any(|child| !child.zombie && facts.children.contains(&child.namespace_id))
+        });
+    }
+
+    fn wait_while(&self, there_is: impl Fn(&Snapshot) -> bool) {
         let deadline = Instant::now() + LEAVING_PATIENCE;
-        while Instant::now() < deadline
-            && Snapshot::take(Path::new("/proc"), self.snapshot.process_id)
-                .is_ok_and(|now| now.mappings.ours.len() > earlier)
-        {
+        let look = || Snapshot::take(Path::new("/proc"), self.snapshot.process_id);
+        while Instant::now() < deadline && look().is_ok_and(|now| there_is(&now)) {
             std::thread::sleep(LEAVING_LOOK);
         }
     }

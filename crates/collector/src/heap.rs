@@ -129,6 +129,7 @@ impl HeapSession {
             self.presence.listen(|message| self.told.take(message));
             let took = self.stream.drain(&mut self.presence.memory, &mut self.classes, sink);
             if let Some(child) = self.told.child.take() {
+                self.presence.facts.children.push(child);
                 self.cost.begins(child);
             }
             self.cost.look();
@@ -157,6 +158,7 @@ impl HeapSession {
     pub fn detach(mut self, sink: &mut impl FnMut(&[u8])) -> HeapFinished {
         let HeapSession { presence, told, classes, stream, .. } = &mut self;
         let failure = presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message));
+        self.presence.facts.children.extend(self.told.child.take());
         let about = self.about();
         let HeapSession { presence, classes, .. } = self;
         HeapFinished { facts: presence.facts, classes, about, target_ended: presence.target_ended, failure }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::{Facts, Remora, Target, on_every_runtime, remora, spooled, until};
+use remora_e2e::{Facts, Finished, Remora, Runtime, Target, on_every_runtime, remora, spooled, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
@@ -146,8 +146,7 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_ke
         let command = Remora::start(["heap", "-p", &process, "--json", "-o", file, "--max-extra-memory", "40MiB"]);
         until("the copy has told something", || spooled(directory.path()) > 1024);
         // It stands still while the program writes to each of its 96 MB.
-        let copy = Facts::of(target.pid()).children.first().and_then(|pid| Pid::from_raw(*pid as i32)).unwrap();
-        kill_process(copy, Signal::STOP).unwrap();
+        to_the_copy(&target, Signal::STOP);
         assert_eq!(target.ask_number("touch"), 3_000_000);
         let finished = command.finish();
         assert_eq!(finished.code(), 42, "{finished}");
@@ -162,5 +161,82 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_ke
         let again = remora(["heap", "report", file]).failed_with(42, &["does not hold all of the heap"]);
         assert!(again.text().contains("NOT all of the heap"), "{again}");
         assert_eq!(target.ask_number("nodes"), 3_000_000);
+    });
+}
+
+/// Sends a signal to the copy that walks.
+fn to_the_copy(target: &Target, signal: Signal) {
+    let copy = Facts::of(target.pid()).children.first().and_then(|pid| Pid::from_raw(*pid as i32));
+    kill_process(copy.expect("the copy is there"), signal).unwrap();
+}
+
+/// A snapshot whose copy has told something and stands still; then `happens`, and what the command says of it.
+fn halted(runtime: &Runtime, happens: fn(&mut Target, &Remora)) -> (Target, Finished, Value) {
+    let mut target = Target::start(runtime, "heap", &["2000000"]);
+    let directory = tempfile::tempdir().unwrap();
+    let (file, receipt) = (directory.path().join("part.remora-heap"), directory.path().join("receipt.json"));
+    let process = target.pid().to_string();
+    let [file, receipt_file] = [&file, &receipt].map(|path| path.to_str().unwrap());
+    let command = Remora::start(["heap", "-p", &process, "--json", "-o", file, "--receipt", receipt_file]);
+    until("the copy has told something", || spooled(directory.path()) > 1024);
+    to_the_copy(&target, Signal::STOP);
+    happens(&mut target, &command);
+    let finished = command.finish();
+    // Whatever happened, what had been walked can be read, and is known to be a part.
+    remora(["heap", "report", file]).failed_with(42, &["does not hold all of the heap"]);
+    let receipt = serde_json::from_slice(&std::fs::read(&receipt).unwrap()).unwrap();
+    (target, finished, receipt)
+}
+
+#[test]
+fn a_copy_that_is_killed_costs_the_rest_of_the_snapshot_and_nothing_else() {
+    on_every_runtime(|runtime| {
+        let (mut target, finished, receipt) = halted(runtime, |target, _| to_the_copy(target, Signal::KILL));
+        assert_eq!((finished.code(), &receipt["clean"]), (42, &Value::Bool(true)), "{finished}");
+        assert!(finished.text().contains("was ended by signal 9"), "{finished}");
+        assert_eq!(target.ask_number("nodes"), 2_000_000);
+        assert_eq!(target.ask("children"), "-1", "nobody's child is left to be waited for");
+    });
+}
+
+#[test]
+fn ctrl_c_ends_the_copy_and_keeps_what_it_has_told_and_a_second_snapshot_is_told_of_the_first() {
+    on_every_runtime(|runtime| {
+        let (mut target, finished, receipt) = halted(runtime, |target, command| {
+            let process = target.pid().to_string();
+            remora(["heap", "-p", &process, "-o", "/nowhere/second.remora-heap"]).failed_with(20, &[]);
+            remora(["record", "-p", &process, "-o", "/dev/null", "--format", "folded"]).failed_with(18, &[]);
+            command.signal(Signal::INT);
+        });
+        assert_eq!((finished.code(), &receipt["clean"]), (42, &Value::Bool(true)), "{finished}");
+        assert!(finished.text().contains("interrupted"), "{finished}");
+        assert_eq!(target.ask_number("nodes"), 2_000_000);
+    });
+}
+
+#[test]
+fn det_17_a_target_that_is_killed_while_its_heap_is_walked_leaves_a_part_and_no_copy() {
+    on_every_runtime(|runtime| {
+        let (_, finished, receipt) = halted(runtime, |target, _| {
+            let copy = *Facts::of(target.pid()).children.first().unwrap();
+            target.signal(Signal::KILL);
+            target.wait();
+            until("the copy has ended with it", || {
+                let stat = std::fs::read_to_string(format!("/proc/{copy}/stat"));
+                stat.map_or(true, |stat| stat.contains(") Z "))
+            });
+        });
+        assert_eq!((finished.code(), &receipt["clean"]), (41, &Value::Bool(true)), "{finished}");
+    });
+}
+
+#[test]
+fn det_17_a_copy_that_a_new_program_inherits_is_told_in_the_receipt() {
+    on_every_runtime(|runtime| {
+        let (mut target, finished, receipt) = halted(runtime, |target, _| target.tell("exec"));
+        // It ended, and only the new program could ask for its status.
+        let told = receipt["left"].to_string();
+        assert!(finished.code() == 40 && told.contains("nobody asked for its exit status"), "{finished}\n{told}");
+        assert_eq!(target.ask("still here?"), "still here?", "cat repeats what it reads");
     });
 }
