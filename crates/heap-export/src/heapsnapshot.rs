@@ -1,0 +1,221 @@
+//! V8's heap snapshots, as Chrome's DevTools load them into their Memory panel (`HeapSnapshotLoader.ts` of devtools-frontend): one JSON
+//! object of which `nodes` and `edges` are flat arrays of numbers.
+//!
+//! The first node is a synthetic root. From it leads a `shortcut` to every object that something outside of the heap holds, named after
+//! what that is: DevTools take such objects for those that the program itself holds, and count distances from them.
+//! Every object is an `object`, strings and arrays, too: of V8's own `array` and `hidden` nodes DevTools add the bytes to who holds them.
+//! The class is the type's name. Names of fields are not in a snapshot, so that an edge is an `element` with its number among the
+//! references that are not null.
+//! What is not in the graph is said under `remora`, which DevTools ignore.
+
+use crate::rest::{NAME, Rest};
+use crate::{About, TooLarge};
+use remora_heap::{HeapGraph, Root, RootKind};
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
+
+/// DevTools keep every number in 32 bits (`createFixedBigUint32Array`), that of a node's place among them, which counts its fields.
+const NODES_MOST: u64 = u32::MAX as u64 / NODE_FIELDS;
+/// The same for places of edges.
+const EDGES_MOST: u64 = u32::MAX as u64 / EDGE_FIELDS;
+/// They parse all names together as one string, and V8's longest has 2^29 - 24 characters (`String::kMaxLength`).
+const NAMES_MOST: u64 = (1 << 29) - 24;
+/// Larger ones are told in pieces.
+const LARGEST: u64 = u32::MAX as u64;
+
+const NODE_FIELDS: u64 = 7;
+const EDGE_FIELDS: u64 = 3;
+
+/// The node types and edge types that are used, by their places in [`META`].
+const OBJECT: u64 = 3;
+const SYNTHETIC: u64 = 9;
+const ELEMENT: u64 = 1;
+const SHORTCUT: u64 = 5;
+
+/// What the numbers mean, as V8 says it.
+const META: &str = r#"{"node_fields":["type","name","id","self_size","edge_count","trace_node_id","detachedness"],"node_types":[["hidden","array","string","object","code","closure","regexp","number","native","synthetic","concatenated string","sliced string","symbol","bigint","object shape"],"string","number","number","number","number","number"],"edge_fields":["type","name_or_index","to_node"],"edge_types":[["context","element","property","internal","hidden","shortcut","weak"],"string_or_number","node"]}"#;
+
+pub(crate) fn check(graph: &HeapGraph) -> Result<(), TooLarge> {
+    let rest = Rest::of(graph, LARGEST);
+    let names: u64 = graph.types().iter().map(|known| known.name.len() as u64 + known.assembly.len() as u64 + 8).sum();
+    let counted = [
+        ("objects", node_count(graph, &rest), NODES_MOST),
+        ("references", edge_count(graph, &rest), EDGES_MOST),
+        ("characters of types' names", names, NAMES_MOST),
+    ];
+    let over = counted.into_iter().find(|(_, count, limit)| count > limit);
+    over.map_or(Ok(()), |(what, count, limit)| Err(TooLarge { format: ".heapsnapshot", what, count, limit }))
+}
+
+pub(crate) fn write(graph: &HeapGraph, about: &About, out: &mut dyn Write) -> io::Result<()> {
+    let rest = Rest::of(graph, LARGEST);
+    let (nodes, edges) = (node_count(graph, &rest), edge_count(graph, &rest));
+    let account = serde_json::json!({ "complete": about.complete, "account": about.account() });
+    write!(out, r#"{{"snapshot":{{"meta":{META},"node_count":{nodes},"edge_count":{edges},"#)?;
+    writeln!(out, r#""trace_function_count":0,"remora":{account}}},"#)?;
+    let mut snapshot = Snapshot { graph, rest, rows: Rows { out, row: Vec::with_capacity(80), any: false } };
+    snapshot.nodes()?;
+    snapshot.edges()?;
+    let out = snapshot.rows.out;
+    writeln!(out, r#""trace_function_infos":[],"trace_tree":[],"samples":[],"locations":[],"#)?;
+    strings(graph, out)
+}
+
+fn node_count(graph: &HeapGraph, rest: &Rest) -> u64 {
+    1 + graph.object_count() as u64 + rest.pieces.len() as u64
+}
+
+fn edge_count(graph: &HeapGraph, rest: &Rest) -> u64 {
+    graph.roots().len() as u64 + graph.reference_count() as u64 + rest.pieces.len() as u64
+}
+
+struct Snapshot<'a> {
+    graph: &'a HeapGraph,
+    rest: Rest,
+    rows: Rows<'a>,
+}
+
+impl Snapshot<'_> {
+    /// The root, the objects, and the pieces.
+    fn nodes(&mut self) -> io::Result<()> {
+        self.rows.begin("nodes")?;
+        let graph = self.graph;
+        let mut id = 1;
+        self.rows.node([SYNTHETIC, 0, id, 0, graph.roots().len() as u64])?;
+        for object in graph.objects() {
+            let piece = u64::from(self.rest.first_of(object).is_some());
+            let (name, bytes) = (first_type() + u64::from(graph.type_ix(object).0), self.rest.bytes(graph, object));
+            id += 2;
+            self.rows.node([OBJECT, name, id, bytes, graph.references(object).len() as u64 + piece])?;
+        }
+        for piece in &self.rest.pieces {
+            id += 2;
+            let name = first_type() + graph.types().len() as u64;
+            self.rows.node([OBJECT, name, id, piece.bytes, u64::from(piece.goes_on)])?;
+        }
+        self.rows.end()
+    }
+
+    /// The same in the same order.
+    fn edges(&mut self) -> io::Result<()> {
+        self.rows.begin("edges")?;
+        let graph = self.graph;
+        let node_of_piece = |piece: usize| 1 + graph.object_count() as u64 + piece as u64;
+        for Root { object, kind } in graph.roots() {
+            self.rows.edge([SHORTCUT, kind_name(*kind), 1 + u64::from(object.0)])?;
+        }
+        for object in graph.objects() {
+            let references = graph.references(object);
+            let count = references.len() as u64;
+            for (number, target) in references.enumerate() {
+                self.rows.edge([ELEMENT, number as u64, 1 + u64::from(target.0)])?;
+            }
+            if let Some(piece) = self.rest.first_of(object) {
+                self.rows.edge([ELEMENT, count, node_of_piece(piece)])?;
+            }
+        }
+        for (index, piece) in self.rest.pieces.iter().enumerate() {
+            if piece.goes_on {
+                self.rows.edge([ELEMENT, 0, node_of_piece(index + 1)])?;
+            }
+        }
+        self.rows.end()
+    }
+}
+
+/// The place of a kind's name: behind the root's own, which is empty.
+fn kind_name(kind: RootKind) -> u64 {
+    RootKind::ALL.iter().position(|known| *known == kind).map_or(0, |place| place as u64 + 1)
+}
+
+/// The place of the first type's name.
+fn first_type() -> u64 {
+    1 + RootKind::ALL.len() as u64
+}
+
+fn strings(graph: &HeapGraph, out: &mut dyn Write) -> io::Result<()> {
+    let shared = shared_names(graph);
+    let mut separator = r#""strings":["#;
+    let mut put = |text: &str, out: &mut dyn Write| {
+        out.write_all(std::mem::replace(&mut separator, ",\n").as_bytes())?;
+        serde_json::to_writer(out, text).map_err(io::Error::from)
+    };
+    put("", out)?;
+    for kind in RootKind::ALL {
+        put(&format!("{} root", kind.name()), out)?;
+    }
+    for known in graph.types() {
+        if shared.contains(known.name.as_str()) {
+            put(&format!("{} [{}]", known.name, known.assembly), out)?;
+        } else {
+            put(&known.name, out)?;
+        }
+    }
+    put(NAME, out)?;
+    out.write_all(b"]}\n")
+}
+
+/// Names that types of several assemblies have: they would be one class.
+fn shared_names(graph: &HeapGraph) -> HashSet<&str> {
+    let mut assemblies = HashMap::new();
+    let mut shared = HashSet::new();
+    for known in graph.types() {
+        let (name, assembly) = (known.name.as_str(), known.assembly.as_str());
+        if *assemblies.entry(name).or_insert(assembly) != assembly {
+            shared.insert(name);
+        }
+    }
+    shared
+}
+
+/// Arrays of numbers, a line for each node and edge.
+struct Rows<'a> {
+    out: &'a mut dyn Write,
+    row: Vec<u8>,
+    any: bool,
+}
+
+impl Rows<'_> {
+    fn begin(&mut self, name: &str) -> io::Result<()> {
+        self.any = false;
+        write!(self.out, "\"{name}\":[")
+    }
+
+    /// A node without a trace, and of which nobody says whether it is detached.
+    fn node(&mut self, [kind, name, id, bytes, edges]: [u64; 5]) -> io::Result<()> {
+        self.row([kind, name, id, bytes, edges, 0, 0])
+    }
+
+    /// An edge to the node of that index.
+    fn edge(&mut self, [kind, name, node]: [u64; 3]) -> io::Result<()> {
+        self.row([kind, name, node * NODE_FIELDS])
+    }
+
+    fn row<const N: usize>(&mut self, numbers: [u64; N]) -> io::Result<()> {
+        self.row.clear();
+        self.row.extend_from_slice(if std::mem::replace(&mut self.any, true) { b",\n" } else { b"" });
+        for (place, number) in numbers.into_iter().enumerate() {
+            if place > 0 {
+                self.row.push(b',');
+            }
+            push_decimal(&mut self.row, number);
+        }
+        self.out.write_all(&self.row)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.out.write_all(b"],\n")
+    }
+}
+
+fn push_decimal(row: &mut Vec<u8>, mut number: u64) {
+    let begin = row.len();
+    loop {
+        row.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    row[begin..].reverse();
+}

@@ -1,0 +1,115 @@
+//! `.heapsnapshot`, read back by what the format says of itself: its `meta` tells which number means what.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+mod support;
+
+use remora_heap_export::Format;
+use serde_json::Value;
+use support::{Facts, exported, huge, of_graph, ring, small};
+
+/// What DevTools keep a number in.
+fn number(value: &Value) -> u64 {
+    let number = value.as_u64().unwrap();
+    assert!(u32::try_from(number).is_ok(), "{number} does not fit into 32 bits");
+    number
+}
+
+/// A table of numbers with names for its columns.
+struct Rows {
+    fields: Vec<String>,
+    numbers: Vec<u64>,
+}
+
+impl Rows {
+    fn of(file: &Value, rows: &str, fields: &str, count: &str) -> Rows {
+        let fields: Vec<String> = serde_json::from_value(file["snapshot"]["meta"][fields].clone()).unwrap();
+        let numbers: Vec<u64> = file[rows].as_array().unwrap().iter().map(number).collect();
+        assert_eq!(numbers.len() as u64, fields.len() as u64 * file["snapshot"][count].as_u64().unwrap(), "{rows}");
+        Rows { fields, numbers }
+    }
+
+    fn count(&self) -> usize {
+        self.numbers.len() / self.fields.len()
+    }
+
+    fn at(&self, row: usize, field: &str) -> u64 {
+        self.numbers[row * self.fields.len() + self.fields.iter().position(|known| known == field).unwrap()]
+    }
+}
+
+/// A strict reader: everything that must hold of such a file is asserted.
+fn read(bytes: &[u8]) -> Facts {
+    let file: Value = serde_json::from_slice(bytes).unwrap();
+    let nodes = Rows::of(&file, "nodes", "node_fields", "node_count");
+    let edges = Rows::of(&file, "edges", "edge_fields", "edge_count");
+    let strings: Vec<String> = serde_json::from_value(file["strings"].clone()).unwrap();
+    let meta = &file["snapshot"]["meta"];
+    let kind = |types: &str, place: u64| meta[types][0][place as usize].as_str().unwrap().to_owned();
+    let name = |node: usize| strings[nodes.at(node, "name") as usize].clone();
+    let mut facts = Facts::default();
+    let mut ids = std::collections::HashSet::new();
+    let mut edge = 0;
+    for node in 0..nodes.count() {
+        let of = kind("node_types", nodes.at(node, "type"));
+        assert_eq!(of, if node == 0 { "synthetic" } else { "object" });
+        assert!(
+            nodes.at(node, "id") % 2 == 1 && ids.insert(nodes.at(node, "id")),
+            "ids of objects are odd, and differ"
+        );
+        if node > 0 {
+            let entry = facts.types.entry(name(node)).or_default();
+            entry.0 += 1;
+            entry.1 += nodes.at(node, "self_size");
+        }
+        for number in 0..nodes.at(node, "edge_count") {
+            let to = edges.at(edge, "to_node") as usize;
+            assert_eq!(to % nodes.fields.len(), 0, "it is the place of a node's first number");
+            let to = name(to / nodes.fields.len());
+            if node == 0 {
+                assert_eq!(kind("edge_types", edges.at(edge, "type")), "shortcut");
+                let root = strings[edges.at(edge, "name_or_index") as usize].strip_suffix(" root").unwrap();
+                *facts.roots.entry((root.to_owned(), to)).or_default() += 1;
+            } else {
+                assert_eq!(kind("edge_types", edges.at(edge, "type")), "element");
+                assert_eq!(edges.at(edge, "name_or_index"), number);
+                *facts.edges.entry((name(node), to)).or_default() += 1;
+            }
+            edge += 1;
+        }
+    }
+    assert_eq!(edge, edges.count(), "every edge is some node's");
+    facts
+}
+
+/// DevTools know nothing of assemblies: types of one name in two of them have these beside their names.
+fn named(known: &remora_heap::Type) -> String {
+    if known.name == "Shop.Node" { format!("Shop.Node [{}]", known.assembly) } else { known.name.clone() }
+}
+
+#[test]
+fn everything_is_read_back_exactly() {
+    for graph in [small(), ring(100_000), remora_heap::Builder::new().finish().unwrap()] {
+        assert_eq!(read(&exported(&graph, Format::HeapSnapshot)), of_graph(&graph, named));
+    }
+}
+
+#[test]
+fn an_object_of_more_than_32_bits_is_told_in_pieces_of_which_none_is_lost() {
+    let graph = huge();
+    let facts = read(&exported(&graph, Format::HeapSnapshot));
+    let rest = "[the rest of objects that are too large for this format]";
+    assert_eq!(facts.types["byte[]"].0, 3);
+    assert_eq!(facts.types["byte[]"].1 + facts.types[rest].1, 13_000_000_007 + 3_000_000_000 + 24);
+    assert_eq!(facts.types[rest].0, 3);
+    assert_eq!(facts.edges[&("byte[]".to_owned(), rest.to_owned())], 1);
+    assert_eq!(facts.edges[&(rest.to_owned(), rest.to_owned())], 2);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let file: Value = serde_json::from_slice(&exported(&small(), Format::HeapSnapshot)).unwrap();
+    let told = &file["snapshot"]["remora"];
+    assert_eq!(told["complete"], false);
+    assert_eq!(told["account"][0], "Shop (4711), .NET 8.0.4: NOT all of the heap");
+    assert_eq!(told["account"][1], "3 ranges of the heap were not walked to their end");
+}
