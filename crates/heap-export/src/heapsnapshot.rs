@@ -1,8 +1,9 @@
 //! V8's heap snapshots, as Chrome's DevTools load them into their Memory panel (`HeapSnapshotLoader.ts` of devtools-frontend): one JSON
 //! object of which `nodes` and `edges` are flat arrays of numbers.
 //!
-//! The first node is a synthetic root. From it leads a `shortcut` to every object that something outside of the heap holds, named after
-//! what that is: DevTools take such objects for those that the program itself holds, and count distances from them.
+//! The first node is a synthetic root. Behind it stands one for each kind of roots that there is, with an `element` for each root.
+//! To every object that is held from outside there leads one `shortcut` from the root, too: DevTools take such objects for those that
+//! the program itself holds, and count distances from them. (Two to one object make their search of the graph fail.)
 //! Every object is an `object`, strings and arrays, too: of V8's own `array` and `hidden` nodes DevTools add the bytes to who holds them.
 //! The class is the type's name. Names of fields are not in a snapshot, so that an edge is an `element` with its number among the
 //! references that are not null.
@@ -10,7 +11,7 @@
 
 use crate::rest::{NAME, Rest};
 use crate::{About, TooLarge};
-use remora_heap::{HeapGraph, Root, RootKind};
+use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
@@ -36,11 +37,11 @@ const SHORTCUT: u64 = 5;
 const META: &str = r#"{"node_fields":["type","name","id","self_size","edge_count","trace_node_id","detachedness"],"node_types":[["hidden","array","string","object","code","closure","regexp","number","native","synthetic","concatenated string","sliced string","symbol","bigint","object shape"],"string","number","number","number","number","number"],"edge_fields":["type","name_or_index","to_node"],"edge_types":[["context","element","property","internal","hidden","shortcut","weak"],"string_or_number","node"]}"#;
 
 pub(crate) fn check(graph: &HeapGraph) -> Result<(), TooLarge> {
-    let rest = Rest::of(graph, LARGEST);
+    let (rest, roots) = (Rest::of(graph, LARGEST), Roots::of(graph));
     let names: u64 = graph.types().iter().map(|known| known.name.len() as u64 + known.assembly.len() as u64 + 8).sum();
     let counted = [
-        ("objects", node_count(graph, &rest), NODES_MOST),
-        ("references", edge_count(graph, &rest), EDGES_MOST),
+        ("objects", node_count(graph, &rest, &roots), NODES_MOST),
+        ("references", edge_count(graph, &rest, &roots), EDGES_MOST),
         ("characters of types' names", names, NAMES_MOST),
     ];
     let over = counted.into_iter().find(|(_, count, limit)| count > limit);
@@ -49,11 +50,12 @@ pub(crate) fn check(graph: &HeapGraph) -> Result<(), TooLarge> {
 
 pub(crate) fn write(graph: &HeapGraph, about: &About, out: &mut dyn Write) -> io::Result<()> {
     let rest = Rest::of(graph, LARGEST);
-    let (nodes, edges) = (node_count(graph, &rest), edge_count(graph, &rest));
+    let roots = Roots::of(graph);
+    let (nodes, edges) = (node_count(graph, &rest, &roots), edge_count(graph, &rest, &roots));
     let account = serde_json::json!({ "complete": about.complete, "account": about.account() });
     write!(out, r#"{{"snapshot":{{"meta":{META},"node_count":{nodes},"edge_count":{edges},"#)?;
     writeln!(out, r#""trace_function_count":0,"remora":{account}}},"#)?;
-    let mut snapshot = Snapshot { graph, rest, rows: Rows { out, row: Vec::with_capacity(80), any: false } };
+    let mut snapshot = Snapshot { graph, rest, roots, rows: Rows { out, row: Vec::with_capacity(80), any: false } };
     snapshot.nodes()?;
     snapshot.edges()?;
     let out = snapshot.rows.out;
@@ -61,27 +63,57 @@ pub(crate) fn write(graph: &HeapGraph, about: &About, out: &mut dyn Write) -> io
     strings(graph, out)
 }
 
-fn node_count(graph: &HeapGraph, rest: &Rest) -> u64 {
-    1 + graph.object_count() as u64 + rest.pieces.len() as u64
+fn node_count(graph: &HeapGraph, rest: &Rest, roots: &Roots) -> u64 {
+    roots.first_object() + graph.object_count() as u64 + rest.pieces.len() as u64
 }
 
-fn edge_count(graph: &HeapGraph, rest: &Rest) -> u64 {
-    graph.roots().len() as u64 + graph.reference_count() as u64 + rest.pieces.len() as u64
+fn edge_count(graph: &HeapGraph, rest: &Rest, roots: &Roots) -> u64 {
+    let of_roots = roots.kinds.len() + roots.held.len() + graph.roots().len();
+    (of_roots + graph.reference_count() + rest.pieces.len()) as u64
+}
+
+/// What stands before the objects.
+struct Roots {
+    /// The kinds of roots that there are, and how many of each.
+    kinds: Vec<(RootKind, u64)>,
+    /// What they hold, each object once, ascending.
+    held: Vec<ObjectIx>,
+}
+
+impl Roots {
+    fn of(graph: &HeapGraph) -> Roots {
+        let count = |kind| graph.roots().iter().filter(|root| root.kind == kind).count() as u64;
+        let kinds = RootKind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
+        let mut held: Vec<ObjectIx> = graph.roots().iter().map(|root| root.object).collect();
+        held.sort_unstable();
+        held.dedup();
+        Roots { kinds: kinds.collect(), held }
+    }
+
+    /// The node of the first object: behind the root and the kinds.
+    fn first_object(&self) -> u64 {
+        1 + self.kinds.len() as u64
+    }
 }
 
 struct Snapshot<'a> {
     graph: &'a HeapGraph,
     rest: Rest,
+    roots: Roots,
     rows: Rows<'a>,
 }
 
 impl Snapshot<'_> {
-    /// The root, the objects, and the pieces.
+    /// The root, kinds of roots, the objects, and the pieces.
     fn nodes(&mut self) -> io::Result<()> {
         self.rows.begin("nodes")?;
         let graph = self.graph;
         let mut id = 1;
-        self.rows.node([SYNTHETIC, 0, id, 0, graph.roots().len() as u64])?;
+        self.rows.node([SYNTHETIC, 0, id, 0, (self.roots.kinds.len() + self.roots.held.len()) as u64])?;
+        for (kind, count) in &self.roots.kinds {
+            id += 2;
+            self.rows.node([SYNTHETIC, kind_name(*kind), id, 0, *count])?;
+        }
         for object in graph.objects() {
             let piece = u64::from(self.rest.first_of(object).is_some());
             let (name, bytes) = (first_type() + u64::from(graph.type_ix(object).0), self.rest.bytes(graph, object));
@@ -100,15 +132,26 @@ impl Snapshot<'_> {
     fn edges(&mut self) -> io::Result<()> {
         self.rows.begin("edges")?;
         let graph = self.graph;
-        let node_of_piece = |piece: usize| 1 + graph.object_count() as u64 + piece as u64;
-        for Root { object, kind } in graph.roots() {
-            self.rows.edge([SHORTCUT, kind_name(*kind), 1 + u64::from(object.0)])?;
+        let first = self.roots.first_object();
+        let node = |object: ObjectIx| first + u64::from(object.0);
+        let node_of_piece = |piece: usize| first + graph.object_count() as u64 + piece as u64;
+        for place in 0..self.roots.kinds.len() as u64 {
+            self.rows.edge([ELEMENT, place, 1 + place])?;
+        }
+        for object in &self.roots.held {
+            self.rows.edge([SHORTCUT, HELD, node(*object)])?;
+        }
+        for (kind, _) in &self.roots.kinds {
+            let of_kind = graph.roots().iter().filter(|root| root.kind == *kind);
+            for (number, root) in of_kind.enumerate() {
+                self.rows.edge([ELEMENT, number as u64, node(root.object)])?;
+            }
         }
         for object in graph.objects() {
             let references = graph.references(object);
             let count = references.len() as u64;
             for (number, target) in references.enumerate() {
-                self.rows.edge([ELEMENT, number as u64, 1 + u64::from(target.0)])?;
+                self.rows.edge([ELEMENT, number as u64, node(target)])?;
             }
             if let Some(piece) = self.rest.first_of(object) {
                 self.rows.edge([ELEMENT, count, node_of_piece(piece)])?;
@@ -123,14 +166,17 @@ impl Snapshot<'_> {
     }
 }
 
-/// The place of a kind's name: behind the root's own, which is empty.
+/// The places of names: the root's own, which is empty; that of shortcuts; those of kinds.
+const HELD: u64 = 1;
+const FIRST_KIND: u64 = 2;
+
 fn kind_name(kind: RootKind) -> u64 {
-    RootKind::ALL.iter().position(|known| *known == kind).map_or(0, |place| place as u64 + 1)
+    RootKind::ALL.iter().position(|known| *known == kind).map_or(0, |place| place as u64 + FIRST_KIND)
 }
 
 /// The place of the first type's name.
 fn first_type() -> u64 {
-    1 + RootKind::ALL.len() as u64
+    FIRST_KIND + RootKind::ALL.len() as u64
 }
 
 fn strings(graph: &HeapGraph, out: &mut dyn Write) -> io::Result<()> {
@@ -141,8 +187,9 @@ fn strings(graph: &HeapGraph, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(out, text).map_err(io::Error::from)
     };
     put("", out)?;
+    put("held", out)?;
     for kind in RootKind::ALL {
-        put(&format!("{} root", kind.name()), out)?;
+        put(&format!("({} roots)", kind.name()), out)?;
     }
     for known in graph.types() {
         if shared.contains(known.name.as_str()) {

@@ -5,6 +5,7 @@ mod support;
 
 use remora_heap_export::Format;
 use serde_json::Value;
+use std::collections::HashSet;
 use support::{Facts, exported, huge, of_graph, ring, small};
 
 /// What DevTools keep a number in.
@@ -47,32 +48,40 @@ fn read(bytes: &[u8]) -> Facts {
     let kind = |types: &str, place: u64| meta[types][0][place as usize].as_str().unwrap().to_owned();
     let name = |node: usize| strings[nodes.at(node, "name") as usize].clone();
     let mut facts = Facts::default();
-    let mut ids = std::collections::HashSet::new();
-    let mut edge = 0;
+    let (mut ids, mut held, mut edge) = (HashSet::new(), HashSet::new(), 0);
     for node in 0..nodes.count() {
         let of = kind("node_types", nodes.at(node, "type"));
-        assert_eq!(of, if node == 0 { "synthetic" } else { "object" });
         assert!(
             nodes.at(node, "id") % 2 == 1 && ids.insert(nodes.at(node, "id")),
             "ids of objects are odd, and differ"
         );
-        if node > 0 {
+        if of == "object" {
             let entry = facts.types.entry(name(node)).or_default();
             entry.0 += 1;
             entry.1 += nodes.at(node, "self_size");
+        } else {
+            assert_eq!((of.as_str(), nodes.at(node, "self_size")), ("synthetic", 0));
         }
         for number in 0..nodes.at(node, "edge_count") {
             let to = edges.at(edge, "to_node") as usize;
             assert_eq!(to % nodes.fields.len(), 0, "it is the place of a node's first number");
-            let to = name(to / nodes.fields.len());
-            if node == 0 {
-                assert_eq!(kind("edge_types", edges.at(edge, "type")), "shortcut");
-                let root = strings[edges.at(edge, "name_or_index") as usize].strip_suffix(" root").unwrap();
-                *facts.roots.entry((root.to_owned(), to)).or_default() += 1;
-            } else {
-                assert_eq!(kind("edge_types", edges.at(edge, "type")), "element");
-                assert_eq!(edges.at(edge, "name_or_index"), number);
-                *facts.edges.entry((name(node), to)).or_default() += 1;
+            let (to, key) = (to / nodes.fields.len(), edges.at(edge, "name_or_index"));
+            match (of.as_str(), kind("edge_types", edges.at(edge, "type")).as_str()) {
+                ("synthetic", "shortcut") if node == 0 => {
+                    assert!(strings[key as usize] == "held" && held.insert(to), "each but once");
+                }
+                ("synthetic", "element") if node == 0 => assert_eq!((key, to), (number, number as usize + 1)),
+                ("synthetic", "element") => {
+                    assert_eq!(key, number);
+                    let root = name(node).strip_prefix('(').unwrap().strip_suffix(" roots)").unwrap().to_owned();
+                    *facts.roots.entry((root, name(to))).or_default() += 1;
+                    assert!(held.contains(&to));
+                }
+                ("object", "element") => {
+                    assert_eq!(key, number);
+                    *facts.edges.entry((name(node), name(to))).or_default() += 1;
+                }
+                other => panic!("{other:?}"),
             }
             edge += 1;
         }

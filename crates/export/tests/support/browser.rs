@@ -19,11 +19,27 @@ pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
+    /// Where the browser itself listens for debuggers, and serves its DevTools.
+    debugger: String,
 }
 
 impl Browser {
     /// Opens `page` in a window of 1400 by 900 pixels, without motion.
     pub fn open(page: &std::path::Path) -> Browser {
+        let browser = Browser::start();
+        browser.go(&format!("file://{}", page.display()));
+        browser
+    }
+
+    /// Opens a page of the browser's own DevTools.
+    #[allow(dead_code, reason = "not every test looks into them")]
+    pub fn open_devtools(page: &str) -> Browser {
+        let browser = Browser::start();
+        browser.go(&format!("http://{}/devtools/{page}", browser.debugger));
+        browser
+    }
+
+    fn start() -> Browser {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -33,10 +49,14 @@ impl Browser {
         let said = BufReader::new(driver.stdout.take().expect("it is piped"));
         let port = said.lines().map_while(Result::ok).find_map(|line| port_in(&line));
         let port = port.unwrap_or_else(|| panic!("chromedriver ended before it listened; {HOW_TO_INSTALL}"));
-        let mut browser = Browser { driver, port, session: String::new() };
+        let mut browser = Browser { driver, port, session: String::new(), debugger: String::new() };
         browser.begin();
-        browser.post("url", &json!({ "url": format!("file://{}", page.display()) }));
         browser
+    }
+
+    fn go(&self, url: &str) {
+        let answer = self.post("url", &json!({ "url": url }));
+        assert!(answer.is_null(), "{url}: {answer}");
     }
 
     fn begin(&mut self) {
@@ -55,6 +75,8 @@ impl Browser {
         let answer = self.request("POST", "/session", Some(&wanted));
         let session = answer["sessionId"].as_str();
         self.session = session.unwrap_or_else(|| panic!("no session: {answer}; {HOW_TO_INSTALL}")).to_owned();
+        let debugger = answer["capabilities"]["goog:chromeOptions"]["debuggerAddress"].as_str();
+        self.debugger = debugger.unwrap_or_default().to_owned();
     }
 
     /// Runs `script` in the page and gives what it returns.
