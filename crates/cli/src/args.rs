@@ -5,6 +5,7 @@ mod refusal;
 pub(crate) use refusal::in_one_line;
 
 use crate::duration;
+use crate::heap::condition::Condition;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
 use remora_clr_sim::differences::Personality;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -22,7 +23,8 @@ Exit status:
   1x  the process cannot be recorded
   2x  the output cannot be written
   3x  the recording file cannot be read
-  4x  recorded, but: 40 something was left in the process, 41 it ended early
+  4x  recorded, but: 40 something was left in the process, 41 it ended early; for `heap`:
+      42 not all of the heap is in the snapshot, 43 a condition of --fail-if is met
 docs/exit-codes.md has the whole table.";
 
 /// Records where a running .NET process spends its time, and leaves it as it was
@@ -215,13 +217,36 @@ pub(crate) struct DetachArgs {
 
 /// Flags of `remora heap`.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, after_help = HEAP_NOTES)]
 pub(crate) struct HeapArgs {
     #[command(subcommand)]
     pub(crate) command: Option<HeapCommand>,
     #[command(flatten)]
     pub(crate) take: HeapTakeArgs,
 }
+
+const HEAP_NOTES: &str = "\
+The program stands for one full collection, and goes on while a copy of it is walked. Sizes are
+binary: 1 MiB is 1,048,576 bytes.
+
+Exit status:
+  1x  a snapshot cannot be taken
+  2x  a file cannot be written
+  3x  the snapshot cannot be read
+  40  something was left in the process
+  41  the process ended meanwhile
+  42  not all of the heap is in the snapshot
+  43  a condition of --fail-if is met
+docs/heap.md says what the words mean, docs/exit-codes.md has the whole table.
+
+Examples:
+  remora heap -p 4242                    take a snapshot, keep it, show it
+  remora heap -n Orders -o before.remora-heap
+  remora heap report before.remora-heap --top 50
+  remora heap show before.remora-heap MyApp.Cache
+  remora heap diff before.remora-heap after.remora-heap
+  remora heap convert before.remora-heap -o before.gcdump
+  remora heap report before.remora-heap --fail-if 'retained(\"MyApp.Cache\") > 500MB'";
 
 /// What `remora heap` does beside taking a snapshot.
 #[derive(Debug, Subcommand)]
@@ -232,6 +257,8 @@ pub(crate) enum HeapCommand {
     Show(HeapShowArgs),
     /// Show what has changed from one snapshot to a later one
     Diff(HeapDiffArgs),
+    /// Make a file for other tools from a snapshot
+    Convert(HeapConvertArgs),
 }
 
 /// Flags of `remora heap -p`.
@@ -253,6 +280,8 @@ pub(crate) struct HeapTakeArgs {
     pub(crate) max_extra_memory: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
+    #[command(flatten)]
+    pub(crate) failing: HeapFailingArgs,
 }
 
 /// Flags of `remora heap report`.
@@ -263,6 +292,38 @@ pub(crate) struct HeapReportArgs {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
+    #[command(flatten)]
+    pub(crate) failing: HeapFailingArgs,
+}
+
+/// Flags of `remora heap convert`.
+#[derive(Debug, Args)]
+#[command(after_help = HEAP_FORMATS)]
+pub(crate) struct HeapConvertArgs {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Where to write; the extension says the format, - is stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The format, if the extension does not say it: heapsnapshot, gcdump
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Overwrite a file that exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+const HEAP_FORMATS: &str = "\
+Formats: .heapsnapshot (Memory panel of Chrome's DevTools), .gcdump (PerfView, Visual Studio,
+dotnet-gcdump)";
+
+/// What of a snapshot is a failure.
+#[derive(Debug, Args)]
+pub(crate) struct HeapFailingArgs {
+    /// End with 43 if this holds, as 'retained("MyApp.Cache") > 500MB'; bytes, count and retained of a type, bytes() and count() of all; may be given again
+    #[arg(long, value_name = "CONDITION", value_parser = crate::heap::condition::parse)]
+    pub(crate) fail_if: Vec<Condition>,
 }
 
 /// Flags of `remora heap show`.
@@ -294,7 +355,7 @@ pub(crate) struct HeapDiffArgs {
 /// How a snapshot is shown.
 #[derive(Debug, Args)]
 pub(crate) struct HeapShownArgs {
-    /// How many types and holders to show
+    /// How many rows of a table to show; of types, JSON always has all
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
     pub(crate) top: u32,
     /// Print as JSON

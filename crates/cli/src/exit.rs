@@ -50,6 +50,8 @@ pub(crate) enum Exit {
     TargetEnded = 41,
     /// The snapshot does not hold all of the heap.
     PartOfTheHeap = 42,
+    /// The snapshot meets a condition of `--fail-if`.
+    ConditionMet = 43,
     /// Interrupted before anything was recorded, or while the laboratory was at work.
     Interrupted = 130,
 }
@@ -59,7 +61,7 @@ impl Exit {
     pub(crate) const BROKEN: Exit = Exit::Unexpected;
     /// Every status.
     #[cfg(test)]
-    pub(crate) const ALL: [Exit; 23] = [
+    pub(crate) const ALL: [Exit; 24] = [
         Exit::Done,
         Exit::Unexpected,
         Exit::Usage,
@@ -82,6 +84,7 @@ impl Exit {
         Exit::Unclean,
         Exit::TargetEnded,
         Exit::PartOfTheHeap,
+        Exit::ConditionMet,
         Exit::Interrupted,
     ];
 

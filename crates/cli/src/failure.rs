@@ -113,6 +113,9 @@ pub(crate) enum Failure {
     /// It ended like this, and something of Remora is in the process; the receipt lists it.
     #[error("{0}; besides, something of Remora is left in the process, the receipt lists it")]
     LeftBehind(Box<Failure>),
+    /// The same, where no other engine can do it.
+    #[error("{}", without_engine(&.0.to_string()))]
+    WithoutOtherEngine(Box<Failure>),
     /// What was recorded could not be written as asked for, and is somewhere else.
     #[error("{failure}; what was recorded is in {}: `remora convert {} -o FILE` makes any format from it", .path.display(), .path.display())]
     Saved {
@@ -153,8 +156,11 @@ pub(crate) enum Failure {
         known: String,
     },
     /// `-o -` without a format.
-    #[error("standard output has no extension that says the format; add --format, for example --format folded")]
-    StdoutWithoutFormat,
+    #[error("standard output has no extension that says the format; add --format, for example --format {example}")]
+    StdoutWithoutFormat {
+        /// A format.
+        example: &'static str,
+    },
     /// A format of bytes, and a terminal.
     #[error("{format} is not for terminals: standard output is one; redirect it, or give -o a file")]
     BinaryToTerminal {
@@ -221,6 +227,17 @@ pub(crate) enum Failure {
         /// The file.
         file: PathBuf,
     },
+    /// A snapshot meets a condition of `--fail-if`; it has been shown.
+    #[error("{} meets a condition of --fail-if: {met}; `remora heap show {} TYPE` tells what keeps objects of a type alive", .file.display(), .file.display())]
+    ConditionMet {
+        /// The file.
+        file: PathBuf,
+        /// The condition, and what the snapshot has.
+        met: String,
+    },
+    /// A snapshot that the readers of another format cannot hold.
+    #[error(transparent)]
+    TooLargeToExport(#[from] remora_heap_export::TooLarge),
     /// A recording that ended early; what there is has been shown or written.
     #[error("{} is truncated: what could be read, {samples} ({lasted}), is in the output; nothing more can be had from it", .file.display())]
     Incomplete {
@@ -310,6 +327,11 @@ impl Failure {
         Failure::Kept { failure: Box::new(self), path: path.to_owned() }
     }
 
+    /// The same, without the advice to use the other engine.
+    pub(crate) fn without_other_engine(self) -> Failure {
+        if self.to_string().contains(OTHER_ENGINE) { Failure::WithoutOtherEngine(Box::new(self)) } else { self }
+    }
+
     /// Whether it stands in the agent's way only, so that the runtime's own sampler can be tried.
     pub(crate) fn concerns_the_agent_only(&self) -> bool {
         use remora_collector::Error as Collector;
@@ -351,10 +373,11 @@ impl Failure {
             Failure::NoRuntime { .. } => Exit::NotDotnet,
             Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
+            Failure::WithoutOtherEngine(failure) => failure.exit(),
             Failure::NoSnapshot(_) | Failure::NoRoomForACopy { .. } => Exit::Refused,
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
-            Failure::Usage(_) | Failure::UnknownFormat { .. } | Failure::StdoutWithoutFormat => Exit::Usage,
+            Failure::Usage(_) | Failure::UnknownFormat { .. } | Failure::StdoutWithoutFormat { .. } => Exit::Usage,
             Failure::NoThread { .. } | Failure::Library { .. } | Failure::Laboratory(_) => Exit::Usage,
             Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
             Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,
@@ -362,6 +385,8 @@ impl Failure {
             Failure::Input { .. } => Exit::NotARecording,
             Failure::Incomplete { .. } => Exit::Truncated,
             Failure::PartOfTheHeap { .. } => Exit::PartOfTheHeap,
+            Failure::ConditionMet { .. } => Exit::ConditionMet,
+            Failure::TooLargeToExport(_) => Exit::OutputRefused,
             Failure::HeapFile { error, .. } => heap_file_exit(error),
             Failure::Recording { error, .. } => match error {
                 Recording::Truncated { .. } => Exit::Truncated,
@@ -371,6 +396,21 @@ impl Failure {
             },
         }
     }
+}
+
+/// A way out that not every command has.
+const OTHER_ENGINE: &str = "--engine eventpipe";
+
+/// Advice is a list of ways after a semicolon: what is left of it where that way is not open.
+fn without_engine(message: &str) -> String {
+    let part = |part: &str| {
+        if !part.contains(OTHER_ENGINE) {
+            return part.to_owned();
+        }
+        let ways: Vec<&str> = part.split(", or ").filter(|way| !way.contains(OTHER_ENGINE)).collect();
+        if ways.is_empty() { "only the agent can tell a heap".to_owned() } else { ways.join(", or ") }
+    };
+    message.split("; ").map(part).collect::<Vec<_>>().join("; ")
 }
 
 /// The exit status for a snapshot that cannot be read.
@@ -403,5 +443,33 @@ fn trigger_exit(error: &remora_trigger::Error) -> Exit {
         Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. } | Error::BadLibrary { .. } => Exit::CannotLoad,
         Error::Refused(HResult::PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
         _ => Exit::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heap_has_no_other_engine_and_nobody_is_sent_to_it() {
+        let cases = [
+            ("found; use `--engine eventpipe`", "found; only the agent can tell a heap"),
+            ("no memory: 7; free 8 MiB of memory, or use --engine eventpipe", "no memory: 7; free 8 MiB of memory"),
+            ("found; use `--engine eventpipe`, or start it anew; besides, more", "found; start it anew; besides, more"),
+            ("found; do this, or that", "found; do this, or that"),
+        ];
+        for (message, left) in cases {
+            assert_eq!(without_engine(message), left);
+        }
+        let failure = || Failure::Precondition {
+            process_id: 7,
+            found: "musl".into(),
+            remedy: "the agent is made for glibc; use `--engine eventpipe`".into(),
+            exit: Exit::CannotLoad,
+        };
+        let told = failure().without_other_engine();
+        assert_eq!((told.exit(), told.to_string().contains("eventpipe")), (Exit::CannotLoad, false));
+        let told = Failure::LeftBehind(Box::new(failure())).without_other_engine();
+        assert_eq!((told.exit(), told.to_string().contains("eventpipe")), (Exit::Unclean, false));
     }
 }

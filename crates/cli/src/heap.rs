@@ -1,6 +1,8 @@
 //! `remora heap`: snapshots of heaps, taken by a copy of the process while the program goes on, and what they say.
 
 mod allowance;
+pub(crate) mod condition;
+mod convert;
 mod diff;
 mod report;
 mod show;
@@ -9,6 +11,7 @@ mod suspects;
 mod take;
 
 use crate::args::{HeapArgs, HeapCommand};
+use crate::console::grouped;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use remora_heap_file::{Limits, Snapshot};
@@ -22,10 +25,12 @@ const BUFFER: usize = 1 << 20;
 /// Runs the command.
 pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
     match &args.command {
-        None => take::run(&args.take),
+        // What else can record, cannot tell a heap.
+        None => take::run(&args.take).map_err(Failure::without_other_engine),
         Some(HeapCommand::Report(args)) => report::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Show(args)) => show::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Diff(args)) => diff::run(args).map(|()| Exit::Done),
+        Some(HeapCommand::Convert(args)) => convert::run(args).map(|()| Exit::Done),
     }
 }
 
@@ -45,4 +50,24 @@ fn open(file: &Path) -> Result<Snapshot, Failure> {
 /// Told after what there is has been shown.
 fn told_if_incomplete(file: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
     if snapshot.is_complete() { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
+}
+
+/// What is to be said of a snapshot beside its objects.
+fn notes(snapshot: &Snapshot) -> Vec<String> {
+    let mut notes = snapshot.state.notes.clone();
+    let lost = snapshot.graph.completeness();
+    let counted = [
+        (lost.ranges_unwalked, "ranges of the heap were not walked to their end"),
+        (lost.objects_unwalked, "objects have a class that was not told"),
+        (lost.types_unknown, "objects have a type whose name is not in the file"),
+        (lost.references_dangling, "references lead to no object that was walked"),
+        (lost.objects_refused, "objects lie where no object can lie, or twice"),
+    ];
+    notes.extend(
+        counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(count))),
+    );
+    if !snapshot.whole {
+        notes.push("the file ends early: what is shown is what had been walked by then".to_owned());
+    }
+    notes
 }

@@ -30,7 +30,7 @@ impl Output {
         let destination = Destination::of(path, force);
         let format = match (format, &destination) {
             (Some(name), _) => FileFormat::from_name(name)?,
-            (None, Destination::Stdout) => return Err(Failure::StdoutWithoutFormat),
+            (None, Destination::Stdout) => return Err(Failure::StdoutWithoutFormat { example: "folded" }),
             // It is no name with a format at its end, whatever it is called.
             (None, Destination::File { path, .. }) if path.is_dir() => return Err(Failure::IsDirectory(path.clone())),
             (None, Destination::File { path, .. }) => FileFormat::from_path(path)?,

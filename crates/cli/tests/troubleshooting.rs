@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Where messages are written.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "crates/cli/src/failure.rs",
     "crates/cli/src/preconditions.rs",
     "crates/cli/src/heap/take.rs",
@@ -15,6 +15,7 @@ const SOURCES: [&str; 11] = [
     "crates/trigger/src/check.rs",
     "crates/collector/src/error.rs",
     "crates/heap/src/error.rs",
+    "crates/heap-export/src/lib.rs",
     "crates/heap-file/src/error.rs",
     "crates/recording/src/error.rs",
     "crates/receipt/src/error.rs",

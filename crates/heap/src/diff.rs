@@ -40,7 +40,8 @@ pub struct Snapshot<'a> {
     pub rows: &'a [TypeRow],
 }
 
-/// The types whose objects have changed in number or bytes, or in what they retain; those that have grown most come first.
+/// The types whose objects have changed in number or bytes, or in what they retain; those whose own bytes have changed most, in either
+/// direction, come first.
 ///
 /// Types of one name and assembly are one row: an assembly that was loaded twice, or unloaded and loaded again. What they retain is added up.
 pub fn by_type(before: Snapshot, after: Snapshot) -> Vec<DiffRow> {
@@ -60,7 +61,7 @@ pub fn by_type(before: Snapshot, after: Snapshot) -> Vec<DiffRow> {
             after,
         })
         .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse((row.growth(), row.retained_growth())));
+    rows.sort_by_key(|row| std::cmp::Reverse((row.growth().unsigned_abs(), row.retained_growth().unsigned_abs())));
     rows
 }
 

@@ -3,7 +3,7 @@
 use super::size::shown;
 use super::{open, told_if_incomplete};
 use crate::args::HeapDiffArgs;
-use crate::console::{grouped, out, plain};
+use crate::console::{counted, grouped, out, plain};
 use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
@@ -76,21 +76,29 @@ fn text(rows: &[DiffRow], top: usize) -> String {
     if rows.is_empty() {
         return "Nothing has changed: every type has as many objects, bytes and holdings as before.\n".to_owned();
     }
-    let mut table = Table::new(&["own", "retained", "objects", "now", "type"]);
+    let mut table = Table::new(&["retained", "own", "objects", "now", "type"]);
     (0..4).for_each(|column| table.align_right(column));
     for row in rows.iter().take(top) {
         table.row([
-            signed(row.growth(), shown),
             signed(row.retained_growth(), shown),
+            signed(row.growth(), shown),
             signed(i128::from(row.after.count) - i128::from(row.before.count), grouped),
             grouped(row.after.count),
             plain(&row.name),
         ]);
     }
-    table.render()
+    let mut text = "types, by how much their own bytes have changed\n".to_owned() + &table.render();
+    let left_out = &rows[rows.len().min(top)..];
+    if !left_out.is_empty() {
+        let together: i128 = left_out.iter().map(DiffRow::growth).sum();
+        let types = counted(left_out.len() as u64, "type");
+        text +=
+            &format!("not shown: {types} that changed less ({} together); --top shows more\n", signed(together, shown));
+    }
+    text
 }
 
-/// `+1.50 GB`.
+/// `+1.50 GiB`.
 fn signed(number: i128, show: impl Fn(u64) -> String) -> String {
     let size = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
     match number {

@@ -1,7 +1,8 @@
 //! `remora heap report`: what is in a snapshot, and what keeps it, as text or JSON.
 
+use super::condition::{self, Condition, Outcome, Verdict};
 use super::size::shown;
-use super::{open, suspects, told_if_incomplete};
+use super::{notes, open, suspects, told_if_incomplete};
 use crate::args::HeapReportArgs;
 use crate::console::{counted, grouped, out, percent, plain};
 use crate::duration::show;
@@ -10,14 +11,16 @@ use crate::report::pretty;
 use crate::table::Table;
 use remora_heap::tables::{TypeRow, by_type};
 use remora_heap::{DominatorTree, HeapGraph, Node, RootKind};
-use remora_heap_file::Snapshot;
+use remora_heap_file::{Snapshot, State};
 use serde::Serialize;
+use std::path::Path;
 
 /// A snapshot, and what was made of it.
 pub(crate) struct Report<'a> {
     snapshot: &'a Snapshot,
     tree: DominatorTree,
     rows: Vec<TypeRow>,
+    outcomes: Vec<Outcome>,
 }
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
@@ -46,6 +49,17 @@ pub(crate) struct Told {
     holders: Vec<HolderTold>,
     suspects: Vec<String>,
     notes: Vec<String>,
+    /// What became of each `--fail-if`.
+    conditions: Vec<ConditionTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct ConditionTold {
+    condition: String,
+    /// What the snapshot has, bytes or objects.
+    value: u64,
+    /// `met`, `not-met`, or `not-proven`: what is missing in the snapshot may change it.
+    outcome: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,18 +83,27 @@ struct HolderTold {
 /// Runs the command.
 pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
-    let report = Report::of(&snapshot);
+    let report = Report::of(&snapshot, &args.failing.fail_if);
     let top = args.shown.top as usize;
     out(&if args.shown.json { pretty(&report.told(top)) } else { report.text(top) })?;
-    told_if_incomplete(&args.file, &snapshot)
+    report.end(&args.file)
 }
 
 impl<'a> Report<'a> {
-    /// Finds out who holds what.
-    pub(crate) fn of(snapshot: &'a Snapshot) -> Report<'a> {
+    /// Finds out who holds what, and which conditions are met.
+    pub(crate) fn of(snapshot: &'a Snapshot, conditions: &[Condition]) -> Report<'a> {
         let tree = DominatorTree::new(&snapshot.graph);
         let rows = by_type(&snapshot.graph, &tree);
-        Report { snapshot, tree, rows }
+        let outcomes = condition::judged(conditions, snapshot, &rows);
+        Report { snapshot, tree, rows, outcomes }
+    }
+
+    /// Told after what there is has been shown.
+    pub(crate) fn end(&self, file: &Path) -> Result<(), Failure> {
+        match self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Met) {
+            Some(met) => Err(Failure::ConditionMet { file: file.to_owned(), met: met.to_string() }),
+            None => told_if_incomplete(file, self.snapshot),
+        }
     }
 
     fn graph(&self) -> &HeapGraph {
@@ -100,29 +123,6 @@ impl<'a> Report<'a> {
         // What nothing holds has no object above it.
         let most = self.tree.biggest(self.tree.root(), top + 1).into_iter();
         most.filter(|node| self.tree.object(*node).is_some()).take(top).collect()
-    }
-
-    /// What is to be said of the snapshot beside its objects.
-    fn notes(&self) -> Vec<String> {
-        let mut notes = self.snapshot.state.notes.clone();
-        let lost = self.graph().completeness();
-        let counted = [
-            (lost.ranges_unwalked, "ranges of the heap were not walked to their end"),
-            (lost.objects_unwalked, "objects have a class that was not told"),
-            (lost.types_unknown, "objects have a type whose name is not in the file"),
-            (lost.references_dangling, "references lead to no object that was walked"),
-            (lost.objects_refused, "objects lie where no object can lie, or twice"),
-        ];
-        notes.extend(
-            counted
-                .into_iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, what)| format!("{} {what}", grouped(count))),
-        );
-        if !self.snapshot.whole {
-            notes.push("the file ends early: what is shown is what had been walked by then".to_owned());
-        }
-        notes
     }
 
     /// For programs. All types, and so many holders.
@@ -162,7 +162,8 @@ impl<'a> Report<'a> {
             types: types.collect(),
             holders: holders.collect(),
             suspects: suspects::sentences(graph, &self.tree),
-            notes: self.notes(),
+            notes: notes(self.snapshot),
+            conditions: self.outcomes.iter().map(condition_told).collect(),
         }
     }
 
@@ -179,8 +180,11 @@ impl<'a> Report<'a> {
         if self.is_inferred() {
             text += "\nRoots are inferred: nobody has seen what holds these objects, but something does, since they were alive.\n";
         }
-        for line in self.notes() {
+        for line in notes(self.snapshot) {
             text += &format!("note: {}\n", plain(&line));
+        }
+        for outcome in &self.outcomes {
+            text += &format!("{}: {}\n", outcome.verdict.words(), plain(&outcome.to_string()));
         }
         text
     }
@@ -189,10 +193,8 @@ impl<'a> Report<'a> {
         let (state, graph) = (&self.snapshot.state, self.graph());
         let whole = if self.snapshot.is_complete() { "" } else { "NOT all of the heap: " };
         let mut text = format!(
-            "{} ({}), {}\n{whole}{} in {}, {}; {} free between them\n",
-            plain(&state.application),
-            state.process_id,
-            plain(&state.runtime),
+            "{}\n{whole}{} in {}, {}; {} free between them\n",
+            whose(state),
             shown(self.bytes()),
             counted(graph.object_count() as u64, "object"),
             counted(graph.reference_count() as u64, "reference"),
@@ -238,4 +240,16 @@ impl<'a> Report<'a> {
         }
         table.render()
     }
+}
+
+/// Whose heap it is. That stands behind the objects, and so not in a file that was cut off.
+fn whose(state: &State) -> String {
+    if *state == State::default() {
+        return "of which process is not known: the file ends before that, and before the names of types".to_owned();
+    }
+    format!("{} ({}), {}", plain(&state.application), state.process_id, plain(&state.runtime))
+}
+
+fn condition_told(outcome: &Outcome) -> ConditionTold {
+    ConditionTold { condition: outcome.condition.clone(), value: outcome.value, outcome: outcome.verdict.name() }
 }

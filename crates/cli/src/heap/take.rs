@@ -2,7 +2,7 @@
 
 use super::allowance::Allowance;
 use super::report::{Report, Told};
-use super::{open, size, told_if_incomplete};
+use super::{convert, open, size};
 use crate::args::HeapTakeArgs;
 use crate::console::{StatusLine, grouped, note, out};
 use crate::exit::Exit;
@@ -115,6 +115,11 @@ impl Places {
         if FileFormat::from_path(&path).is_ok() {
             return usage(
                 "the file's extension is that of a recording's format, and a snapshot is none; call it FILE.remora-heap",
+            );
+        }
+        if convert::from_path(&path).is_some() {
+            return usage(
+                "a snapshot is kept in Remora's own format, from which others are made; call it FILE.remora-heap, and give that to `remora heap convert`",
             );
         }
         if args.receipt.as_deref() == Some(&*path) {
@@ -262,7 +267,7 @@ fn simple_name(file: &str) -> &str {
 /// Shows what was kept.
 fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
     let snapshot = open(file)?;
-    let report = Report::of(&snapshot);
+    let report = Report::of(&snapshot, &args.failing.fail_if);
     let top = args.shown.top as usize;
     out(&if args.shown.json {
         let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
@@ -270,5 +275,5 @@ fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failu
     } else {
         format!("{}\n{receipt}\n{}\n", report.text(top), file.display())
     })?;
-    told_if_incomplete(file, &snapshot)
+    report.end(file)
 }

@@ -1,0 +1,358 @@
+//! `--fail-if`: what of a snapshot is a failure, as `retained("MyApp.Cache") > 500MB`.
+//!
+//! A measure, an operator, a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type by its C# name, exactly, and
+//! `bytes()` and `count()` of the whole heap. A type that is not there has no objects and no bytes. Several conditions are several flags.
+
+use super::size;
+use crate::console::{counted, grouped};
+use remora_heap::tables::{Totals, TypeRow};
+use remora_heap_file::Snapshot;
+use std::fmt;
+
+/// A condition, understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// As it was written.
+    text: String,
+    measure: Measure,
+    /// Of which type; of all if none.
+    of: Option<String>,
+    operator: Operator,
+    bound: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Bytes,
+    Count,
+    Retained,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+/// The longer ones first: each begins with a shorter one.
+const OPERATORS: [(&str, Operator); 4] =
+    [(">=", Operator::AtLeast), ("<=", Operator::AtMost), (">", Operator::Above), ("<", Operator::Below)];
+
+/// Whether a condition is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Met,
+    NotMet,
+    /// The snapshot is not all of the heap, and what is missing may make it so, or not so.
+    NotProven,
+}
+
+impl Verdict {
+    /// For programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::NotMet => "not-met",
+            Verdict::NotProven => "not-proven",
+        }
+    }
+
+    /// For people, at the beginning of a line.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Verdict::Met => "--fail-if is met",
+            Verdict::NotMet => "--fail-if is not met",
+            Verdict::NotProven => "--fail-if is not proven, neither way, since this is not all of the heap",
+        }
+    }
+}
+
+/// What became of a condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) condition: String,
+    pub(crate) value: u64,
+    pub(crate) verdict: Verdict,
+    is_count: bool,
+    /// Whether there is no such type.
+    is_absent: bool,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has = match (self.is_count, self.value) {
+            (true, count) => counted(count, "object"),
+            (false, bytes @ ..1024) => format!("{bytes} B"),
+            (false, bytes) => format!("{} ({} B)", size::shown(bytes), grouped(bytes)),
+        };
+        let absent = if self.is_absent { ", no such type is in the snapshot" } else { "" };
+        write!(out, "{}: here {has}{absent}", self.condition)
+    }
+}
+
+/// Judges every condition.
+pub(crate) fn judged(conditions: &[Condition], snapshot: &Snapshot, rows: &[TypeRow]) -> Vec<Outcome> {
+    conditions.iter().map(|condition| condition.judged(snapshot, rows)).collect()
+}
+
+impl Condition {
+    fn judged(&self, snapshot: &Snapshot, rows: &[TypeRow]) -> Outcome {
+        let is_meant =
+            |row: &&TypeRow| self.of.as_ref().is_none_or(|of| *of == snapshot.graph.type_at(row.type_ix).name);
+        let mut meant = rows.iter().filter(is_meant).peekable();
+        let is_absent = self.of.is_some() && meant.peek().is_none();
+        let value = meant.map(|row| self.measured(&row.totals)).fold(0, u64::saturating_add);
+        let holds = self.operator.holds(value, self.bound);
+        let verdict = match (holds, snapshot.is_complete() || self.stays(holds)) {
+            (true, true) => Verdict::Met,
+            (false, true) => Verdict::NotMet,
+            (_, false) => Verdict::NotProven,
+        };
+        let is_count = self.measure == Measure::Count;
+        Outcome { condition: self.text.clone(), value, verdict, is_count, is_absent }
+    }
+
+    fn measured(&self, totals: &Totals) -> u64 {
+        match self.measure {
+            Measure::Bytes => totals.bytes,
+            Measure::Count => totals.count,
+            Measure::Retained => totals.retained,
+        }
+    }
+
+    /// Whether objects that are missing in the snapshot could change nothing. They can only add to counts and bytes. What is retained
+    /// they can change either way: one may hold more, and may be another holder of what seems to be held by one alone.
+    fn stays(&self, holds: bool) -> bool {
+        let grows_into_it = matches!(self.operator, Operator::Above | Operator::AtLeast);
+        self.measure != Measure::Retained && holds == grows_into_it
+    }
+}
+
+impl Operator {
+    fn holds(self, value: u64, bound: u64) -> bool {
+        match self {
+            Operator::Above => value > bound,
+            Operator::AtLeast => value >= bound,
+            Operator::Below => value < bound,
+            Operator::AtMost => value <= bound,
+        }
+    }
+}
+
+/// Understands a condition, or says where it is none.
+pub(crate) fn parse(text: &str) -> Result<Condition, String> {
+    let mut cursor = Cursor { text, at: 0 };
+    let measure = cursor.measure()?;
+    cursor.symbol("(")?;
+    let of = cursor.type_name()?;
+    if measure == Measure::Retained && of.is_none() {
+        return Err(cursor.expected("a type in quotes (all of the heap is bytes())"));
+    }
+    cursor.symbol(")")?;
+    let operator = cursor.operator()?;
+    let bound = cursor.bound(measure)?;
+    Ok(Condition { text: text.trim().to_owned(), measure, of, operator, bound })
+}
+
+/// A place in the text.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// What is not read yet, behind spaces.
+    fn rest(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let rest = rest.trim_start();
+        self.at = self.text.len() - rest.len();
+        rest
+    }
+
+    fn expected(&mut self, what: &str) -> String {
+        let rest = self.rest();
+        let column = self.text[..self.at].chars().count() + 1;
+        let found = if rest.is_empty() { "the end".to_owned() } else { format!("`{rest}`") };
+        format!("at character {column} there is {found}, and {what} is expected")
+    }
+
+    fn measure(&mut self) -> Result<Measure, String> {
+        let rest = self.rest();
+        let word = &rest[..rest.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(rest.len())];
+        let measure = match word {
+            "bytes" => Measure::Bytes,
+            "count" => Measure::Count,
+            "retained" => Measure::Retained,
+            _ => return Err(self.expected("bytes, count or retained")),
+        };
+        self.at += word.len();
+        Ok(measure)
+    }
+
+    fn symbol(&mut self, symbol: &str) -> Result<(), String> {
+        if !self.rest().starts_with(symbol) {
+            return Err(self.expected(&format!("`{symbol}`")));
+        }
+        self.at += symbol.len();
+        Ok(())
+    }
+
+    /// A type in quotes, of either kind: those that the shell leaves. Nothing before the bracket means all types.
+    fn type_name(&mut self) -> Result<Option<String>, String> {
+        let rest = self.rest();
+        let Some(quote @ ('"' | '\'')) = rest.chars().next() else {
+            return if rest.starts_with(')') { Ok(None) } else { Err(self.expected("a type in quotes, or `)`,")) };
+        };
+        let Some(length) = rest[1..].find(quote) else { return Err(self.expected("a type in quotes that are closed")) };
+        let name = &rest[1..=length];
+        if name.is_empty() {
+            return Err(self.expected("the name of a type"));
+        }
+        self.at += length + 2;
+        Ok(Some(name.to_owned()))
+    }
+
+    fn operator(&mut self) -> Result<Operator, String> {
+        let rest = self.rest();
+        let found = OPERATORS.into_iter().find(|(symbol, _)| rest.starts_with(symbol));
+        let (symbol, operator) = found.ok_or_else(|| self.expected("one of > >= < <="))?;
+        self.at += symbol.len();
+        Ok(operator)
+    }
+
+    fn bound(&mut self, measure: Measure) -> Result<u64, String> {
+        let rest = self.rest();
+        match measure {
+            Measure::Count => rest.trim_end().parse().map_err(|_| self.expected("a number of objects")),
+            Measure::Bytes | Measure::Retained => {
+                size::parse(rest.trim_end()).map_err(|why| format!("{}: {why}", self.expected("a size")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_heap::{Builder, DominatorTree, Object, RootKind, Type, TypeFlags};
+    use remora_heap_file::State;
+
+    /// A cache that keeps two texts, and a third that it shares with a user. One type is in two assemblies.
+    fn snapshot(complete: bool) -> Snapshot {
+        let mut builder = Builder::new();
+        let names = [("App.Cache", "App"), ("string", "Core"), ("App.User", "App"), ("App.User", "Other")];
+        for (name, assembly) in names {
+            let flags = TypeFlags::default();
+            builder.add_type(Type { name: name.into(), assembly: assembly.into(), flags }).expect("there is room");
+        }
+        let mut add = |address, type_ix, bytes, to: &[u64]| {
+            let object = Object { address, type_ix: remora_heap::TypeIx(type_ix), bytes };
+            builder.add_object(object, to.iter().copied()).expect("there is room");
+        };
+        add(0x1000, 0, 40, &[0x2000, 0x2100, 0x2200]);
+        add(0x1100, 2, 24, &[0x2200]);
+        add(0x1200, 3, 26, &[]);
+        [0x2000, 0x2100, 0x2200].into_iter().for_each(|address| add(address, 1, 1000, &[]));
+        for root in [0x1000, 0x1100, 0x1200] {
+            builder.add_root(root, RootKind::Static).expect("there is room");
+        }
+        Snapshot {
+            graph: builder.finish().expect("there is room"),
+            free_bytes: 0,
+            state: State { complete, ..State::default() },
+            whole: true,
+            unknown_chunks: 0,
+            torn_bytes: 0,
+        }
+    }
+
+    fn outcome(text: &str, complete: bool) -> Outcome {
+        let snapshot = snapshot(complete);
+        let rows = remora_heap::tables::by_type(&snapshot.graph, &DominatorTree::new(&snapshot.graph));
+        parse(text).expect(text).judged(&snapshot, &rows)
+    }
+
+    #[test]
+    fn every_measure_is_that_of_the_graph() {
+        let cases = [
+            ("bytes(\"string\") > 1", 3000),
+            ("count(\"string\") > 1", 3),
+            ("retained(\"App.Cache\") > 1", 2040),
+            ("retained(\"string\") > 1", 3000),
+            ("bytes() > 1", 3090),
+            ("count() > 1", 6),
+            ("bytes(\"App.User\") > 1", 50),
+            ("count(\"App\") > 1", 0),
+            ("retained(\"string[]\") > 1", 0),
+        ];
+        for (text, value) in cases {
+            assert_eq!(outcome(text, true).value, value, "{text}");
+        }
+        assert!(outcome("count(\"App\") > 1", true).is_absent && !outcome("count(\"string\") > 1", true).is_absent);
+    }
+
+    #[test]
+    fn operators_and_units_mean_what_they_say() {
+        let met = ["> 2999", ">= 3000", "< 3001", "<= 3000", ">2KB", "< 3KiB", "<1GiB", "<= 1MB", "<1 MiB"];
+        let not = ["> 3000", ">= 3001", "< 3000", "<= 2999", "> 3KB", "< 2KiB", ">1GB", ">= 1GiB"];
+        for (bounds, verdict) in [(&met[..], Verdict::Met), (&not[..], Verdict::NotMet)] {
+            for bound in bounds {
+                assert_eq!(outcome(&format!("bytes('string') {bound}"), true).verdict, verdict, "{bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn part_of_a_heap_proves_what_more_objects_cannot_change() {
+        let cases = [
+            ("bytes() > 3000", Verdict::Met),
+            ("bytes() > 4000", Verdict::NotProven),
+            ("count('App.Gone') >= 1", Verdict::NotProven),
+            ("count() < 6", Verdict::NotMet),
+            ("count() <= 6", Verdict::NotProven),
+            ("count() >= 6", Verdict::Met),
+            ("retained('App.Cache') < 2000", Verdict::NotProven),
+            ("retained('App.Cache') > 2000", Verdict::NotProven),
+            ("retained('App.Cache') > 3000", Verdict::NotProven),
+        ];
+        for (text, verdict) in cases {
+            assert_eq!(outcome(text, false).verdict, verdict, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_refused_where_it_is_none() {
+        let cases = [
+            ("", "at character 1 there is the end, and bytes, count or retained is expected"),
+            ("size() > 1", "at character 1 there is `size() > 1`, and bytes, count or retained is expected"),
+            ("bytes > 1", "at character 7 there is `> 1`, and `(` is expected"),
+            ("bytes(App) > 1", "at character 7 there is `App) > 1`, and a type in quotes, or `)`, is expected"),
+            (
+                "bytes(\"Шоп) > 1",
+                "at character 7 there is `\"Шоп) > 1`, and a type in quotes that are closed is expected",
+            ),
+            ("bytes(\"\") > 1", "at character 7 there is `\"\") > 1`, and the name of a type is expected"),
+            ("bytes(\"Шоп\" > 1", "at character 13 there is `> 1`, and `)` is expected"),
+            ("bytes(\"A\") = 1", "at character 12 there is `= 1`, and one of > >= < <= is expected"),
+            (
+                "bytes() >",
+                "at character 10 there is the end, and a size is expected: write it as 500MB, 1GiB, or a number of bytes",
+            ),
+            (
+                "bytes() > 1XB",
+                "at character 11 there is `1XB`, and a size is expected: write it as 500MB, 1GiB, or a number of bytes",
+            ),
+            ("count() > 1MB", "at character 11 there is `1MB`, and a number of objects is expected"),
+            ("count() > 1 or", "at character 11 there is `1 or`, and a number of objects is expected"),
+            (
+                "retained() > 1",
+                "at character 10 there is `) > 1`, and a type in quotes (all of the heap is bytes()) is expected",
+            ),
+        ];
+        for (text, message) in cases {
+            assert_eq!(parse(text), Err(message.to_owned()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What `remora heap` does with files, without a target: report, conditions, convert, diff; whole snapshots and broken ones.
+
+#[allow(dead_code, reason = "this test uses a part")]
+mod command;
+
+use command::{Directory, golden, remora};
+use expect_test::expect;
+use remora_heap_file::{State, TypeRow, Writer};
+use remora_wire::heap::{
+    ARRAY_CLASS, CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number,
+};
+use serde_json::Value;
+
+const BASE: u64 = 0x7f00_0000_0000;
+/// What a cache and its array take, and a text.
+const CACHE: u64 = 40;
+const ARRAY: u64 = 8 * 1024;
+const TEXT: u64 = 1024;
+
+/// How a snapshot ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Whole,
+    /// The copy of the process did not tell everything.
+    Interrupted,
+    /// Nobody lived to write names.
+    Cut,
+}
+
+/// The stream of a cache that keeps an array, which keeps so many texts.
+fn stream(texts: u64) -> Vec<u8> {
+    let (array, text) = (BASE + CACHE, |index: u64| BASE + CACHE + ARRAY + index * TEXT);
+    let mut numbers = vec![RANGE, 2, BASE, CACHE + ARRAY + texts * TEXT];
+    numbers.extend([CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0]);
+    numbers.extend([CLASS, 0x71, ARRAY_CLASS, 0x70, 0x12, 1]);
+    numbers.extend([CLASS, 0x72, PLAIN_CLASS, 0x80, 0x0200_0004, 0, 0]);
+    numbers.extend([FIRST_CLASS, CACHE, distance(BASE, array), 0, FIRST_CLASS + 1, ARRAY]);
+    numbers.extend((0..texts).map(|index| distance(array, text(index))).chain([0]));
+    numbers.extend((0..texts).flat_map(|_| [FIRST_CLASS + 2, TEXT, 0]));
+    numbers.push(END);
+    numbers.push(texts + 2);
+    let mut place = [0; LONGEST_NUMBER];
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let length = write_number(&mut place, number);
+        bytes.extend_from_slice(&place[..length]);
+    }
+    bytes
+}
+
+/// Writes a snapshot with so many texts into a directory; where it is.
+fn snapshot(directory: &Directory, name: &str, texts: u64, end: End) -> String {
+    let path = directory.path(name);
+    let mut writer = Writer::create(Vec::new()).expect("memory can be written to");
+    writer.stream(&stream(texts)).expect("memory can be written to");
+    if end == End::Cut {
+        // What is behind the last whole chunk of the stream was never written.
+        std::fs::write(&path, writer.output()).expect("written");
+        return path;
+    }
+    let row = |name: &str, flags| TypeRow { name: name.into(), assembly: "App".into(), flags };
+    writer.types(&[row("App.Cache", 0), row("object[]", 1), row("string", 2)]).expect("memory can be written to");
+    let state = State {
+        process_id: 4711,
+        application: "Shop".into(),
+        runtime: ".NET 8.0.4".into(),
+        complete: end == End::Whole,
+        ..State::default()
+    };
+    let bytes = writer.finish(&state).expect("memory can be written to");
+    std::fs::write(&path, bytes).expect("written");
+    path
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("it is JSON")
+}
+
+#[test]
+fn a_condition_that_is_met_ends_with_a_status_of_its_own_after_the_report() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 100, End::Whole);
+    let report = |conditions: &[&str]| {
+        let flags = conditions.iter().flat_map(|condition| ["--fail-if", condition]);
+        remora(["heap", "report", &file].into_iter().chain(flags))
+    };
+    let ran = report(&["count('string') > 100", "retained(\"App.Cache\") >= 100KiB", "bytes('App.Gone') > 0"]);
+    assert_eq!(ran.code, 43, "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("Shop (4711), .NET 8.0.4\n"), "{}", ran.stdout);
+    let told: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("--fail-if")).collect();
+    expect![[r#"
+        [
+            "--fail-if is not met: count('string') > 100: here 100 objects",
+            "--fail-if is met: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B)",
+            "--fail-if is not met: bytes('App.Gone') > 0: here 0 B, no such type is in the snapshot",
+        ]
+    "#]]
+    .assert_debug_eq(&told);
+    let message = format!(
+        "remora: {file} meets a condition of --fail-if: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B); \
+         `remora heap show {file} TYPE` tells what keeps objects of a type alive\n"
+    );
+    assert_eq!(ran.stderr, message);
+    report(&["count('string') > 100", "bytes() < 1KB"]).succeeds();
+}
+
+#[test]
+fn conditions_and_what_became_of_them_are_in_the_json() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 100, End::Whole);
+    let ran = remora(["heap", "report", &file, "--json", "--fail-if", "count() >= 102", "--fail-if", "bytes() < 1"]);
+    assert_eq!(ran.code, 43, "{}", ran.stderr);
+    let expected = serde_json::json!([
+        { "condition": "count() >= 102", "value": 102, "outcome": "met" },
+        { "condition": "bytes() < 1", "value": 110_632, "outcome": "not-met" },
+    ]);
+    assert_eq!(json(&ran.stdout)["conditions"], expected);
+    assert_eq!(json(&remora(["heap", "report", &file, "--json"]).succeeds())["conditions"], serde_json::json!([]));
+}
+
+#[test]
+fn part_of_a_heap_does_not_prove_that_a_condition_is_not_met() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 100, End::Interrupted);
+    let ran = remora(["heap", "report", &file, "--fail-if", "count('string') > 100"]);
+    assert_eq!(ran.code, 42, "{}", ran.stderr);
+    let line = "--fail-if is not proven, neither way, since this is not all of the heap: count('string') > 100: here 100 objects";
+    assert!(ran.stdout.lines().any(|told| told == line), "{}", ran.stdout);
+    // What is there is enough.
+    assert_eq!(remora(["heap", "report", &file, "--fail-if", "count('string') > 99"]).code, 43);
+}
+
+#[test]
+fn a_condition_that_is_none_is_refused_where_it_is_none() {
+    expect![[r#"remora: invalid value 'retained("A") = 5' for '--fail-if <CONDITION>': at character 15 there is `= 5`, and one of > >= < <= is expected; see `remora heap --help`"#]]
+        .assert_eq(&remora(["heap", "report", "x", "--fail-if", "retained(\"A\") = 5"]).fails(2));
+}
+
+#[test]
+fn a_snapshot_is_converted_by_extension_or_by_name() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 100, End::Whole);
+    for (name, begin) in
+        [("out.heapsnapshot", &b"{\"snapshot\":{"[..]), ("OUT.GCDump", b"\x14\0\0\0!FastSerialization.1")]
+    {
+        let out = directory.path(name);
+        let ran = remora(["heap", "convert", &file, "-o", &out]);
+        assert_eq!((ran.code, ran.stderr), (0, format!("wrote {out}\n")));
+        assert!(std::fs::read(&out).expect("it is there").starts_with(begin), "{name}");
+        let refused = remora(["heap", "convert", &file, "-o", &out]).fails(20);
+        assert_eq!(
+            refused,
+            format!("remora: {out} exists and is not overwritten; add --force, or give -o another name")
+        );
+        remora(["heap", "convert", &file, "-o", &out, "--force"]).succeeds();
+    }
+    let told = json(&remora(["heap", "convert", &file, "-o", "-", "--format", "heapsnapshot"]).succeeds());
+    assert_eq!(told["snapshot"]["remora"]["complete"], true);
+    // The root, one kind of roots, and the objects.
+    assert_eq!(told["snapshot"]["node_count"], 104);
+    assert_eq!(directory.names().len(), 3, "nothing else is left: {:?}", directory.names());
+}
+
+#[test]
+fn what_cannot_be_converted_is_refused() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 3, End::Whole);
+    expect![[r#"remora: unknown format "out.html": there are heapsnapshot (.heapsnapshot), gcdump (.gcdump); give -o a file with one of these extensions, or --format with one of these names"#]]
+        .assert_eq(&remora(["heap", "convert", &file, "-o", "out.html"]).fails(2));
+    expect![
+        "remora: standard output has no extension that says the format; add --format, for example --format heapsnapshot"
+    ]
+    .assert_eq(&remora(["heap", "convert", &file, "-o", "-"]).fails(2));
+    expect!["remora: /dev/full cannot be written: the disk is full (no space left); free some space, or give -o a place on another disk"]
+        .assert_eq(&remora(["heap", "convert", &file, "-o", "/dev/full", "--format", "gcdump"]).fails(21));
+    let message = remora(["heap", "convert", golden(), "-o", "-", "--format", "gcdump"]).fails(30);
+    assert!(message.contains("not a heap snapshot: it does not begin with RMHEAP"), "{message}");
+}
+
+#[test]
+fn part_of_a_heap_is_converted_and_told() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 3, End::Interrupted);
+    let out = directory.path("out.heapsnapshot");
+    let ran = remora(["heap", "convert", &file, "-o", &out]);
+    assert_eq!(ran.code, 42, "{}", ran.stderr);
+    assert!(ran.stderr.contains("does not hold all of the heap"), "{}", ran.stderr);
+    let told = json(&std::fs::read_to_string(&out).expect("it is there"));
+    assert_eq!(told["snapshot"]["remora"]["account"][0], "Shop (4711), .NET 8.0.4: NOT all of the heap");
+}
+
+#[test]
+fn a_file_without_names_says_so() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 300_000, End::Cut);
+    let ran = remora(["heap", "report", &file]);
+    assert_eq!(ran.code, 42, "{}", ran.stderr);
+    let head = "of which process is not known: the file ends before that, and before the names of types\nNOT all of the heap: ";
+    assert!(ran.stdout.starts_with(head), "{}", ran.stdout);
+    assert!(ran.stdout.contains("note: the file ends early"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
+    let directory = Directory::new();
+    let before = snapshot(&directory, "a.remora-heap", 200, End::Whole);
+    let after = snapshot(&directory, "b.remora-heap", 100, End::Whole);
+    expect![[r#"
+        types, by how much their own bytes have changed
+        retained       own  objects  now  type
+        -100 KiB  -100 KiB     -100  100  string
+        not shown: 2 types that changed less (0 together); --top shows more
+    "#]]
+    .assert_eq(&remora(["heap", "diff", &before, &after, "--top", "1"]).succeeds());
+    let all = json(&remora(["heap", "diff", &before, &after, "--top", "1", "--json"]).succeeds());
+    assert_eq!(all["types"].as_array().map(Vec::len), Some(3), "JSON has all");
+}
