@@ -306,7 +306,7 @@ pub(crate) struct HeapConvertArgs {
     /// Where to write; the extension says the format, - is stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// The format, if the extension does not say it: heapsnapshot, gcdump
+    /// The format, if the extension does not say it: heapsnapshot, gcdump, parquet
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Overwrite a file that exists
@@ -316,7 +316,8 @@ pub(crate) struct HeapConvertArgs {
 
 const HEAP_FORMATS: &str = "\
 Formats: .heapsnapshot (Memory panel of Chrome's DevTools), .gcdump (PerfView, Visual Studio,
-dotnet-gcdump)";
+dotnet-gcdump), .parquet (tables for DuckDB, Spark and the like: FILE.objects.parquet,
+FILE.references.parquet, FILE.types.parquet, FILE.roots.parquet)";
 
 /// What of a snapshot is a failure.
 #[derive(Debug, Args)]

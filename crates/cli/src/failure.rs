@@ -161,6 +161,9 @@ pub(crate) enum Failure {
         /// A format.
         example: &'static str,
     },
+    /// Tables to `-o -`.
+    #[error("tables are several files, and standard output is one; give -o a name, FILE.parquet")]
+    TablesToStdout,
     /// A format of bytes, and a terminal.
     #[error("{format} is not for terminals: standard output is one; redirect it, or give -o a file")]
     BinaryToTerminal {
@@ -377,7 +380,10 @@ impl Failure {
             Failure::NoSnapshot(_) | Failure::NoRoomForACopy { .. } => Exit::Refused,
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
-            Failure::Usage(_) | Failure::UnknownFormat { .. } | Failure::StdoutWithoutFormat { .. } => Exit::Usage,
+            Failure::Usage(_)
+            | Failure::UnknownFormat { .. }
+            | Failure::StdoutWithoutFormat { .. }
+            | Failure::TablesToStdout => Exit::Usage,
             Failure::NoThread { .. } | Failure::Library { .. } | Failure::Laboratory(_) => Exit::Usage,
             Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
             Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,

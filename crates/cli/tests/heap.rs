@@ -165,7 +165,7 @@ fn a_snapshot_is_converted_by_extension_or_by_name() {
 fn what_cannot_be_converted_is_refused() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 3, End::Whole);
-    expect![[r#"remora: unknown format "out.html": there are heapsnapshot (.heapsnapshot), gcdump (.gcdump); give -o a file with one of these extensions, or --format with one of these names"#]]
+    expect![[r#"remora: unknown format "out.html": there are heapsnapshot (.heapsnapshot), gcdump (.gcdump), parquet (.parquet); give -o a file with one of these extensions, or --format with one of these names"#]]
         .assert_eq(&remora(["heap", "convert", &file, "-o", "out.html"]).fails(2));
     expect![
         "remora: standard output has no extension that says the format; add --format, for example --format heapsnapshot"
@@ -175,6 +175,27 @@ fn what_cannot_be_converted_is_refused() {
         .assert_eq(&remora(["heap", "convert", &file, "-o", "/dev/full", "--format", "gcdump"]).fails(21));
     let message = remora(["heap", "convert", golden(), "-o", "-", "--format", "gcdump"]).fails(30);
     assert!(message.contains("not a heap snapshot: it does not begin with RMHEAP"), "{message}");
+}
+
+#[test]
+fn tables_are_files_beside_each_other() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 100, End::Whole);
+    let out = directory.path("out.parquet");
+    remora(["heap", "convert", &file, "-o", &out]).succeeds();
+    let names = ["objects", "references", "roots", "types"].map(|table| format!("out.{table}.parquet"));
+    assert_eq!(directory.names()[1..], names);
+    for name in &names {
+        let bytes = std::fs::read(directory.path(name)).expect("it is there");
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
+    }
+    std::fs::remove_file(directory.path("out.types.parquet")).expect("removed");
+    let message = remora(["heap", "convert", &file, "-o", &out]).fails(20);
+    assert!(message.contains("out.objects.parquet exists and is not overwritten"), "{message}");
+    assert_eq!(directory.names().len(), 4, "where one cannot be written, none is");
+    remora(["heap", "convert", &file, "-o", &out, "--force"]).succeeds();
+    expect!["remora: tables are several files, and standard output is one; give -o a name, FILE.parquet"]
+        .assert_eq(&remora(["heap", "convert", &file, "-o", "-", "--format", "parquet"]).fails(2));
 }
 
 #[test]

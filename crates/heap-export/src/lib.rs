@@ -10,7 +10,7 @@
 //! is told in pieces (`rest`). What a format's readers cannot hold is refused beforehand, by [`check`].
 //!
 //! # Supported
-//! `.heapsnapshot` (V8's) and `.gcdump` (that of `dotnet-gcdump`).
+//! `.heapsnapshot` (V8's), `.gcdump` (that of `dotnet-gcdump`), and [`Table`]s in `.parquet`, a file each.
 //!
 //! # Rejected
 //! Reading them back, and Remora's own file, which is another crate's.
@@ -21,9 +21,11 @@ mod format;
 mod gcdump;
 mod heapsnapshot;
 mod rest;
+mod table;
 
 pub use about::About;
 pub use format::Format;
+pub use table::Table;
 
 use remora_heap::HeapGraph;
 use std::io::{self, Write};

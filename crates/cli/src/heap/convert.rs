@@ -5,19 +5,35 @@ use crate::args::HeapConvertArgs;
 use crate::console::note;
 use crate::failure::Failure;
 use crate::output::Destination;
-use remora_heap_export::{About, Format};
+use remora_heap::DominatorTree;
+use remora_heap_export::{About, Format, Table};
 use remora_heap_file::Snapshot;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 18;
 
+/// What is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A file.
+    One(Format),
+    /// A file for each table, in Parquet.
+    Tables,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &HeapConvertArgs) -> Result<(), Failure> {
     let destination = Destination::of(&args.output, args.force);
-    let format = resolve(args.format.as_deref(), &destination)?;
-    if destination == Destination::Stdout && format.is_binary() && io::stdout().is_terminal() {
+    match resolve(args.format.as_deref(), &destination)? {
+        Target::One(format) => one(args, &destination, format),
+        Target::Tables => tables(args),
+    }
+}
+
+fn one(args: &HeapConvertArgs, destination: &Destination, format: Format) -> Result<(), Failure> {
+    if *destination == Destination::Stdout && format.is_binary() && io::stdout().is_terminal() {
         return Err(Failure::BinaryToTerminal { format: format.ending().to_owned() });
     }
     destination.check()?;
@@ -28,39 +44,89 @@ pub(crate) fn run(args: &HeapConvertArgs) -> Result<(), Failure> {
         remora_heap_export::write(&snapshot.graph, &about(&snapshot), format, &mut out)?;
         out.flush()
     })?;
-    if let Destination::File { path, .. } = &destination {
+    if let Destination::File { path, .. } = destination {
         note(&format!("wrote {}", path.display()));
     }
     told_if_incomplete(&args.file, &snapshot)
 }
 
-/// The format that follows from the extension of `path`, upper or lower case.
-pub(crate) fn from_path(path: &Path) -> Option<Format> {
-    let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
-    Format::ALL.into_iter().find(|format| name.ends_with(format.ending()))
+/// All are checked before the first is written.
+fn tables(args: &HeapConvertArgs) -> Result<(), Failure> {
+    let places = Table::ALL.map(|table| (table, place_of(table, &args.output)));
+    let destination = |path: &Path| Destination::of(path, args.force);
+    places.iter().try_for_each(|(_, path)| destination(path).check())?;
+    let snapshot = open(&args.file)?;
+    let tree = DominatorTree::new(&snapshot.graph);
+    for (table, path) in &places {
+        destination(path).write(|out| {
+            let mut out = BufWriter::with_capacity(BUFFER, out);
+            table.write(&snapshot.graph, &tree, &mut out)?;
+            out.flush()
+        })?;
+        note(&format!("wrote {}", path.display()));
+    }
+    told_if_incomplete(&args.file, &snapshot)
+}
+
+/// `a.objects.parquet` for `a.parquet`.
+fn place_of(table: Table, path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let is_ending = |at: &usize| name.get(*at..).is_some_and(|end| end.eq_ignore_ascii_case(Target::Tables.ending()));
+    let stem = name.len().checked_sub(Target::Tables.ending().len()).filter(is_ending).map_or(&*name, |at| &name[..at]);
+    path.with_file_name(format!("{stem}.{}{}", table.name(), Target::Tables.ending()))
+}
+
+impl Target {
+    fn all() -> impl Iterator<Item = Target> {
+        Format::ALL.into_iter().map(Target::One).chain([Target::Tables])
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Target::One(format) => format.name(),
+            Target::Tables => "parquet",
+        }
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Target::One(format) => format.ending(),
+            Target::Tables => ".parquet",
+        }
+    }
+
+    /// What follows from the extension of `path`, upper or lower case.
+    pub(crate) fn from_path(path: &Path) -> Option<Target> {
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        Target::all().find(|target| name.ends_with(target.ending()))
+    }
+
+    fn from_name(name: &str) -> Option<Target> {
+        let bare = name.strip_prefix('.').unwrap_or(name).to_ascii_lowercase();
+        Target::all().find(|target| target.name() == bare)
+    }
 }
 
 /// A name given explicitly beats the extension.
-fn resolve(name: Option<&str>, destination: &Destination) -> Result<Format, Failure> {
-    match (name, destination) {
-        (Some(name), _) => from_name(name).ok_or_else(|| unknown(name)),
+fn resolve(name: Option<&str>, destination: &Destination) -> Result<Target, Failure> {
+    let target = match (name, destination) {
+        (Some(name), _) => Target::from_name(name).ok_or_else(|| unknown(name)),
         (None, Destination::Stdout) => Err(Failure::StdoutWithoutFormat { example: Format::HeapSnapshot.name() }),
         // It is no name with a format at its end, whatever it is called.
         (None, Destination::File { path, .. }) if path.is_dir() => Err(Failure::IsDirectory(path.clone())),
         (None, Destination::File { path, .. }) => {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            from_path(path).ok_or_else(|| unknown(&name))
+            Target::from_path(path).ok_or_else(|| unknown(&name))
         }
+    }?;
+    if target == Target::Tables && *destination == Destination::Stdout {
+        return Err(Failure::TablesToStdout);
     }
-}
-
-fn from_name(name: &str) -> Option<Format> {
-    let bare = name.strip_prefix('.').unwrap_or(name).to_ascii_lowercase();
-    Format::ALL.into_iter().find(|format| format.name() == bare)
+    Ok(target)
 }
 
 fn unknown(given: &str) -> Failure {
-    let known = Format::ALL.map(|format| format!("{} ({})", format.name(), format.ending()));
+    let known: Vec<String> = Target::all().map(|target| format!("{} ({})", target.name(), target.ending())).collect();
     Failure::UnknownFormat { given: given.to_owned(), known: known.join(", ") }
 }
 
@@ -72,5 +138,23 @@ fn about(snapshot: &Snapshot) -> About {
         taken_unix_nanoseconds: snapshot.state.taken_unix_nanoseconds,
         complete: snapshot.is_complete(),
         notes: notes(snapshot),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_stand_beside_each_other_under_the_name_that_was_given() {
+        let cases = [
+            ("/a.b/heap.parquet", "/a.b/heap.objects.parquet"),
+            ("HEAP.Parquet", "HEAP.objects.parquet"),
+            ("heap", "heap.objects.parquet"),
+            ("\u{448}\u{448}\u{448}\u{448}\u{448}", "\u{448}\u{448}\u{448}\u{448}\u{448}.objects.parquet"),
+        ];
+        for (given, made) in cases {
+            assert_eq!(place_of(Table::Objects, Path::new(given)), Path::new(made));
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! `remora heap -p`: takes a snapshot, keeps it, and shows it.
 
 use super::allowance::Allowance;
+use super::convert::Target;
 use super::report::{Report, Told};
-use super::{convert, open, size};
+use super::{open, size};
 use crate::args::HeapTakeArgs;
 use crate::console::{StatusLine, grouped, note, out};
 use crate::exit::Exit;
@@ -117,7 +118,7 @@ impl Places {
                 "the file's extension is that of a recording's format, and a snapshot is none; call it FILE.remora-heap",
             );
         }
-        if convert::from_path(&path).is_some() {
+        if Target::from_path(&path).is_some() {
             return usage(
                 "a snapshot is kept in Remora's own format, from which others are made; call it FILE.remora-heap, and give that to `remora heap convert`",
             );
