@@ -105,6 +105,16 @@ fn a_snapshot_is_kept_in_a_file_which_tells_the_same_again_and_what_has_changed_
         assert_eq!(shown["path"]["objects"].as_array().unwrap().last(), Some(greatest), "{shown:#}");
         remora(["heap", "show", after_file, "@0x10"]).failed_with(2, &["there is no object at 0x10"]);
 
+        // A condition is judged of what was just taken, and the receipt told all the same.
+        let (process, limited) = (target.pid().to_string(), file("limited.remora-heap"));
+        let take =
+            ["heap", "-p", &process, "-o", limited.to_str().unwrap(), "--fail-if", "count(\"Known.Node\") > 1499"];
+        remora(take)
+            .failed_with(43, &["meets a condition of --fail-if: count(\"Known.Node\") > 1499: here 1,500 objects"]);
+        let dump = file("limited.gcdump");
+        remora(["heap", "convert", limited.to_str().unwrap(), "-o", dump.to_str().unwrap()]).succeeded();
+        assert!(std::fs::metadata(&dump).unwrap().len() > 0);
+
         // What is there already is not written over, and the process not asked for anything.
         let (process, untouched) = (target.pid().to_string(), Facts::of(target.pid()));
         remora(["heap", "-p", &process, "-o", before_file]).failed_with(20, &["--force"]);
