@@ -10,7 +10,7 @@
 //! What is not in the graph is said under `remora`, which DevTools ignore.
 
 use crate::rest::{NAME, Rest};
-use crate::{About, TooLarge};
+use crate::{About, Format, TooLarge, refuse_above};
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -44,8 +44,7 @@ pub(crate) fn check(graph: &HeapGraph) -> Result<(), TooLarge> {
         ("references", edge_count(graph, &rest, &roots), EDGES_MOST),
         ("characters of types' names", names, NAMES_MOST),
     ];
-    let over = counted.into_iter().find(|(_, count, limit)| count > limit);
-    over.map_or(Ok(()), |(what, count, limit)| Err(TooLarge { format: ".heapsnapshot", what, count, limit }))
+    refuse_above(Format::HeapSnapshot, counted)
 }
 
 pub(crate) fn write(graph: &HeapGraph, about: &About, out: &mut dyn Write) -> io::Result<()> {

@@ -57,6 +57,14 @@ pub fn check(graph: &HeapGraph, format: Format) -> Result<(), TooLarge> {
     }
 }
 
+/// So many of something, and how many of it there may be.
+type Counted = (&'static str, u64, u64);
+
+fn refuse_above<const N: usize>(format: Format, counted: [Counted; N]) -> Result<(), TooLarge> {
+    let over = counted.into_iter().find(|(_, count, limit)| count > limit);
+    over.map_or(Ok(()), |(what, count, limit)| Err(TooLarge { format: format.ending(), what, count, limit }))
+}
+
 /// Writes `graph` to `out` in `format`; to be asked after [`check`].
 ///
 /// # Errors
@@ -65,5 +73,21 @@ pub fn write(graph: &HeapGraph, about: &About, format: Format, out: &mut dyn Wri
     match format {
         Format::HeapSnapshot => heapsnapshot::write(graph, about, out),
         Format::GcDump => gcdump::write(graph, about, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_more_than_readers_can_hold_is_refused_with_advice() {
+        assert_eq!(refuse_above(Format::GcDump, [("objects", 7, 7), ("types", 0, 3)]), Ok(()));
+        let refused = refuse_above(Format::HeapSnapshot, [("objects", 7, 7), ("references", 8, 7)]);
+        assert_eq!(
+            refused.expect_err("eight are more than seven").to_string(),
+            "the readers of .heapsnapshot hold 7 references at most, and these are 8; read the snapshot with \
+             `remora heap report` and `remora heap show`, or take one of a smaller process"
+        );
     }
 }

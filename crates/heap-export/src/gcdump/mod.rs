@@ -10,7 +10,7 @@ mod roots;
 mod stream;
 
 use crate::rest::{NAME, Rest};
-use crate::{About, TooLarge};
+use crate::{About, Format, TooLarge, refuse_above};
 use remora_heap::{HeapGraph, ObjectIx};
 use roots::Groups;
 use std::io::{self, Write};
@@ -37,15 +37,10 @@ pub(crate) fn check(graph: &HeapGraph) -> Result<(), TooLarge> {
     let plan = Plan::of(graph);
     let nodes = plan.node_count();
     let names: u64 = graph.types().iter().map(|known| 12 + 3 * (known.name.len() + known.assembly.len()) as u64).sum();
-    refuse_above([("objects", nodes, NODES_MOST), ("types", plan.types().count() as u64, TYPES_MOST)])?;
+    refuse_above(Format::GcDump, [("objects", nodes, NODES_MOST), ("types", plan.types().count() as u64, TYPES_MOST)])?;
     let records = plan.records_length();
     let whole = nodes * PER_NODE + records + names + BESIDE;
-    refuse_above([("bytes of objects' records", records, RECORDS_MOST), ("bytes", whole, FILE_MOST)])
-}
-
-fn refuse_above(counted: [(&'static str, u64, u64); 2]) -> Result<(), TooLarge> {
-    let over = counted.into_iter().find(|(_, count, limit)| count > limit);
-    over.map_or(Ok(()), |(what, count, limit)| Err(TooLarge { format: ".gcdump", what, count, limit }))
+    refuse_above(Format::GcDump, [("bytes of objects' records", records, RECORDS_MOST), ("bytes", whole, FILE_MOST)])
 }
 
 pub(crate) fn write(graph: &HeapGraph, about: &About, out: &mut dyn Write) -> io::Result<()> {
