@@ -3,9 +3,11 @@
 //! The copy has one thread, and locks that nobody will ever unlock: it allocates nothing, takes no lock, and calls of the runtime only
 //! what does neither. What it cannot walk it says and passes over. A fault ends the copy, not the process.
 
+mod pen;
+
+use pen::{Pen, Record};
 use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD,
-    distance, write_number,
+    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD, distance,
 };
 
 /// Type arguments of a class that are told.
@@ -132,7 +134,7 @@ pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outle
     let mut walk = Walk {
         heap,
         classes: Classes { table, ids: classes, count: 0, told: 0 },
-        pen: Pen { buffer, used: 0, outlet, wanted: true },
+        pen: Pen::new(buffer, outlet),
         walked: Walked { left_out: (total - count) as u64, ..Walked::default() },
         free: None,
     };
@@ -328,79 +330,6 @@ impl Classes<'_> {
         let id = (self.told < self.count).then(|| self.ids.get(self.told).copied()).flatten()?;
         self.told += 1;
         Some(id)
-    }
-}
-
-/// Numbers of the longest record: that of a class.
-const MOST_NUMBERS: usize = 7 + MOST_ARGUMENTS;
-
-/// A record that is told twice.
-struct Record {
-    bytes: [u8; MOST_NUMBERS * LONGEST_NUMBER],
-    used: usize,
-}
-
-impl Record {
-    fn of(numbers: &[u64]) -> Record {
-        let mut record = Record { bytes: [0; MOST_NUMBERS * LONGEST_NUMBER], used: 0 };
-        record.add(numbers);
-        record
-    }
-
-    fn add(&mut self, numbers: &[u64]) {
-        for number in numbers {
-            if let Some(rest) = self.bytes.get_mut(self.used..) {
-                self.used += write_number(rest, *number);
-            }
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.used).unwrap_or_default()
-    }
-}
-
-/// Numbers on their way out.
-struct Pen<'a, O> {
-    buffer: &'a mut [u8],
-    used: usize,
-    outlet: &'a mut O,
-    wanted: bool,
-}
-
-impl<O: Outlet> Pen<'_, O> {
-    fn numbers(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|number| self.number(*number));
-    }
-
-    fn number(&mut self, number: u64) {
-        if self.buffer.len().saturating_sub(self.used) < LONGEST_NUMBER {
-            self.flush();
-        }
-        if let Some(rest) = self.buffer.get_mut(self.used..) {
-            self.used += write_number(rest, number);
-        }
-    }
-
-    /// Into the stream and beside it.
-    fn record_twice(&mut self, record: &Record) {
-        for byte in record.bytes() {
-            if self.used == self.buffer.len() {
-                self.flush();
-            }
-            if let Some(place) = self.buffer.get_mut(self.used) {
-                *place = *byte;
-                self.used += 1;
-            }
-        }
-        self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
-    }
-
-    fn flush(&mut self) {
-        if self.used > 0 && self.wanted {
-            self.wanted = self.buffer.get(..self.used).is_some_and(|bytes| self.outlet.put(bytes));
-        }
-        self.used = 0;
     }
 }
 

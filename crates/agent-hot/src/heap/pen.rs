@@ -1,0 +1,83 @@
+//! The stream as it is written: numbers into a buffer, and what is told a second time beside it.
+
+use super::{MOST_ARGUMENTS, Outlet};
+use remora_wire::heap::{LONGEST_NUMBER, write_number};
+
+/// Numbers of the longest record: that of a class.
+const MOST_NUMBERS: usize = 7 + MOST_ARGUMENTS;
+
+/// A record that is told twice.
+pub(crate) struct Record {
+    bytes: [u8; MOST_NUMBERS * LONGEST_NUMBER],
+    used: usize,
+}
+
+impl Record {
+    pub(crate) fn of(numbers: &[u64]) -> Record {
+        let mut record = Record { bytes: [0; MOST_NUMBERS * LONGEST_NUMBER], used: 0 };
+        record.add(numbers);
+        record
+    }
+
+    pub(crate) fn add(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            if let Some(rest) = self.bytes.get_mut(self.used..) {
+                self.used += write_number(rest, *number);
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or_default()
+    }
+}
+
+/// Numbers on their way out.
+pub(crate) struct Pen<'a, O> {
+    buffer: &'a mut [u8],
+    used: usize,
+    /// Where the stream goes.
+    pub(crate) outlet: &'a mut O,
+    /// Whether anybody takes it.
+    pub(crate) wanted: bool,
+}
+
+impl<'a, O: Outlet> Pen<'a, O> {
+    pub(crate) fn new(buffer: &'a mut [u8], outlet: &'a mut O) -> Pen<'a, O> {
+        Pen { buffer, used: 0, outlet, wanted: true }
+    }
+
+    pub(crate) fn numbers(&mut self, numbers: &[u64]) {
+        numbers.iter().for_each(|number| self.number(*number));
+    }
+
+    pub(crate) fn number(&mut self, number: u64) {
+        if self.buffer.len().saturating_sub(self.used) < LONGEST_NUMBER {
+            self.flush();
+        }
+        if let Some(rest) = self.buffer.get_mut(self.used..) {
+            self.used += write_number(rest, number);
+        }
+    }
+
+    /// Into the stream and beside it.
+    pub(crate) fn record_twice(&mut self, record: &Record) {
+        for byte in record.bytes() {
+            if self.used == self.buffer.len() {
+                self.flush();
+            }
+            if let Some(place) = self.buffer.get_mut(self.used) {
+                *place = *byte;
+                self.used += 1;
+            }
+        }
+        self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
+    }
+
+    pub(crate) fn flush(&mut self) {
+        if self.used > 0 && self.wanted {
+            self.wanted = self.buffer.get(..self.used).is_some_and(|bytes| self.outlet.put(bytes));
+        }
+        self.used = 0;
+    }
+}
