@@ -7,6 +7,8 @@
 
 #[path = "codegen/callback.rs"]
 mod callback;
+#[path = "codegen/metadata.rs"]
+mod metadata;
 #[path = "codegen/raw.rs"]
 mod raw;
 #[path = "codegen/sdk.rs"]
@@ -61,8 +63,12 @@ fn files(table: &table::Table) -> Result<Vec<(String, String)>, String> {
     files.push(("corprof/src/sdk/slots.rs".to_owned(), sdk::slots(table)?));
     files.push(("corprof/tests/support/generated.rs".to_owned(), support::support(table)?));
     files.push(("clr-sim-abi/src/info.rs".to_owned(), served::info(table)?));
+    files.push(("clr-sim-abi/src/metadata.rs".to_owned(), metadata::metadata(table)?));
     files.push(("clr-sim-abi/src/callbacks.rs".to_owned(), served::callbacks(table)?));
-    files.push(("clr-sim-abi/tests/support/generated.rs".to_owned(), served::support(table)?));
+    files.push((
+        "clr-sim-abi/tests/support/generated.rs".to_owned(),
+        served::support(table)? + &metadata::support(table)?,
+    ));
     Ok(files)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// How many objects of a kind live: what is made and never released stays in it.
 #[derive(Debug, Clone, Default)]
-pub struct Live(Arc<AtomicUsize>);
+pub struct Live(pub(crate) Arc<AtomicUsize>);
 
 impl Live {
     /// How many live now.

@@ -5,7 +5,7 @@
 //! - [`InfoServer`] is Info: one method for each slot, each refusing until it is overridden; [`InfoObject`] puts the vtable before it.
 //! - [`ProfilerObject`] is a profiler's callback object as the runtime holds it: one method for each slot that calls it.
 //! - [`enumerators`] are the lists that Info hands out.
-//! - [`metahost`] is how a trigger process of the .NET Framework finds the runtimes of a process and attaches.
+//! - [`MetadataServer`] is a module's metadata, and [`MetadataObject`] puts its two vtables before it.
 //! - [`metahost`] is how a trigger process of the .NET Framework finds the runtimes of a process and attaches.
 //!
 //! # Design constraints
@@ -14,7 +14,7 @@
 //! - What is counted is counted where a test can see it: references of profilers, enumerators that live.
 //!
 //! # Supported
-//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the five enumerators of the API, and of the .NET Framework's hosting
+//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the five enumerators of the API, IMetaDataImport2 and IMetaDataAssemblyImport, and of the .NET Framework's hosting
 //! interfaces what an attach needs. Made from the table in `crates/corprof/abi`, but for the hosting interfaces, which are not in it.
 //!
 //! # Rejected
@@ -28,6 +28,9 @@ pub mod enumerators;
 mod fence;
 #[rustfmt::skip]
 pub mod info;
+#[rustfmt::skip]
+pub mod metadata;
+mod metadata_object;
 pub mod metahost;
 mod object;
 mod profiler;
@@ -36,6 +39,8 @@ mod slot;
 pub use callbacks::CALLBACK_SLOTS;
 pub use counted::Live;
 pub use info::{INFO_SLOTS, InfoServer};
+pub use metadata::MetadataServer;
+pub use metadata_object::MetadataObject;
 pub use object::InfoObject;
 pub use profiler::ProfilerObject;
 pub use slot::Slot;

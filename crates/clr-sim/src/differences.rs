@@ -145,6 +145,10 @@ differences! {
     session_adopts_thread: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/questions.rs (6 not run)";
     /// Whether GetReJITIDs takes no list without room, which others answer with how many there are.
     versions_need_room: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/questions.rs (6 not run; the desktop's Info has no such method)";
+    /// Whether a name of metadata for which there is too little room is written as far as it fits, and not left out but for the zero at its end.
+    names_are_written_as_they_fit: bool = [true, false, false, true, true, true] "source: pal/src/locale/unicode.cpp, MultiByteToWideChar; live: tests/conformance/tests/metadata.rs (6 not run)";
+    /// What a search for assemblies by their name is answered, which finds none (E_NOTIMPL, or COR_E_NOTSUPPORTED). What the desktop finds is not modelled.
+    assemblies_are_not_found: u32 = [0x8000_4001, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8000_4001] "source: md/compiler/assemblymd.cpp, FEATURE_METADATA_IN_VM; live: tests/conformance/tests/metadata.rs (6 not run)";
     /// What is answered for a library that the process may not read.
     unreadable_library: u32 = [0x8007_0005, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 5 of Windows; live: att_06";
     /// What is answered for a library of another architecture, or that is no library.

@@ -109,6 +109,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("DET-19/3", "a thread of the runtime may ask outside of callbacks what may begin a collection"),
     ("DET-20", "a question after the seal is not found"),
     ("DET-20/2", "a question to an Info that is freed is not found"),
+    ("DET-20/3", "metadata that is open when the detach is asked for is not found"),
     ("DET-21", "RequestProfilerDetach returns only when the end has come"),
     ("DET-22", "what a profiler leaves behind is not found"),
     ("DET-23", "the detach is written down before the library is freed"),

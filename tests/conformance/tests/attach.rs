@@ -400,8 +400,7 @@ fn cat_06_a_module_met_twice_and_an_unload_of_one_never_met_are_harmless() {
 
 #[test]
 fn cat_08_a_function_first_met_under_an_address_is_looked_up_with_its_class_and_module() {
-    // Live only: the model's modules have no metadata to read names from.
-    in_live_worlds(|runtime| {
+    in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS | STACK_SNAPSHOT, 0);
         stage.act("a load");

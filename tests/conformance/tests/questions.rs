@@ -4,6 +4,10 @@
 //! part. What is stale is not asked about here: a live runtime crashes.
 #![forbid(unsafe_code)]
 
+#[path = "support/answers.rs"]
+mod answers;
+
+use answers::{ask, compiled};
 use remora_conformance::probe::{Seat, Stage};
 use remora_conformance::{in_every_world, on_runtimes, worlds};
 
@@ -22,39 +26,8 @@ const NOT_COMPILED: u64 = 0x8013_1350;
 const CALL_SEQUENCE: u64 = 0x8013_1363;
 const SUSPENSION_IN_PROGRESS: u64 = 0x8013_1388;
 
-/// The answer to one question: the code and the numbers beside it, and the text behind them, if there is one.
-struct Answer {
-    numbers: Vec<u64>,
-    text: String,
-}
-
-impl Answer {
-    fn code(&self) -> u64 {
-        self.numbers[0]
-    }
-
-    /// The first number beside the code: mostly how many there are, or how long it is.
-    fn count(&self) -> u64 {
-        self.numbers[1]
-    }
-}
-
-fn ask(seat: &mut Seat, question: &str) -> Answer {
-    let words = seat.done(&format!("ask {question}"));
-    let number = |word: &String| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
-    let numbers: Vec<u64> = words.iter().map_while(number).collect();
-    assert!(!numbers.is_empty(), "no code in the answer to `{question}`: {words:?}");
-    Answer { text: words[numbers.len()..].join(" "), numbers }
-}
-
 fn code(seat: &mut Seat, question: &str) -> u64 {
     ask(seat, question).code()
-}
-
-/// A method that has just been compiled.
-fn compiled(stage: &mut Stage, seat: &mut Seat) -> String {
-    stage.act("a jit");
-    seat.ids("JITCompilationFinished").pop().unwrap_or_else(|| panic!("nothing was compiled"))
 }
 
 #[test]

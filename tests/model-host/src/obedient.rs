@@ -1,7 +1,7 @@
 //! The program `obedient`, as `tests/targets/obedient.cs` has it: two threads, each of which does one thing when it is told to.
 
 use remora_clr_sim::host;
-use remora_clr_sim::runtime::{ClassId, FunctionId, ModuleId, Runtime, Shape};
+use remora_clr_sim::runtime::{Called, ClassId, FunctionId, ModuleId, Runtime, Shape};
 use remora_clr_sim::schedule;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -15,6 +15,11 @@ const SMALL: usize = 124;
 const MANY: usize = 10;
 /// Bytes of a method before its first call.
 const PROLOGUE: u64 = 4;
+
+/// What the framework's library and the program are called, with the classes of their methods.
+const FRAMEWORK: Called =
+    Called { module: "System.Private.CoreLib", class: "System.Runtime.Loader.AssemblyLoadContext" };
+const OWN: Called = Called { module: "obedient", class: "Obedient" };
 
 /// What both threads share.
 struct Program {
@@ -95,9 +100,9 @@ impl Program {
     fn begin(runtime: &Arc<Runtime>) -> Program {
         // The library with the framework's classes, and the program.
         let image = host::map_image(c"System.Private.CoreLib.dll").expect("memory for an image");
-        let framework = runtime.load_image(image);
-        let loads_assemblies = runtime.make_function(framework, false);
-        let own = runtime.load_module(false);
+        let framework = runtime.load_image(image, FRAMEWORK);
+        let loads_assemblies = runtime.make_function_called(framework, false, Some("LoadFromStream"));
+        let own = runtime.load_module_called(OWN);
         let array = runtime.define_array(runtime.define_class(Some(framework), None));
         let program = Program { runtime: runtime.clone(), own, loads_assemblies, array, state: Mutex::default() };
         let main = program.compiled("Main");
@@ -168,7 +173,7 @@ impl Program {
 
     /// An instance of a generic method that there was not before.
     fn compile(&self) -> &'static str {
-        self.runtime.make_function(self.own, true);
+        self.runtime.make_function_called(self.own, true, Some("Fresh"));
         "7"
     }
 
@@ -203,7 +208,7 @@ impl Program {
     fn compiled(&self, name: &'static str) -> FunctionId {
         let known = self.lock().compiled.get(name).copied();
         known.unwrap_or_else(|| {
-            let method = self.runtime.make_function(self.own, true);
+            let method = self.runtime.make_function_called(self.own, true, Some(name));
             self.lock().compiled.insert(name, method);
             method
         })

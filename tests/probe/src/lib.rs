@@ -17,6 +17,7 @@
 
 mod calls;
 mod journal;
+mod metadata;
 mod old;
 mod orders;
 mod own_thread;

@@ -2,6 +2,7 @@
 //!
 //! A failure is an answer like any other, since what is written beside it is what a test wants to see: the first word is the code.
 
+use crate::metadata;
 use crate::orders::number;
 use corprof::sys;
 use std::ffi::c_void;
@@ -12,19 +13,22 @@ use std::ptr::{null, null_mut};
 const MOST: usize = 512;
 
 /// A list with room for so many: the first word behind the question says how many; `nowhere` behind it takes the place away.
-struct Room<T> {
+pub struct Room<T> {
     list: Vec<T>,
-    room: u32,
+    /// How many.
+    pub room: u32,
     is_nowhere: bool,
 }
 
 impl<T: Copy> Room<T> {
-    fn of(words: &[&str], filler: T) -> Room<T> {
+    /// Of what follows the question.
+    pub fn of(words: &[&str], filler: T) -> Room<T> {
         let room = words.first().map_or(0, |word| number(word)).min(MOST as u64) as u32;
         Room { list: vec![filler; MOST], room, is_nowhere: words.get(1) == Some(&"nowhere") }
     }
 
-    fn place(&mut self) -> *mut T {
+    /// Where it is; nowhere if there is no room.
+    pub fn place(&mut self) -> *mut T {
         if self.room == 0 || self.is_nowhere { null_mut() } else { self.list.as_mut_ptr() }
     }
 }
@@ -41,6 +45,9 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Str
     };
     // SAFETY: the caller's promise.
     unsafe {
+        if question == "meta" {
+            return metadata::ask(raw, id, rest);
+        }
         of_functions(raw, question, id, rest)
             .or_else(|| of_modules(raw, question, id, rest))
             .or_else(|| of_threads(raw, question, id))
@@ -49,7 +56,8 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Str
     }
 }
 
-fn answer(code: i32, numbers: &[usize]) -> String {
+/// The line that tells a code and numbers.
+pub fn answer(code: i32, numbers: &[usize]) -> String {
     let mut line = format!("{:#010x}", code as u32);
     for number in numbers {
         // To a text it always succeeds.
@@ -59,7 +67,7 @@ fn answer(code: i32, numbers: &[usize]) -> String {
 }
 
 /// The same, and a text; nothing but a zero is `-`.
-fn answer_text(code: i32, numbers: &[usize], room: &Room<u16>) -> String {
+pub fn answer_text(code: i32, numbers: &[usize], room: &Room<u16>) -> String {
     let end = room.list.iter().position(|unit| *unit == 0).unwrap_or(MOST);
     let name = String::from_utf16_lossy(&room.list[..end]);
     format!("{} {}", answer(code, numbers), if name.is_empty() { "-" } else { &name })
@@ -80,6 +88,18 @@ unsafe fn of_functions(raw: *mut sys::ICorProfilerInfo, question: &str, id: usiz
                 let (token, mut function) = (rest.first().map_or(0, |word| number(word)) as u32, 0);
                 let code = sys::ICorProfilerInfo::GetFunctionFromToken(raw, id, token, &raw mut function);
                 answer(code, &[function])
+            }
+            "function-metadata" => {
+                let (mut import, mut token) = (null_mut(), 0);
+                let interface = &sys::IID_IMetaDataImport;
+                let places = (&raw mut import, &raw mut token);
+                let code =
+                    sys::ICorProfilerInfo::GetTokenAndMetaDataFromFunction(raw, id, interface, places.0, places.1);
+                let is_open = usize::from(!import.is_null());
+                if is_open == 1 {
+                    sys::IUnknown::Release(import);
+                }
+                answer(code, &[is_open, token as usize])
             }
             "code" => {
                 let (mut start, mut size) = (null(), 0);

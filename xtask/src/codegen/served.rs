@@ -7,8 +7,14 @@ use super::table::{Interface, Method, Param, Table, Way};
 use std::fmt::Write;
 
 /// Words that the runtime writes in a case of their own, and as one word of a Rust name.
-const WORDS: &[(&str, &str)] =
-    &[("ReJITIDs", "RejitIds"), ("ReJIT", "Rejit"), ("JITed", "Jited"), ("IThis", "This"), ("IDs", "Ids")];
+const WORDS: &[(&str, &str)] = &[
+    ("ReJITIDs", "RejitIds"),
+    ("ReJIT", "Rejit"),
+    ("JITed", "Jited"),
+    ("PEKind", "PeKind"),
+    ("IThis", "This"),
+    ("IDs", "Ids"),
+];
 
 /// `info.rs`.
 pub fn info(table: &Table) -> Result<String, String> {
@@ -59,7 +65,7 @@ pub fn support(table: &Table) -> Result<String, String> {
          #![allow(dead_code, reason = \"each test uses a part\")]\n\
          #![allow(non_snake_case, unused_variables, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
          use super::Noted;\nuse core::any::Any;\nuse core::ffi::c_void;\nuse core::mem::zeroed;\nuse corprof::{HResult, sys};\n\
-         use remora_clr_sim_abi::{InfoServer, ProfilerObject, Slot};\n\n",
+         use remora_clr_sim_abi::{InfoServer, MetadataServer, ProfilerObject, Slot};\n\n",
     );
     noting(table, &chain(table, "info")?, &mut out);
     let info = chain(table, "info")?;
@@ -276,7 +282,8 @@ fn call(table: &Table, one: &Interface, version: usize, method: &Method, out: &m
     Ok(())
 }
 
-fn parameters(table: &Table, method: &Method) -> String {
+/// A method's parameters, as they follow `self`.
+pub fn parameters(table: &Table, method: &Method) -> String {
     let one = |param| {
         let ty: String = in_sys(&rust_type(table, param));
         format!(", {}: {ty}", identifier(&param.name))
@@ -284,13 +291,14 @@ fn parameters(table: &Table, method: &Method) -> String {
     method.params.iter().map(one).collect()
 }
 
-fn arguments(method: &Method) -> String {
+/// Their names, to pass them on.
+pub fn arguments(method: &Method) -> String {
     let names: Vec<String> = method.params.iter().map(|param| identifier(&param.name)).collect();
     names.join(", ")
 }
 
 /// `GetCodeInfo2` as `get_code_info2`.
-fn snake(name: &str) -> String {
+pub fn snake(name: &str) -> String {
     let name = WORDS.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to));
     let letters: Vec<char> = name.chars().collect();
     let mut out = String::new();

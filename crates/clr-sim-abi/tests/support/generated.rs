@@ -8,7 +8,7 @@ use core::any::Any;
 use core::ffi::c_void;
 use core::mem::zeroed;
 use corprof::{HResult, sys};
-use remora_clr_sim_abi::{InfoServer, ProfilerObject, Slot};
+use remora_clr_sim_abi::{InfoServer, MetadataServer, ProfilerObject, Slot};
 
 impl InfoServer for Noted {
     fn enter(&self, slot: Slot) -> Result<(), HResult> {
@@ -1113,4 +1113,609 @@ pub unsafe fn call_every_callback(object: &ProfilerObject, info: *mut sys::IUnkn
     // SAFETY: the object is alive, and null and zero are allowed for every argument.
     let answer = unsafe { object.load_as_notification_only(&mut 7) };
     answered("LoadAsNotificationOnly", answer);
+}
+
+impl MetadataServer for Noted {
+    fn enter(&self, slot: Slot) -> Result<(), HResult> {
+        self.entered(slot)
+    }
+
+    fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
+        self.caught(slot, payload);
+    }
+
+    fn unknown(&self, slot: Slot) {
+        self.counted(slot);
+    }
+
+    unsafe fn close_enum(&self, hEnum: sys::HCORENUM) {
+        self.called("CloseEnum");
+    }
+
+    unsafe fn count_enum(&self, hEnum: sys::HCORENUM, pulCount: *mut sys::ULONG) -> HResult {
+        self.called("CountEnum")
+    }
+
+    unsafe fn reset_enum(&self, hEnum: sys::HCORENUM, ulPos: sys::ULONG) -> HResult {
+        self.called("ResetEnum")
+    }
+
+    unsafe fn enum_type_defs(&self, phEnum: *mut sys::HCORENUM, rTypeDefs: *mut sys::mdTypeDef, cMax: sys::ULONG, pcTypeDefs: *mut sys::ULONG) -> HResult {
+        self.called("EnumTypeDefs")
+    }
+
+    unsafe fn enum_interface_impls(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rImpls: *mut sys::mdInterfaceImpl, cMax: sys::ULONG, pcImpls: *mut sys::ULONG) -> HResult {
+        self.called("EnumInterfaceImpls")
+    }
+
+    unsafe fn enum_type_refs(&self, phEnum: *mut sys::HCORENUM, rTypeRefs: *mut sys::mdTypeRef, cMax: sys::ULONG, pcTypeRefs: *mut sys::ULONG) -> HResult {
+        self.called("EnumTypeRefs")
+    }
+
+    unsafe fn find_type_def_by_name(&self, szTypeDef: *const sys::WCHAR, tkEnclosingClass: sys::mdToken, ptd: *mut sys::mdTypeDef) -> HResult {
+        self.called("FindTypeDefByName")
+    }
+
+    unsafe fn get_scope_props(&self, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pmvid: *mut sys::GUID) -> HResult {
+        self.called("GetScopeProps")
+    }
+
+    unsafe fn get_module_from_scope(&self, pmd: *mut sys::mdModule) -> HResult {
+        self.called("GetModuleFromScope")
+    }
+
+    unsafe fn get_type_def_props(&self, td: sys::mdTypeDef, szTypeDef: *mut sys::WCHAR, cchTypeDef: sys::ULONG, pchTypeDef: *mut sys::ULONG, pdwTypeDefFlags: *mut sys::DWORD, ptkExtends: *mut sys::mdToken) -> HResult {
+        self.called("GetTypeDefProps")
+    }
+
+    unsafe fn get_interface_impl_props(&self, iiImpl: sys::mdInterfaceImpl, pClass: *mut sys::mdTypeDef, ptkIface: *mut sys::mdToken) -> HResult {
+        self.called("GetInterfaceImplProps")
+    }
+
+    unsafe fn get_type_ref_props(&self, tr: sys::mdTypeRef, ptkResolutionScope: *mut sys::mdToken, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+        self.called("GetTypeRefProps")
+    }
+
+    unsafe fn resolve_type_ref(&self, tr: sys::mdTypeRef, riid: sys::REFIID, ppIScope: *mut *mut sys::IUnknown, ptd: *mut sys::mdTypeDef) -> HResult {
+        self.called("ResolveTypeRef")
+    }
+
+    unsafe fn enum_members(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumMembers")
+    }
+
+    unsafe fn enum_members_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumMembersWithName")
+    }
+
+    unsafe fn enum_methods(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumMethods")
+    }
+
+    unsafe fn enum_methods_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumMethodsWithName")
+    }
+
+    unsafe fn enum_fields(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumFields")
+    }
+
+    unsafe fn enum_fields_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumFieldsWithName")
+    }
+
+    unsafe fn enum_params(&self, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rParams: *mut sys::mdParamDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumParams")
+    }
+
+    unsafe fn enum_member_refs(&self, phEnum: *mut sys::HCORENUM, tkParent: sys::mdToken, rMemberRefs: *mut sys::mdMemberRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumMemberRefs")
+    }
+
+    unsafe fn enum_method_impls(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rMethodBody: *mut sys::mdToken, rMethodDecl: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumMethodImpls")
+    }
+
+    unsafe fn enum_permission_sets(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, dwActions: sys::DWORD, rPermission: *mut sys::mdPermission, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumPermissionSets")
+    }
+
+    unsafe fn find_member(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdToken) -> HResult {
+        self.called("FindMember")
+    }
+
+    unsafe fn find_method(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdMethodDef) -> HResult {
+        self.called("FindMethod")
+    }
+
+    unsafe fn find_field(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdFieldDef) -> HResult {
+        self.called("FindField")
+    }
+
+    unsafe fn find_member_ref(&self, td: sys::mdTypeRef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmr: *mut sys::mdMemberRef) -> HResult {
+        self.called("FindMemberRef")
+    }
+
+    unsafe fn get_method_props(&self, mb: sys::mdMethodDef, pClass: *mut sys::mdTypeDef, szMethod: *mut sys::WCHAR, cchMethod: sys::ULONG, pchMethod: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetMethodProps")
+    }
+
+    unsafe fn get_member_ref_props(&self, mr: sys::mdMemberRef, ptk: *mut sys::mdToken, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG) -> HResult {
+        self.called("GetMemberRefProps")
+    }
+
+    unsafe fn enum_properties(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rProperties: *mut sys::mdProperty, cMax: sys::ULONG, pcProperties: *mut sys::ULONG) -> HResult {
+        self.called("EnumProperties")
+    }
+
+    unsafe fn enum_events(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rEvents: *mut sys::mdEvent, cMax: sys::ULONG, pcEvents: *mut sys::ULONG) -> HResult {
+        self.called("EnumEvents")
+    }
+
+    unsafe fn get_event_props(&self, ev: sys::mdEvent, pClass: *mut sys::mdTypeDef, szEvent: *mut sys::WCHAR, cchEvent: sys::ULONG, pchEvent: *mut sys::ULONG, pdwEventFlags: *mut sys::DWORD, ptkEventType: *mut sys::mdToken, pmdAddOn: *mut sys::mdMethodDef, pmdRemoveOn: *mut sys::mdMethodDef, pmdFire: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> HResult {
+        self.called("GetEventProps")
+    }
+
+    unsafe fn enum_method_semantics(&self, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rEventProp: *mut sys::mdToken, cMax: sys::ULONG, pcEventProp: *mut sys::ULONG) -> HResult {
+        self.called("EnumMethodSemantics")
+    }
+
+    unsafe fn get_method_semantics(&self, mb: sys::mdMethodDef, tkEventProp: sys::mdToken, pdwSemanticsFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetMethodSemantics")
+    }
+
+    unsafe fn get_class_layout(&self, td: sys::mdTypeDef, pdwPackSize: *mut sys::DWORD, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cMax: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> HResult {
+        self.called("GetClassLayout")
+    }
+
+    unsafe fn get_field_marshal(&self, tk: sys::mdToken, ppvNativeType: *mut sys::PCCOR_SIGNATURE, pcbNativeType: *mut sys::ULONG) -> HResult {
+        self.called("GetFieldMarshal")
+    }
+
+    unsafe fn get_rva(&self, tk: sys::mdToken, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetRVA")
+    }
+
+    unsafe fn get_permission_set_props(&self, pm: sys::mdPermission, pdwAction: *mut sys::DWORD, ppvPermission: *mut sys::UVCP_CONSTANT, pcbPermission: *mut sys::ULONG) -> HResult {
+        self.called("GetPermissionSetProps")
+    }
+
+    unsafe fn get_sig_from_token(&self, mdSig: sys::mdSignature, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> HResult {
+        self.called("GetSigFromToken")
+    }
+
+    unsafe fn get_module_ref_props(&self, mur: sys::mdModuleRef, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+        self.called("GetModuleRefProps")
+    }
+
+    unsafe fn enum_module_refs(&self, phEnum: *mut sys::HCORENUM, rModuleRefs: *mut sys::mdModuleRef, cMax: sys::ULONG, pcModuleRefs: *mut sys::ULONG) -> HResult {
+        self.called("EnumModuleRefs")
+    }
+
+    unsafe fn get_type_spec_from_token(&self, typespec: sys::mdTypeSpec, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> HResult {
+        self.called("GetTypeSpecFromToken")
+    }
+
+    unsafe fn get_name_from_token(&self, tk: sys::mdToken, pszUtf8NamePtr: *mut sys::MDUTF8CSTR) -> HResult {
+        self.called("GetNameFromToken")
+    }
+
+    unsafe fn enum_unresolved_methods(&self, phEnum: *mut sys::HCORENUM, rMethods: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumUnresolvedMethods")
+    }
+
+    unsafe fn get_user_string(&self, stk: sys::mdString, szString: *mut sys::WCHAR, cchString: sys::ULONG, pchString: *mut sys::ULONG) -> HResult {
+        self.called("GetUserString")
+    }
+
+    unsafe fn get_pinvoke_map(&self, tk: sys::mdToken, pdwMappingFlags: *mut sys::DWORD, szImportName: *mut sys::WCHAR, cchImportName: sys::ULONG, pchImportName: *mut sys::ULONG, pmrImportDLL: *mut sys::mdModuleRef) -> HResult {
+        self.called("GetPinvokeMap")
+    }
+
+    unsafe fn enum_signatures(&self, phEnum: *mut sys::HCORENUM, rSignatures: *mut sys::mdSignature, cMax: sys::ULONG, pcSignatures: *mut sys::ULONG) -> HResult {
+        self.called("EnumSignatures")
+    }
+
+    unsafe fn enum_type_specs(&self, phEnum: *mut sys::HCORENUM, rTypeSpecs: *mut sys::mdTypeSpec, cMax: sys::ULONG, pcTypeSpecs: *mut sys::ULONG) -> HResult {
+        self.called("EnumTypeSpecs")
+    }
+
+    unsafe fn enum_user_strings(&self, phEnum: *mut sys::HCORENUM, rStrings: *mut sys::mdString, cMax: sys::ULONG, pcStrings: *mut sys::ULONG) -> HResult {
+        self.called("EnumUserStrings")
+    }
+
+    unsafe fn get_param_for_method_index(&self, md: sys::mdMethodDef, ulParamSeq: sys::ULONG, ppd: *mut sys::mdParamDef) -> HResult {
+        self.called("GetParamForMethodIndex")
+    }
+
+    unsafe fn enum_custom_attributes(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, tkType: sys::mdToken, rCustomAttributes: *mut sys::mdCustomAttribute, cMax: sys::ULONG, pcCustomAttributes: *mut sys::ULONG) -> HResult {
+        self.called("EnumCustomAttributes")
+    }
+
+    unsafe fn get_custom_attribute_props(&self, cv: sys::mdCustomAttribute, ptkObj: *mut sys::mdToken, ptkType: *mut sys::mdToken, ppBlob: *mut sys::UVCP_CONSTANT, pcbSize: *mut sys::ULONG) -> HResult {
+        self.called("GetCustomAttributeProps")
+    }
+
+    unsafe fn find_type_ref(&self, tkResolutionScope: sys::mdToken, szName: *const sys::WCHAR, ptr: *mut sys::mdTypeRef) -> HResult {
+        self.called("FindTypeRef")
+    }
+
+    unsafe fn get_member_props(&self, mb: sys::mdToken, pClass: *mut sys::mdTypeDef, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+        self.called("GetMemberProps")
+    }
+
+    unsafe fn get_field_props(&self, mb: sys::mdFieldDef, pClass: *mut sys::mdTypeDef, szField: *mut sys::WCHAR, cchField: sys::ULONG, pchField: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+        self.called("GetFieldProps")
+    }
+
+    unsafe fn get_property_props(&self, prop: sys::mdProperty, pClass: *mut sys::mdTypeDef, szProperty: *mut sys::WCHAR, cchProperty: sys::ULONG, pchProperty: *mut sys::ULONG, pdwPropFlags: *mut sys::DWORD, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppDefaultValue: *mut sys::UVCP_CONSTANT, pcchDefaultValue: *mut sys::ULONG, pmdSetter: *mut sys::mdMethodDef, pmdGetter: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> HResult {
+        self.called("GetPropertyProps")
+    }
+
+    unsafe fn get_param_props(&self, tk: sys::mdParamDef, pmd: *mut sys::mdMethodDef, pulSequence: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+        self.called("GetParamProps")
+    }
+
+    unsafe fn get_custom_attribute_by_name(&self, tkObj: sys::mdToken, szName: *const sys::WCHAR, ppData: *mut sys::UVCP_CONSTANT, pcbData: *mut sys::ULONG) -> HResult {
+        self.called("GetCustomAttributeByName")
+    }
+
+    unsafe fn is_valid_token(&self, tk: sys::mdToken) -> bool {
+        self.called("IsValidToken") == HResult::S_FALSE
+    }
+
+    unsafe fn get_nested_class_props(&self, tdNestedClass: sys::mdTypeDef, ptdEnclosingClass: *mut sys::mdTypeDef) -> HResult {
+        self.called("GetNestedClassProps")
+    }
+
+    unsafe fn get_native_call_conv_from_sig(&self, pvSig: sys::UVCP_CONSTANT, cbSig: sys::ULONG, pCallConv: *mut sys::ULONG) -> HResult {
+        self.called("GetNativeCallConvFromSig")
+    }
+
+    unsafe fn is_global(&self, pd: sys::mdToken, pbGlobal: *mut sys::int) -> HResult {
+        self.called("IsGlobal")
+    }
+
+    unsafe fn enum_generic_params(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rGenericParams: *mut sys::mdGenericParam, cMax: sys::ULONG, pcGenericParams: *mut sys::ULONG) -> HResult {
+        self.called("EnumGenericParams")
+    }
+
+    unsafe fn get_generic_param_props(&self, gp: sys::mdGenericParam, pulParamSeq: *mut sys::ULONG, pdwParamFlags: *mut sys::DWORD, ptOwner: *mut sys::mdToken, reserved: *mut sys::DWORD, wzname: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+        self.called("GetGenericParamProps")
+    }
+
+    unsafe fn get_method_spec_props(&self, mi: sys::mdMethodSpec, tkParent: *mut sys::mdToken, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG) -> HResult {
+        self.called("GetMethodSpecProps")
+    }
+
+    unsafe fn enum_generic_param_constraints(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdGenericParam, rGenericParamConstraints: *mut sys::mdGenericParamConstraint, cMax: sys::ULONG, pcGenericParamConstraints: *mut sys::ULONG) -> HResult {
+        self.called("EnumGenericParamConstraints")
+    }
+
+    unsafe fn get_generic_param_constraint_props(&self, gpc: sys::mdGenericParamConstraint, ptGenericParam: *mut sys::mdGenericParam, ptkConstraintType: *mut sys::mdToken) -> HResult {
+        self.called("GetGenericParamConstraintProps")
+    }
+
+    unsafe fn get_pe_kind(&self, pdwPEKind: *mut sys::DWORD, pdwMAchine: *mut sys::DWORD) -> HResult {
+        self.called("GetPEKind")
+    }
+
+    unsafe fn get_version_string(&self, pwzBuf: *mut sys::WCHAR, ccBufSize: sys::DWORD, pccBufSize: *mut sys::DWORD) -> HResult {
+        self.called("GetVersionString")
+    }
+
+    unsafe fn enum_method_specs(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rMethodSpecs: *mut sys::mdMethodSpec, cMax: sys::ULONG, pcMethodSpecs: *mut sys::ULONG) -> HResult {
+        self.called("EnumMethodSpecs")
+    }
+
+    unsafe fn get_assembly_props(&self, mda: sys::mdAssembly, ppbPublicKey: *mut sys::UVCP_CONSTANT, pcbPublicKey: *mut sys::ULONG, pulHashAlgId: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, pdwAssemblyFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetAssemblyProps")
+    }
+
+    unsafe fn get_assembly_ref_props(&self, mdar: sys::mdAssemblyRef, ppbPublicKeyOrToken: *mut sys::UVCP_CONSTANT, pcbPublicKeyOrToken: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwAssemblyRefFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetAssemblyRefProps")
+    }
+
+    unsafe fn get_file_props(&self, mdf: sys::mdFile, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwFileFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetFileProps")
+    }
+
+    unsafe fn get_exported_type_props(&self, mdct: sys::mdExportedType, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, ptkTypeDef: *mut sys::mdTypeDef, pdwExportedTypeFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetExportedTypeProps")
+    }
+
+    unsafe fn get_manifest_resource_props(&self, mdmr: sys::mdManifestResource, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, pdwOffset: *mut sys::DWORD, pdwResourceFlags: *mut sys::DWORD) -> HResult {
+        self.called("GetManifestResourceProps")
+    }
+
+    unsafe fn enum_assembly_refs(&self, phEnum: *mut sys::HCORENUM, rAssemblyRefs: *mut sys::mdAssemblyRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumAssemblyRefs")
+    }
+
+    unsafe fn enum_files(&self, phEnum: *mut sys::HCORENUM, rFiles: *mut sys::mdFile, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumFiles")
+    }
+
+    unsafe fn enum_exported_types(&self, phEnum: *mut sys::HCORENUM, rExportedTypes: *mut sys::mdExportedType, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumExportedTypes")
+    }
+
+    unsafe fn enum_manifest_resources(&self, phEnum: *mut sys::HCORENUM, rManifestResources: *mut sys::mdManifestResource, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+        self.called("EnumManifestResources")
+    }
+
+    unsafe fn get_assembly_from_scope(&self, ptkAssembly: *mut sys::mdAssembly) -> HResult {
+        self.called("GetAssemblyFromScope")
+    }
+
+    unsafe fn find_exported_type_by_name(&self, szName: *const sys::WCHAR, tkEnclosingType: sys::mdToken, ptkExportedType: *mut sys::mdExportedType) -> HResult {
+        self.called("FindExportedTypeByName")
+    }
+
+    unsafe fn find_manifest_resource_by_name(&self, szName: *const sys::WCHAR, ptkManifestResource: *mut sys::mdManifestResource) -> HResult {
+        self.called("FindManifestResourceByName")
+    }
+
+    unsafe fn find_assemblies_by_name(&self, szAppBase: *const sys::WCHAR, szPrivateBin: *const sys::WCHAR, szAssemblyName: *const sys::WCHAR, ppIUnk: *mut *mut sys::IUnknown, cMax: sys::ULONG, pcAssemblies: *mut sys::ULONG) -> HResult {
+        self.called("FindAssembliesByName")
+    }
+}
+
+/// Calls every slot of both interfaces as a profiler would, with zeros for arguments.
+///
+/// # Safety
+/// Both are of one live object.
+pub unsafe fn call_every_metadata_slot(import: *mut sys::IUnknown, assembly: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, Option<i32>)) {
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    unsafe { sys::IMetaDataImport::CloseEnum(import.cast(), zeroed()) };
+    answered("CloseEnum", None);
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::CountEnum(import.cast(), zeroed(), zeroed()) };
+    answered("CountEnum", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::ResetEnum(import.cast(), zeroed(), zeroed()) };
+    answered("ResetEnum", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumTypeDefs(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumTypeDefs", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumInterfaceImpls(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumInterfaceImpls", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumTypeRefs(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumTypeRefs", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::FindTypeDefByName(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("FindTypeDefByName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetScopeProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetScopeProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetModuleFromScope(import.cast(), zeroed()) };
+    answered("GetModuleFromScope", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetTypeDefProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetTypeDefProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetInterfaceImplProps(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetInterfaceImplProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetTypeRefProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetTypeRefProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::ResolveTypeRef(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("ResolveTypeRef", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumMembers(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMembers", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumMembersWithName(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMembersWithName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumMethods(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMethods", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumMethodsWithName(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMethodsWithName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumFields(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumFields", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumFieldsWithName(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumFieldsWithName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumParams(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumParams", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumMemberRefs(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMemberRefs", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumMethodImpls(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMethodImpls", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumPermissionSets(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumPermissionSets", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::FindMember(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("FindMember", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::FindMethod(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("FindMethod", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::FindField(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("FindField", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::FindMemberRef(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("FindMemberRef", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetMethodProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetMethodProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetMemberRefProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetMemberRefProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumProperties(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumProperties", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumEvents(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumEvents", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetEventProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetEventProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumMethodSemantics(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMethodSemantics", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetMethodSemantics(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetMethodSemantics", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetClassLayout(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetClassLayout", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetFieldMarshal(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetFieldMarshal", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetRVA(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetRVA", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetPermissionSetProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetPermissionSetProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetSigFromToken(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetSigFromToken", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetModuleRefProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetModuleRefProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumModuleRefs(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumModuleRefs", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetTypeSpecFromToken(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetTypeSpecFromToken", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetNameFromToken(import.cast(), zeroed(), zeroed()) };
+    answered("GetNameFromToken", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumUnresolvedMethods(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumUnresolvedMethods", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetUserString(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetUserString", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetPinvokeMap(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetPinvokeMap", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumSignatures(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumSignatures", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumTypeSpecs(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumTypeSpecs", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumUserStrings(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumUserStrings", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetParamForMethodIndex(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetParamForMethodIndex", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::EnumCustomAttributes(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumCustomAttributes", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetCustomAttributeProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetCustomAttributeProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::FindTypeRef(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("FindTypeRef", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetMemberProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetMemberProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetFieldProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetFieldProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetPropertyProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetPropertyProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetParamProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetParamProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetCustomAttributeByName(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetCustomAttributeByName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::IsValidToken(import.cast(), zeroed()) };
+    answered("IsValidToken", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetNestedClassProps(import.cast(), zeroed(), zeroed()) };
+    answered("GetNestedClassProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::GetNativeCallConvFromSig(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetNativeCallConvFromSig", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport::IsGlobal(import.cast(), zeroed(), zeroed()) };
+    answered("IsGlobal", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::EnumGenericParams(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumGenericParams", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::GetGenericParamProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetGenericParamProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::GetMethodSpecProps(import.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetMethodSpecProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::EnumGenericParamConstraints(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumGenericParamConstraints", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::GetGenericParamConstraintProps(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetGenericParamConstraintProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::GetPEKind(import.cast(), zeroed(), zeroed()) };
+    answered("GetPEKind", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::GetVersionString(import.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetVersionString", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataImport2::EnumMethodSpecs(import.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumMethodSpecs", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::GetAssemblyProps(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetAssemblyProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::GetAssemblyRefProps(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetAssemblyRefProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::GetFileProps(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetFileProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::GetExportedTypeProps(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetExportedTypeProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::GetManifestResourceProps(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetManifestResourceProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::EnumAssemblyRefs(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumAssemblyRefs", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::EnumFiles(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumFiles", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::EnumExportedTypes(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumExportedTypes", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::EnumManifestResources(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("EnumManifestResources", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::GetAssemblyFromScope(assembly.cast(), zeroed()) };
+    answered("GetAssemblyFromScope", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::FindExportedTypeByName(assembly.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("FindExportedTypeByName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::FindManifestResourceByName(assembly.cast(), zeroed(), zeroed()) };
+    answered("FindManifestResourceByName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    unsafe { sys::IMetaDataAssemblyImport::CloseEnum(assembly.cast(), zeroed()) };
+    answered("CloseEnum", None);
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyImport::FindAssembliesByName(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("FindAssembliesByName", Some(answer));
 }

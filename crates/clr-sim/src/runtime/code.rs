@@ -55,13 +55,31 @@ pub struct Code {
     made: usize,
 }
 
+/// What a module is called: its file and assembly, and the class of its functions.
+#[derive(Debug, Clone, Copy)]
+pub struct Called {
+    /// Without the ending of the file.
+    pub module: &'static str,
+    /// With its namespace, if it has one.
+    pub class: &'static str,
+}
+
 #[derive(Debug)]
 pub(super) struct Module {
+    /// Without names of its own it is called by its id.
+    pub(super) called: Option<Called>,
     pub(super) enumerable: bool,
     /// Whether its load has come so far that it is told of.
     pub(super) is_told: bool,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,
+}
+
+impl Module {
+    /// The name of its assembly, and of its file without the ending.
+    pub(super) fn assembly_name(&self, own: ModuleId) -> String {
+        self.called.map_or_else(|| format!("module{:#x}", own.0), |called| called.module.to_owned())
+    }
 }
 
 /// A file that is mapped, with precompiled code in it.
@@ -84,7 +102,7 @@ pub(super) struct Function {
     /// Without one it is dynamic: made at run time, without metadata.
     pub(super) module: Option<ModuleId>,
     pub(super) token: u32,
-    /// What a dynamic one was called by who made it.
+    /// What it is called, if anybody has named it.
     pub(super) name: Option<&'static str>,
     /// Compiled while the process runs, as opposed to precompiled: the only ones with events, and in the enumeration.
     pub(super) jitted: bool,
@@ -167,16 +185,20 @@ impl Runtime {
     }
 
     /// The same of a module whose image is mapped at an address, and stays: there its precompiled functions lie.
-    pub fn load_image(&self, start: u64) -> ModuleId {
-        self.load(
-            Module { enumerable: false, is_told: false, collectible: false, image: Some(Image { start, used: 0 }) },
-            |_| {},
-        )
+    pub fn load_image(&self, start: u64, called: Called) -> ModuleId {
+        let image = Some(Image { start, used: 0 });
+        self.load(Module { called: Some(called), enumerable: false, is_told: false, collectible: false, image }, |_| {})
+    }
+
+    /// A module that stays and has names.
+    pub fn load_module_called(&self, called: Called) -> ModuleId {
+        let called = Some(called);
+        self.load(Module { called, enumerable: false, is_told: false, collectible: false, image: None }, |_| {})
     }
 
     /// The same; `between` is called after each step.
     pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
-        self.load(Module { enumerable: false, is_told: false, collectible, image: None }, between)
+        self.load(Module { called: None, enumerable: false, is_told: false, collectible, image: None }, between)
     }
 
     fn load(&self, new: Module, between: impl Fn(Step)) -> ModuleId {
@@ -281,6 +303,11 @@ impl Runtime {
 
     /// A method of a module gets code: compiled now, or precompiled and met for the first time.
     pub fn make_function(&self, module: ModuleId, jitted: bool) -> FunctionId {
+        self.make_function_called(module, jitted, None)
+    }
+
+    /// The same, by its name.
+    pub fn make_function_called(&self, module: ModuleId, jitted: bool, name: Option<&'static str>) -> FunctionId {
         let (function, token) = {
             let mut state = self.lock();
             let start = state.code.place_in(module, jitted);
@@ -288,8 +315,7 @@ impl Runtime {
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;
             let is_compiled = !jitted;
-            let made =
-                Function { module: Some(module), token, name: None, jitted, enumerable: false, is_compiled, start };
+            let made = Function { module: Some(module), token, name, jitted, enumerable: false, is_compiled, start };
             state.code.functions.insert(function, made);
             state.code.bodies.insert(start, function);
             (function, token)

@@ -46,6 +46,7 @@ impl Runtime {
             self.court.convict("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
         }
         self.look_at_what_stays(profiler);
+        self.look_at_open_metadata(profiler);
         let by_default = if mutation::is("DET-09/3") { 0 } else { differences.expected_by_default };
         let expected = if expected == 0 { by_default } else { u64::from(expected) };
         profiler.expected.store(expected, Ordering::SeqCst);
@@ -249,6 +250,7 @@ mod tests {
                 personality,
                 court,
                 enumerators: Default::default(),
+                lists: Default::default(),
                 birth: super::super::Birth::of(personality),
                 state: Default::default(),
                 ending: Default::default(),

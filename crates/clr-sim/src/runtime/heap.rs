@@ -54,6 +54,8 @@ const FIRST_HANDLE: usize = 0x6000_0000;
 pub(super) const PLACES: [(usize, usize); 2] = [(FIRST_FROZEN, FROZEN_RESERVED), (FIRST_OBJECT, 256 << 20)];
 /// Of the tokens that classes have: mdtTypeDef.
 const TYPE_DEFINITION: u32 = 0x0200_0000;
+/// The rows that every module has before those of its own classes (`objects.rs`).
+const ROWS_BEFORE: u32 = 2;
 
 /// COR_PRF_MONITOR_OBJECT_ALLOCATED and COR_PRF_ENABLE_OBJECT_ALLOCATED: both are needed.
 const EVERY_ALLOCATION: u32 = 0x0080_0100;
@@ -249,7 +251,8 @@ impl Runtime {
         let mut state = self.lock();
         let serial = state.heap.next();
         let id = ClassId(FIRST_CLASS + serial * 0x10);
-        state.heap.classes.insert(id, Class { module, token: TYPE_DEFINITION | serial as u32, parent, element });
+        let token = TYPE_DEFINITION | (ROWS_BEFORE + serial as u32);
+        state.heap.classes.insert(id, Class { module, token, parent, element });
         id
     }
 

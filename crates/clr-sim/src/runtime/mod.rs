@@ -19,6 +19,7 @@ mod info;
 mod left_behind;
 mod log;
 mod memory;
+mod metadata;
 mod objects;
 mod profiler;
 mod rejit;
@@ -28,7 +29,7 @@ mod surroundings;
 mod threads;
 
 pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
-pub use code::{Code, FunctionId, ModuleId, Step};
+pub use code::{Called, Code, FunctionId, ModuleId, Step};
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
 pub use left_behind::Interference;
@@ -73,6 +74,8 @@ pub struct Runtime {
     pub court: Arc<Court>,
     /// Enumerators that profilers have not released.
     pub enumerators: Live,
+    /// Enumerations of metadata that are open.
+    lists: Mutex<metadata::Lists>,
     birth: Birth,
     state: Mutex<State>,
     ending: AtomicBool,
@@ -141,6 +144,7 @@ impl Runtime {
             personality,
             court,
             enumerators: Live::default(),
+            lists: Mutex::default(),
             state: Mutex::new(State {
                 code: Code::of_runtime(if mutation::is("SBS-03") { 0 } else { birth.number }),
                 heap: heap::Heap::collected(birth.gc_mode),

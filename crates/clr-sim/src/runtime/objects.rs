@@ -4,7 +4,7 @@
 
 use super::State;
 use super::code::ModuleId;
-use super::heap::{ClassId, Object, ObjectId};
+use super::heap::{Class, ClassId, Object, ObjectId};
 use super::info::{Server, stale};
 use crate::mutation;
 use corprof::HResult;
@@ -21,8 +21,8 @@ pub(super) struct ClassFacts {
 
 /// Between the id of a module and that of the class which its functions belong to.
 const CLASS_OF_MODULE: usize = 0x10;
-/// That class's token.
-const ITS_TOKEN: u32 = 0x0200_0001;
+/// That class's token: the first after the one of what is in no class.
+const ITS_TOKEN: u32 = 0x0200_0002;
 
 /// The class to which a module's functions belong.
 pub(super) fn class_of(module: ModuleId) -> ClassId {
@@ -32,9 +32,20 @@ pub(super) fn class_of(module: ModuleId) -> ClassId {
 impl State {
     /// The class that a module's token is of.
     pub(super) fn class_of_token(&self, module: ModuleId, token: u32) -> Option<ClassId> {
-        let is_it = |class: &super::heap::Class| class.module == Some(module) && class.token == token;
+        let is_it = |class: &Class| class.module == Some(module) && class.token == token;
         let defined = self.heap.classes.iter().find(|(_, class)| is_it(class)).map(|(id, _)| *id);
         defined.or_else(|| (token == ITS_TOKEN).then(|| class_of(module)))
+    }
+
+    /// The token of a class, if it has one.
+    pub(super) fn token_of_class(&self, class: ClassId) -> Option<u32> {
+        facts_of(self, class).filter(|class| class.element.is_none()).map(|class| class.token)
+    }
+
+    /// The classes of a module by their tokens; that of its functions has nothing more to it.
+    pub(super) fn classes_of(&self, module: ModuleId) -> impl Iterator<Item = (u32, Option<&Class>)> {
+        let defined = self.heap.classes.values().filter(move |class| class.module == Some(module));
+        std::iter::once((ITS_TOKEN, None)).chain(defined.map(|class| (class.token, Some(class))))
     }
 }
 

@@ -4,7 +4,7 @@ use super::threads::ThreadId;
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule::Task;
-use remora_clr_sim_abi::{InfoObject, ProfilerObject};
+use remora_clr_sim_abi::{InfoObject, Live, ProfilerObject};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -62,6 +62,8 @@ pub struct Profiler {
     pub(super) proved: AtomicBool,
     /// Whether it was told that the process exits.
     pub(super) told_of_exit: AtomicBool,
+    /// Metadata that it has opened and not given back.
+    pub metadata: Live,
 }
 
 impl Profiler {
@@ -94,6 +96,7 @@ impl Profiler {
             last_release: AtomicU32::new(u32::MAX),
             looks: AtomicU32::new(0),
             told_of_exit: AtomicBool::new(false),
+            metadata: Live::default(),
             heard: AtomicU64::new(0),
             proved: AtomicBool::new(false),
         }

@@ -665,3 +665,145 @@ impl IMetaDataImport2 {
         unsafe { ((*(*this).vtbl).EnumMethodSpecs)(this.cast(), phEnum, tk, rMethodSpecs, cMax, pcMethodSpecs) }
     }
 }
+
+pub const IID_IMetaDataAssemblyImport: GUID = GUID::from_u128(0xEE62470B_E94B_424E_9B7C_2F00C9249F93);
+
+/// Slots 3..16. Since 1.0.
+#[repr(C)]
+pub struct IMetaDataAssemblyImport {
+    pub vtbl: *const IMetaDataAssemblyImportVtbl,
+}
+
+/// The vtable of [`IMetaDataAssemblyImport`].
+#[repr(C)]
+pub struct IMetaDataAssemblyImportVtbl {
+    pub base: IUnknownVtbl,
+    /// Slot 3.
+    pub GetAssemblyProps: unsafe extern "system" fn(this: *mut c_void, mda: mdAssembly, ppbPublicKey: *mut UVCP_CONSTANT, pcbPublicKey: *mut ULONG, pulHashAlgId: *mut ULONG, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, pMetaData: *mut ASSEMBLYMETADATA, pdwAssemblyFlags: *mut DWORD) -> HRESULT,
+    /// Slot 4.
+    pub GetAssemblyRefProps: unsafe extern "system" fn(this: *mut c_void, mdar: mdAssemblyRef, ppbPublicKeyOrToken: *mut UVCP_CONSTANT, pcbPublicKeyOrToken: *mut ULONG, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, pMetaData: *mut ASSEMBLYMETADATA, ppbHashValue: *mut UVCP_CONSTANT, pcbHashValue: *mut ULONG, pdwAssemblyRefFlags: *mut DWORD) -> HRESULT,
+    /// Slot 5.
+    pub GetFileProps: unsafe extern "system" fn(this: *mut c_void, mdf: mdFile, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, ppbHashValue: *mut UVCP_CONSTANT, pcbHashValue: *mut ULONG, pdwFileFlags: *mut DWORD) -> HRESULT,
+    /// Slot 6.
+    pub GetExportedTypeProps: unsafe extern "system" fn(this: *mut c_void, mdct: mdExportedType, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, ptkImplementation: *mut mdToken, ptkTypeDef: *mut mdTypeDef, pdwExportedTypeFlags: *mut DWORD) -> HRESULT,
+    /// Slot 7.
+    pub GetManifestResourceProps: unsafe extern "system" fn(this: *mut c_void, mdmr: mdManifestResource, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, ptkImplementation: *mut mdToken, pdwOffset: *mut DWORD, pdwResourceFlags: *mut DWORD) -> HRESULT,
+    /// Slot 8.
+    pub EnumAssemblyRefs: unsafe extern "system" fn(this: *mut c_void, phEnum: *mut HCORENUM, rAssemblyRefs: *mut mdAssemblyRef, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT,
+    /// Slot 9.
+    pub EnumFiles: unsafe extern "system" fn(this: *mut c_void, phEnum: *mut HCORENUM, rFiles: *mut mdFile, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT,
+    /// Slot 10.
+    pub EnumExportedTypes: unsafe extern "system" fn(this: *mut c_void, phEnum: *mut HCORENUM, rExportedTypes: *mut mdExportedType, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT,
+    /// Slot 11.
+    pub EnumManifestResources: unsafe extern "system" fn(this: *mut c_void, phEnum: *mut HCORENUM, rManifestResources: *mut mdManifestResource, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT,
+    /// Slot 12.
+    pub GetAssemblyFromScope: unsafe extern "system" fn(this: *mut c_void, ptkAssembly: *mut mdAssembly) -> HRESULT,
+    /// Slot 13.
+    pub FindExportedTypeByName: unsafe extern "system" fn(this: *mut c_void, szName: *const WCHAR, tkEnclosingType: mdToken, ptkExportedType: *mut mdExportedType) -> HRESULT,
+    /// Slot 14.
+    pub FindManifestResourceByName: unsafe extern "system" fn(this: *mut c_void, szName: *const WCHAR, ptkManifestResource: *mut mdManifestResource) -> HRESULT,
+    /// Slot 15.
+    pub CloseEnum: unsafe extern "system" fn(this: *mut c_void, hEnum: HCORENUM),
+    /// Slot 16.
+    pub FindAssembliesByName: unsafe extern "system" fn(this: *mut c_void, szAppBase: *const WCHAR, szPrivateBin: *const WCHAR, szAssemblyName: *const WCHAR, ppIUnk: *mut *mut IUnknown, cMax: ULONG, pcAssemblies: *mut ULONG) -> HRESULT,
+}
+
+impl IMetaDataAssemblyImport {
+    /// Slot 3.
+    #[inline]
+    pub unsafe fn GetAssemblyProps(this: *mut IMetaDataAssemblyImport, mda: mdAssembly, ppbPublicKey: *mut UVCP_CONSTANT, pcbPublicKey: *mut ULONG, pulHashAlgId: *mut ULONG, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, pMetaData: *mut ASSEMBLYMETADATA, pdwAssemblyFlags: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetAssemblyProps)(this.cast(), mda, ppbPublicKey, pcbPublicKey, pulHashAlgId, szName, cchName, pchName, pMetaData, pdwAssemblyFlags) }
+    }
+
+    /// Slot 4.
+    #[inline]
+    pub unsafe fn GetAssemblyRefProps(this: *mut IMetaDataAssemblyImport, mdar: mdAssemblyRef, ppbPublicKeyOrToken: *mut UVCP_CONSTANT, pcbPublicKeyOrToken: *mut ULONG, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, pMetaData: *mut ASSEMBLYMETADATA, ppbHashValue: *mut UVCP_CONSTANT, pcbHashValue: *mut ULONG, pdwAssemblyRefFlags: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetAssemblyRefProps)(this.cast(), mdar, ppbPublicKeyOrToken, pcbPublicKeyOrToken, szName, cchName, pchName, pMetaData, ppbHashValue, pcbHashValue, pdwAssemblyRefFlags) }
+    }
+
+    /// Slot 5.
+    #[inline]
+    pub unsafe fn GetFileProps(this: *mut IMetaDataAssemblyImport, mdf: mdFile, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, ppbHashValue: *mut UVCP_CONSTANT, pcbHashValue: *mut ULONG, pdwFileFlags: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetFileProps)(this.cast(), mdf, szName, cchName, pchName, ppbHashValue, pcbHashValue, pdwFileFlags) }
+    }
+
+    /// Slot 6.
+    #[inline]
+    pub unsafe fn GetExportedTypeProps(this: *mut IMetaDataAssemblyImport, mdct: mdExportedType, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, ptkImplementation: *mut mdToken, ptkTypeDef: *mut mdTypeDef, pdwExportedTypeFlags: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetExportedTypeProps)(this.cast(), mdct, szName, cchName, pchName, ptkImplementation, ptkTypeDef, pdwExportedTypeFlags) }
+    }
+
+    /// Slot 7.
+    #[inline]
+    pub unsafe fn GetManifestResourceProps(this: *mut IMetaDataAssemblyImport, mdmr: mdManifestResource, szName: *mut WCHAR, cchName: ULONG, pchName: *mut ULONG, ptkImplementation: *mut mdToken, pdwOffset: *mut DWORD, pdwResourceFlags: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetManifestResourceProps)(this.cast(), mdmr, szName, cchName, pchName, ptkImplementation, pdwOffset, pdwResourceFlags) }
+    }
+
+    /// Slot 8.
+    #[inline]
+    pub unsafe fn EnumAssemblyRefs(this: *mut IMetaDataAssemblyImport, phEnum: *mut HCORENUM, rAssemblyRefs: *mut mdAssemblyRef, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).EnumAssemblyRefs)(this.cast(), phEnum, rAssemblyRefs, cMax, pcTokens) }
+    }
+
+    /// Slot 9.
+    #[inline]
+    pub unsafe fn EnumFiles(this: *mut IMetaDataAssemblyImport, phEnum: *mut HCORENUM, rFiles: *mut mdFile, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).EnumFiles)(this.cast(), phEnum, rFiles, cMax, pcTokens) }
+    }
+
+    /// Slot 10.
+    #[inline]
+    pub unsafe fn EnumExportedTypes(this: *mut IMetaDataAssemblyImport, phEnum: *mut HCORENUM, rExportedTypes: *mut mdExportedType, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).EnumExportedTypes)(this.cast(), phEnum, rExportedTypes, cMax, pcTokens) }
+    }
+
+    /// Slot 11.
+    #[inline]
+    pub unsafe fn EnumManifestResources(this: *mut IMetaDataAssemblyImport, phEnum: *mut HCORENUM, rManifestResources: *mut mdManifestResource, cMax: ULONG, pcTokens: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).EnumManifestResources)(this.cast(), phEnum, rManifestResources, cMax, pcTokens) }
+    }
+
+    /// Slot 12.
+    #[inline]
+    pub unsafe fn GetAssemblyFromScope(this: *mut IMetaDataAssemblyImport, ptkAssembly: *mut mdAssembly) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetAssemblyFromScope)(this.cast(), ptkAssembly) }
+    }
+
+    /// Slot 13.
+    #[inline]
+    pub unsafe fn FindExportedTypeByName(this: *mut IMetaDataAssemblyImport, szName: *const WCHAR, tkEnclosingType: mdToken, ptkExportedType: *mut mdExportedType) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).FindExportedTypeByName)(this.cast(), szName, tkEnclosingType, ptkExportedType) }
+    }
+
+    /// Slot 14.
+    #[inline]
+    pub unsafe fn FindManifestResourceByName(this: *mut IMetaDataAssemblyImport, szName: *const WCHAR, ptkManifestResource: *mut mdManifestResource) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).FindManifestResourceByName)(this.cast(), szName, ptkManifestResource) }
+    }
+
+    /// Slot 15.
+    #[inline]
+    pub unsafe fn CloseEnum(this: *mut IMetaDataAssemblyImport, hEnum: HCORENUM) {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).CloseEnum)(this.cast(), hEnum) }
+    }
+
+    /// Slot 16.
+    #[inline]
+    pub unsafe fn FindAssembliesByName(this: *mut IMetaDataAssemblyImport, szAppBase: *const WCHAR, szPrivateBin: *const WCHAR, szAssemblyName: *const WCHAR, ppIUnk: *mut *mut IUnknown, cMax: ULONG, pcAssemblies: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).FindAssembliesByName)(this.cast(), szAppBase, szPrivateBin, szAssemblyName, ppIUnk, cMax, pcAssemblies) }
+    }
+}

@@ -80,4 +80,5 @@ pub const INTERFACES: &[InterfaceFacts] = &[
     InterfaceFacts { name: "ICorProfilerInfo15", base: Some("ICorProfilerInfo14"), iid: IID_ICorProfilerInfo15, first: 114, last: 114, vtable_size: size_of::<ICorProfilerInfo15Vtbl>() },
     InterfaceFacts { name: "IMetaDataImport", base: Some("IUnknown"), iid: IID_IMetaDataImport, first: 3, last: 64, vtable_size: size_of::<IMetaDataImportVtbl>() },
     InterfaceFacts { name: "IMetaDataImport2", base: Some("IMetaDataImport"), iid: IID_IMetaDataImport2, first: 65, last: 72, vtable_size: size_of::<IMetaDataImport2Vtbl>() },
+    InterfaceFacts { name: "IMetaDataAssemblyImport", base: Some("IUnknown"), iid: IID_IMetaDataAssemblyImport, first: 3, last: 16, vtable_size: size_of::<IMetaDataAssemblyImportVtbl>() },
 ];

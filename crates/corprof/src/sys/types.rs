@@ -69,6 +69,11 @@ pub type mdString = u32;
 pub type mdGenericParam = u32;
 pub type mdMethodSpec = u32;
 pub type mdGenericParamConstraint = u32;
+pub type mdAssembly = u32;
+pub type mdAssemblyRef = u32;
+pub type mdFile = u32;
+pub type mdExportedType = u32;
+pub type mdManifestResource = u32;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +89,29 @@ pub struct COR_DEBUG_IL_TO_NATIVE_MAP {
     pub ilOffset: u32,
     pub nativeStartOffset: u32,
     pub nativeEndOffset: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct OSINFO {
+    pub dwOSPlatformId: u32,
+    pub dwOSMajorVersion: u32,
+    pub dwOSMinorVersion: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ASSEMBLYMETADATA {
+    pub usMajorVersion: u16,
+    pub usMinorVersion: u16,
+    pub usBuildNumber: u16,
+    pub usRevisionNumber: u16,
+    pub szLocale: *mut u16,
+    pub cbLocale: u32,
+    pub rProcessor: *mut u32,
+    pub ulProcessor: u32,
+    pub rOS: *mut OSINFO,
+    pub ulOS: u32,
 }
 
 #[repr(C)]

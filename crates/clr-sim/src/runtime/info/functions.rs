@@ -7,14 +7,13 @@ use crate::runtime::{ClassId, Runtime};
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::enumerators::{Functions, enumerator};
-use std::ptr::null_mut;
 
 /// mdtMethodDef and mdtMemberRef, and the part of a token in which they stand (source: corhdr.h).
 const METHOD_DEFINITION: u32 = 0x0600_0000;
 const MEMBER_REFERENCE: u32 = 0x0A00_0000;
 const KIND_OF_TOKEN: u32 = 0xFF00_0000;
 /// Of a method without arguments that returns nothing: calling convention, count, `void` (ECMA-335, II.23.2.1).
-static SIGNATURE: [u8; 3] = [0x00, 0x00, 0x01];
+pub(in crate::runtime) static NO_ARGUMENTS: [u8; 3] = [0x00, 0x00, 0x01];
 
 fn is_of_method(token: u32) -> bool {
     [METHOD_DEFINITION, MEMBER_REFERENCE].contains(&(token & KIND_OF_TOKEN))
@@ -179,17 +178,22 @@ impl Server {
         }))
     }
 
-    /// The metadata itself is not modelled (as for GetModuleMetaData); who asks for the token alone gets it.
+    /// The metadata is that of the function's module.
     pub(super) unsafe fn get_token_and_meta_data_from_function(
         &self,
         functionId: sys::FunctionID,
-        _riid: sys::REFIID,
+        riid: sys::REFIID,
         ppImport: *mut *mut sys::IUnknown,
         pToken: *mut sys::mdToken,
     ) -> HResult {
-        code(self.identified(functionId, "GetTokenAndMetaDataFromFunction").map(|(_, token)| {
-            tell! { pToken => token, ppImport => null_mut() }
-            if ppImport.is_null() { HResult::S_OK } else { HResult::E_NOINTERFACE }
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
+        code(self.identified(functionId, "GetTokenAndMetaDataFromFunction").map(|(module, token)| {
+            tell! { pToken => token }
+            if ppImport.is_null() {
+                return HResult::S_OK;
+            }
+            // SAFETY: the profiler's identifier and place.
+            unsafe { runtime.open_metadata(&profiler, module, riid, ppImport) }
         }))
     }
 
@@ -229,7 +233,7 @@ impl Server {
             let name = name.map_or_else(|| format!("dynamic{token:#x}"), str::to_owned);
             tell! { moduleId => framework.map_or(0, |module| module.0) }
             if !ppvSig.is_null() && !pbSig.is_null() {
-                tell! { ppvSig => SIGNATURE.as_ptr(), pbSig => SIGNATURE.len() as u32 }
+                tell! { ppvSig => NO_ARGUMENTS.as_ptr(), pbSig => NO_ARGUMENTS.len() as u32 }
             }
             // SAFETY: the profiler's room.
             unsafe { answer_whole_text(&name, cchName, pcchName, wszName) }

@@ -20,6 +20,8 @@ mod statics;
 mod threads;
 mod when;
 
+pub(super) use functions::NO_ARGUMENTS;
+
 use super::answers::{INSUFFICIENT_BUFFER, answer_list, answer_text, answer_whole_text, has_place, tell, wanted};
 use super::code::{FunctionId, ModuleId};
 use super::{Profiler, Runtime};
@@ -85,7 +87,8 @@ fn named(id: usize) -> Result<(), HResult> {
     if id == 0 { Err(HResult::E_INVALIDARG) } else { Ok(()) }
 }
 
-fn code(result: Result<HResult, HResult>) -> HResult {
+/// The answer or the refusal.
+pub(super) fn code(result: Result<HResult, HResult>) -> HResult {
     result.unwrap_or_else(|refused| refused)
 }
 
@@ -93,7 +96,7 @@ fn code(result: Result<HResult, HResult>) -> HResult {
 ///
 /// # Safety
 /// It does, or is null.
-unsafe fn text(units: *const u16) -> String {
+pub(super) unsafe fn text(units: *const u16) -> String {
     if units.is_null() {
         return String::new();
     }

@@ -38,11 +38,6 @@ impl Runtime {
     }
 }
 
-/// The last part of a module's path, and its assembly's name.
-fn name_of(module: usize) -> String {
-    format!("module{module:#x}")
-}
-
 impl Server {
     fn about_module<T>(&self, module: usize, what: &str, look: impl Fn(&Module) -> T) -> Result<T, HResult> {
         named(module)?;
@@ -96,15 +91,17 @@ impl Server {
         pAssemblyId: *mut sys::AssemblyID,
         pdwModuleFlags: *mut sys::DWORD,
     ) -> HResult {
-        let facts = |module: &Module| (module.image.map(|image| image.start), module.collectible, module.is_told);
-        code(self.about_module(moduleId, "GetModuleInfo2", facts).map(|(image, collectible, is_told)| {
+        let facts = |module: &Module| {
+            let path = format!("/app/{}.dll", module.assembly_name(ModuleId(moduleId)));
+            (module.image.map(|image| image.start), module.collectible, module.is_told, path)
+        };
+        code(self.about_module(moduleId, "GetModuleInfo2", facts).map(|(image, collectible, is_told, path)| {
             let flags = DISK | image.map_or(0, |_| PRECOMPILED) | if collectible { COLLECTIBLE } else { 0 };
             tell! {
                 ppBaseLoadAddress => image.filter(|_| is_told).unwrap_or(0) as sys::LPCBYTE,
                 pAssemblyId => if is_told { moduleId + ASSEMBLY_OF_MODULE } else { PARENT_UNKNOWN },
                 pdwModuleFlags => flags,
             }
-            let path = format!("/app/{}.dll", name_of(moduleId));
             // SAFETY: the profiler's room.
             let whole = unsafe { answer_whole_text(&path, cchName, pcchName, szName) };
             let is_incomplete = !is_told && (wanted(ppBaseLoadAddress) || wanted(pAssemblyId));
@@ -112,20 +109,24 @@ impl Server {
         }))
     }
 
-    /// Metadata is not modelled: there is no such interface, whichever is asked for. Everything before that is answered as it is.
+    /// What it is opened for is looked at and no more: what would be written into it is not modelled.
     pub(super) unsafe fn get_module_meta_data(
         &self,
         moduleId: sys::ModuleID,
         dwOpenFlags: sys::DWORD,
-        _riid: sys::REFIID,
+        riid: sys::REFIID,
         ppOut: *mut *mut sys::IUnknown,
     ) -> HResult {
         if moduleId == 0 || dwOpenFlags & !OPEN_FLAGS != 0 {
             return HResult::E_INVALIDARG;
         }
+        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
         code(self.about_module(moduleId, "GetModuleMetaData", |_| ()).map(|()| {
-            tell! { ppOut => null_mut() }
-            if ppOut.is_null() { HResult::S_OK } else { HResult::E_NOINTERFACE }
+            if ppOut.is_null() {
+                return HResult::S_OK;
+            }
+            // SAFETY: the profiler's identifier and place.
+            unsafe { runtime.open_metadata(&profiler, ModuleId(moduleId), riid, ppOut) }
         }))
     }
 
@@ -223,10 +224,11 @@ impl Server {
     ) -> HResult {
         let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
         let module = assemblyId.saturating_sub(ASSEMBLY_OF_MODULE);
-        code(self.about_module(module, "GetAssemblyInfo", |_| ()).map(|()| {
+        let named = |known: &Module| known.assembly_name(ModuleId(module));
+        code(self.about_module(module, "GetAssemblyInfo", named).map(|name| {
             tell! { pAppDomainId => runtime.app_domain(), pModuleId => module }
             // SAFETY: the profiler's room.
-            unsafe { answer_text(&name_of(module), cchName, pcchName, szName) }
+            unsafe { answer_text(&name, cchName, pcchName, szName) }
         }))
     }
 

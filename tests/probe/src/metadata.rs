@@ -1,0 +1,608 @@
+//! Questions of a module's metadata as they are put raw: `ask meta MODULE QUESTION ...`.
+//!
+//! Each opens the metadata, asks, and gives it back: whoever has asked for the detach may hold none of it. A failure is an answer here too.
+
+use crate::orders::number;
+use crate::questions::{Room, answer, answer_text};
+use corprof::{Guid, sys};
+use std::ffi::CStr;
+use std::ptr::{null, null_mut};
+
+/// What stands in a place before a question is put, so that a test sees whether anything was written there.
+const UNTOUCHED: u32 = 0x77;
+
+/// A module's metadata while one question is put.
+struct Open {
+    import: *mut sys::IMetaDataImport2,
+    assembly: *mut sys::IMetaDataAssemblyImport,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // SAFETY: the two references that `open` was given.
+        unsafe { sys::IUnknown::Release(self.assembly.cast()) };
+        // SAFETY: as above.
+        unsafe { sys::IUnknown::Release(self.import.cast()) };
+    }
+}
+
+impl Open {
+    /// # Safety
+    /// Info is alive and knows the module.
+    unsafe fn open(raw: *mut sys::ICorProfilerInfo, module: usize) -> Result<Open, i32> {
+        let (mut import, mut assembly) = (null_mut(), null_mut());
+        let interface = &sys::IID_IMetaDataImport2;
+        // SAFETY: the caller's promise; an interface and a place for it.
+        let code = unsafe { sys::ICorProfilerInfo::GetModuleMetaData(raw, module, 0, interface, &raw mut import) };
+        if code != 0 {
+            return Err(code);
+        }
+        // SAFETY: a live object; the same.
+        let code =
+            unsafe { sys::IUnknown::QueryInterface(import, &sys::IID_IMetaDataAssemblyImport, &raw mut assembly) };
+        if code != 0 {
+            // SAFETY: the one reference.
+            unsafe { sys::IUnknown::Release(import) };
+            return Err(code);
+        }
+        Ok(Open { import: import.cast(), assembly: assembly.cast() })
+    }
+
+    fn first(&self) -> *mut sys::IMetaDataImport {
+        self.import.cast()
+    }
+}
+
+/// Puts one question; `None` if there is no such question.
+///
+/// # Safety
+/// Info is alive and knows the module.
+pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]) -> Option<String> {
+    let (question, rest) = words.split_first()?;
+    if *question == "open" {
+        // SAFETY: the caller's promise.
+        return Some(unsafe { interface(raw, module, rest) });
+    }
+    // SAFETY: the caller's promise.
+    let open = match unsafe { Open::open(raw, module) } {
+        Ok(open) => open,
+        Err(code) => return Some(answer(code, &[])),
+    };
+    let token = rest.first().map_or(0, |word| number(word)) as u32;
+    // SAFETY: open until the end of this call.
+    unsafe {
+        of_module(&open, question, rest)
+            .or_else(|| of_rows(&open, question, token, rest.get(1..).unwrap_or_default()))
+            .or_else(|| by_name(&open, question, rest))
+            .or_else(|| of_tokens(&open, question, token))
+            .or_else(|| listed(&open, question, rest))
+    }
+}
+
+/// Whether an interface is there, which the metadata is opened for, and which it is asked for once it is open.
+unsafe fn interface(raw: *mut sys::ICorProfilerInfo, module: usize, rest: &[&str]) -> String {
+    let id = |name: &str| match name {
+        "import" => sys::IID_IMetaDataImport,
+        "import2" => sys::IID_IMetaDataImport2,
+        "assembly" => sys::IID_IMetaDataAssemblyImport,
+        "unknown" => sys::IID_IUnknown,
+        _ => sys::IID_ICorProfilerInfo,
+    };
+    let wanted: Vec<Guid> = rest.iter().map(|name| id(name)).collect();
+    let [first, then @ ..] = &wanted[..] else { return answer(-1, &[]) };
+    let mut object = null_mut();
+    // SAFETY: the caller's promise; an interface and a place for it.
+    let code = unsafe { sys::ICorProfilerInfo::GetModuleMetaData(raw, module, 0, first, &raw mut object) };
+    let mut numbers = vec![usize::from(!object.is_null())];
+    let mut current: *mut sys::IUnknown = object;
+    for next in then {
+        let mut other = null_mut();
+        // SAFETY: a live object, an interface, and a place for it.
+        let code = unsafe { sys::IUnknown::QueryInterface(current, next, &raw mut other) };
+        numbers.push(code as u32 as usize);
+        if !other.is_null() {
+            // SAFETY: the reference that is not needed any more, since there is another one.
+            unsafe { sys::IUnknown::Release(current) };
+            current = other.cast();
+        }
+    }
+    if !current.is_null() {
+        // SAFETY: the last reference.
+        unsafe { sys::IUnknown::Release(current) };
+    }
+    answer(code, &numbers)
+}
+
+/// The bytes of a signature as one number, up to eight, and how many there are.
+///
+/// # Safety
+/// The bytes are there, or nowhere.
+unsafe fn bytes(place: *const u8, length: u32) -> [usize; 2] {
+    if place.is_null() || length == UNTOUCHED {
+        return [usize::from(!place.is_null()), length as usize];
+    }
+    // SAFETY: the caller's promise.
+    let all = unsafe { std::slice::from_raw_parts(place, (length as usize).min(7)) };
+    [all.iter().fold(1, |sum, byte| sum << 8 | usize::from(*byte)), length as usize]
+}
+
+unsafe fn of_module(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
+    let mut name = Room::of(rest, 0_u16);
+    let (place, many, mut length) = (name.place(), name.room, UNTOUCHED);
+    // SAFETY: alive, and places for the answers. The same for each of these.
+    Some(unsafe {
+        match question {
+            "scope" => {
+                let mut mvid = Guid::from_u128(0);
+                let id = (&raw mut mvid).cast();
+                let code = sys::IMetaDataImport::GetScopeProps(open.first(), place, many, &raw mut length, id);
+                answer_text(code, &[length as usize, usize::from(mvid != Guid::from_u128(0))], &name)
+            }
+            "module" => {
+                answer(sys::IMetaDataImport::GetModuleFromScope(open.first(), &raw mut length), &[length as usize])
+            }
+            "assembly" => answer(
+                sys::IMetaDataAssemblyImport::GetAssemblyFromScope(open.assembly, &raw mut length),
+                &[length as usize],
+            ),
+            "kind" => {
+                let mut machine = UNTOUCHED;
+                let code = sys::IMetaDataImport2::GetPEKind(open.import, &raw mut length, &raw mut machine);
+                answer(code, &[length as usize, machine as usize])
+            }
+            "version" => {
+                let code = sys::IMetaDataImport2::GetVersionString(open.import, place, many, &raw mut length);
+                answer_text(code, &[length as usize], &name)
+            }
+            _ => return None,
+        }
+    })
+}
+
+unsafe fn of_rows(open: &Open, question: &str, token: u32, rest: &[&str]) -> Option<String> {
+    let mut name = Room::of(rest, 0_u16);
+    let (place, many, mut length) = (name.place(), name.room, UNTOUCHED);
+    let (mut owner, mut flags, mut other, mut address) = (UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED);
+    let (mut signature, mut size) = (null(), UNTOUCHED);
+    let import = open.first();
+    // SAFETY: as above.
+    Some(unsafe {
+        match question {
+            "type" => {
+                let (flags, extends) = (&raw mut flags, &raw mut other);
+                let code =
+                    sys::IMetaDataImport::GetTypeDefProps(import, token, place, many, &raw mut length, flags, extends);
+                answer_text(code, &[length, *flags, *extends].map(|one| one as usize), &name)
+            }
+            "ref" => {
+                let code =
+                    sys::IMetaDataImport::GetTypeRefProps(import, token, &raw mut owner, place, many, &raw mut length);
+                answer_text(code, &[length, owner].map(|one| one as usize), &name)
+            }
+            "method" | "member" => {
+                let (mut kind, mut value, mut count) = (UNTOUCHED, null(), UNTOUCHED);
+                let (class, wide, attributes) = (&raw mut owner, &raw mut length, &raw mut flags);
+                let (blob, bytes_of, rva, implementation) =
+                    (&raw mut signature, &raw mut size, &raw mut address, &raw mut other);
+                let code = if question == "method" {
+                    sys::IMetaDataImport::GetMethodProps(
+                        import,
+                        token,
+                        class,
+                        place,
+                        many,
+                        wide,
+                        attributes,
+                        blob,
+                        bytes_of,
+                        rva,
+                        implementation,
+                    )
+                } else {
+                    sys::IMetaDataImport::GetMemberProps(
+                        import,
+                        token,
+                        class,
+                        place,
+                        many,
+                        wide,
+                        attributes,
+                        blob,
+                        bytes_of,
+                        rva,
+                        implementation,
+                        &raw mut kind,
+                        &raw mut value,
+                        &raw mut count,
+                    )
+                };
+                let [start, size] = bytes(signature, size);
+                let numbers = [length, owner, flags, other, address].map(|one| one as usize);
+                answer_text(code, &[&numbers[..], &[start, size, kind as usize]].concat(), &name)
+            }
+            "field" => {
+                let (class, wide, attributes) = (&raw mut owner, &raw mut length, &raw mut flags);
+                let (blob, bytes_of, kind) = (&raw mut signature, &raw mut size, &raw mut other);
+                let (value, count) = (null_mut(), &raw mut address);
+                let code = sys::IMetaDataImport::GetFieldProps(
+                    import, token, class, place, many, wide, attributes, blob, bytes_of, kind, value, count,
+                );
+                answer_text(code, &[*wide, *class, *attributes].map(|one| one as usize), &name)
+            }
+            "parameter" => {
+                let (method, sequence, wide) = (&raw mut owner, &raw mut other, &raw mut length);
+                let nothing = null_mut();
+                let code = sys::IMetaDataImport::GetParamProps(
+                    import,
+                    token,
+                    method,
+                    sequence,
+                    place,
+                    many,
+                    wide,
+                    &raw mut flags,
+                    nothing,
+                    null_mut(),
+                    nothing,
+                );
+                answer_text(code, &[*wide, *method, *sequence].map(|one| one as usize), &name)
+            }
+            "member-ref" => {
+                let (blob, bytes_of) = (&raw mut signature, &raw mut size);
+                let code = sys::IMetaDataImport::GetMemberRefProps(
+                    import,
+                    token,
+                    &raw mut owner,
+                    place,
+                    many,
+                    &raw mut length,
+                    blob,
+                    bytes_of,
+                );
+                answer_text(code, &[length, owner].map(|one| one as usize), &name)
+            }
+            "module-ref" => {
+                let code = sys::IMetaDataImport::GetModuleRefProps(import, token, place, many, &raw mut length);
+                answer_text(code, &[length as usize], &name)
+            }
+            "text" => {
+                let code = sys::IMetaDataImport::GetUserString(import, token, place, many, &raw mut length);
+                answer_text(code, &[length as usize], &name)
+            }
+            "identity" | "reference" => of_assembly(open, question, token, &mut name),
+            _ => return None,
+        }
+    })
+}
+
+/// What an assembly is called, or one that it refers to.
+unsafe fn of_assembly(open: &Open, question: &str, token: u32, name: &mut Room<u16>) -> String {
+    let (place, many, mut length) = (name.place(), name.room, UNTOUCHED);
+    let (mut key, mut size, mut hash, mut flags) = (null(), UNTOUCHED, UNTOUCHED, UNTOUCHED);
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut facts: sys::ASSEMBLYMETADATA = unsafe { std::mem::zeroed() };
+    let (of_key, of_size, of_facts, of_flags) = (&raw mut key, &raw mut size, &raw mut facts, &raw mut flags);
+    let wide = &raw mut length;
+    // SAFETY: alive, and places for the answers.
+    let code = unsafe {
+        if question == "identity" {
+            let algorithm = &raw mut hash;
+            sys::IMetaDataAssemblyImport::GetAssemblyProps(
+                open.assembly,
+                token,
+                of_key,
+                of_size,
+                algorithm,
+                place,
+                many,
+                wide,
+                of_facts,
+                of_flags,
+            )
+        } else {
+            let (blob, bytes_of) = (null_mut(), &raw mut hash);
+            sys::IMetaDataAssemblyImport::GetAssemblyRefProps(
+                open.assembly,
+                token,
+                of_key,
+                of_size,
+                place,
+                many,
+                wide,
+                of_facts,
+                blob,
+                bytes_of,
+                of_flags,
+            )
+        }
+    };
+    let version = usize::from(facts.usMajorVersion) << 16 | usize::from(facts.usMinorVersion);
+    let numbers = [length, size, hash, flags, facts.cbLocale].map(|one| one as usize);
+    answer_text(code, &[&numbers[..], &[version]].concat(), name)
+}
+
+unsafe fn by_name(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
+    let wide = |text: &str| -> Vec<u16> { text.encode_utf16().chain([0]).collect() };
+    let (import, mut found) = (open.first(), UNTOUCHED);
+    let token = |at: usize| rest.get(at).map_or(0, |word| number(word)) as u32;
+    let name = wide(rest.first().copied().unwrap_or_default());
+    let text = if rest.first() == Some(&"nowhere") { null() } else { name.as_ptr() };
+    // SAFETY: alive, texts that end, and a place for the answer. The same for each of these.
+    Some(unsafe {
+        match question {
+            "find-type" => {
+                let code = sys::IMetaDataImport::FindTypeDefByName(import, text, token(1), &raw mut found);
+                answer(code, &[found as usize])
+            }
+            "find-ref" => {
+                let code = sys::IMetaDataImport::FindTypeRef(import, token(1), text, &raw mut found);
+                answer(code, &[found as usize])
+            }
+            // Of a type; with the signature of a method, or any.
+            "find-method" | "find-member" | "find-field" => {
+                let (mut signature, mut size) = (null(), 0);
+                if token(2) != 0 {
+                    let nothing = null_mut();
+                    let (blob, bytes_of) = (&raw mut signature, &raw mut size);
+                    sys::IMetaDataImport::GetMethodProps(
+                        import,
+                        token(2),
+                        nothing,
+                        null_mut(),
+                        0,
+                        nothing,
+                        nothing,
+                        blob,
+                        bytes_of,
+                        nothing,
+                        nothing,
+                    );
+                }
+                let find = match question {
+                    "find-method" => sys::IMetaDataImport::FindMethod,
+                    "find-member" => sys::IMetaDataImport::FindMember,
+                    _ => sys::IMetaDataImport::FindField,
+                };
+                answer(find(import, token(1), text, signature, size, &raw mut found), &[found as usize])
+            }
+            "find-foreign" => {
+                let code = sys::IMetaDataImport::FindMemberRef(import, token(1), text, null(), 0, &raw mut found);
+                answer(code, &[found as usize])
+            }
+            "find-resource" => {
+                let code =
+                    sys::IMetaDataAssemblyImport::FindManifestResourceByName(open.assembly, text, &raw mut found);
+                answer(code, &[found as usize])
+            }
+            "find-exported" => {
+                let found = &raw mut found;
+                let code = sys::IMetaDataAssemblyImport::FindExportedTypeByName(open.assembly, text, token(1), found);
+                answer(code, &[*found as usize])
+            }
+            "attribute" => {
+                let (mut data, mut size) = (std::ptr::dangling(), UNTOUCHED);
+                let code = sys::IMetaDataImport::GetCustomAttributeByName(
+                    import,
+                    token(1),
+                    text,
+                    &raw mut data,
+                    &raw mut size,
+                );
+                answer(code, &[usize::from(data.is_null()), size as usize])
+            }
+            _ => return None,
+        }
+    })
+}
+
+unsafe fn of_tokens(open: &Open, question: &str, token: u32) -> Option<String> {
+    let (import, mut first, mut second) = (open.first(), UNTOUCHED, UNTOUCHED);
+    let (mut signature, mut text) = (null(), null());
+    // SAFETY: as above.
+    Some(unsafe {
+        match question {
+            "valid" => answer(sys::IMetaDataImport::IsValidToken(import, token), &[]),
+            "global" => {
+                let mut is_global = -1;
+                let code = sys::IMetaDataImport::IsGlobal(import, token, &raw mut is_global);
+                answer(code, &[is_global as u32 as usize])
+            }
+            "nested" => {
+                answer(sys::IMetaDataImport::GetNestedClassProps(import, token, &raw mut first), &[first as usize])
+            }
+            "address" => {
+                let code = sys::IMetaDataImport::GetRVA(import, token, &raw mut first, &raw mut second);
+                answer(code, &[first as usize, second as usize])
+            }
+            "signature" => {
+                let code = sys::IMetaDataImport::GetSigFromToken(import, token, &raw mut signature, &raw mut first);
+                answer(code, &bytes(signature, first))
+            }
+            "spec" => {
+                let code =
+                    sys::IMetaDataImport::GetTypeSpecFromToken(import, token, &raw mut signature, &raw mut first);
+                answer(code, &bytes(signature, first))
+            }
+            "method-spec" => {
+                let (blob, size) = (&raw mut signature, &raw mut second);
+                let code = sys::IMetaDataImport2::GetMethodSpecProps(open.import, token, &raw mut first, blob, size);
+                answer(code, &[first as usize])
+            }
+            "constraint" => {
+                let (of, to) = (&raw mut first, &raw mut second);
+                let code = sys::IMetaDataImport2::GetGenericParamConstraintProps(open.import, token, of, to);
+                answer(code, &[*of as usize])
+            }
+            "type-parameter" => {
+                let (position, flags, nothing) = (&raw mut first, &raw mut second, null_mut());
+                let code = sys::IMetaDataImport2::GetGenericParamProps(
+                    open.import,
+                    token,
+                    position,
+                    flags,
+                    nothing,
+                    nothing,
+                    null_mut(),
+                    0,
+                    nothing,
+                );
+                answer(code, &[*position as usize])
+            }
+            "resolve" => {
+                let mut scope = null_mut();
+                let interface = &sys::IID_IMetaDataImport;
+                let code =
+                    sys::IMetaDataImport::ResolveTypeRef(import, token, interface, &raw mut scope, &raw mut first);
+                answer(code, &[usize::from(!scope.is_null()), first as usize])
+            }
+            "convention" => {
+                // Of no arguments, and returns nothing.
+                let signature = [0_u8, 0, 1];
+                let start = signature.as_ptr().cast();
+                let code = sys::IMetaDataImport::GetNativeCallConvFromSig(import, start, 3, &raw mut first);
+                answer(code, &[first as usize])
+            }
+            "semantics-of" => {
+                let code = sys::IMetaDataImport::GetMethodSemantics(import, token, 0x1700_0001, &raw mut first);
+                answer(code, &[first as usize])
+            }
+            "assemblies" => {
+                let name: Vec<u16> = "obedient".encode_utf16().chain([0]).collect();
+                let (mut found, name) = (null_mut(), name.as_ptr());
+                let place = &raw mut found;
+                let code = sys::IMetaDataAssemblyImport::FindAssembliesByName(
+                    open.assembly,
+                    null(),
+                    null(),
+                    name,
+                    place,
+                    1,
+                    &raw mut first,
+                );
+                answer(code, &[first as usize])
+            }
+            "layout" => {
+                let (nowhere, count, bytes) = (null_mut(), &raw mut first, &raw mut second);
+                let code = sys::IMetaDataImport::GetClassLayout(import, token, null_mut(), nowhere, 0, count, bytes);
+                answer(code, &[*count as usize, *bytes as usize])
+            }
+            "marshalled" => {
+                let code = sys::IMetaDataImport::GetFieldMarshal(import, token, &raw mut signature, &raw mut first);
+                answer(code, &[first as usize])
+            }
+            "imported" => {
+                let (flags, nothing) = (&raw mut first, null_mut());
+                let code = sys::IMetaDataImport::GetPinvokeMap(import, token, flags, null_mut(), 0, nothing, nothing);
+                answer(code, &[*flags as usize])
+            }
+            "parameter-at" => {
+                let code = sys::IMetaDataImport::GetParamForMethodIndex(import, token, 1, &raw mut first);
+                answer(code, &[first as usize])
+            }
+            "permission" => {
+                let (action, size) = (&raw mut first, &raw mut second);
+                let code = sys::IMetaDataImport::GetPermissionSetProps(import, token, action, &raw mut text, size);
+                answer(code, &[*action as usize])
+            }
+            "attribute-at" => {
+                let (of, to, size) = (&raw mut first, &raw mut second, null_mut());
+                let code = sys::IMetaDataImport::GetCustomAttributeProps(import, token, of, to, &raw mut text, size);
+                answer(code, &[*of as usize])
+            }
+            "implemented" => {
+                let (class, interface) = (&raw mut first, &raw mut second);
+                let code = sys::IMetaDataImport::GetInterfaceImplProps(import, token, class, interface);
+                answer(code, &[*class as usize])
+            }
+            "name" => {
+                let mut name = null();
+                let code = sys::IMetaDataImport::GetNameFromToken(import, token, &raw mut name);
+                let text = if code == 0 { CStr::from_ptr(name).to_string_lossy().into_owned() } else { String::new() };
+                format!("{} {}", answer(code, &[]), if text.is_empty() { "-" } else { &text })
+            }
+            _ => return None,
+        }
+    })
+}
+
+/// A list from its beginning to its end: what the first call answers and how many it gives, how many there are in all, whether anything is to
+/// be closed; what the next call answers and gives; the same once it was reset; and what was in the first place.
+unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
+    let room = rest.first().map_or(0, |word| number(word)) as u32;
+    let token = rest.get(1).map_or(0, |word| number(word)) as u32;
+    let (import, newer, assembly) = (open.first(), open.import, open.assembly);
+    let mut list = vec![UNTOUCHED; room as usize + 1];
+    let mut other = vec![UNTOUCHED; room as usize + 1];
+    let all: Vec<u16> = "Nobody".encode_utf16().chain([0]).collect();
+    let name = all.as_ptr();
+    let mut cursor = null_mut();
+    let mut next = || {
+        let (cursor, place, mut count) = (&raw mut cursor, list.as_mut_ptr(), UNTOUCHED);
+        let of = &raw mut count;
+        // SAFETY: alive; a list of this very question or none yet; so much room, and a place for the number.
+        let code = unsafe {
+            match question {
+                "types" => sys::IMetaDataImport::EnumTypeDefs(import, cursor, place, room, of),
+                "refs" => sys::IMetaDataImport::EnumTypeRefs(import, cursor, place, room, of),
+                "interfaces" => sys::IMetaDataImport::EnumInterfaceImpls(import, cursor, token, place, room, of),
+                "members" => sys::IMetaDataImport::EnumMembers(import, cursor, token, place, room, of),
+                "members-of-name" => {
+                    sys::IMetaDataImport::EnumMembersWithName(import, cursor, token, name, place, room, of)
+                }
+                "methods" => sys::IMetaDataImport::EnumMethods(import, cursor, token, place, room, of),
+                "methods-of-name" => {
+                    sys::IMetaDataImport::EnumMethodsWithName(import, cursor, token, name, place, room, of)
+                }
+                "fields" => sys::IMetaDataImport::EnumFields(import, cursor, token, place, room, of),
+                "fields-of-name" => {
+                    sys::IMetaDataImport::EnumFieldsWithName(import, cursor, token, name, place, room, of)
+                }
+                "parameters" => sys::IMetaDataImport::EnumParams(import, cursor, token, place, room, of),
+                "member-refs" => sys::IMetaDataImport::EnumMemberRefs(import, cursor, token, place, room, of),
+                "overrides" => {
+                    let declared = other.as_mut_ptr();
+                    sys::IMetaDataImport::EnumMethodImpls(import, cursor, token, place, declared, room, of)
+                }
+                "permissions" => sys::IMetaDataImport::EnumPermissionSets(import, cursor, token, 0, place, room, of),
+                "properties" => sys::IMetaDataImport::EnumProperties(import, cursor, token, place, room, of),
+                "events" => sys::IMetaDataImport::EnumEvents(import, cursor, token, place, room, of),
+                "semantics" => sys::IMetaDataImport::EnumMethodSemantics(import, cursor, token, place, room, of),
+                "module-refs" => sys::IMetaDataImport::EnumModuleRefs(import, cursor, place, room, of),
+                "unresolved" => sys::IMetaDataImport::EnumUnresolvedMethods(import, cursor, place, room, of),
+                "signatures" => sys::IMetaDataImport::EnumSignatures(import, cursor, place, room, of),
+                "specs" => sys::IMetaDataImport::EnumTypeSpecs(import, cursor, place, room, of),
+                "texts" => sys::IMetaDataImport::EnumUserStrings(import, cursor, place, room, of),
+                "attributes" => sys::IMetaDataImport::EnumCustomAttributes(import, cursor, token, 0, place, room, of),
+                "type-parameters" => sys::IMetaDataImport2::EnumGenericParams(newer, cursor, token, place, room, of),
+                "constraints" => {
+                    sys::IMetaDataImport2::EnumGenericParamConstraints(newer, cursor, token, place, room, of)
+                }
+                "method-specs" => sys::IMetaDataImport2::EnumMethodSpecs(newer, cursor, token, place, room, of),
+                "references" => sys::IMetaDataAssemblyImport::EnumAssemblyRefs(assembly, cursor, place, room, of),
+                "files" => sys::IMetaDataAssemblyImport::EnumFiles(assembly, cursor, place, room, of),
+                "exported" => sys::IMetaDataAssemblyImport::EnumExportedTypes(assembly, cursor, place, room, of),
+                "resources" => sys::IMetaDataAssemblyImport::EnumManifestResources(assembly, cursor, place, room, of),
+                _ => return None,
+            }
+        };
+        // SAFETY: what was written there a moment ago.
+        Some((code, count, unsafe { *cursor }, list[0]))
+    };
+    let (code, count, begun, first) = next()?;
+    let mut total = UNTOUCHED;
+    // SAFETY: alive, a list or none, and a place for the answer.
+    let counted = unsafe { sys::IMetaDataImport::CountEnum(import, begun, &raw mut total) };
+    let (then, others, _, _) = next()?;
+    let (_, _, still, _) = next()?;
+    // SAFETY: alive, and a list or none.
+    let reset = unsafe { sys::IMetaDataImport::ResetEnum(import, still, 0) };
+    let (again, third, end, _) = next()?;
+    // SAFETY: as above; it is not used any more.
+    unsafe { sys::IMetaDataImport::CloseEnum(import, end) };
+    let codes = [then, again, counted, reset].map(|code| code as u32 as usize);
+    let numbers = [count, total, others, third, first].map(|one| one as usize);
+    let is_open = usize::from(!begun.is_null());
+    let [then, again, counted, reset] = codes;
+    let [count, total, others, third, first] = numbers;
+    Some(answer(code, &[count, total, is_open, first, then, others, again, third, counted, reset]))
+}
