@@ -2,7 +2,10 @@
 
 mod about_code;
 mod about_heap;
+mod about_metadata;
 mod about_modules;
+
+pub use about_metadata::{Metadata, TokenList};
 
 use crate::scripted::Script;
 use corprof::{HResult, sys};

@@ -286,7 +286,7 @@ fn a_module_that_is_still_loading_has_no_assembly_yet() {
 }
 
 #[test]
-fn metadata_is_refused_by_a_failure_that_says_which() {
+fn an_interface_that_metadata_has_not_is_refused_by_a_failure_that_says_so() {
     answered(&Personality::ALL, |world| {
         let module = world.runtime.load_module(false).0;
         let (_, script, _) = world.attached(Script::new());

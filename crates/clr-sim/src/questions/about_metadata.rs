@@ -1,0 +1,176 @@
+//! Questions about a module's metadata.
+
+use super::{Answered, answered};
+use crate::scripted::Script;
+use corprof::{Guid, HResult, sys};
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+/// The longest name, with its zero.
+const LONGEST: usize = 128;
+
+/// A module's metadata, given back when it is dropped.
+pub struct Metadata(*mut sys::IMetaDataImport2);
+
+// SAFETY: the model's object may be used and released on any thread.
+unsafe impl Send for Metadata {}
+// SAFETY: as above.
+unsafe impl Sync for Metadata {}
+
+/// A list of it that is open.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenList(*mut c_void);
+
+impl Script {
+    /// GetModuleMetaData, for IMetaDataImport2.
+    pub fn metadata(&self, module: usize) -> Answered<Metadata> {
+        let (mut object, interface) = (null_mut(), sys::IID_IMetaDataImport2);
+        // SAFETY: the runtime's object, which the model keeps; an identifier and a place. The same for every call below.
+        let code = unsafe {
+            sys::ICorProfilerInfo::GetModuleMetaData(self.raw(), module, 0, &raw const interface, &raw mut object)
+        };
+        answered(code, ())?;
+        Ok(Metadata(object.cast()))
+    }
+
+    /// GetTokenAndMetaDataFromFunction.
+    pub fn metadata_of_function(&self, function: usize) -> Answered<(Metadata, u32)> {
+        let (mut object, interface, mut token) = (null_mut(), sys::IID_IMetaDataImport2, 0);
+        let (place, token_place) = (&raw mut object, &raw mut token);
+        // SAFETY: as above.
+        let code = unsafe {
+            sys::ICorProfilerInfo::GetTokenAndMetaDataFromFunction(
+                self.raw(),
+                function,
+                &raw const interface,
+                place,
+                token_place,
+            )
+        };
+        answered(code, ())?;
+        Ok((Metadata(object.cast()), token))
+    }
+}
+
+fn text(units: &[u16]) -> String {
+    String::from_utf16_lossy(units).split('\0').next().unwrap_or_default().to_owned()
+}
+
+impl Metadata {
+    fn first(&self) -> *mut sys::IMetaDataImport {
+        self.0.cast()
+    }
+
+    /// GetScopeProps: the module's name and its id.
+    pub fn scope(&self) -> Answered<(String, Guid)> {
+        let (mut name, mut length, mut id) = ([0; LONGEST], 0, Guid::from_u128(0));
+        let place = name.as_mut_ptr();
+        // SAFETY: a live object, room and places.
+        let code = unsafe {
+            sys::IMetaDataImport::GetScopeProps(self.first(), place, LONGEST as u32, &raw mut length, &raw mut id)
+        };
+        answered(code, (text(&name), id))
+    }
+
+    /// GetTypeDefProps: name and base.
+    pub fn type_of(&self, token: u32) -> Answered<(String, u32)> {
+        let (mut name, mut length, mut flags, mut extends) = ([0; LONGEST], 0, 0, 0);
+        let (place, count) = (name.as_mut_ptr(), &raw mut length);
+        let (flags, base) = (&raw mut flags, &raw mut extends);
+        // SAFETY: as above.
+        let code = unsafe {
+            sys::IMetaDataImport::GetTypeDefProps(self.first(), token, place, LONGEST as u32, count, flags, base)
+        };
+        answered(code, (text(&name), extends))
+    }
+
+    /// GetMethodProps: class and name.
+    pub fn method(&self, token: u32) -> Answered<(u32, String)> {
+        let (mut name, mut class) = ([0; LONGEST], 0);
+        let (place, nothing) = (name.as_mut_ptr(), null_mut());
+        // SAFETY: as above; what is not wanted is null.
+        let code = unsafe {
+            sys::IMetaDataImport::GetMethodProps(
+                self.first(),
+                token,
+                &raw mut class,
+                place,
+                LONGEST as u32,
+                nothing,
+                nothing,
+                null_mut(),
+                nothing,
+                nothing,
+                nothing,
+            )
+        };
+        answered(code, (class, text(&name)))
+    }
+
+    /// FindMethod, whatever its signature.
+    pub fn find_method(&self, class: u32, name: &str) -> Answered<u32> {
+        let (name, mut found): (Vec<u16>, _) = (name.encode_utf16().chain([0]).collect(), 0);
+        // SAFETY: as above, and a text that ends.
+        let code =
+            unsafe { sys::IMetaDataImport::FindMethod(self.first(), class, name.as_ptr(), null(), 0, &raw mut found) };
+        answered(code, found)
+    }
+
+    /// IsValidToken.
+    pub fn is_valid(&self, token: u32) -> bool {
+        // SAFETY: as above.
+        unsafe { sys::IMetaDataImport::IsValidToken(self.first(), token) != 0 }
+    }
+
+    /// EnumTypeDefs, read to its end and closed.
+    pub fn types(&self) -> Answered<Vec<u32>> {
+        // SAFETY: as above; the list is the one that was begun.
+        self.all(|cursor, place, count| unsafe {
+            sys::IMetaDataImport::EnumTypeDefs(self.first(), cursor, place, 1, count)
+        })
+    }
+
+    /// EnumMethods, read to its end and closed.
+    pub fn methods(&self, class: u32) -> Answered<Vec<u32>> {
+        // SAFETY: as above.
+        self.all(|cursor, place, count| unsafe {
+            sys::IMetaDataImport::EnumMethods(self.first(), cursor, class, place, 1, count)
+        })
+    }
+
+    /// EnumTypeDefs, begun and left open.
+    pub fn list(&self) -> TokenList {
+        let (mut cursor, mut one, mut count) = (null_mut(), 0, 0);
+        let (begun, count) = (&raw mut cursor, &raw mut count);
+        // SAFETY: as above.
+        unsafe { sys::IMetaDataImport::EnumTypeDefs(self.first(), begun, &raw mut one, 1, count) };
+        TokenList(cursor)
+    }
+
+    /// CloseEnum.
+    pub fn close(&self, list: TokenList) {
+        // SAFETY: as above.
+        unsafe { sys::IMetaDataImport::CloseEnum(self.first(), list.0) };
+    }
+
+    /// One after the other.
+    fn all(&self, next: impl Fn(*mut sys::HCORENUM, *mut u32, *mut u32) -> i32) -> Answered<Vec<u32>> {
+        let (mut cursor, mut tokens) = (null_mut(), Vec::new());
+        loop {
+            let (mut token, mut count) = (0, 0);
+            let code = HResult(next(&raw mut cursor, &raw mut token, &raw mut count));
+            if code != HResult::S_OK || count != 1 {
+                self.close(TokenList(cursor));
+                return if code.is_success() { Ok(tokens) } else { Err(code) };
+            }
+            tokens.push(token);
+        }
+    }
+}
+
+impl Drop for Metadata {
+    fn drop(&mut self) {
+        // SAFETY: gives up the only reference.
+        unsafe { sys::IUnknown::Release(self.0.cast()) };
+    }
+}
