@@ -10,7 +10,8 @@
 //! runtime disagree, the model is wrong. Everything is deterministic ([`schedule`]).
 //!
 //! # Rejected
-//! Modelling what the runtime computes (types, generics, IL): a profiler's races do not depend on it.
+//! Modelling what the runtime computes (types, generics, IL): a profiler's races do not depend on it. So metadata tells of modules,
+//! classes and methods, but of no fields, parameters, properties, attributes and type arguments; and nothing can be written there.
 
 pub mod court;
 pub mod differences;

@@ -278,12 +278,8 @@ fn det_11_until_it_is_gone_it_counts_as_loaded() {
 fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        stage.act("a load");
-        let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
-        own.done("hold ModuleLoadFinished");
+        let (own, mut held, detacher) = stage.held_in_load_with_detach_thread();
         own.leave(0);
-        stage.act("start a load");
-        let mut held = stage.seat("ModuleLoadFinished");
         held.done("detach 300");
         let from = detacher.sleeps();
         until("the detach thread has looked again and again", || detacher.sleeps() >= from + LOOKS);
@@ -350,11 +346,7 @@ fn det_20_in_a_callback_that_still_runs_every_question_is_refused() {
 fn det_21_the_request_returns_before_evacuation_and_the_end_is_told_on_a_thread_of_the_runtimes_own() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        stage.act("a load");
-        let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
-        own.done("hold ModuleLoadFinished");
-        stage.act("start a load");
-        let held = stage.seat("ModuleLoadFinished");
+        let (mut own, held, detacher) = stage.held_in_load_with_detach_thread();
         own.done("detach 300");
         assert!(!stage.has_come("ProfilerDetachSucceeded"), "the request has waited for the evacuation");
         let (asked, called) = (own.thread(), held.thread());

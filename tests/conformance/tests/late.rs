@@ -132,11 +132,7 @@ fn det_16_a_user_killed_before_the_attach_is_over_is_noticed_and_the_profiler_le
 fn det_16_a_user_killed_while_a_callback_runs_is_noticed_and_the_callback_is_waited_for() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        stage.act("a load");
-        let (mut own, detacher) = stage.attached_with_detach_thread(MODULE_LOADS);
-        own.done("hold ModuleLoadFinished");
-        stage.act("start a load");
-        let mut held = stage.seat("ModuleLoadFinished");
+        let (mut own, mut held, detacher) = stage.held_in_load_with_detach_thread();
         own.done("devoted");
         own.hand_over().kill();
         until("the profiler has asked for its detach", || held.ask("getmask") == Err(DETACHING));

@@ -211,10 +211,22 @@ impl Stage {
         // The first time, what is needed to load is loaded itself.
         self.act("a load");
         let mut own = self.attached(MODULE_LOADS, 0);
+        let held = self.hold_load(&mut own);
+        (own, held)
+    }
+
+    /// [`Stage::held_in_load`], and the runtime's thread for detaches.
+    pub fn held_in_load_with_detach_thread(&mut self) -> (Seat, Seat, DetachThread) {
+        self.act("a load");
+        let (mut own, detacher) = self.attached_with_detach_thread(MODULE_LOADS);
+        let held = self.hold_load(&mut own);
+        (own, held, detacher)
+    }
+
+    fn hold_load(&mut self, own: &mut Seat) -> Seat {
         own.done("hold ModuleLoadFinished");
         self.act("start a load");
-        let held = self.seat("ModuleLoadFinished");
-        (own, held)
+        self.seat("ModuleLoadFinished")
     }
 
     /// The probe, which monitors loads of modules, gets callbacks and answers.

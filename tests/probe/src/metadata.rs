@@ -19,7 +19,7 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // SAFETY: the two references that `open` was given.
+        // SAFETY: the two references that `of` was given.
         unsafe { sys::IUnknown::Release(self.assembly.cast()) };
         // SAFETY: as above.
         unsafe { sys::IUnknown::Release(self.import.cast()) };
@@ -29,7 +29,7 @@ impl Drop for Open {
 impl Open {
     /// # Safety
     /// Info is alive and knows the module.
-    unsafe fn open(raw: *mut sys::ICorProfilerInfo, module: usize) -> Result<Open, i32> {
+    unsafe fn of(raw: *mut sys::ICorProfilerInfo, module: usize) -> Result<Open, i32> {
         let (mut import, mut assembly) = (null_mut(), null_mut());
         let interface = &sys::IID_IMetaDataImport2;
         // SAFETY: the caller's promise; an interface and a place for it.
@@ -64,7 +64,7 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]
         return Some(unsafe { interface(raw, module, rest) });
     }
     // SAFETY: the caller's promise.
-    let open = match unsafe { Open::open(raw, module) } {
+    let open = match unsafe { Open::of(raw, module) } {
         Ok(open) => open,
         Err(code) => return Some(answer(code, &[])),
     };

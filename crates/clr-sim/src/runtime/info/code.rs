@@ -40,13 +40,9 @@ impl Server {
         pcCodeInfos: *mut sys::ULONG32,
         codeInfos: *mut sys::COR_PRF_CODE_INFO,
     ) -> HResult {
-        if functionID == 0 || !has_place(cCodeInfos, codeInfos) {
-            return HResult::E_INVALIDARG;
-        }
-        code(self.body_of(functionID, FIRST_VERSION, "GetCodeInfo2").map(|start| {
-            // SAFETY: the profiler's room.
-            unsafe { answer_list(&[piece(start)], cCodeInfos, pcCodeInfos, codeInfos) }
-        }))
+        let room = (cCodeInfos, pcCodeInfos, codeInfos);
+        // SAFETY: the profiler's room, passed on.
+        unsafe { self.pieces_of(functionID, FIRST_VERSION, "GetCodeInfo2", room) }
     }
 
     pub(super) unsafe fn get_code_info3(
@@ -57,12 +53,27 @@ impl Server {
         pcCodeInfos: *mut sys::ULONG32,
         codeInfos: *mut sys::COR_PRF_CODE_INFO,
     ) -> HResult {
-        if functionID == 0 || !has_place(cCodeInfos, codeInfos) {
+        // SAFETY: as above.
+        unsafe { self.pieces_of(functionID, reJitId, "GetCodeInfo3", (cCodeInfos, pcCodeInfos, codeInfos)) }
+    }
+
+    /// Where the code of one version lies.
+    ///
+    /// # Safety
+    /// The list is null or has so much room; the place for its length is null or one.
+    unsafe fn pieces_of(
+        &self,
+        function: usize,
+        version: usize,
+        what: &str,
+        (room, count, pieces): (u32, *mut u32, *mut sys::COR_PRF_CODE_INFO),
+    ) -> HResult {
+        if function == 0 || !has_place(room, pieces) {
             return HResult::E_INVALIDARG;
         }
-        code(self.body_of(functionID, reJitId, "GetCodeInfo3").map(|start| {
-            // SAFETY: as above.
-            unsafe { answer_list(&[piece(start)], cCodeInfos, pcCodeInfos, codeInfos) }
+        code(self.body_of(function, version, what).map(|start| {
+            // SAFETY: the caller's promise.
+            unsafe { answer_list(&[piece(start)], room, count, pieces) }
         }))
     }
 
