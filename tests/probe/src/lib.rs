@@ -24,6 +24,7 @@ mod own_thread;
 mod profiler;
 mod questions;
 mod seat;
+mod token_lists;
 mod unloading;
 
 use corprof::{CallbackObject, Guid, dll_get_class_object, sys};

@@ -4,17 +4,20 @@
 
 use crate::orders::number;
 use crate::questions::{Room, answer, answer_text};
+use crate::token_lists;
 use corprof::{Guid, sys};
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
 /// What stands in a place before a question is put, so that a test sees whether anything was written there.
-const UNTOUCHED: u32 = 0x77;
+pub const UNTOUCHED: u32 = 0x77;
 
 /// A module's metadata while one question is put.
-struct Open {
-    import: *mut sys::IMetaDataImport2,
-    assembly: *mut sys::IMetaDataAssemblyImport,
+pub struct Open {
+    /// As the newer interface.
+    pub import: *mut sys::IMetaDataImport2,
+    /// As the one beside it.
+    pub assembly: *mut sys::IMetaDataAssemblyImport,
 }
 
 impl Drop for Open {
@@ -48,7 +51,8 @@ impl Open {
         Ok(Open { import: import.cast(), assembly: assembly.cast() })
     }
 
-    fn first(&self) -> *mut sys::IMetaDataImport {
+    /// As the first interface.
+    pub fn first(&self) -> *mut sys::IMetaDataImport {
         self.import.cast()
     }
 }
@@ -75,7 +79,7 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]
             .or_else(|| of_rows(&open, question, token, rest.get(1..).unwrap_or_default()))
             .or_else(|| by_name(&open, question, rest))
             .or_else(|| of_tokens(&open, question, token))
-            .or_else(|| listed(&open, question, rest))
+            .or_else(|| token_lists::listed(&open, question, rest))
     }
 }
 
@@ -523,86 +527,4 @@ unsafe fn of_tokens(open: &Open, question: &str, token: u32) -> Option<String> {
             _ => return None,
         }
     })
-}
-
-/// A list from its beginning to its end: what the first call answers and how many it gives, how many there are in all, whether anything is to
-/// be closed; what the next call answers and gives; the same once it was reset; and what was in the first place.
-unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
-    let room = rest.first().map_or(0, |word| number(word)) as u32;
-    let token = rest.get(1).map_or(0, |word| number(word)) as u32;
-    let (import, newer, assembly) = (open.first(), open.import, open.assembly);
-    let mut list = vec![UNTOUCHED; room as usize + 1];
-    let mut other = vec![UNTOUCHED; room as usize + 1];
-    let all: Vec<u16> = "Nobody".encode_utf16().chain([0]).collect();
-    let name = all.as_ptr();
-    let mut cursor = null_mut();
-    let mut next = || {
-        let (cursor, place, mut count) = (&raw mut cursor, list.as_mut_ptr(), UNTOUCHED);
-        let of = &raw mut count;
-        // SAFETY: alive; a list of this very question or none yet; so much room, and a place for the number.
-        let code = unsafe {
-            match question {
-                "types" => sys::IMetaDataImport::EnumTypeDefs(import, cursor, place, room, of),
-                "refs" => sys::IMetaDataImport::EnumTypeRefs(import, cursor, place, room, of),
-                "interfaces" => sys::IMetaDataImport::EnumInterfaceImpls(import, cursor, token, place, room, of),
-                "members" => sys::IMetaDataImport::EnumMembers(import, cursor, token, place, room, of),
-                "members-of-name" => {
-                    sys::IMetaDataImport::EnumMembersWithName(import, cursor, token, name, place, room, of)
-                }
-                "methods" => sys::IMetaDataImport::EnumMethods(import, cursor, token, place, room, of),
-                "methods-of-name" => {
-                    sys::IMetaDataImport::EnumMethodsWithName(import, cursor, token, name, place, room, of)
-                }
-                "fields" => sys::IMetaDataImport::EnumFields(import, cursor, token, place, room, of),
-                "fields-of-name" => {
-                    sys::IMetaDataImport::EnumFieldsWithName(import, cursor, token, name, place, room, of)
-                }
-                "parameters" => sys::IMetaDataImport::EnumParams(import, cursor, token, place, room, of),
-                "member-refs" => sys::IMetaDataImport::EnumMemberRefs(import, cursor, token, place, room, of),
-                "overrides" => {
-                    let declared = other.as_mut_ptr();
-                    sys::IMetaDataImport::EnumMethodImpls(import, cursor, token, place, declared, room, of)
-                }
-                "permissions" => sys::IMetaDataImport::EnumPermissionSets(import, cursor, token, 0, place, room, of),
-                "properties" => sys::IMetaDataImport::EnumProperties(import, cursor, token, place, room, of),
-                "events" => sys::IMetaDataImport::EnumEvents(import, cursor, token, place, room, of),
-                "semantics" => sys::IMetaDataImport::EnumMethodSemantics(import, cursor, token, place, room, of),
-                "module-refs" => sys::IMetaDataImport::EnumModuleRefs(import, cursor, place, room, of),
-                "unresolved" => sys::IMetaDataImport::EnumUnresolvedMethods(import, cursor, place, room, of),
-                "signatures" => sys::IMetaDataImport::EnumSignatures(import, cursor, place, room, of),
-                "specs" => sys::IMetaDataImport::EnumTypeSpecs(import, cursor, place, room, of),
-                "texts" => sys::IMetaDataImport::EnumUserStrings(import, cursor, place, room, of),
-                "attributes" => sys::IMetaDataImport::EnumCustomAttributes(import, cursor, token, 0, place, room, of),
-                "type-parameters" => sys::IMetaDataImport2::EnumGenericParams(newer, cursor, token, place, room, of),
-                "constraints" => {
-                    sys::IMetaDataImport2::EnumGenericParamConstraints(newer, cursor, token, place, room, of)
-                }
-                "method-specs" => sys::IMetaDataImport2::EnumMethodSpecs(newer, cursor, token, place, room, of),
-                "references" => sys::IMetaDataAssemblyImport::EnumAssemblyRefs(assembly, cursor, place, room, of),
-                "files" => sys::IMetaDataAssemblyImport::EnumFiles(assembly, cursor, place, room, of),
-                "exported" => sys::IMetaDataAssemblyImport::EnumExportedTypes(assembly, cursor, place, room, of),
-                "resources" => sys::IMetaDataAssemblyImport::EnumManifestResources(assembly, cursor, place, room, of),
-                _ => return None,
-            }
-        };
-        // SAFETY: what was written there a moment ago.
-        Some((code, count, unsafe { *cursor }, list[0]))
-    };
-    let (code, count, begun, first) = next()?;
-    let mut total = UNTOUCHED;
-    // SAFETY: alive, a list or none, and a place for the answer.
-    let counted = unsafe { sys::IMetaDataImport::CountEnum(import, begun, &raw mut total) };
-    let (then, others, _, _) = next()?;
-    let (_, _, still, _) = next()?;
-    // SAFETY: alive, and a list or none.
-    let reset = unsafe { sys::IMetaDataImport::ResetEnum(import, still, 0) };
-    let (again, third, end, _) = next()?;
-    // SAFETY: as above; it is not used any more.
-    unsafe { sys::IMetaDataImport::CloseEnum(import, end) };
-    let codes = [then, again, counted, reset].map(|code| code as u32 as usize);
-    let numbers = [count, total, others, third, first].map(|one| one as usize);
-    let is_open = usize::from(!begun.is_null());
-    let [then, again, counted, reset] = codes;
-    let [count, total, others, third, first] = numbers;
-    Some(answer(code, &[count, total, is_open, first, then, others, again, third, counted, reset]))
 }
