@@ -77,10 +77,11 @@ fn take(process_id: u32, folder: &Folder) -> Outcome<Taken> {
     let mut child = command.spawn()?;
     let seconds = until_there(&mut child, &file, begun)?;
     let output = child.wait_with_output()?;
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     if !output.status.success() {
-        return Err(format!("remora heap: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into());
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("remora heap: {}: {said} {}", output.status, told["notes"]).into());
     }
-    let told: Value = serde_json::from_slice(&output.stdout)?;
     if told["complete"] != true || told["receipt"]["clean"] != true {
         return Err(format!("not complete, or not clean: {}, {}", told["notes"], told["receipt"]["left"]).into());
     }
