@@ -14,6 +14,7 @@
 //! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
 
 mod channel;
+mod faults;
 mod follow;
 mod host;
 mod linux;

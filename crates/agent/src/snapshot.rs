@@ -3,6 +3,7 @@
 //!
 //! What it must not keep of its parent it gives up first: descriptors, signals, the right to outlive it, a core file.
 
+use crate::faults::forgive;
 use crate::memory::Mapping;
 use crate::standing::Standing;
 use crate::threads::{block_all, pause};
@@ -123,6 +124,9 @@ impl Snapshot {
     /// The copy's whole life.
     fn walk(&self, heap: HeapView, parent: i32) -> ! {
         leave_parent(parent);
+        if let Some(absent) = self.outer.get(layout::HEAP_PAGES_ABSENT) {
+            forgive(absent);
+        }
         // SAFETY: the only thread of the copy, which alone touches these.
         let (fork, area, words) = unsafe {
             let area = HeapArea {

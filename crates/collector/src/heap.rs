@@ -186,6 +186,10 @@ impl HeapSession {
             (layout::HEAP_BROKEN, "ranges of the heap could not be walked to their end"),
             (layout::HEAP_LEFT_OUT, "ranges of the heap did not fit into the list"),
             (layout::HEAP_WITHOUT_CLASS, "objects have a class that did not fit into the table"),
+            (
+                layout::HEAP_PAGES_ABSENT,
+                "pages of what the runtime knows of its classes were not there: some types may lack their arguments",
+            ),
             (layout::LOST_DESCRIPTIONS, "descriptions of modules did not fit into the transport"),
         ];
         let lost = counted.iter().filter(|(which, _)| counter(*which) > 0);
