@@ -14,31 +14,31 @@ const SHARE: u32 = 20;
 #[derive(Debug)]
 pub(crate) struct CopyCost {
     process: Process,
-    pid: Option<u32>,
+    /// The copy, as the process sees it.
+    namespaced_pid: Option<u32>,
     next: Instant,
     most: Option<u64>,
 }
 
 impl CopyCost {
     pub(crate) fn of(process: &Process) -> CopyCost {
-        CopyCost { process: process.clone(), pid: None, next: Instant::now(), most: None }
+        CopyCost { process: process.clone(), namespaced_pid: None, next: Instant::now(), most: None }
     }
 
     /// There is a copy; its id as the process sees it.
     pub(crate) fn begins(&mut self, namespaced_pid: u32) {
-        self.pid = self.process.child(NAME, namespaced_pid);
+        self.namespaced_pid = Some(namespaced_pid);
         self.next = Instant::now();
     }
 
     /// Looks, if it is time to.
     pub(crate) fn look(&mut self) {
         let begun = Instant::now();
-        let Some(pid) = self.pid.filter(|_| begun >= self.next) else { return };
-        match self.process.private_memory(pid) {
-            Some(bytes) => self.most = self.most.max(Some(bytes)),
-            // It has ended, or is not to be looked at.
-            None => self.pid = None,
-        }
+        let Some(namespaced_pid) = self.namespaced_pid.filter(|_| begun >= self.next) else { return };
+        // Looked for each time: it may not have its name yet, and may have ended.
+        let pid = self.process.child(NAME, namespaced_pid);
+        let now = pid.and_then(|pid| self.process.private_memory(pid));
+        self.most = self.most.max(now);
         self.next = Instant::now() + LEAST.max(begun.elapsed() * SHARE);
     }
 

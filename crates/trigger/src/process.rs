@@ -91,15 +91,14 @@ impl Process {
         memory::resident(&self.proc, self.pid)
     }
 
-    /// Its child that is called `name` and has this id in its own namespace.
+    /// Its child that has this id in its own namespace. Where the kernel lists no children it must be called `name`, too.
     pub fn child(&self, name: &str, namespaced_pid: u32) -> Option<u32> {
         let is_it = |pid: &u32| {
-            self.proc.stat(*pid).is_ok_and(|stat| stat.name == name)
-                && self.proc.status(*pid).is_ok_and(|status| status.namespaced_pid.unwrap_or(*pid) == namespaced_pid)
+            self.proc.status(*pid).is_ok_and(|status| status.namespaced_pid.unwrap_or(*pid) == namespaced_pid)
         };
-        let children = self.proc.children(self.pid);
-        // A kernel that lists no children.
-        children.into_iter().find(is_it).or_else(|| self.proc.pids().ok()?.into_iter().find(is_it))
+        let is_called_so = |pid: &u32| self.proc.stat(*pid).is_ok_and(|stat| stat.name == name);
+        let listed = self.proc.children(self.pid).into_iter().find(is_it);
+        listed.or_else(|| self.proc.pids().ok()?.into_iter().find(|pid| is_it(pid) && is_called_so(pid)))
     }
 
     /// What only the process `pid` has in RAM, bytes: for a child that is a copy of it, what the copy costs.
