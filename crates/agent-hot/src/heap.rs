@@ -4,11 +4,14 @@
 //! what does neither. What it cannot walk it says and passes over. A fault ends the copy, not the process.
 
 mod pen;
+mod shape;
 
 use pen::{Pen, Record};
 use remora_wire::heap::{
     ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD, distance,
 };
+pub use shape::Shape;
+use shape::{Digest, Memory, Shapes, Trust};
 
 /// Type arguments of a class that are told.
 pub const MOST_ARGUMENTS: usize = 64;
@@ -112,6 +115,9 @@ pub struct Walked {
     pub left_out: u64,
     /// Objects whose class did not fit into the table: they are told as of an unknown class.
     pub without_class: u64,
+    /// Objects of which the runtime said otherwise than the description of their class, which was believed by then: others of the class
+    /// may have been told of as they are not.
+    pub contradicted: u64,
 }
 
 /// Memory for a walk, made before the fork and zero.
@@ -122,21 +128,23 @@ pub struct HeapArea<'a> {
     pub table: &'a mut [[u64; 2]],
     /// The classes' ids by their numbers: no more than half of the table's places.
     pub classes: &'a mut [u64],
+    /// A power of two of places for how the objects of a class lie.
+    pub shapes: &'a mut [Shape],
     /// What has not been put yet.
     pub buffer: &'a mut [u8],
 }
 
 /// Walks the whole heap and tells of it.
 pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outlet: &mut impl Outlet) -> Walked {
-    let HeapArea { ranges, table, classes, buffer } = area;
+    let HeapArea { ranges, table, classes, shapes, buffer } = area;
     let total = heap.ranges(ranges);
     let count = total.min(ranges.len());
     let mut walk = Walk {
         heap,
         classes: Classes { table, ids: classes, count: 0, told: 0 },
+        shapes: Shapes::new(shapes),
         pen: Pen::new(buffer, outlet),
         walked: Walked { left_out: (total - count) as u64, ..Walked::default() },
-        free: None,
     };
     // Number 0 is for whatever has no other.
     walk.classes.add(0);
@@ -159,10 +167,35 @@ pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outle
 struct Walk<'a, H, O> {
     heap: &'a H,
     classes: Classes<'a>,
+    shapes: Shapes<'a>,
     pen: Pen<'a, O>,
     walked: Walked,
-    /// What free room has in the place of a class.
-    free: Option<u64>,
+}
+
+/// The heap as memory.
+struct Words<'a, H>(&'a H);
+
+impl<H: StandingHeap> Memory for Words<'_, H> {
+    #[inline]
+    fn word(&self, address: u64) -> u64 {
+        self.0.word(address)
+    }
+}
+
+/// Where the object behind one of that size lies; `None` if there cannot be one of that size.
+#[inline]
+fn behind(object: u64, size: u64, end: u64) -> Option<u64> {
+    let next = object.checked_add(size.checked_next_multiple_of(WORD)?)?;
+    (size >= SMALLEST && next <= end).then_some(next)
+}
+
+impl Walked {
+    #[inline]
+    fn add(&mut self, size: u64, references: u64) {
+        self.objects += 1;
+        self.bytes += size;
+        self.references += references;
+    }
 }
 
 /// How many objects are walked between two words on the progress.
@@ -190,13 +223,38 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
     }
 
     /// Tells of one object; where the next one lies. `None` if there is none.
+    #[inline]
     fn object(&mut self, object: u64, end: u64) -> Option<u64> {
         let mark = self.heap.word(object) & !(WORD - 1);
         if mark == 0 {
             return None;
         }
-        let size = self.heap.size_of(object).filter(|size| *size >= SMALLEST)?;
-        let next = object.checked_add(size.checked_next_multiple_of(WORD)?).filter(|next| *next <= end)?;
+        if let Some(shape) = self.shapes.find(mark)
+            && shape.trust == Trust::Believed
+            && !shape.is_due()
+        {
+            let size = shape.size(&Words(self.heap), object);
+            if let Some(next) = behind(object, size, end) {
+                let (pen, mut references) = (&mut self.pen, 0);
+                pen.number(FIRST_CLASS + u64::from(shape.number));
+                pen.number(size);
+                shape.references(&Words(self.heap), object, size, |target| {
+                    references += 1;
+                    pen.number(distance(object, target));
+                });
+                pen.number(0);
+                self.walked.add(size, references);
+                return Some(next);
+            }
+        }
+        self.object_by_runtime(mark, object, end)
+    }
+
+    /// The same, as the runtime says.
+    #[inline(never)]
+    fn object_by_runtime(&mut self, mark: u64, object: u64, end: u64) -> Option<u64> {
+        let size = self.heap.size_of(object)?;
+        let next = behind(object, size, end)?;
         if self.is_free(mark, object) {
             self.pen.numbers(&[GAP, size]);
             return Some(next);
@@ -204,50 +262,68 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
         let class = self.class(mark, object);
         self.pen.number(FIRST_CLASS + class);
         self.pen.number(size);
-        let (pen, mut references) = (&mut self.pen, 0);
+        let (pen, mut told) = (&mut self.pen, Digest::default());
         self.heap.references(object, &mut |target| {
             if target != 0 {
-                references += 1;
+                told.add(target);
                 pen.number(distance(object, target));
             }
         });
         pen.number(0);
-        self.walked.objects += 1;
-        self.walked.bytes += size;
-        self.walked.references += references;
+        self.walked.add(size, told.count);
+        self.compare(mark, object, size, told);
         Some(next)
+    }
+
+    /// Holds what the runtime said of an object beside what the description of its class says.
+    fn compare(&mut self, mark: u64, object: u64, size: u64, told: Digest) {
+        let words = Words(self.heap);
+        let Some(shape) = self.shapes.find(mark) else { return };
+        if !matches!(shape.trust, Trust::Learning | Trust::Believed) {
+            return;
+        }
+        let same = shape.size(&words, object) == size && shape.digest(&words, object, size) == told;
+        if !shape.compared(same, told.count) {
+            self.walked.contradicted += 1;
+        }
     }
 
     /// Whether it is room that the runtime fills so that a heap can be walked. It says of it that it is of class 0: seen on 3.1, 8, 9, 10.
     fn is_free(&mut self, mark: u64, object: u64) -> bool {
-        if self.free == Some(mark) || self.classes.number_of(mark).is_some() {
-            return self.free == Some(mark);
+        match self.shapes.find(mark) {
+            Some(shape) => shape.trust == Trust::Free,
+            None if self.heap.class_of(object) == Some(0) => {
+                self.shapes.learn_free(mark);
+                true
+            }
+            None => false,
         }
-        if self.heap.class_of(object) == Some(0) {
-            self.free = Some(mark);
-        }
-        self.free == Some(mark)
     }
 
     /// The number of an object's class; told of, if it is new.
     fn class(&mut self, mark: u64, object: u64) -> u64 {
-        if let Some(number) = self.classes.number_of(mark) {
-            return number;
+        if let Some(shape) = self.shapes.find(mark) {
+            return u64::from(shape.number);
         }
-        let Some(id) = self.heap.class_of(object) else {
+        let Some(number) = self.class_by_runtime(mark, object) else {
             self.walked.without_class += 1;
             return 0;
         };
-        let number = self.classes.number_of(id).or_else(|| self.classes.add(id));
-        let Some(number) = number else {
-            self.walked.without_class += 1;
-            return 0;
-        };
+        self.shapes.learn(&Words(self.heap), mark, number);
+        number
+    }
+
+    fn class_by_runtime(&mut self, mark: u64, object: u64) -> Option<u64> {
+        if let Some(number) = self.classes.number_of(mark) {
+            return Some(number);
+        }
+        let id = self.heap.class_of(object)?;
+        let number = self.classes.number_of(id).or_else(|| self.classes.add(id))?;
         if mark != id {
             self.classes.also(mark, number);
         }
         self.tell_classes();
-        number
+        Some(number)
     }
 
     /// A class may have others as arguments or elements, and these others.
@@ -436,8 +512,15 @@ mod tests {
 
     fn walked(heap: &impl StandingHeap, places: usize, buffer: usize) -> (Walked, Seen) {
         let (mut ranges, mut table) = ([HeapRange::default(); 4], vec![[0; 2]; places]);
+        let mut shapes = vec![Shape::default(); places];
         let (mut classes, mut buffer, mut stream) = (vec![0; places / 2], vec![0; buffer], Stream::default());
-        let area = HeapArea { ranges: &mut ranges, table: &mut table, classes: &mut classes, buffer: &mut buffer };
+        let area = HeapArea {
+            ranges: &mut ranges,
+            table: &mut table,
+            classes: &mut classes,
+            shapes: &mut shapes,
+            buffer: &mut buffer,
+        };
         // SAFETY: not true here, and nothing of it matters for a made-up heap.
         let walked = walk_heap(&unsafe { InFork::new() }, heap, area, &mut stream);
         let mut seen = Seen::default();

@@ -9,7 +9,7 @@ use crate::standing::Standing;
 use crate::threads::{block_all, pause};
 use corprof::HeapView;
 use remora_agent_core::Child;
-use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Walked, monotonic, walk_heap};
+use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, monotonic, walk_heap};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_wire::heap::BESIDE;
 use remora_wire::layout;
@@ -37,6 +37,7 @@ pub struct Snapshot {
     ranges: Mapping,
     table: Mapping,
     classes: Mapping,
+    shapes: Mapping,
     buffer: Mapping,
     words: Mapping,
     outer: &'static [AtomicU64],
@@ -56,6 +57,7 @@ impl Snapshot {
             ranges: Mapping::anonymous(RANGES * size_of::<HeapRange>())?,
             table: Mapping::anonymous(PLACES * 16)?,
             classes: Mapping::anonymous(PLACES / 2 * 8)?,
+            shapes: Mapping::anonymous(PLACES * size_of::<Shape>())?,
             buffer: Mapping::anonymous(CHUNK)?,
             words: Mapping::anonymous(CHUNK)?,
             outer,
@@ -133,6 +135,7 @@ impl Snapshot {
                 ranges: self.ranges.exclusive(),
                 table: self.table.exclusive(),
                 classes: self.classes.exclusive(),
+                shapes: self.shapes.exclusive(),
                 buffer: self.buffer.exclusive(),
             };
             (InFork::new(), area, self.words.exclusive())
@@ -242,6 +245,7 @@ impl Outlet for Out {
             (layout::HEAP_BROKEN, walked.broken),
             (layout::HEAP_LEFT_OUT, walked.left_out),
             (layout::HEAP_WITHOUT_CLASS, walked.without_class),
+            (layout::HEAP_CONTRADICTED, walked.contradicted),
         ];
         for (counter, value) in counts {
             if let Some(place) = self.counters.get(counter) {

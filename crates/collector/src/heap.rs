@@ -185,6 +185,10 @@ impl HeapSession {
         let counted = [
             (layout::HEAP_BROKEN, "ranges of the heap could not be walked to their end"),
             (layout::HEAP_LEFT_OUT, "ranges of the heap did not fit into the list"),
+            (
+                layout::HEAP_CONTRADICTED,
+                "objects are otherwise than others of their classes: some objects of these may be told of as they are not",
+            ),
             (layout::HEAP_WITHOUT_CLASS, "objects have a class that did not fit into the table"),
             (
                 layout::HEAP_PAGES_ABSENT,
@@ -200,7 +204,7 @@ impl HeapSession {
             objects: counter(layout::HEAP_OBJECTS),
             ranges_unwalked: counter(layout::HEAP_BROKEN) + counter(layout::HEAP_LEFT_OUT),
             objects_unwalked: counter(layout::HEAP_WITHOUT_CLASS),
-            complete: self.stream.beside.has_ended() && counted[..2].iter().all(|(which, _)| counter(*which) == 0),
+            complete: self.stream.beside.has_ended() && counted[..3].iter().all(|(which, _)| counter(*which) == 0),
             notes,
             collection: self.told.collection,
             fork: self.told.fork,

@@ -50,6 +50,8 @@ pub const HEAP_LEFT_OUT: usize = 36;
 pub const HEAP_WITHOUT_CLASS: usize = 37;
 /// Pages of the runtime's own data that the copy does not have: the process made them later.
 pub const HEAP_PAGES_ABSENT: usize = 38;
+/// Objects that are otherwise than was believed of their class.
+pub const HEAP_CONTRADICTED: usize = 39;
 
 /// Words of data of the first ring where there are two: the agent's messages.
 pub const SMALL_RING_WORDS: usize = 1 << 17;
