@@ -77,14 +77,20 @@ pub fn run(asked: &[String]) -> Outcome<()> {
         }
         noticed_by.extend(noticed.tests);
     }
-    // A test that notices none of its clause's mutations may be one that cannot fail. One mutation alone does not tell.
+    // A test that notices none of its clauses' mutations may be one that cannot fail. One mutation alone does not tell.
     let is_whole = !asked.iter().any(|word| word.contains('/'));
-    for test in carrying(&programs, &clauses).filter(|test| is_whole && !noticed_by.contains(*test)) {
-        println!("noticed nothing of it: {test}");
-    }
+    let blind: Vec<&str> =
+        carrying(&programs, &clauses).filter(|test| is_whole && !noticed_by.contains(*test)).collect();
+    blind.iter().for_each(|test| println!("noticed nothing of it: {test}"));
     println!("{} of {}", clauses.len() - unnoticed.len(), clauses.len());
     if !unnoticed.is_empty() {
         bail!("{} can be broken and no test notices: mend the tests", Vec::from_iter(unnoticed).join(", "));
+    }
+    if !blind.is_empty() {
+        bail!(
+            "{} tests notice nothing that is wrong with their clauses: mend them, or break the model for them",
+            blind.len()
+        );
     }
     Ok(())
 }

@@ -2,11 +2,12 @@
 //!
 //! - `FIRST COUNT`: the schedules of so many seeds, on all processors.
 //! - `replay SEED [SWITCH]`: one of them, made short, as a timeline; `SWITCH` is a way to break the agent.
+//! - `small SEED CHOICES`: one of the small world of a seed, by its choices: `0,0,2,1`, or `-` for none.
 //! - `broken`: each way to break the agent, and the number of schedules until it is found.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
 use remora_agent_core::sabotage::Sabotage;
-use remora_clr_sim::explore::{Explored, Failure, at_random, on_all_processors, replay, shrink};
+use remora_clr_sim::explore::{Explored, Failure, at_random, by_choices, on_all_processors, replay, shrink};
 use remora_clr_sim::scenario::Setting;
 use std::process::ExitCode;
 
@@ -24,8 +25,13 @@ fn main() -> ExitCode {
         [first, count] if number(first).is_some() && number(count).is_some() => {
             explored(number(first).unwrap_or(0), number(count).unwrap_or(0))
         }
+        ["small", seed, choices] if number(seed).is_some() => {
+            let choices = choices.split(',').filter_map(|choice| choice.parse().ok()).collect();
+            let setting = Setting { small: true, ..Setting::default() };
+            shown(&by_choices(number(seed).unwrap_or(0), choices, setting))
+        }
         _ => {
-            eprintln!("explore FIRST COUNT | replay SEED [SWITCH] | broken");
+            eprintln!("explore FIRST COUNT | replay SEED [SWITCH] | small SEED CHOICES | broken");
             ExitCode::from(2)
         }
     }
@@ -43,6 +49,10 @@ fn explored(first: u64, count: u64) -> ExitCode {
     println!("{} schedules in {seconds:.1} s, {a_minute:.0} a minute", explored.schedules);
     println!("{:?}", explored.reached);
     match explored.failure {
+        None if explored.schedules != count => {
+            println!("but {count} were asked for");
+            ExitCode::from(2)
+        }
         None => {
             println!("nothing breaks the contract");
             ExitCode::SUCCESS
@@ -64,12 +74,16 @@ fn tell(failure: &Failure) {
 
 fn replayed(seed: u64, sabotage: Option<Sabotage>) -> ExitCode {
     let setting = Setting { sabotage, ..Setting::default() };
-    let Explored { failure: Some(failure), .. } = at_random(seed..seed + 1, setting) else {
-        println!("seed {seed}: nothing breaks the contract");
+    shown(&at_random(seed..seed + 1, setting))
+}
+
+fn shown(explored: &Explored) -> ExitCode {
+    let Some(failure) = &explored.failure else {
+        println!("nothing breaks the contract");
         return ExitCode::SUCCESS;
     };
-    let short = shrink(&failure, setting);
-    print!("{}", replay(&short, setting).timeline);
+    let short = shrink(failure);
+    print!("{}", replay(&short).timeline);
     tell(&short);
     ExitCode::FAILURE
 }

@@ -1,7 +1,7 @@
 //! Where the runtimes differ, as one table: each row a fact, each column a runtime, and at its end where it was read or seen.
 //!
 //! Sources: *seed* is one of the five founding documents; *source* is dotnet/runtime (or dotnet/coreclr for 3.1) with the file;
-//! *live* is a test of `tests/conformance` or `tests/e2e` that shows it on that version (see docs/contract-findings.md). 6 is read, never run.
+//! *live* is a test of `tests/conformance` or `tests/e2e` that shows it on that version (see docs/contract-findings.md). 6 was never run: it is read, or, where a row says so, assumed to be as the version that its cell agrees with.
 
 /// Which runtime the model is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,27 +82,27 @@ differences! {
     /// Whether the departure of a main profiler is counted as one of a notification-only profiler.
     main_departure_is_miscounted: bool = [false, false, true, true, true, true] "source: profilepriv.inl, DeRegisterProfilerInfo; live: det_18";
     /// Whether the thread for detaches ends with the detach; each attach that needs one then makes it.
-    detach_thread_ends: bool = [false, true, false, false, false, false] "live: det_14 (6 not run; the seeds do not say what the desktop does)";
+    detach_thread_ends: bool = [false, true, false, false, false, false] "live: det_14 (6 and the desktop assumed: the seeds do not say)";
     /// What is slept before a detach is looked at again, at least, milliseconds.
     shortest_sleep: u64 = [0, 300, 300, 300, 300, 300] "source: profdetach.cpp, kdwDefaultMinSleepMs; live: det_09";
     /// The same, at most.
-    longest_sleep: u64 = [600_000, 600_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp, kdwDefaultMaxSleepMs; live: det_09 (6 not run)";
+    longest_sleep: u64 = [600_000, 600_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp, kdwDefaultMaxSleepMs; live: det_09 (6 assumed)";
     /// What is slept once twice the expected time has passed.
     steady_sleep: u64 = [600_000, 600_000, 5_000, 5_000, 5_000, 5_000] "seed 000; source: profdetach.cpp";
-    /// What an expected time of 0 stands for, milliseconds. The seeds do not say what the desktop's is.
+    /// What an expected time of 0 stands for, milliseconds. The desktop's is assumed: the seeds do not say.
     expected_by_default: u64 = [2_500, 2_500, 2_500, 2_500, 2_500, 2_500] "source: profdetach.cpp, RequestProfilerDetach; live: det_09";
     /// What a request in `Initialize` is answered.
     detach_in_initialize: u32 = [0x8013_1373, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371, 0x8013_1371] "seed 000; live: det_13";
     /// Whether a callback that may not trigger a collection may ask for the detach.
-    detach_in_any_callback: bool = [false, false, false, true, true, true] "source: proftoeeinterfaceimpl.inl (3.1); live: det_19 (6 not run)";
+    detach_in_any_callback: bool = [false, false, false, true, true, true] "source: proftoeeinterfaceimpl.inl (3.1); live: det_19 (6 assumed)";
     /// Whether rejit in the mask forbids the detach.
     rejit_forbids_detach: bool = [false, true, true, true, true, true] "source: eetoprofinterfaceimpl.cpp, SetModifiedRejitState; live: det_02";
     /// Whether concurrent collections are switched off for a profiler that asks for MONITOR_GC while it attaches; refused otherwise.
     concurrent_is_switched_off_at_attach: bool = [false, true, true, true, true, true] "seed 004; source: eetoprofinterfaceimpl.cpp; live: gch_05";
     /// Whether functions that choose what is hooked may be set in Initialize only, as the hooks themselves.
-    mapper_only_in_initialize: bool = [true, false, false, false, false, false] "seed 003; live: att_17 (6 not run)";
+    mapper_only_in_initialize: bool = [true, false, false, false, false, false] "seed 003; live: att_17 (6 assumed)";
     /// Whether the library of a profiler that cannot be attached, since it has no ICorProfilerCallback3, is not given back.
-    unattachable_leaks: bool = [false, true, true, true, true, true] "live: att_09 (6 not run)";
+    unattachable_leaks: bool = [false, true, true, true, true, true] "live: att_09 (6 assumed)";
     /// Whether any profiler that is loaded with the process switches concurrent collections off for good, and not only one that asks for MONITOR_GC.
     any_profiler_at_startup_ends_concurrent: bool = [true, false, false, false, false, false] "seed 004; source: profilinghelper.cpp, LoadProfiler";
     /// Whether DoStackSnapshot walks a thread that is neither the running one nor suspended with all others.
@@ -110,15 +110,15 @@ differences! {
     /// Whether an attached profiler may replace the IL of a method.
     bodies_after_attach: bool = [false, true, true, true, true, true] "seed 004; source: proftoeeinterfaceimpl.cpp, SetILFunctionBody";
     /// Whether a profiler for 2.x is refused unless a variable allows it.
-    old_profilers_need_a_word: bool = [true, false, false, false, false, false] "seed 003; live: cmp_01 (6 not run)";
+    old_profilers_need_a_word: bool = [true, false, false, false, false, false] "seed 003; live: cmp_01 (6 assumed)";
     /// Whether the setting that forbids every profiler ends a process whose environment names one, by a fault of the runtime's own.
-    prevented_load_crashes: bool = [false, true, true, true, true, true] "live: cmp_01 (6 not run)";
+    prevented_load_crashes: bool = [false, true, true, true, true, true] "live: cmp_01 (6 assumed)";
     /// The largest message of an attach, bytes; 0 where there is no such bound.
     largest_message: usize = [0, 65_535, 65_535, 65_535, 65_535, 65_535] "source: ds-ipc protocol, a 16 bit size; live: att_11";
     /// Whether the attach is answered only when ProfilerAttachComplete has returned.
     answers_after_attach_complete: bool = [false, true, true, true, true, true] "seed 001; live: att_20";
     /// What the runtime calls itself.
-    release: Release = [Release(4, 0, 30319), Release(3, 1, 23), Release(6, 0, 0), Release(8, 0, 4), Release(9, 0, 7), Release(10, 0, 12)] "seed 001, the version string; live: the versions that were run (6 not run)";
+    release: Release = [Release(4, 0, 30319), Release(3, 1, 23), Release(6, 0, 0), Release(8, 0, 4), Release(9, 0, 7), Release(10, 0, 12)] "seed 001, the version string; live: the versions that were run (6 assumed)";
     /// The newest ICorProfilerCallback that it asks for.
     callback_version: u8 = [3, 9, 11, 11, 11, 11] "seed 001; source: eetoprofinterfaceimpl.cpp, CreateProfiler";
     /// The methods of Info that are refused to an attached profiler.
@@ -142,19 +142,19 @@ differences! {
     /// The variable by which a user allows a profiler for 2.x.
     opt_in_variable: &'static str = ["COMPLUS_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting"] "seed 003 and the .NET Framework's page on profiler compatibility settings; source: clrconfignames.h";
     /// Whether EventPipeStartSession makes the thread that calls it one of the runtime's own.
-    session_adopts_thread: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/questions.rs (6 not run)";
+    session_adopts_thread: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/questions.rs (6 assumed)";
     /// Whether GetReJITIDs takes no list without room, which others answer with how many there are.
-    versions_need_room: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/questions.rs (6 not run; the desktop's Info has no such method)";
+    versions_need_room: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/questions.rs (6 assumed; the desktop's Info has no such method)";
     /// Whether a name of metadata for which there is too little room is written as far as it fits, and not left out but for the zero at its end.
-    names_are_written_as_they_fit: bool = [true, false, false, true, true, true] "source: pal/src/locale/unicode.cpp, MultiByteToWideChar; live: tests/conformance/tests/metadata.rs (6 not run)";
+    names_are_written_as_they_fit: bool = [true, false, false, true, true, true] "source: pal/src/locale/unicode.cpp, MultiByteToWideChar; live: tests/conformance/tests/metadata.rs (6 assumed)";
     /// What a search for assemblies by their name is answered, which finds none (E_NOTIMPL, or COR_E_NOTSUPPORTED). What the desktop finds is not modelled.
-    assemblies_are_not_found: u32 = [0x8000_4001, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8000_4001] "source: md/compiler/assemblymd.cpp, FEATURE_METADATA_IN_VM; live: tests/conformance/tests/metadata.rs (6 not run)";
+    assemblies_are_not_found: u32 = [0x8000_4001, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8000_4001] "source: md/compiler/assemblymd.cpp, FEATURE_METADATA_IN_VM; live: tests/conformance/tests/metadata.rs (6 assumed)";
     /// What is answered for a library that the process may not read.
     unreadable_library: u32 = [0x8007_0005, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 5 of Windows; live: att_06";
     /// What is answered for a library of another architecture, or that is no library.
     foreign_library: u32 = [0x8007_00C1, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 193 of Windows; live: att_06";
     /// Where it is written down.
-    log: Log = [EventLog, Nowhere, Events, Events, Events, Events] "seed 001; live: att_15 (6 not run)";
+    log: Log = [EventLog, Nowhere, Events, Events, Events, Events] "seed 001; live: att_15 (6 assumed)";
 }
 
 /// Major, minor and build number.

@@ -1,9 +1,12 @@
 //! Many schedules: at random by their seeds, or all of a small world; and a failing one made short enough to read.
+//!
+//! Each is run twice, and must be the same: what a seed does not repeat cannot be looked at again.
 
 use crate::court::Finding;
 use crate::scenario::{self, Outcome, Reached, Setting};
 use crate::schedule::{Chooser, Exhaustive, Random};
 use std::ops::Range;
+use std::panic::resume_unwind;
 
 /// What an exploration found.
 #[derive(Debug, Default)]
@@ -19,6 +22,18 @@ pub struct Explored {
 }
 
 impl Explored {
+    /// Takes what came of a schedule; whether it broke the contract.
+    fn add(&mut self, seed: u64, setting: Setting, outcome: &Outcome) -> bool {
+        self.schedules += 1;
+        self.reached = self.reached.and(outcome.reached);
+        if outcome.findings.is_empty() {
+            return false;
+        }
+        let (choices, findings) = (outcome.choices.clone(), outcome.findings.clone());
+        self.failure = Some(Failure { seed, setting, choices, findings });
+        true
+    }
+
     fn and(self, other: Explored) -> Explored {
         let failures = [self.failure, other.failure];
         Explored {
@@ -35,6 +50,8 @@ impl Explored {
 pub struct Failure {
     /// Its seed.
     pub seed: u64,
+    /// The world that it is a schedule of.
+    pub setting: Setting,
     /// The choices that repeat it.
     pub choices: Vec<u16>,
     /// What it broke.
@@ -45,15 +62,23 @@ pub struct Failure {
 pub fn at_random(seeds: Range<u64>, setting: Setting) -> Explored {
     let mut explored = Explored::default();
     for seed in seeds {
-        let outcome = scenario::run(seed, Chooser::Random(Random::new(seed)), setting);
-        explored.schedules += 1;
-        explored.reached = explored.reached.and(outcome.reached);
-        if !outcome.findings.is_empty() {
-            explored.failure = Some(Failure { seed, choices: outcome.choices, findings: outcome.findings });
+        let outcome = run_twice(seed, Chooser::Random(Random::new(seed)), setting);
+        if explored.add(seed, setting, &outcome) {
             break;
         }
     }
     explored
+}
+
+/// Runs a schedule, and again by the choices that it made.
+fn run_twice(seed: u64, chooser: Chooser, setting: Setting) -> Outcome {
+    let mut outcome = scenario::run(seed, chooser, setting);
+    let again = scenario::run(seed, Chooser::Replay(outcome.choices.clone()), setting);
+    if again.trace() != outcome.trace() {
+        let what = "the same choices led to something else when they were made again".to_owned();
+        outcome.findings.push(Finding { clause: "MOD-01", what, time: outcome.time });
+    }
+    outcome
 }
 
 /// The same on every processor, each with a part of the seeds. The failure is that of the lowest seed that was found; all parts stop
@@ -66,7 +91,8 @@ pub fn on_all_processors(seeds: Range<u64>, setting: Setting) -> Explored {
         .collect();
     std::thread::scope(|scope| {
         let explorers: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || at_random(part, setting))).collect();
-        let explored = explorers.into_iter().filter_map(|explorer| explorer.join().ok());
+        let explored =
+            explorers.into_iter().map(|explorer| explorer.join().unwrap_or_else(|panic| resume_unwind(panic)));
         explored.fold(Explored::default(), Explored::and)
     })
 }
@@ -77,11 +103,8 @@ pub fn all_of(seed: u64, preemptions: u32, limit: u64, setting: Setting) -> Expl
     let mut explored = Explored::default();
     let mut chooser = Chooser::Exhaustive(Exhaustive::new(preemptions));
     while explored.schedules < limit {
-        let outcome = scenario::run(seed, chooser, setting);
-        explored.schedules += 1;
-        explored.reached = explored.reached.and(outcome.reached);
-        if !outcome.findings.is_empty() {
-            explored.failure = Some(Failure { seed, choices: outcome.choices, findings: outcome.findings });
+        let outcome = run_twice(seed, chooser, setting);
+        if explored.add(seed, setting, &outcome) {
             break;
         }
         let Chooser::Exhaustive(mut walk) = outcome.chooser else { break };
@@ -94,16 +117,24 @@ pub fn all_of(seed: u64, preemptions: u32, limit: u64, setting: Setting) -> Expl
     explored
 }
 
+/// Runs one schedule by its choices.
+pub fn by_choices(seed: u64, choices: Vec<u16>, setting: Setting) -> Explored {
+    let mut explored = Explored::default();
+    let outcome = run_twice(seed, Chooser::Replay(choices), setting);
+    explored.add(seed, setting, &outcome);
+    explored
+}
+
 /// Runs a schedule again, with its timeline.
-pub fn replay(failure: &Failure, setting: Setting) -> Outcome {
-    scenario::run(failure.seed, Chooser::Replay(failure.choices.clone()), Setting { records: true, ..setting })
+pub fn replay(failure: &Failure) -> Outcome {
+    scenario::run(failure.seed, Chooser::Replay(failure.choices.clone()), Setting { records: true, ..failure.setting })
 }
 
 /// The same finding in a schedule with as few preemptions as can be had.
-pub fn shrink(failure: &Failure, setting: Setting) -> Failure {
+pub fn shrink(failure: &Failure) -> Failure {
     let mut findings = failure.findings.clone();
     let choices = shortened(failure.choices.clone(), |choices| {
-        let outcome = scenario::run(failure.seed, Chooser::Replay(choices), setting);
+        let outcome = run_twice(failure.seed, Chooser::Replay(choices), failure.setting);
         let clause = failure.findings.first()?.clause;
         let same = outcome.findings.iter().any(|finding| finding.clause == clause);
         same.then(|| {
@@ -111,7 +142,7 @@ pub fn shrink(failure: &Failure, setting: Setting) -> Failure {
             outcome.choices
         })
     });
-    Failure { seed: failure.seed, choices, findings }
+    Failure { choices, findings, ..*failure }
 }
 
 /// A list of choices with as few preemptions as can be had: pieces of it are made 0, larger ones first. `fails` says what a list becomes

@@ -187,7 +187,9 @@ fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_ot
             })
         };
         // What else the model makes of such questions is the matter of other clauses.
+        let of_world = answers.clone();
         in_one(personality, 1, move |world| {
+            of_world.lock().unwrap().clear();
             world.attached(script());
         });
         let answers = std::mem::take(&mut *answers.lock().unwrap());

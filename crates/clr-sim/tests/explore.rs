@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_agent_core::sabotage::Sabotage;
-use remora_clr_sim::explore::{Explored, all_of, at_random, replay, shrink};
+use remora_clr_sim::explore::{Explored, all_of, at_random, by_choices, replay, shrink};
 use remora_clr_sim::scenario::{self, Setting};
 use remora_clr_sim::schedule::{Chooser, Random};
 
@@ -28,10 +28,15 @@ fn cat_09_det_04_det_06_det_07_det_10_det_16_det_17_det_18_no_schedule_of_the_ag
 /// A failure as a short timeline.
 fn shown(explored: &Explored) -> String {
     let Some(failure) = &explored.failure else { return String::new() };
-    let short = shrink(failure, Setting::default());
-    let outcome = replay(&short, Setting::default());
-    let seed = failure.seed;
-    format!("seed {seed}: {:?}\n{}\ncargo xtask explore replay {seed} shows it again", short.findings, outcome.timeline)
+    let short = shrink(failure);
+    let (seed, timeline) = (failure.seed, replay(&short).timeline);
+    let again = if failure.setting.small {
+        let choices: Vec<String> = short.choices.iter().map(u16::to_string).collect();
+        format!("small {seed} {}", if choices.is_empty() { "-".to_owned() } else { choices.join(",") })
+    } else {
+        format!("replay {seed}")
+    };
+    format!("seed {seed}: {:?}\n{timeline}\ncargo xtask explore {again} shows it again", short.findings)
 }
 
 #[test]
@@ -53,16 +58,24 @@ fn det_04_det_10_none_of_the_first_schedules_of_a_small_world_with_one_preemptio
     }
 }
 
+/// By its seed; by its choices every exploration runs each of its schedules a second time.
 #[test]
-fn every_schedule_is_the_same_when_it_is_run_again() {
+fn every_schedule_is_the_same_when_its_seed_is_run_again() {
     for seed in 0..300 {
         let run = || scenario::run(seed, Chooser::Random(Random::new(seed)), Setting::default());
         let (first, second) = (run(), run());
-        assert_eq!(
-            (first.timeline.hash(), first.choices, first.time),
-            (second.timeline.hash(), second.choices, second.time)
-        );
+        assert_eq!(first.trace(), second.trace());
     }
+}
+
+#[test]
+fn a_failing_schedule_of_a_small_world_is_shown_again_by_its_choices() {
+    let setting = Setting { sabotage: Some(Sabotage::NotJoin), ..Setting::default() };
+    let failure = (1..20).find_map(|seed| all_of(seed, 1, SCHEDULES_TO_FIND, setting).failure).unwrap();
+    let short = shrink(&failure);
+    assert!(short.setting.small, "it is the small world's schedule that fails, not another one's of the same seed");
+    let again = by_choices(short.seed, short.choices.clone(), short.setting).failure.unwrap();
+    assert_eq!((again.findings, replay(&short).findings), (short.findings.clone(), short.findings));
 }
 
 #[test]
@@ -77,10 +90,10 @@ fn every_way_to_break_the_agent_is_found() {
 fn what_is_found_is_shown_as_a_short_timeline() {
     let setting = Setting { sabotage: Some(Sabotage::NotJoin), ..Setting::default() };
     let failure = at_random(0..SCHEDULES_TO_FIND, setting).failure.unwrap();
-    let short = shrink(&failure, setting);
+    let short = shrink(&failure);
     let preemptions = |choices: &[u16]| choices.iter().filter(|choice| **choice != 0).count();
     assert!(preemptions(&short.choices) <= preemptions(&failure.choices));
-    let replayed = replay(&short, setting);
+    let replayed = replay(&short);
     assert_eq!(replayed.findings, short.findings);
     assert!(replayed.timeline.to_string().contains("RequestProfilerDetach seals the profiler"));
 }

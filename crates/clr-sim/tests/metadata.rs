@@ -7,19 +7,14 @@ use corprof::HResult;
 use remora_clr_sim::differences::Personality;
 use remora_clr_sim::runtime::Called;
 use remora_clr_sim::scripted::Script;
-use support::{World, convicted, in_one};
+use support::{World, convicted, in_one, in_worlds};
 
 const CALLED: Called = Called { module: "shop", class: "Shop.Till" };
 /// CLDB_E_INDEX_NOTFOUND.
 const NO_ROW: HResult = HResult(0x8013_1124_u32 as i32);
 
-/// Some schedules of each: answers depend on none.
 fn answered(body: impl Fn(&World) + Clone + 'static) {
-    for personality in Personality::ALL {
-        for seed in 0..20 {
-            assert_eq!(in_one(personality, seed, body.clone()), Vec::<String>::new(), "{personality:?}, seed {seed}");
-        }
-    }
+    in_worlds(&Personality::ALL, body);
 }
 
 /// What is broken, each clause once.
@@ -93,14 +88,16 @@ fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_crime() {
 
 #[test]
 fn det_20_metadata_is_not_read_after_the_detach_was_accepted() {
-    let found = broken(|world| {
+    let found = in_one(Personality::Core8, 1, |world| {
         let module = world.runtime.load_module(false);
         let (_, script, _) = world.attached(Script::new());
         let metadata = script.metadata(module.0).unwrap();
         script.request_detach(1);
         assert!(metadata.scope().is_ok(), "it is told all the same");
     });
-    assert_eq!(found, ["DET-20"]);
+    // That it was open at all is another misuse.
+    let is_read = |what: &String| what.starts_with("DET-20") && what.contains("was called after the detach");
+    assert!(found.iter().any(is_read), "{found:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The columns of the contract's upper tables, and which of them a file of tests and a world speak for.
 //!
-//! 6 and 7 have no column: they are in the model only, as what was read of them.
+//! 6 has no column: it is in the model only, as what was read or is assumed of it. 7 is in neither.
 
 use crate::outcome::{Outcome, bail};
 

@@ -137,7 +137,9 @@ impl Runtime {
     /// What a profiler without ICorProfilerCallback3 needs: the user's word, and that no other runtime of the process has one.
     fn admit_old(&self, profiler: &Profiler) -> Result<(), Refusal> {
         let differences = self.differences();
-        let needs_a_word = self.is_attachable() && differences.old_profilers_need_a_word && !mutation::is("CMP-01");
+        let needs_a_word = self.is_attachable()
+            && (differences.old_profilers_need_a_word || mutation::is("CMP-01/5"))
+            && !mutation::is("CMP-01");
         let refusal = if needs_a_word && self.setting().as_deref() != Some(ENABLE_OLD) {
             Entry::TooOld(differences.opt_in_variable)
         } else if !self.birth.surroundings.claim_for_an_old_profiler() {

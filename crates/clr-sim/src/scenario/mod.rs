@@ -56,6 +56,13 @@ pub struct Outcome {
     pub time: u64,
 }
 
+impl Outcome {
+    /// What is the same if the same schedule is run again.
+    pub fn trace(&self) -> (u64, &[u16], u64, &[Finding]) {
+        (self.timeline.hash(), &self.choices, self.time, &self.findings)
+    }
+}
+
 /// What a schedule got to: an exploration that never reaches something proves nothing about it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Reached {

@@ -1,4 +1,6 @@
-//! A small world for one clause: a runtime, a scripted profiler, a trigger; run under many schedules.
+//! A small world for one clause: a runtime, a scripted profiler, a trigger; run under many schedules, each twice.
+//!
+//! With `REMORA_SCHEDULE=Core8:17` every world is run by that one schedule: what a failure prints shows it again.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use corprof::{Guid, HResult};
@@ -10,7 +12,8 @@ use remora_clr_sim::machine::Machine;
 use remora_clr_sim::runtime::{Answer, AttachRequest, Profiler, Runtime};
 use remora_clr_sim::schedule::{self, Chooser, End, Ran, Random, Task, Timeline};
 use remora_clr_sim::scripted::{self, Script};
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,8 +22,8 @@ use std::sync::Arc;
 pub const SCHEDULES: u64 = if cfg!(feature = "mutations") { 1_000 } else { 10_000 };
 /// Of a misuse, in each personality: it need not be found in each of them.
 const SCHEDULES_OF_A_MISUSE: u64 = 60;
-/// So many of each personality are run twice, and must be identical.
-const TWICE: u64 = 3;
+/// Names the one schedule that is to be run.
+const ONE: &str = "REMORA_SCHEDULE";
 /// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -92,19 +95,33 @@ pub fn on_machines(personalities: &[Personality], body: impl Fn(&Arc<Machine>) +
 
 /// Runs one, and gives what the court found.
 pub fn on_one(personality: Personality, seed: u64, body: impl Fn(&Arc<Machine>) + 'static) -> Vec<String> {
-    complete(personality, seed, move |court| body(&Machine::new(personality, court))).findings
+    let body = Rc::new(body);
+    let world = || {
+        let body = body.clone();
+        move |court| body(&Machine::new(personality, court))
+    };
+    complete(personality, seed, world).findings
 }
 
 /// Runs one, and gives what the court found.
 pub fn in_one(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> Vec<String> {
-    complete(personality, seed, in_world(personality, body)).findings
+    complete(personality, seed, worlds(personality, body)).findings
 }
 
 /// Runs one: what the court found, and the lines of the timeline.
 pub fn run(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> (Vec<String>, Vec<String>) {
-    let judged = complete(personality, seed, in_world(personality, body));
+    let judged = complete(personality, seed, worlds(personality, body));
     let lines = judged.ran.timeline.lines().iter().map(|line| line.what.to_owned()).collect();
     (judged.findings, lines)
+}
+
+/// As many worlds with the same body as are asked for.
+fn worlds<B: Fn(&World) + 'static>(personality: Personality, body: B) -> impl Fn() -> Box<dyn Fn(Arc<Court>)> {
+    let body = Rc::new(body);
+    move || {
+        let body = body.clone();
+        Box::new(in_world(personality, move |world| body(world)))
+    }
 }
 
 fn in_world(personality: Personality, body: impl Fn(&World) + 'static) -> impl Fn(Arc<Court>) + 'static {
@@ -145,28 +162,40 @@ fn judge(chooser: Chooser, body: impl Fn(Arc<Court>) + 'static) -> Judged {
 
 fn hold_in_all<B: Fn(Arc<Court>) + 'static>(personalities: &[Personality], body: impl Fn(Personality) -> B) {
     for personality in personalities {
-        for seed in 0..schedules_of_each(personalities.len()) {
-            holds(*personality, seed, || body(*personality));
+        for seed in seeds_of(*personality, schedules_of_each(personalities.len())) {
+            let judged = judge_twice(*personality, seed, || body(*personality));
+            if !judged.holds() {
+                fail(*personality, seed, judged, || body(*personality));
+            }
         }
     }
 }
 
-/// Fails with a short timeline unless a schedule comes to its end with nothing found. The first ones must be identical when run again.
-fn holds<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, body: impl Fn() -> B) {
+/// The seeds of a test; the one that is asked for, if one is.
+fn seeds_of(personality: Personality, schedules: u64) -> Range<u64> {
+    let Ok(one) = std::env::var(ONE) else { return 0..schedules };
+    let (name, seed) = one.split_once(':').expect("a personality, a colon, a seed");
+    let seed: u64 = seed.parse().expect("a seed is a number");
+    if name == format!("{personality:?}") { seed..seed + 1 } else { 0..0 }
+}
+
+/// One schedule, which must be the same when it is run again.
+fn judge_twice<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, body: impl Fn() -> B) -> Judged {
     let run = || judge(Chooser::Random(Random::new(seed)), body());
-    let judged = run();
-    if !judged.holds() {
-        fail(personality, seed, judged, body);
-    }
-    if seed < TWICE {
-        let again = run();
-        let trace = |judged: &Judged| (judged.ran.timeline.hash(), judged.ran.choices.clone(), judged.ran.time);
-        assert_eq!(
-            trace(&judged),
-            trace(&again),
-            "{personality:?}, seed {seed}: it is not the same when it is run again"
-        );
-    }
+    let (judged, again) = (run(), run());
+    let trace = |judged: &Judged| {
+        (judged.ran.timeline.hash(), judged.ran.choices.clone(), judged.ran.time, judged.findings.clone())
+    };
+    let again_at = again_at(personality, seed);
+    assert_eq!(trace(&judged), trace(&again), "it is not the same when it is run again: {again_at}");
+    judged
+}
+
+/// The command that runs a schedule again.
+fn again_at(personality: Personality, seed: u64) -> String {
+    let (file, thread) = (env!("CARGO_CRATE_NAME"), std::thread::current());
+    let test = thread.name().unwrap_or_default();
+    format!("{ONE}={personality:?}:{seed} cargo test --package remora-clr-sim --test {file} {test}")
 }
 
 fn fail<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, judged: Judged, body: impl Fn() -> B) -> ! {
@@ -180,14 +209,19 @@ fn fail<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, judged
     });
     let Judged { ran, findings } = judge(Chooser::Replay(short), body());
     std::panic::set_hook(hook);
-    panic!("{personality:?}, seed {seed}: {:?}, {findings:?}\nthe same in short:\n{}", ran.end, ran.timeline)
+    let again = again_at(personality, seed);
+    panic!(
+        "{personality:?}: {:?}, {findings:?}\nthe same in short:\n{}\nto see it again: {again}",
+        ran.end, ran.timeline
+    )
 }
 
 /// One schedule that must come to its end, whatever is found in it.
-fn complete(personality: Personality, seed: u64, body: impl Fn(Arc<Court>) + 'static) -> Judged {
-    let judged = judge(Chooser::Random(Random::new(seed)), body);
-    let Ran { end, timeline, .. } = &judged.ran;
-    assert!(*end == End::Complete, "{personality:?}, seed {seed}: {end:?}\n{timeline}");
+fn complete<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, body: impl Fn() -> B) -> Judged {
+    let judged = judge_twice(personality, seed, &body);
+    if judged.ran.end != End::Complete {
+        fail(personality, seed, judged, body);
+    }
     judged
 }
 
@@ -199,13 +233,15 @@ fn clause_of(finding: &str) -> &str {
 /// Nothing may be found in any of them.
 pub fn how_often(personalities: &[Personality], body: impl Fn(&World) -> bool + Clone + 'static) -> Vec<u64> {
     let reached = |personality: &Personality| {
-        let count = Rc::new(RefCell::new(0));
-        for seed in 0..schedules_of_each(personalities.len()) {
-            let (body, of_body) = (body.clone(), count.clone());
-            let findings = in_one(*personality, seed, move |world| *of_body.borrow_mut() += u64::from(body(world)));
-            assert_eq!(findings, Vec::<String>::new(), "{personality:?}, seed {seed}");
+        let answered = Rc::new(Cell::new(false));
+        let mut times = 0;
+        for seed in seeds_of(*personality, schedules_of_each(personalities.len())) {
+            let (body, answer) = (body.clone(), answered.clone());
+            let findings = in_one(*personality, seed, move |world| answer.set(body(world)));
+            assert_eq!(findings, Vec::<String>::new(), "to see it again: {}", again_at(*personality, seed));
+            times += u64::from(answered.get());
         }
-        count.take()
+        times
     };
     personalities.iter().map(reached).collect()
 }
@@ -213,7 +249,7 @@ pub fn how_often(personalities: &[Personality], body: impl Fn(&World) -> bool + 
 /// What the court finds in a misuse, in any of many schedules: the clauses, each once.
 pub fn convicted(personality: Personality, body: impl Fn(&World) + Clone + 'static) -> Vec<String> {
     let mut clauses: Vec<String> = Vec::new();
-    for seed in 0..SCHEDULES_OF_A_MISUSE {
+    for seed in seeds_of(personality, SCHEDULES_OF_A_MISUSE) {
         for finding in in_one(personality, seed, body.clone()) {
             let clause = clause_of(&finding).to_owned();
             if !clauses.contains(&clause) {

@@ -73,7 +73,7 @@ impl Scope {
         let (runtime, profiler) = both.ok_or(HResult::E_UNEXPECTED)?;
         let is_late = match profiler.status() {
             Status::Gone => !mutation::is("DET-20/2"),
-            Status::Detaching => !profiler.runs_on(schedule::current()) && !mutation::is("DET-20"),
+            Status::Detaching => !profiler.runs_on(schedule::current()) && !mutation::is("DET-20/4"),
             _ => false,
         };
         if is_late {
