@@ -7,8 +7,10 @@ mod pen;
 mod shape;
 
 use pen::{Pen, Record};
+use remora_wire::Contents;
 use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD, distance,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FROZEN, GAP, MOST_CONTENT, PLAIN_CLASS, RANGE,
+    UNKNOWN_CLASS, WORD, distance,
 };
 pub use shape::Shape;
 use shape::{Digest, Memory, Shapes, Trust};
@@ -135,7 +137,13 @@ pub struct HeapArea<'a> {
 }
 
 /// Walks the whole heap and tells of it.
-pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outlet: &mut impl Outlet) -> Walked {
+pub fn walk_heap(
+    _: &InFork,
+    heap: &impl StandingHeap,
+    contents: Contents,
+    area: HeapArea<'_>,
+    outlet: &mut impl Outlet,
+) -> Walked {
     let HeapArea { ranges, table, classes, shapes, buffer } = area;
     let total = heap.ranges(ranges);
     let count = total.min(ranges.len());
@@ -143,6 +151,7 @@ pub fn walk_heap(_: &InFork, heap: &impl StandingHeap, area: HeapArea<'_>, outle
         heap,
         classes: Classes { table, ids: classes, count: 0, told: 0 },
         shapes: Shapes::new(shapes),
+        tells_texts: contents == Contents::Strings,
         pen: Pen::new(buffer, outlet),
         walked: Walked { left_out: (total - count) as u64, ..Walked::default() },
     };
@@ -168,6 +177,7 @@ struct Walk<'a, H, O> {
     heap: &'a H,
     classes: Classes<'a>,
     shapes: Shapes<'a>,
+    tells_texts: bool,
     pen: Pen<'a, O>,
     walked: Walked,
 }
@@ -188,6 +198,21 @@ fn behind(object: u64, size: u64, end: u64) -> Option<u64> {
     let next = object.checked_add(size.checked_next_multiple_of(WORD)?)?;
     (size >= SMALLEST && next <= end).then_some(next)
 }
+
+/// Tells the characters of a string: their number is its second word's lower half, and they begin with the upper one (what GetStringLayout2
+/// answers on every runtime: 8 and 12).
+fn tell_text<O: Outlet>(pen: &mut Pen<'_, O>, heap: &impl StandingHeap, object: u64, size: u64) {
+    let whole = (heap.word(object + WORD) & u64::from(u32::MAX)) * 2;
+    let told = whole.min(MOST_CONTENT).min(size.saturating_sub(shape::TEXT_BASE));
+    pen.numbers(&[CONTENT, whole, told]);
+    for index in 0..told {
+        let at = object + TEXT_AT + index;
+        pen.byte((heap.word(at & !(WORD - 1)) >> (8 * (at % WORD))) as u8);
+    }
+}
+
+/// Where the characters of a string begin.
+const TEXT_AT: u64 = 12;
 
 impl Walked {
     #[inline]
@@ -243,6 +268,9 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
                     pen.number(distance(object, target));
                 });
                 pen.number(0);
+                if self.tells_texts && shape.is_text() {
+                    tell_text(pen, self.heap, object, size);
+                }
                 self.walked.add(size, references);
                 return Some(next);
             }
@@ -271,6 +299,9 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
         });
         pen.number(0);
         self.walked.add(size, told.count);
+        if self.tells_texts && self.shapes.find(mark).is_some_and(|shape| shape.is_text()) {
+            tell_text(&mut self.pen, self.heap, object, size);
+        }
         self.compare(mark, object, size, told);
         Some(next)
     }
@@ -485,6 +516,7 @@ mod tests {
         objects: Vec<(u64, u64, u64, Vec<u64>)>,
         gaps: Vec<(u64, u64)>,
         broken: Vec<u64>,
+        contents: Vec<(u64, u64, Vec<u8>)>,
         end: Option<u64>,
     }
 
@@ -505,6 +537,10 @@ mod tests {
         fn broken(&mut self, address: u64) {
             self.broken.push(address);
         }
+        fn content(&mut self, whole: u64, bytes: &[u8]) {
+            let object = self.objects.last().expect("an object").0;
+            self.contents.push((object, whole, bytes.to_vec()));
+        }
         fn end(&mut self, objects: u64) {
             self.end = Some(objects);
         }
@@ -522,7 +558,7 @@ mod tests {
             buffer: &mut buffer,
         };
         // SAFETY: not true here, and nothing of it matters for a made-up heap.
-        let walked = walk_heap(&unsafe { InFork::new() }, heap, area, &mut stream);
+        let walked = walk_heap(&unsafe { InFork::new() }, heap, Contents::Strings, area, &mut stream);
         let mut seen = Seen::default();
         HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
         let mut beside = Seen::default();
@@ -590,6 +626,52 @@ mod tests {
         assert_eq!((walked.objects, walked.bytes, walked.without_class, walked.broken), (3, 72, 0, 0));
         assert_eq!(seen.objects.iter().map(|object| object.0).collect::<Vec<_>>(), [0x1018, 0x1030, 0x10b0]);
         assert_eq!(seen.gaps, [(0x1000, 24), (0x1048, 100)]);
+    }
+
+    #[test]
+    fn the_characters_of_a_string_follow_it_and_those_of_nothing_else() {
+        const TEXT: u64 = 0x600;
+        const OTHER: u64 = 0x640;
+        /// A string of five characters and an array of as many, as they lie in memory.
+        struct Texts(Heap, BTreeMap<u64, u64>);
+        impl StandingHeap for Texts {
+            fn ranges(&self, into: &mut [HeapRange]) -> usize {
+                self.0.ranges(into)
+            }
+            fn class_of(&self, object: u64) -> Option<u64> {
+                self.0.class_of(object)
+            }
+            fn size_of(&self, object: u64) -> Option<u64> {
+                self.0.size_of(object)
+            }
+            fn references(&self, _: u64, _: &mut impl FnMut(u64)) {}
+            fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
+                self.0.class(class, arguments)
+            }
+            fn word(&self, address: u64) -> u64 {
+                self.1.get(&address).copied().unwrap_or_else(|| self.0.word(address))
+            }
+        }
+        let elements = 0x8000_0000 | 2;
+        let memory = BTreeMap::from([
+            (TEXT, shape::TEXT_BASE << 32 | elements),
+            (OTHER, 24 << 32 | elements),
+            (0x1008, 0x0042_0041_0000_0005),
+            (0x1010, 0x0045_0044_0043),
+            (0x1028, 5),
+            (0x1030, 0x0044_0043_0042_0041),
+        ]);
+        let heap = heap(&[(0x1000, TEXT, 32, &[]), (0x1020, OTHER, 34, &[])], 72);
+        for buffer in [10, 64, 4096] {
+            let (_, seen) = walked(&Texts(clone(&heap), memory.clone()), 16, buffer);
+            assert_eq!(seen.contents, [(0x1000, 10, b"A\0B\0C\0D\0E\0".to_vec())]);
+            assert_eq!(seen.objects.len(), 2);
+        }
+    }
+
+    fn clone(heap: &Heap) -> Heap {
+        let copy = |object: &Object| Object { references: object.references.clone(), ..*object };
+        Heap { range: heap.range, objects: heap.objects.iter().map(|(at, object)| (*at, copy(object))).collect() }
     }
 
     #[test]

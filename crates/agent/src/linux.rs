@@ -470,7 +470,7 @@ impl Platform for Linux {
 
     fn prepare_snapshot(&self) -> Result<Started, String> {
         let outer = self.outer_words().ok_or("there is no shared memory")?;
-        let snapshot = Snapshot::new(outer).map_err(in_words)?;
+        let snapshot = Snapshot::new(outer, self.config.contents).map_err(in_words)?;
         // The first and only one.
         let _ = self.snapshot.set(snapshot);
         Ok(Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() })

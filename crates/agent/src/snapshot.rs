@@ -12,7 +12,7 @@ use remora_agent_core::Child;
 use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, monotonic, walk_heap};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_wire::heap::BESIDE;
-use remora_wire::layout;
+use remora_wire::{Contents, layout};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// Parts of the heap that fit into the list.
@@ -40,6 +40,7 @@ pub struct Snapshot {
     shapes: Mapping,
     buffer: Mapping,
     words: Mapping,
+    contents: Contents,
     outer: &'static [AtomicU64],
     /// Its number; 0 before, and less than that where the system refused with this error.
     pid: AtomicI32,
@@ -52,7 +53,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The system's error number.
-    pub fn new(outer: &'static [AtomicU64]) -> Result<Snapshot, i32> {
+    pub fn new(outer: &'static [AtomicU64], contents: Contents) -> Result<Snapshot, i32> {
         Ok(Snapshot {
             ranges: Mapping::anonymous(RANGES * size_of::<HeapRange>())?,
             table: Mapping::anonymous(PLACES * 16)?,
@@ -60,6 +61,7 @@ impl Snapshot {
             shapes: Mapping::anonymous(PLACES * size_of::<Shape>())?,
             buffer: Mapping::anonymous(CHUNK)?,
             words: Mapping::anonymous(CHUNK)?,
+            contents,
             outer,
             pid: AtomicI32::new(0),
             took: AtomicU64::new(0),
@@ -144,7 +146,7 @@ impl Snapshot {
         let mut status = 1;
         if let Some(ring) = ring {
             let mut out = Out { ring, counters: self.outer, words, parent };
-            walk_heap(&fork, &Standing::new(&fork, heap), area, &mut out);
+            walk_heap(&fork, &Standing::new(&fork, heap), self.contents, area, &mut out);
             status = 0;
         }
         // SAFETY: ends the copy, without a word to the C library.

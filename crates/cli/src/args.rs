@@ -275,6 +275,9 @@ pub(crate) struct HeapTakeArgs {
     /// Write the receipt there as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
+    /// Keep the characters of strings, too: the file then holds data of the application
+    #[arg(long)]
+    pub(crate) strings: bool,
     /// Memory that the copy of the process may cost, as pages that the program writes to meanwhile [default: half of what is free]
     #[arg(long, value_name = "SIZE", value_parser = crate::heap::size::parse)]
     pub(crate) max_extra_memory: Option<u64>,

@@ -7,6 +7,7 @@ mod diff;
 mod report;
 mod show;
 pub(crate) mod size;
+mod strings;
 mod suspects;
 mod take;
 
@@ -36,15 +37,19 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
 
 /// Reads a snapshot. Where no root is known, what must be one is found out (contract GCH-03): all of the heap was alive when it was taken.
 fn open(file: &Path) -> Result<Snapshot, Failure> {
+    let read = remora_heap_file::read(BufReader::with_capacity(BUFFER, opened(file)?), Limits::MOST);
+    let mut snapshot = read.map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
+    snapshot.graph.infer_roots();
+    Ok(snapshot)
+}
+
+fn opened(file: &Path) -> Result<File, Failure> {
     let input = |error| Failure::Input { file: file.to_owned(), error };
     let opened = File::open(file).map_err(input)?;
     if opened.metadata().map_err(input)?.is_dir() {
         return Err(input(std::io::ErrorKind::IsADirectory.into()));
     }
-    let read = remora_heap_file::read(BufReader::with_capacity(BUFFER, opened), Limits::MOST);
-    let mut snapshot = read.map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
-    snapshot.graph.infer_roots();
-    Ok(snapshot)
+    Ok(opened)
 }
 
 /// Told after what there is has been shown.

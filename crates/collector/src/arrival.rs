@@ -7,7 +7,9 @@ use crate::target::Target;
 use crate::{Error, NotAttached};
 use remora_receipt::{AgentThread, Facts, ProfilerSlot};
 use remora_trigger::{Asked, Attach, Guid, Libc, Process};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind, FromAgent, MEMORY_NAME, THREAD_NAME, ToAgent};
+use remora_wire::{
+    CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, THREAD_NAME, ToAgent,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -25,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(40);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) event: EventKind,
+    /// Of a snapshot: what it holds of the objects.
+    pub(crate) contents: Contents,
     /// Samples a second and thread.
     pub(crate) frequency: u32,
     /// Signals a second for the whole process, at most.
@@ -89,6 +93,7 @@ fn config(socket: &str, task: Task) -> Result<Config, Error> {
         nonce: nonce()?,
         socket_path: socket.to_owned(),
         event: task.event,
+        contents: task.contents,
         frequency: task.frequency,
         signal_budget: task.signal_budget,
         thread_budget: task.thread_budget,

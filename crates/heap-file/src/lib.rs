@@ -27,12 +27,14 @@ mod error;
 mod graph;
 mod read;
 mod state;
+mod texts;
 mod write;
 
 pub use error::Error;
 pub use read::{Snapshot, is_snapshot, read};
 pub use remora_heap::{HeapGraph, Limits};
 pub use state::State;
+pub use texts::{Text, texts};
 pub use write::{TypeRow, Writer};
 
 use remora_chunks::{Codec, Format};

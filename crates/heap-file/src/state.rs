@@ -26,6 +26,8 @@ pub struct State {
     pub copy_nanoseconds: Option<u64>,
     /// The most memory that the copy was seen to cost, bytes.
     pub extra_memory_bytes: Option<u64>,
+    /// Whether the characters of strings were told.
+    pub has_texts: bool,
     /// Ranges of the heap that were not walked, or not to their end.
     pub ranges_unwalked: u64,
     /// Objects whose class could not be told.

@@ -1,9 +1,10 @@
 //! Snapshots written and read back: whole, cut, changed, made up.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_heap_file::{Error, Limits, Snapshot, State, TypeRow, Writer, is_snapshot, read};
+use remora_heap_file::{Error, Limits, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts};
 use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance,
+    write_number,
 };
 
 /// The objects of the known snapshot: a ring of so many nodes.
@@ -149,4 +150,21 @@ fn a_newer_file_names_who_reads_it_and_a_stranger_is_no_snapshot() {
     for stranger in [&b""[..], b"REMORA", b"PK\x03\x04 and more"] {
         assert!(matches!(read_all(stranger), Err(Error::NotASnapshot)));
     }
+}
+
+#[test]
+fn the_characters_of_strings_are_shown_with_the_strings_that_have_them() {
+    let mut numbers = vec![RANGE, 2, BASE, 96, CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
+    numbers.extend([FIRST_CLASS, 24, 0, FIRST_CLASS, 26, 0, CONTENT, 4, 4, 0x41, 0, 0x42, 0]);
+    numbers.extend([FIRST_CLASS, 24, 0, CONTENT, 20_000, 2, 0x43, 0, END, 3]);
+    let file = written(&bytes(&numbers));
+    let mut seen = Vec::new();
+    texts(&file[..], |text| seen.push((text.address, text.bytes, text.text(), text.characters, text.is_whole())))
+        .unwrap();
+    let expected = [(BASE + 24, 26, "AB".to_owned(), 2, true), (BASE + 56, 24, "C".to_owned(), 10_000, false)];
+    assert_eq!(seen, expected);
+    assert!(read_all(&file).unwrap().is_complete(), "the graph is the same with them");
+    let mut none = 0;
+    texts(&whole()[..], |_| none += 1).unwrap();
+    assert_eq!(none, 0);
 }

@@ -16,6 +16,16 @@ pub enum EventKind {
     Heap,
 }
 
+/// What of the objects a snapshot of the heap holds, beside their shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Contents {
+    /// Nothing.
+    #[default]
+    None,
+    /// The characters of strings.
+    Strings,
+}
+
 /// What the trigger tells the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -25,6 +35,8 @@ pub struct Config {
     pub socket_path: String,
     /// What to sample.
     pub event: EventKind,
+    /// Of a snapshot of the heap: what it holds of the objects.
+    pub contents: Contents,
     /// Samples a second and thread.
     pub frequency: u32,
     /// Signals a second that the whole process may be sent.
@@ -44,6 +56,10 @@ impl Config {
             EventKind::Cpu => 0,
             EventKind::Wall => 1,
             EventKind::Heap => 2,
+        });
+        writer.u8(match self.contents {
+            Contents::None => 0,
+            Contents::Strings => 1,
         });
         writer.u32(self.frequency).u32(self.signal_budget).u32(self.thread_budget).text(&self.socket_path);
         writer.bytes
@@ -66,6 +82,11 @@ impl Config {
                 2 => EventKind::Heap,
                 _ => return Err(Malformed),
             },
+            contents: match reader.u8()? {
+                0 => Contents::None,
+                1 => Contents::Strings,
+                _ => return Err(Malformed),
+            },
             frequency: reader.u32()?.clamp(1, 10_000),
             signal_budget: reader.u32()?.clamp(1, 1_000_000),
             thread_budget: reader.u32()?.clamp(1, 10_000),
@@ -84,6 +105,7 @@ mod tests {
             nonce: [7; 16],
             socket_path: "/tmp/remora-1/agent.sock".into(),
             event: EventKind::Wall,
+            contents: Contents::Strings,
             frequency: 99,
             signal_budget: 2000,
             thread_budget: 250,

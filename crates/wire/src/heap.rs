@@ -9,6 +9,7 @@
 //! GAP     bytes without an object
 //! BROKEN  the address from which on a range cannot be walked
 //! END     objects in all
+//! CONTENT of the last object, where it was asked for: bytes that it has, bytes that follow, these. Of a string its UTF-16 characters
 //! object  size in bytes; each reference as the zigzag of its distance in words from the object, plus 1; 0 behind the last
 //! ```
 //! What the reader must know at once, classes and the end, is told a second time beside the stream, in pieces that [`BESIDE`] marks: so
@@ -30,6 +31,8 @@ pub const CLASS: u64 = 2;
 pub const GAP: u64 = 3;
 /// See the module's text.
 pub const BROKEN: u64 = 4;
+/// See the module's text.
+pub const CONTENT: u64 = 5;
 /// The first number that means an object.
 pub const FIRST_CLASS: u64 = 8;
 
@@ -45,6 +48,9 @@ pub const FROZEN: u64 = 5;
 
 /// In the word that tells a piece's length, bytes: it is not of the stream, but repeats CLASS and END records of it.
 pub const BESIDE: u64 = 1 << 63;
+
+/// The most of an object's content that is told, bytes.
+pub const MOST_CONTENT: u64 = 8 << 10;
 
 /// Objects begin at multiples of this.
 pub const WORD: u64 = 8;

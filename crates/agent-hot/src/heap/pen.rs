@@ -60,17 +60,19 @@ impl<'a, O: Outlet> Pen<'a, O> {
         }
     }
 
+    pub(crate) fn byte(&mut self, byte: u8) {
+        if self.used == self.buffer.len() {
+            self.flush();
+        }
+        if let Some(place) = self.buffer.get_mut(self.used) {
+            *place = byte;
+            self.used += 1;
+        }
+    }
+
     /// Into the stream and beside it.
     pub(crate) fn record_twice(&mut self, record: &Record) {
-        for byte in record.bytes() {
-            if self.used == self.buffer.len() {
-                self.flush();
-            }
-            if let Some(place) = self.buffer.get_mut(self.used) {
-                *place = *byte;
-                self.used += 1;
-            }
-        }
+        record.bytes().iter().for_each(|byte| self.byte(*byte));
         self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
     }
 

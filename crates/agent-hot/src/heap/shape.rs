@@ -28,6 +28,8 @@ const ONE_OF: u32 = 251;
 const HAS_ELEMENTS: u64 = 0x8000_0000;
 /// In the flags: there are references.
 const HAS_REFERENCES: u64 = 0x0100_0000;
+/// The size of a string without characters, as its class says it: two heads, the length, and a zero behind the characters.
+pub(crate) const TEXT_BASE: u64 = 22;
 /// Where the number of elements stands in an object.
 const ELEMENTS_AT: u64 = 8;
 /// Bytes of the head that is in front of the next object, which the size counts to this one.
@@ -124,6 +126,12 @@ impl Shape {
             *self.runs.get_mut(index as usize)? = run;
         }
         Some(())
+    }
+
+    /// Whether it is that of strings: they alone have characters behind a head that is no array's.
+    #[inline]
+    pub(crate) fn is_text(&self) -> bool {
+        self.element == 2 && u64::from(self.base) == TEXT_BASE && self.count == 0
     }
 
     /// Room between objects.

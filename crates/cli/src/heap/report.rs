@@ -2,6 +2,7 @@
 
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::size::shown;
+use super::strings::{Strings, StringsTold};
 use super::{notes, open, suspects, told_if_incomplete};
 use crate::args::HeapReportArgs;
 use crate::console::{counted, grouped, out, percent, plain};
@@ -20,6 +21,8 @@ pub(crate) struct Report<'a> {
     snapshot: &'a Snapshot,
     tree: DominatorTree,
     rows: Vec<TypeRow>,
+    /// Where the snapshot has their characters.
+    strings: Option<Strings>,
     outcomes: Vec<Outcome>,
 }
 
@@ -49,6 +52,8 @@ pub(crate) struct Told {
     holders: Vec<HolderTold>,
     suspects: Vec<String>,
     notes: Vec<String>,
+    /// What strings say, and which texts are there again and again; null without `--strings`.
+    strings: Option<StringsTold>,
     /// What became of each `--fail-if`.
     conditions: Vec<ConditionTold>,
 }
@@ -83,7 +88,7 @@ struct HolderTold {
 /// Runs the command.
 pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
-    let report = Report::of(&snapshot, &args.failing.fail_if);
+    let report = Report::of(&args.file, &snapshot, &args.failing.fail_if)?;
     let top = args.shown.top as usize;
     out(&if args.shown.json { pretty(&report.told(top)) } else { report.text(top) })?;
     report.end(&args.file)
@@ -91,11 +96,12 @@ pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
 
 impl<'a> Report<'a> {
     /// Finds out who holds what, and which conditions are met.
-    pub(crate) fn of(snapshot: &'a Snapshot, conditions: &[Condition]) -> Report<'a> {
+    pub(crate) fn of(file: &Path, snapshot: &'a Snapshot, conditions: &[Condition]) -> Result<Report<'a>, Failure> {
         let tree = DominatorTree::new(&snapshot.graph);
         let rows = by_type(&snapshot.graph, &tree);
         let outcomes = condition::judged(conditions, snapshot, &rows);
-        Report { snapshot, tree, rows, outcomes }
+        let strings = if snapshot.state.has_texts { Some(Strings::of(file)?) } else { None };
+        Ok(Report { snapshot, tree, rows, strings, outcomes })
     }
 
     /// Told after what there is has been shown.
@@ -163,6 +169,7 @@ impl<'a> Report<'a> {
             holders: holders.collect(),
             suspects: suspects::sentences(graph, &self.tree),
             notes: notes(self.snapshot),
+            strings: self.strings.as_ref().map(Strings::told),
             conditions: self.outcomes.iter().map(condition_told).collect(),
         }
     }
@@ -174,6 +181,7 @@ impl<'a> Report<'a> {
         text += &self.types(top);
         text += "\nholders: objects that no other object alone keeps\n";
         text += &self.holder_table(top);
+        text += &self.strings.as_ref().map(|strings| strings.text(top)).unwrap_or_default();
         for sentence in suspects::sentences(self.graph(), &self.tree) {
             text += &format!("\nsuspect: {sentence}\n");
         }

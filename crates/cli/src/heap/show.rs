@@ -1,6 +1,7 @@
 //! `remora heap show`: one object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
 
 use super::size::shown;
+use super::strings::text_at;
 use super::{open, suspects, told_if_incomplete};
 use crate::args::HeapShowArgs;
 use crate::console::{counted, grouped, out, plain};
@@ -39,6 +40,8 @@ struct ObjectTold {
 #[derive(Debug, Serialize)]
 struct OneTold {
     object: ObjectTold,
+    /// Of a string, where the snapshot has its characters.
+    text: Option<String>,
     retained_count: u64,
     /// Why it is alive; null if no root reaches it.
     path: Option<PathTold>,
@@ -79,6 +82,8 @@ struct ReferrerTold {
 struct Show<'a> {
     graph: &'a HeapGraph,
     tree: DominatorTree,
+    /// Of the object that is wanted.
+    text: Option<String>,
     top: usize,
 }
 
@@ -86,7 +91,12 @@ struct Show<'a> {
 pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
     let snapshot: Snapshot = open(&args.file)?;
     let wanted = wanted(&snapshot.graph, &args.what).map_err(Failure::Usage)?;
-    let show = Show { graph: &snapshot.graph, tree: DominatorTree::new(&snapshot.graph), top: args.shown.top as usize };
+    let (graph, top) = (&snapshot.graph, args.shown.top as usize);
+    let text = match wanted {
+        Wanted::Object(object) if snapshot.state.has_texts => text_at(&args.file, graph.address(object))?,
+        _ => None,
+    };
+    let show = Show { graph, tree: DominatorTree::new(graph), text, top };
     out(&match (wanted, args.shown.json) {
         (Wanted::Object(object), true) => pretty(&show.object(object)),
         (Wanted::Object(object), false) => show.object_text(object),
@@ -188,6 +198,7 @@ impl Show<'_> {
         let path = ShortestPaths::new(self.graph).to(self.graph, object);
         OneTold {
             object: self.told(object),
+            text: self.text.clone(),
             retained_count: self.tree.retained_count(self.tree.node(object)),
             path: path.map(|path| PathTold { root: path.root.kind.name(), objects: told(path.objects) }),
             refers_to_count,
@@ -206,6 +217,7 @@ impl Show<'_> {
             shown(self.retained(object)),
             counted(kept, "object"),
         );
+        text += &self.text.as_ref().map(|said| format!("its text: {said}\n")).unwrap_or_default();
         text += "\nwhy it is alive\n";
         text += &self.path_text(ShortestPaths::new(self.graph).to(self.graph, object));
         let [to, from] = self.neighbours(object);
@@ -344,7 +356,7 @@ mod tests {
     }
 
     fn show(graph: &HeapGraph) -> Show<'_> {
-        Show { graph, tree: DominatorTree::new(graph), top: 3 }
+        Show { graph, tree: DominatorTree::new(graph), text: None, top: 3 }
     }
 
     #[test]

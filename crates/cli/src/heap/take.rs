@@ -22,6 +22,7 @@ use remora_heap::TypeFlags;
 use remora_heap_file::{State, TypeRow};
 use remora_receipt::Receipt;
 use remora_trigger::Process;
+use remora_wire::Contents;
 use remora_wire::heap::ClassFacts;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
     let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path))?;
-    let mut session = match HeapSession::attach(&process, library::BYTES, ATTACH_PATIENCE) {
+    let mut session = match HeapSession::attach(&process, library::BYTES, contents(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             spool.discard();
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     };
     let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
     let (cut, broke) = walked.map_or_else(|broke| (None, Some(broke)), |cut| (cut, None));
-    let keeping = Keeping { process: &process, destination: &places.snapshot, cut };
+    let keeping = Keeping { process: &process, destination: &places.snapshot, has_texts: args.strings, cut };
     session.begin_detach();
     // The runtime takes its time to let an agent go. What is all there is written meanwhile.
     let about = session.about();
@@ -100,6 +101,11 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         None => Ok(()),
     };
     verdict(ended.and(told).and(written), receipt.clean())
+}
+
+/// What the snapshot is to hold of the objects.
+fn contents(args: &HeapTakeArgs) -> Contents {
+    if args.strings { Contents::Strings } else { Contents::None }
 }
 
 impl Places {
@@ -196,6 +202,7 @@ impl Spooled {
 struct Keeping<'a> {
     process: &'a Process,
     destination: &'a Destination,
+    has_texts: bool,
     /// Why it ended before it was complete.
     cut: Option<String>,
 }
@@ -220,6 +227,7 @@ impl Keeping<'_> {
             collection_nanoseconds: about.collection,
             copy_nanoseconds: about.fork,
             extra_memory_bytes: about.extra_memory,
+            has_texts: self.has_texts,
             ranges_unwalked: about.ranges_unwalked,
             objects_unwalked: about.objects_unwalked,
             complete: about.complete,
@@ -268,7 +276,7 @@ fn simple_name(file: &str) -> &str {
 /// Shows what was kept.
 fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
     let snapshot = open(file)?;
-    let report = Report::of(&snapshot, &args.failing.fail_if);
+    let report = Report::of(file, &snapshot, &args.failing.fail_if)?;
     let top = args.shown.top as usize;
     out(&if args.shown.json {
         let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::runtime::{AttachRequest, Birth, Runtime, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, EventKind};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -371,6 +371,7 @@ fn client_data(class: u128) -> Vec<u8> {
         nonce: [0; 16],
         socket_path: "/nobody/listens/here".to_owned(),
         event: EventKind::Cpu,
+        contents: Contents::None,
         frequency: 99,
         signal_budget: 250,
         thread_budget: 250,

@@ -1,7 +1,8 @@
 //! The outer end of the stream: bytes in any pieces become records. What is read is not trusted.
 
 use super::{
-    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, WORD,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, MOST_CONTENT, PLAIN_CLASS, RANGE,
+    UNKNOWN_CLASS, WORD,
 };
 use crate::Malformed;
 
@@ -52,6 +53,8 @@ pub trait HeapVisitor {
     fn gap(&mut self, address: u64, length: u64);
     /// From here on the range could not be walked.
     fn broken(&mut self, address: u64);
+    /// What is in the last object, of so many bytes in all: no more than [`MOST_CONTENT`] of them.
+    fn content(&mut self, _whole: u64, _bytes: &[u8]) {}
     /// It is complete, with so many objects.
     fn end(&mut self, objects: u64);
 }
@@ -97,6 +100,12 @@ impl Reader<'_> {
             }
         }
         Err(Stop::Bad)
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<&[u8], Stop> {
+        let bytes = self.bytes.get(self.at..).and_then(|rest| rest.get(..count)).ok_or(Stop::Short)?;
+        self.at += count;
+        Ok(bytes)
     }
 
     fn small(&mut self) -> Result<u32, Stop> {
@@ -175,6 +184,11 @@ impl HeapDecoder {
                 self.advance(length)?;
             }
             BROKEN => visitor.broken(reader.number()?),
+            CONTENT => {
+                let (whole, told) = (reader.number()?, reader.number()?);
+                let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_CONTENT)).ok_or(Stop::Bad)?;
+                visitor.content(whole, reader.bytes(told)?);
+            }
             _ => {
                 let class = head.checked_sub(FIRST_CLASS).filter(|class| *class < self.classes).ok_or(Stop::Bad)?;
                 let size = reader.number()?;
@@ -240,6 +254,9 @@ mod tests {
         fn broken(&mut self, address: u64) {
             self.0.push(format!("broken {address:#x}"));
         }
+        fn content(&mut self, whole: u64, bytes: &[u8]) {
+            self.0.push(format!("content {whole} {bytes:?}"));
+        }
         fn end(&mut self, objects: u64) {
             self.0.push(format!("end {objects}"));
         }
@@ -259,7 +276,24 @@ mod tests {
         numbers.extend([CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 1, 0x71]);
         numbers.extend([CLASS, 0x71, ARRAY_CLASS, 0x70, 0x12, 1]);
         numbers.extend([FIRST_CLASS, 22, distance(0x1000, 0x1018), distance(0x1000, 0x1000), 0]);
-        numbers.extend([FIRST_CLASS + 1, 24, distance(0x1018, 0x1000), 0, GAP, 24, BROKEN, 0x1048, END, 2]);
+        numbers.extend([
+            FIRST_CLASS + 1,
+            24,
+            distance(0x1018, 0x1000),
+            0,
+            CONTENT,
+            9,
+            3,
+            7,
+            0,
+            1,
+            GAP,
+            24,
+            BROKEN,
+            0x1048,
+            END,
+            2,
+        ]);
         bytes(&numbers)
     }
 
@@ -270,8 +304,9 @@ mod tests {
         decoder.push(&stream(), &mut whole).unwrap();
         assert!(decoder.has_ended());
         let objects =
-            ["object 0x1000 0 22", "to 0x1018", "to 0x1000", "object 0x1018 1 24", "to 0x1000", "gap 0x1030 24"];
+            ["object 0x1000 0 22", "to 0x1018", "to 0x1000", "object 0x1018 1 24", "to 0x1000", "content 9 [7, 0, 1]"];
         assert_eq!(whole.0[3..9], objects);
+        assert_eq!(whole.0[9], "gap 0x1030 24");
         for step in [1, 2, 3, 7] {
             let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
             stream().chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
@@ -286,7 +321,9 @@ mod tests {
             decoder.push(&bytes(numbers), &mut Seen::default()).is_err()
         };
         assert!(refused(&[FIRST_CLASS, 24]), "a class that was never told");
-        assert!(refused(&[5]), "no such record");
+        assert!(refused(&[7]), "no such record");
+        assert!(refused(&[CONTENT, 2, 3, 0, 0, 0]), "more than there is");
+        assert!(refused(&[CONTENT, u64::MAX, MOST_CONTENT + 1]), "more than is ever told");
         assert!(refused(&[CLASS, 1, PLAIN_CLASS, 1, 1, 0, MOST_ARGUMENTS + 1]));
         assert!(refused(&[RANGE, 0, u64::MAX - 7, 8, GAP, 64]));
         assert!(refused(&[END, 0, GAP, 8]));

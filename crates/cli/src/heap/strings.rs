@@ -1,0 +1,147 @@
+//! What the strings of a snapshot say, where it has their characters.
+
+use super::size::shown;
+use super::{BUFFER, opened};
+use crate::console::{counted, grouped, plain};
+use crate::failure::Failure;
+use crate::table::Table;
+use remora_heap::{Duplicates, Repeated};
+use remora_heap_file::{Text, texts};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::path::Path;
+
+/// Of a text so many characters are shown.
+const SHOWN: usize = 60;
+/// And so many of one that was asked for.
+const SHOWN_OF_ONE: usize = 4096;
+/// Texts that are looked up at once.
+const MOST_REPEATED: usize = 1000;
+
+/// Strings of which there is more than one with the same text.
+pub(crate) struct Strings {
+    all: Duplicates,
+    most: Vec<(Repeated, String)>,
+}
+
+/// The same for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct StringsTold {
+    count: u64,
+    bytes: u64,
+    different: u64,
+    /// Bytes that would be saved if each text were there once.
+    wasted: u64,
+    /// Strings that were not compared, since they are too long to have been kept whole.
+    not_compared: u64,
+    /// The texts that waste most, the greatest first.
+    repeated: Vec<RepeatedTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct RepeatedTold {
+    text: String,
+    count: u64,
+    bytes: u64,
+    wasted: u64,
+}
+
+impl Strings {
+    /// Reads all strings of a snapshot.
+    pub(crate) fn of(file: &Path) -> Result<Strings, Failure> {
+        let mut all = Duplicates::default();
+        each(file, |text| all.add(text.address, text.bytes, text.is_whole().then_some(text.utf16)))?;
+        let most = all.most(MOST_REPEATED);
+        let mut known: HashMap<u64, String> = most.iter().map(|one| (one.address, String::new())).collect();
+        each(file, |text| {
+            if let Some(place) = known.get_mut(&text.address) {
+                *place = text.text();
+            }
+        })?;
+        let most = most.into_iter().map(|one| (one, known.remove(&one.address).unwrap_or_default())).collect();
+        Ok(Strings { all, most })
+    }
+
+    /// For programs.
+    pub(crate) fn told(&self) -> StringsTold {
+        let repeated = self.most.iter().map(|(one, text)| RepeatedTold {
+            text: text.clone(),
+            count: one.count,
+            bytes: one.bytes,
+            wasted: one.wasted,
+        });
+        StringsTold {
+            count: self.all.count,
+            bytes: self.all.bytes,
+            different: self.all.different(),
+            wasted: self.all.wasted(),
+            not_compared: self.all.passed_over,
+            repeated: repeated.collect(),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn text(&self, top: usize) -> String {
+        let mut table = Table::new(&["wasted", "strings", "text"]);
+        (0..2).for_each(|column| table.align_right(column));
+        for (one, text) in self.most.iter().take(top) {
+            table.row([shown(one.wasted), grouped(one.count), quoted(text, SHOWN)]);
+        }
+        let mut told = format!(
+            "\nstrings: {} of {}, {} different texts; {} would be saved if each were there once\n",
+            counted(self.all.count, "string"),
+            shown(self.all.bytes),
+            grouped(self.all.different()),
+            shown(self.all.wasted()),
+        );
+        if !self.most.is_empty() {
+            told += &table.render();
+        }
+        if self.all.passed_over > 0 {
+            told += &format!("{} too long to be compared\n", counted(self.all.passed_over, "string"));
+        }
+        told
+    }
+}
+
+/// The text of one string, if the snapshot has it.
+pub(crate) fn text_at(file: &Path, address: u64) -> Result<Option<String>, Failure> {
+    let mut found = None;
+    each(file, |text| {
+        if text.address == address {
+            found = Some((text.text(), text.characters, text.is_whole()));
+        }
+    })?;
+    Ok(found.map(|(text, characters, whole)| {
+        let told = quoted(&text, SHOWN_OF_ONE);
+        if whole { told } else { format!("{told} (the beginning of {} characters)", grouped(characters)) }
+    }))
+}
+
+fn each(file: &Path, visit: impl FnMut(Text<'_>)) -> Result<(), Failure> {
+    let input = BufReader::with_capacity(BUFFER, opened(file)?);
+    texts(input, visit).map_err(|error| Failure::HeapFile { file: file.to_owned(), error })
+}
+
+/// A text as C# would write it, in one line.
+fn quoted(text: &str, longest: usize) -> String {
+    let cut: String = text.chars().take(longest).collect();
+    let more = if cut.len() < text.len() { "…" } else { "" };
+    plain(&format!(
+        "\"{}{more}\"",
+        cut.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_shown_in_one_line_and_no_longer_than_it_may_be() {
+        assert_eq!(quoted("a\"b\n", 60), "\"a\\\"b\\n\"");
+        assert_eq!(quoted("abcdef", 3), "\"abc…\"");
+        assert!(!quoted("\u{1b}[31mred", 60).contains('\u{1b}'), "a terminal is not steered");
+    }
+}

@@ -1,0 +1,71 @@
+//! `remora heap --strings` on live runtimes: what strings say, and that nothing of it is kept unless it was asked for.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::{Target, on_every_runtime, remora};
+use serde_json::Value;
+use std::path::Path;
+
+/// How often the known program has its text, and the bytes of one: two heads, the length, the characters and a zero.
+const COPIES: u64 = 1000;
+const SAME: &str = "the same text again and again";
+const BYTES: u64 = 22 + 2 * 29;
+
+/// Whether the characters of the known text stand in a file. What is packed stands in it as it is, the first time.
+fn has_characters(file: &Path) -> bool {
+    let characters: Vec<u8> = SAME.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::read(file).unwrap().windows(characters.len()).any(|window| window == characters)
+}
+
+#[test]
+fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_are_counted() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "texts", &[]);
+        let directory = tempfile::tempdir().unwrap();
+        let (process, file) = (target.pid().to_string(), directory.path().join("texts.remora-heap"));
+        let file = file.to_str().unwrap();
+        let take = ["heap", "--process-id", &process, "--strings", "--json", "-o", file];
+        let told = remora(take).succeeded().json();
+        let strings = &told["strings"];
+        let repeated = strings["repeated"].as_array().unwrap();
+        let same = repeated.iter().find(|row| row["text"] == SAME).unwrap_or_else(|| panic!("{strings:#}"));
+        // The literal itself is one more.
+        assert_eq!(same["count"], COPIES + 1);
+        let number = |row: &Value, what: &str| row[what].as_u64().unwrap();
+        assert_eq!((number(same, "bytes"), number(same, "wasted")), ((COPIES + 1) * BYTES, COPIES * BYTES));
+        assert_eq!(repeated[0], *same, "nothing wastes more");
+        let row = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "string").unwrap();
+        let pair = |row: &Value| (number(row, "count"), number(row, "bytes"));
+        assert_eq!(pair(strings), pair(row), "every string of the heap is among them");
+        assert_eq!(strings["not_compared"], 1, "the very long one");
+
+        // Every kind of text, by its address.
+        let all = remora(["heap", "show", file, "string", "--json", "--top", "20000"]).succeeded().json();
+        let of_size = |bytes: u64| {
+            let rows = all["objects"].as_array().unwrap().iter().filter(move |row| number(row, "bytes") == bytes);
+            let addresses = rows.map(|row| format!("@{:#x}", number(row, "address")));
+            let texts = addresses.map(|at| remora(["heap", "show", file, &at, "--json"]).succeeded().json());
+            texts.map(|one| one["text"].as_str().unwrap().to_owned())
+        };
+        assert!(of_size(22 + 2 * 10_000).any(|text| text.contains("xxxx") && text.contains("10,000 characters")));
+        assert!(of_size(22 + 2 * 4).any(|text| text == "\"a\u{1f600}\u{fffd}\""));
+        assert!(of_size(22 + 2 * 15).any(|text| text == "\"a \\\"quoted\\\"\\nline\""));
+        let text = remora(["heap", "report", file]).succeeded().text();
+        assert!(text.contains("would be saved") && text.contains(SAME), "{text}");
+        assert_eq!(target.ask_number("count"), COPIES + 3);
+        assert!(has_characters(Path::new(file)));
+    });
+}
+
+#[test]
+fn gch_06_without_being_asked_for_no_text_of_the_application_is_in_a_snapshot() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "texts", &[]);
+        let directory = tempfile::tempdir().unwrap();
+        let (process, file) = (target.pid().to_string(), directory.path().join("texts.remora-heap"));
+        let told =
+            remora(["heap", "--process-id", &process, "--json", "-o", file.to_str().unwrap()]).succeeded().json();
+        assert_eq!(told["strings"], Value::Null);
+        assert!(!has_characters(&file));
+    });
+}
