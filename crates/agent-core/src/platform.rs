@@ -52,8 +52,13 @@ pub enum Child {
         /// Nanoseconds that making it took.
         took: u64,
     },
-    /// It has ended, as `wait` tells it.
-    Ended(i32),
+    /// It has ended.
+    Ended {
+        /// As `wait` tells it.
+        status: i32,
+        /// Nanoseconds that making it took.
+        took: u64,
+    },
 }
 
 /// The operating system. Methods say on which thread they may be called; `wake` and `wait_in_callback` alone run in callbacks.

@@ -61,7 +61,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 let error = std::io::Error::from_raw_os_error(error);
                 return Err(format!("the process could not be copied: {error}"));
             }
-            Child::Ended(_) => platform.send(&FromAgent::Forked { child: 0, collection, fork: 0 }),
+            Child::Ended { took, .. } => platform.send(&FromAgent::Forked { child: 0, collection, fork: took }),
             Child::None => return Err("the runtime told nothing of its collection".into()),
         }
         self.catch_up(&mut modules)?;
@@ -122,7 +122,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         let platform = &self.shared.platform;
         let (mut walked, mut since) = (0, platform.now());
         loop {
-            if let Child::Ended(status) = platform.child() {
+            if let Child::Ended { status, .. } = platform.child() {
                 return platform.send(&FromAgent::Walked { status });
             }
             match platform.receive() {

@@ -91,7 +91,7 @@ impl Snapshot {
     pub fn child(&self) -> Child {
         let status = self.status.load(Ordering::SeqCst);
         if status != RUNNING {
-            return Child::Ended(status);
+            return self.ended(status);
         }
         match self.pid.load(Ordering::SeqCst) {
             0 => Child::None,
@@ -109,6 +109,10 @@ impl Snapshot {
         }
     }
 
+    fn ended(&self, status: i32) -> Child {
+        Child::Ended { status, took: self.took.load(Ordering::SeqCst) }
+    }
+
     fn waited_for(&self, pid: i32) -> Child {
         let mut status = 0;
         // SAFETY: a place for the status. A child that ends without a signal is waited for with this flag only.
@@ -122,7 +126,7 @@ impl Snapshot {
             _ => status = -1,
         }
         self.status.store(status, Ordering::SeqCst);
-        Child::Ended(status)
+        self.ended(status)
     }
 
     /// The copy's whole life.

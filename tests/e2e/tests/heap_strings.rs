@@ -34,10 +34,10 @@ fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_
         let number = |row: &Value, what: &str| row[what].as_u64().unwrap();
         assert_eq!((number(same, "bytes"), number(same, "wasted")), ((COPIES + 1) * BYTES, COPIES * BYTES));
         assert_eq!(repeated[0], *same, "nothing wastes more");
-        let row = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "string").unwrap();
+        let row = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "System.String").unwrap();
         let pair = |row: &Value| (number(row, "count"), number(row, "bytes"));
         assert_eq!(pair(strings), pair(row), "every string of the heap is among them");
-        assert_eq!(strings["not_compared"], 1, "the very long one");
+        assert!(number(strings, "not_compared") >= 1, "the very long one, and what the runtime has of its kind");
 
         // Every kind of text, by its address.
         let all = remora(["heap", "show", file, "string", "--json", "--top", "20000"]).succeeded().json();
@@ -54,6 +54,7 @@ fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_
         assert!(text.contains("would be saved") && text.contains(SAME), "{text}");
         assert_eq!(target.ask_number("count"), COPIES + 3);
         assert!(has_characters(Path::new(file)));
+        assert!(number(&told, "fork_nanoseconds") > 0, "also of a copy that has ended before anybody looked");
     });
 }
 

@@ -20,6 +20,25 @@ const PATH_ENDS: usize = 5;
 /// Types that are offered in place of one that is not there.
 const OFFERED: usize = 8;
 
+/// What C# calls types otherwise than they are called in a snapshot, of those that objects can be of.
+const KEYWORDS: [(&str, &str); 15] = [
+    ("string", "System.String"),
+    ("object", "System.Object"),
+    ("bool", "System.Boolean"),
+    ("byte", "System.Byte"),
+    ("sbyte", "System.SByte"),
+    ("char", "System.Char"),
+    ("short", "System.Int16"),
+    ("ushort", "System.UInt16"),
+    ("int", "System.Int32"),
+    ("uint", "System.UInt32"),
+    ("long", "System.Int64"),
+    ("ulong", "System.UInt64"),
+    ("float", "System.Single"),
+    ("double", "System.Double"),
+    ("decimal", "System.Decimal"),
+];
+
 /// What is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Wanted {
@@ -138,7 +157,8 @@ fn type_(graph: &HeapGraph, text: &str) -> Result<TypeIx, String> {
     let all = || (0..there.len()).filter(|index| there[*index]);
     let name = |index: usize| graph.type_at(TypeIx(index as u32)).name.as_str();
     let lower = text.to_lowercase();
-    let exact: Vec<usize> = all().filter(|index| name(*index) == text).collect();
+    let whole = KEYWORDS.iter().find(|(keyword, _)| *keyword == text).map_or(text, |(_, whole)| *whole);
+    let exact: Vec<usize> = all().filter(|index| name(*index) == whole).collect();
     let alike: Vec<usize> = all().filter(|index| name(*index).to_lowercase().contains(&lower)).collect();
     match (&exact[..], &alike[..]) {
         ([one, ..], _) | ([], [one]) => Ok(TypeIx(*one as u32)),
@@ -379,6 +399,18 @@ mod tests {
             let error = wanted(&graph, text).expect_err(text);
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn a_type_is_found_by_what_csharp_calls_it_though_others_have_that_in_their_names() {
+        let mut builder = Builder::new();
+        for (at, name) in [(0x1000, "System.String"), (0x2000, "Known.Pair<string, string>")] {
+            let of = Type { name: name.into(), assembly: "Known".into(), flags: TypeFlags::default() };
+            let type_ix = builder.add_type(of).expect("there is room");
+            builder.add_object(Object { address: at, type_ix, bytes: 24 }, []).expect("there is room");
+        }
+        let graph = builder.finish().expect("there is room");
+        assert_eq!(wanted(&graph, "string"), Ok(Wanted::Type(TypeIx(0))));
     }
 
     #[test]

@@ -250,7 +250,7 @@ fn rows(classes: &mut Classes) -> Vec<TypeRow> {
     all.map(|class| {
         let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
         let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
-        let kinds = [(is_array, TypeFlags::ARRAY), (name == "string", TypeFlags::STRING)];
+        let kinds = [(is_array, TypeFlags::ARRAY), (name == "System.String", TypeFlags::STRING)];
         let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
         let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
         TypeRow { name, assembly, flags }
