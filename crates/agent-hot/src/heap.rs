@@ -85,11 +85,22 @@ pub trait StandingHeap {
     /// The size of an object, bytes.
     fn size_of(&self, object: u64) -> Option<u64>;
     /// Shows what an object refers to.
-    fn references(&self, object: u64, visit: &mut impl FnMut(u64));
+    fn references(&self, object: u64, visit: &mut dyn FnMut(u64));
     /// What a class is.
     fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass;
-    /// The word at an address of the heap.
-    fn word(&self, address: u64) -> u64;
+}
+
+/// The copy's own memory.
+struct Own<'a>(&'a InFork);
+
+impl Memory for Own<'_> {
+    #[inline]
+    fn word(&self, address: u64) -> u64 {
+        let InFork(()) = self.0;
+        // SAFETY: nobody else runs here, and the address lies in a range that the runtime has told, or in a class that an object in it
+        // names. Where that is no longer true, the fault ends the copy, or is forgiven.
+        unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() }
+    }
 }
 
 /// Where the stream goes.
@@ -138,17 +149,29 @@ pub struct HeapArea<'a> {
 
 /// Walks the whole heap and tells of it.
 pub fn walk_heap(
-    _: &InFork,
-    heap: &impl StandingHeap,
+    fork: &InFork,
+    heap: &dyn StandingHeap,
     contents: Contents,
     area: HeapArea<'_>,
-    outlet: &mut impl Outlet,
+    outlet: &mut dyn Outlet,
+) -> Walked {
+    walk(Own(fork), heap, contents, area, outlet)
+}
+
+/// The same over any memory. Made here for the copy's, and not where it is called, for the sake of its speed.
+fn walk(
+    words: impl Memory,
+    heap: &dyn StandingHeap,
+    contents: Contents,
+    area: HeapArea<'_>,
+    outlet: &mut dyn Outlet,
 ) -> Walked {
     let HeapArea { ranges, table, classes, shapes, buffer } = area;
     let total = heap.ranges(ranges);
     let count = total.min(ranges.len());
     let mut walk = Walk {
         heap,
+        words,
         classes: Classes { table, ids: classes, count: 0, told: 0 },
         shapes: Shapes::new(shapes),
         tells_texts: contents == Contents::Strings,
@@ -173,23 +196,14 @@ pub fn walk_heap(
     walked
 }
 
-struct Walk<'a, H, O> {
-    heap: &'a H,
+struct Walk<'a, M> {
+    heap: &'a dyn StandingHeap,
+    words: M,
     classes: Classes<'a>,
     shapes: Shapes<'a>,
     tells_texts: bool,
-    pen: Pen<'a, O>,
+    pen: Pen<'a>,
     walked: Walked,
-}
-
-/// The heap as memory.
-struct Words<'a, H>(&'a H);
-
-impl<H: StandingHeap> Memory for Words<'_, H> {
-    #[inline]
-    fn word(&self, address: u64) -> u64 {
-        self.0.word(address)
-    }
 }
 
 /// Where the object behind one of that size lies; `None` if there cannot be one of that size.
@@ -201,13 +215,13 @@ fn behind(object: u64, size: u64, end: u64) -> Option<u64> {
 
 /// Tells the characters of a string: their number is its second word's lower half, and they begin with the upper one (what GetStringLayout2
 /// answers on every runtime: 8 and 12).
-fn tell_text<O: Outlet>(pen: &mut Pen<'_, O>, heap: &impl StandingHeap, object: u64, size: u64) {
-    let whole = (heap.word(object + WORD) & u64::from(u32::MAX)) * 2;
+fn tell_text(pen: &mut Pen<'_>, words: &impl Memory, object: u64, size: u64) {
+    let whole = (words.word(object + WORD) & u64::from(u32::MAX)) * 2;
     let told = whole.min(MOST_CONTENT).min(size.saturating_sub(shape::TEXT_BASE));
     pen.numbers(&[CONTENT, whole, told]);
     for index in 0..told {
         let at = object + TEXT_AT + index;
-        pen.byte((heap.word(at & !(WORD - 1)) >> (8 * (at % WORD))) as u8);
+        pen.byte((words.word(at & !(WORD - 1)) >> (8 * (at % WORD))) as u8);
     }
 }
 
@@ -226,7 +240,7 @@ impl Walked {
 /// How many objects are walked between two words on the progress.
 const BETWEEN_WORDS: u64 = 4096;
 
-impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
+impl<M: Memory> Walk<'_, M> {
     fn range(&mut self, range: &HeapRange) {
         self.pen.numbers(&[RANGE, u64::from(range.kind.unsigned_abs()), range.start, range.length]);
         let end = range.start.saturating_add(range.length);
@@ -250,7 +264,7 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
     /// Tells of one object; where the next one lies. `None` if there is none.
     #[inline]
     fn object(&mut self, object: u64, end: u64) -> Option<u64> {
-        let mark = self.heap.word(object) & !(WORD - 1);
+        let mark = self.words.word(object) & !(WORD - 1);
         if mark == 0 {
             return None;
         }
@@ -258,18 +272,18 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
             && shape.trust == Trust::Believed
             && !shape.is_due()
         {
-            let size = shape.size(&Words(self.heap), object);
+            let size = shape.size(&self.words, object);
             if let Some(next) = behind(object, size, end) {
                 let (pen, mut references) = (&mut self.pen, 0);
                 pen.number(FIRST_CLASS + u64::from(shape.number));
                 pen.number(size);
-                shape.references(&Words(self.heap), object, size, |target| {
+                shape.references(&self.words, object, size, |target| {
                     references += 1;
                     pen.number(distance(object, target));
                 });
                 pen.number(0);
                 if self.tells_texts && shape.is_text() {
-                    tell_text(pen, self.heap, object, size);
+                    tell_text(pen, &self.words, object, size);
                 }
                 self.walked.add(size, references);
                 return Some(next);
@@ -300,7 +314,7 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
         pen.number(0);
         self.walked.add(size, told.count);
         if self.tells_texts && self.shapes.find(mark).is_some_and(|shape| shape.is_text()) {
-            tell_text(&mut self.pen, self.heap, object, size);
+            tell_text(&mut self.pen, &self.words, object, size);
         }
         self.compare(mark, object, size, told);
         Some(next)
@@ -308,12 +322,12 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
 
     /// Holds what the runtime said of an object beside what the description of its class says.
     fn compare(&mut self, mark: u64, object: u64, size: u64, told: Digest) {
-        let words = Words(self.heap);
+        let words = &self.words;
         let Some(shape) = self.shapes.find(mark) else { return };
         if !matches!(shape.trust, Trust::Learning | Trust::Believed) {
             return;
         }
-        let same = shape.size(&words, object) == size && shape.digest(&words, object, size) == told;
+        let same = shape.size(words, object) == size && shape.digest(words, object, size) == told;
         if !shape.compared(same, told.count) {
             self.walked.contradicted += 1;
         }
@@ -340,7 +354,7 @@ impl<H: StandingHeap, O: Outlet> Walk<'_, H, O> {
             self.walked.without_class += 1;
             return 0;
         };
-        self.shapes.learn(&Words(self.heap), mark, number);
+        self.shapes.learn(&self.words, mark, number);
         number
     }
 
@@ -474,7 +488,7 @@ mod tests {
         fn size_of(&self, object: u64) -> Option<u64> {
             self.objects.get(&object).map(|object| object.size)
         }
-        fn references(&self, object: u64, visit: &mut impl FnMut(u64)) {
+        fn references(&self, object: u64, visit: &mut dyn FnMut(u64)) {
             self.objects[&object].references.iter().for_each(|target| visit(*target));
         }
         fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
@@ -489,6 +503,9 @@ mod tests {
                 },
             }
         }
+    }
+
+    impl Memory for &Heap {
         fn word(&self, address: u64) -> u64 {
             // A mark in the lowest bit, as the collector leaves one.
             self.objects.get(&address).map_or(0, |object| object.class | 1)
@@ -546,7 +563,10 @@ mod tests {
         }
     }
 
-    fn walked(heap: &impl StandingHeap, places: usize, buffer: usize) -> (Walked, Seen) {
+    fn walked<H: StandingHeap>(heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
+    where
+        for<'a> &'a H: Memory,
+    {
         let (mut ranges, mut table) = ([HeapRange::default(); 4], vec![[0; 2]; places]);
         let mut shapes = vec![Shape::default(); places];
         let (mut classes, mut buffer, mut stream) = (vec![0; places / 2], vec![0; buffer], Stream::default());
@@ -557,8 +577,7 @@ mod tests {
             shapes: &mut shapes,
             buffer: &mut buffer,
         };
-        // SAFETY: not true here, and nothing of it matters for a made-up heap.
-        let walked = walk_heap(&unsafe { InFork::new() }, heap, Contents::Strings, area, &mut stream);
+        let walked = walk(heap, heap, Contents::Strings, area, &mut stream);
         let mut seen = Seen::default();
         HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
         let mut beside = Seen::default();
@@ -605,14 +624,16 @@ mod tests {
             fn size_of(&self, object: u64) -> Option<u64> {
                 self.0.size_of(object)
             }
-            fn references(&self, object: u64, visit: &mut impl FnMut(u64)) {
+            fn references(&self, object: u64, visit: &mut dyn FnMut(u64)) {
                 self.0.references(object, visit);
             }
             fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
                 self.0.class(class, arguments)
             }
+        }
+        impl Memory for &Holes {
             fn word(&self, address: u64) -> u64 {
-                self.0.word(address)
+                (&self.0).word(address)
             }
         }
         let objects = [
@@ -644,12 +665,14 @@ mod tests {
             fn size_of(&self, object: u64) -> Option<u64> {
                 self.0.size_of(object)
             }
-            fn references(&self, _: u64, _: &mut impl FnMut(u64)) {}
+            fn references(&self, _: u64, _: &mut dyn FnMut(u64)) {}
             fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
                 self.0.class(class, arguments)
             }
+        }
+        impl Memory for &Texts {
             fn word(&self, address: u64) -> u64 {
-                self.1.get(&address).copied().unwrap_or_else(|| self.0.word(address))
+                self.1.get(&address).copied().unwrap_or_else(|| (&self.0).word(address))
             }
         }
         let elements = 0x8000_0000 | 2;

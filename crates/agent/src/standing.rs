@@ -67,7 +67,7 @@ impl StandingHeap for Standing {
         unsafe { self.0.size_of(ObjectId(object as usize)) }.ok().map(|size| size as u64)
     }
 
-    fn references(&self, object: u64, visit: &mut impl FnMut(u64)) {
+    fn references(&self, object: u64, visit: &mut dyn FnMut(u64)) {
         // A refusal says that it has none: free space, most of it.
         // SAFETY: as above.
         let _ = unsafe { self.0.references(ObjectId(object as usize), &mut |target| visit(target.0 as u64)) };
@@ -89,10 +89,5 @@ impl StandingHeap for Standing {
             }
             Err(code) => HeapClass::Unknown(code.0 as u32),
         }
-    }
-
-    fn word(&self, address: u64) -> u64 {
-        // SAFETY: as above.
-        unsafe { self.0.word(address as usize) as u64 }
     }
 }

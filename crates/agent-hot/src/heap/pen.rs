@@ -33,17 +33,17 @@ impl Record {
 }
 
 /// Numbers on their way out.
-pub(crate) struct Pen<'a, O> {
+pub(crate) struct Pen<'a> {
     buffer: &'a mut [u8],
     used: usize,
     /// Where the stream goes.
-    pub(crate) outlet: &'a mut O,
+    pub(crate) outlet: &'a mut dyn Outlet,
     /// Whether anybody takes it.
     pub(crate) wanted: bool,
 }
 
-impl<'a, O: Outlet> Pen<'a, O> {
-    pub(crate) fn new(buffer: &'a mut [u8], outlet: &'a mut O) -> Pen<'a, O> {
+impl<'a> Pen<'a> {
+    pub(crate) fn new(buffer: &'a mut [u8], outlet: &'a mut dyn Outlet) -> Pen<'a> {
         Pen { buffer, used: 0, outlet, wanted: true }
     }
 
@@ -51,12 +51,19 @@ impl<'a, O: Outlet> Pen<'a, O> {
         numbers.iter().for_each(|number| self.number(*number));
     }
 
+    #[inline]
     pub(crate) fn number(&mut self, number: u64) {
-        if self.buffer.len().saturating_sub(self.used) < LONGEST_NUMBER {
+        if self.buffer.len() - self.used < LONGEST_NUMBER {
             self.flush();
         }
-        if let Some(rest) = self.buffer.get_mut(self.used..) {
-            self.used += write_number(rest, number);
+        match self.buffer.get_mut(self.used..) {
+            // Most are small: sizes, ends of lists, references to what lies near.
+            Some([place, ..]) if number < 0x80 => {
+                *place = number as u8;
+                self.used += 1;
+            }
+            Some(rest) => self.used += write_number(rest, number),
+            None => {}
         }
     }
 
