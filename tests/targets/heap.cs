@@ -1,7 +1,7 @@
 // Builds objects of which it is known how many there are and what they refer to, and keeps them.
 //
 // heap [NODES]
-// `nodes` answers how many nodes there are; `grow N` adds so many, and answers how many there are then; `touch` writes to each, and answers the same; `children` answers how many children a wait for any child finds (none: -1); `exec` becomes `cat`.
+// `nodes` answers how many nodes there are; `grow N` adds so many, and answers how many there are then; `touch` writes to each, and answers the same; `children` answers how many children a wait for any child finds (none: -1); `exec` becomes `cat`; `waste N` makes so many objects that nothing refers to; `collections` answers how often was collected.
 using System;
 using System.Runtime.InteropServices;
 
@@ -26,6 +26,19 @@ namespace Known
         public class Inner
         {
             public TSecond Own;
+        }
+    }
+
+    class Waste
+    {
+        public static int Made;
+
+        [System.Runtime.CompilerServices.MethodImpl(System.Runtime.CompilerServices.MethodImplOptions.NoInlining)]
+        public static int Make(int count)
+        {
+            for (int index = 0; index < count; index++)
+                Made += new Waste().GetHashCode() == 0 ? 0 : 1;
+            return Made;
         }
     }
 
@@ -67,6 +80,10 @@ namespace Known
                 Grow(int.Parse(line.Substring(5)), shared);
             if (line == "touch")
                 Touch();
+            if (line == "collections")
+                return GC.CollectionCount(0).ToString();
+            if (line.StartsWith("waste "))
+                return Waste.Make(int.Parse(line.Substring(6))).ToString();
             if (line == "exec")
                 execv("/bin/cat", new[] { "cat", null });
             return line == "children" ? waitpid(-1, IntPtr.Zero, 1).ToString() : Count().ToString();

@@ -62,6 +62,10 @@ impl<P: Platform, R: Runtime> Runtime for Asking<'_, P, R> {
         self.ask(R::collect)
     }
 
+    fn copy_as_it_is(&self) -> Result<(), u32> {
+        self.ask(R::copy_as_it_is)
+    }
+
     fn bodies(&self, function: usize) -> Vec<CodeBody> {
         if self.may_ask() { self.runtime.bodies(function) } else { Vec::new() }
     }

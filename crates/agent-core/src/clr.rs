@@ -194,6 +194,23 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         answer.map_err(|code| code.0 as u32)
     }
 
+    fn copy_as_it_is(&self) -> Result<(), u32> {
+        let mut answer = Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS.0 as u32);
+        persist(&self.shared.platform, || match self.info.suspend_runtime() {
+            Ok(_stopped) => {
+                answer = self.shared.platform.fork_as_it_is(self.info.heap_view());
+                Attempt::Done
+            }
+            // Another suspension is under way, a collection mostly.
+            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Attempt::Busy,
+            Err(code) => {
+                answer = Err(code.0 as u32);
+                Attempt::Refused
+            }
+        });
+        answer
+    }
+
     fn callbacks_arrive(&self) -> bool {
         if !self.notification_only {
             // A main profiler's detach does not depend on the count that goes wrong.

@@ -67,6 +67,14 @@ pub trait HostedPlatform: Platform {
     /// In GarbageCollectionFinished: makes a copy of the process, which walks the heap and ends; here it goes on at once.
     fn fork_to_walk(&self, _heap: HeapView) {}
 
+    /// Has the runtime stand still, makes a copy of the process, and lets it go on; the copy is shown each object and ends.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn fork_as_it_is(&self, _heap: HeapView) -> Result<(), u32> {
+        Err(0x8000_4001)
+    }
+
     /// The library stays in the process: gives back what only a recording needs, so that nothing else stays with it.
     ///
     /// `callbacks_inside` counts the callbacks that run: one of them may still look at what is given back.

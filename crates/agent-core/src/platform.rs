@@ -1,6 +1,6 @@
 //! The operating system as the agent needs it: the seam at which a model of the runtime can stand in for the real one.
 
-use remora_wire::{FromAgent, ToAgent};
+use remora_wire::{FromAgent, Moment, ToAgent};
 use std::sync::atomic::AtomicU64;
 
 /// What the control channel holds.
@@ -136,6 +136,11 @@ pub trait Platform: Send + Sync + 'static {
     /// Whether a snapshot of the heap is wanted, instead of samples.
     fn wants_snapshot(&self) -> bool {
         false
+    }
+
+    /// How the snapshot is to be taken.
+    fn moment(&self) -> Moment {
+        Moment::Collected
     }
 
     /// Agent's thread: memory and place for the walk of a copy of the process.

@@ -124,6 +124,14 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
+    /// Has the heap copied as it is, without a collection. Returns when the program goes on.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn copy_as_it_is(&self) -> Result<(), u32> {
+        Err(NOT_THERE)
+    }
+
     /// Whether the runtime's callbacks still arrive, shown by causing one. A notification-only profiler that is no longer heard
     /// of must not ask for detach: the runtime would crash on it (contract DET-18).
     fn callbacks_arrive(&self) -> bool;

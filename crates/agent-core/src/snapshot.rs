@@ -10,7 +10,7 @@ use crate::gate::Unload;
 use crate::platform::{Child, Platform, Received};
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
-use remora_wire::{FromAgent, Message, ToAgent, layout};
+use remora_wire::{FromAgent, Message, Moment, ToAgent, layout};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -22,6 +22,13 @@ const BATCH: usize = 64;
 
 /// A copy that walks nothing for this long hangs, nanoseconds: unless what it has said is not read.
 const LONGEST_STANDSTILL: u64 = 30_000_000_000;
+
+fn what_was_asked(moment: Moment) -> &'static str {
+    match moment {
+        Moment::Collected => "the collection",
+        Moment::AsItIs => "to show its objects without a collection, which .NET 9 and later can do,",
+    }
+}
 
 /// What is known of the modules' ids: the index under which each was described, or that it may be anybody's.
 #[derive(Debug, Default)]
@@ -53,7 +60,11 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         self.catch_up(&mut modules)?;
         let begun = platform.now();
         let asking = Asking { shared: self.shared, runtime: self.runtime };
-        asking.collect().map_err(|code| format!("the runtime refused the collection with {code:#010x}"))?;
+        match platform.moment() {
+            Moment::Collected => asking.collect(),
+            Moment::AsItIs => asking.copy_as_it_is(),
+        }
+        .map_err(|code| format!("the runtime refused {} with {code:#010x}", what_was_asked(platform.moment())))?;
         let collection = platform.now() - begun;
         match platform.child() {
             Child::Walks { pid, took } => platform.send(&FromAgent::Forked { child: pid, collection, fork: took }),

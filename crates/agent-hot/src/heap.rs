@@ -10,7 +10,7 @@ use pen::{Pen, Record};
 use remora_wire::Contents;
 use remora_wire::heap::{
     ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FROZEN, GAP, MOST_CONTENT, PLAIN_CLASS, RANGE,
-    UNKNOWN_CLASS, WORD, distance,
+    UNKNOWN_CLASS, UNTOLD, WORD, distance,
 };
 pub use shape::Shape;
 use shape::{Digest, Memory, Shapes, Trust};
@@ -163,37 +163,69 @@ fn walk(
     words: impl Memory,
     heap: &dyn StandingHeap,
     contents: Contents,
-    area: HeapArea<'_>,
+    mut area: HeapArea<'_>,
     outlet: &mut dyn Outlet,
 ) -> Walked {
-    let HeapArea { ranges, table, classes, shapes, buffer } = area;
+    // Taken out, since the rest goes into the walk.
+    let ranges = core::mem::take(&mut area.ranges);
     let total = heap.ranges(ranges);
     let count = total.min(ranges.len());
-    let mut walk = Walk {
-        heap,
-        words,
-        classes: Classes { table, ids: classes, count: 0, told: 0 },
-        shapes: Shapes::new(shapes),
-        tells_texts: contents == Contents::Strings,
-        pen: Pen::new(buffer, outlet),
-        walked: Walked { left_out: (total - count) as u64, ..Walked::default() },
-    };
-    // Number 0 is for whatever has no other.
-    walk.classes.add(0);
+    let mut walk = Walk::new(words, heap, contents, area, outlet);
+    walk.walked.left_out = (total - count) as u64;
     for range in ranges.iter().take(count) {
         walk.range(range);
-        let walked = walk.walked;
-        walk.pen.outlet.progress(&walked);
+        walk.say_how_far();
         if !walk.pen.wanted {
             break;
         }
     }
-    let objects = walk.walked.objects;
-    walk.pen.record_twice(&Record::of(&[END, objects]));
-    walk.pen.flush();
-    let walked = walk.walked;
-    walk.pen.outlet.progress(&walked);
-    walked
+    walk.end()
+}
+
+/// A walk that is shown its objects one by one, in place of ranges.
+pub struct ShownWalk<'a> {
+    walk: Walk<'a, Own<'a>>,
+    /// Behind the last object.
+    cursor: u64,
+}
+
+impl<'a> ShownWalk<'a> {
+    /// Begins it.
+    pub fn new(
+        fork: &'a InFork,
+        heap: &'a dyn StandingHeap,
+        contents: Contents,
+        area: HeapArea<'a>,
+        outlet: &'a mut dyn Outlet,
+    ) -> ShownWalk<'a> {
+        ShownWalk { walk: Walk::new(Own(fork), heap, contents, area, outlet), cursor: 0 }
+    }
+
+    /// Tells of an object. False: nobody wants more.
+    pub fn object(&mut self, object: u64) -> bool {
+        let walk = &mut self.walk;
+        if object != self.cursor {
+            // What lies between is not known to be free.
+            walk.pen.numbers(&[RANGE, UNTOLD, object, 0]);
+        }
+        match walk.object(object, u64::MAX) {
+            Some(next) => self.cursor = next,
+            None => {
+                walk.walked.broken += 1;
+                walk.pen.numbers(&[BROKEN, object]);
+                self.cursor = 0;
+            }
+        }
+        if walk.walked.objects.is_multiple_of(BETWEEN_WORDS) {
+            walk.say_how_far();
+        }
+        walk.pen.wanted
+    }
+
+    /// That was all.
+    pub fn end(mut self) -> Walked {
+        self.walk.end()
+    }
 }
 
 struct Walk<'a, M> {
@@ -240,7 +272,42 @@ impl Walked {
 /// How many objects are walked between two words on the progress.
 const BETWEEN_WORDS: u64 = 4096;
 
-impl<M: Memory> Walk<'_, M> {
+impl<'a, M: Memory> Walk<'a, M> {
+    fn new(
+        words: M,
+        heap: &'a dyn StandingHeap,
+        contents: Contents,
+        area: HeapArea<'a>,
+        outlet: &'a mut dyn Outlet,
+    ) -> Walk<'a, M> {
+        let mut walk = Walk {
+            heap,
+            words,
+            classes: Classes { table: area.table, ids: area.classes, count: 0, told: 0 },
+            shapes: Shapes::new(area.shapes),
+            tells_texts: contents == Contents::Strings,
+            pen: Pen::new(area.buffer, outlet),
+            walked: Walked::default(),
+        };
+        // Number 0 is for whatever has no other.
+        walk.classes.add(0);
+        walk
+    }
+
+    fn say_how_far(&mut self) {
+        let walked = self.walked;
+        self.pen.outlet.progress(&walked);
+    }
+
+    /// That was all.
+    fn end(&mut self) -> Walked {
+        let objects = self.walked.objects;
+        self.pen.record_twice(&Record::of(&[END, objects]));
+        self.pen.flush();
+        self.say_how_far();
+        self.walked
+    }
+
     fn range(&mut self, range: &HeapRange) {
         self.pen.numbers(&[RANGE, u64::from(range.kind.unsigned_abs()), range.start, range.length]);
         let end = range.start.saturating_add(range.length);
@@ -255,8 +322,7 @@ impl<M: Memory> Walk<'_, M> {
                 }
             }
             if self.walked.objects.is_multiple_of(BETWEEN_WORDS) {
-                let walked = self.walked;
-                self.pen.outlet.progress(&walked);
+                self.say_how_far();
             }
         }
     }

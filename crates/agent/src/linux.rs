@@ -7,11 +7,11 @@ use crate::signal::OwnSignal;
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
-use corprof::HeapView;
+use corprof::{HResult, HeapView};
 use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
 use remora_agent_hot::{Engine, RawSample, Session, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
-use remora_wire::{Config, EventKind, FromAgent, ToAgent, layout};
+use remora_wire::{Config, EventKind, FromAgent, Moment, ToAgent, layout};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -266,6 +266,11 @@ impl HostedPlatform for Linux {
         }
     }
 
+    fn fork_as_it_is(&self, heap: HeapView) -> Result<(), u32> {
+        let snapshot = self.snapshot.get().ok_or(HResult::E_UNEXPECTED.0 as u32)?;
+        snapshot.fork_as_it_is(heap).map_err(|code| code.0 as u32)
+    }
+
     fn fork_to_walk(&self, heap: HeapView) {
         if let Some(snapshot) = self.snapshot.get() {
             snapshot.fork(heap);
@@ -466,6 +471,10 @@ impl Platform for Linux {
 
     fn wants_snapshot(&self) -> bool {
         self.config.event == EventKind::Heap
+    }
+
+    fn moment(&self) -> Moment {
+        self.config.moment
     }
 
     fn prepare_snapshot(&self) -> Result<Started, String> {

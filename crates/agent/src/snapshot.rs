@@ -7,9 +7,9 @@ use crate::faults::forgive;
 use crate::memory::Mapping;
 use crate::standing::Standing;
 use crate::threads::{block_all, pause};
-use corprof::HeapView;
+use corprof::{HResult, HeapView, ObjectId};
 use remora_agent_core::Child;
-use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, monotonic, walk_heap};
+use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, ShownWalk, Walked, monotonic, walk_heap};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_wire::heap::BESIDE;
 use remora_wire::{Contents, layout};
@@ -71,20 +71,74 @@ impl Snapshot {
 
     /// Makes the copy. In a callback of the runtime's, with the program standing still.
     pub fn fork(&self, heap: HeapView) {
+        if let Some(parent) = self.copy() {
+            self.walk(heap, parent);
+        }
+    }
+
+    /// Makes the copy while the runtime shows its objects, no collection being under way: the process wants no more of them after the
+    /// first one, the copy all. Called while the program is stopped, by the thread that has stopped it: a runtime that stops it for this
+    /// alone would let it go on in the copy, too, and 10.0.12 answers that a suspension is under way.
+    ///
+    /// # Errors
+    /// The runtime's answer.
+    pub fn fork_as_it_is(&self, heap: HeapView) -> Result<(), HResult> {
+        let mut side = Side::Undecided;
+        let mut place = None;
+        let mut shown = |object: ObjectId| {
+            if matches!(side, Side::Undecided) {
+                side = match self.copy() {
+                    // SAFETY: in the copy this function never returns, so that what is in its frame lives as long as the copy.
+                    Some(parent) => match unsafe { self.begin(heap, parent, &raw mut place) } {
+                        Some(walk) => Side::Copy(walk),
+                        None => end_of_copy(1),
+                    },
+                    None => Side::Process,
+                };
+            }
+            match &mut side {
+                Side::Copy(walk) => walk.object(object.0 as u64),
+                _ => false,
+            }
+        };
+        // SAFETY: the agent's thread, outside of callbacks: it may stop the runtime.
+        let answer = unsafe { heap.enumerate(&mut shown) };
+        if let Side::Copy(walk) = side {
+            walk.end();
+            end_of_copy(0);
+        }
+        answer
+    }
+
+    /// In the copy: everything that a walk needs, kept in `place`.
+    ///
+    /// # Safety
+    /// `place` is there until the copy ends, and nobody else looks at it.
+    unsafe fn begin(&self, heap: HeapView, parent: i32, place: *mut Option<Walker>) -> Option<ShownWalk<'static>> {
+        // SAFETY: this is the copy, and its only thread.
+        let (walker, area) = unsafe { self.walker(heap, parent) }?;
+        // SAFETY: the caller's promise.
+        let walker = unsafe { &mut *place }.insert(walker);
+        Some(ShownWalk::new(&walker.fork, &walker.standing, self.contents, area, &mut walker.out))
+    }
+
+    /// The copy, in which it is the number of its parent; `None` in the process.
+    fn copy(&self) -> Option<i32> {
         let begun = monotonic();
         // SAFETY: takes nothing. Not by the C library, which may remember its parent's.
         let parent = unsafe { libc::syscall(libc::SYS_getpid) } as i32;
         let before = block_all();
-        // SAFETY: a copy with its own memory, no signal at its end, and this very stack; it never returns from `walk`.
+        // SAFETY: a copy with its own memory, no signal at its end, and this very stack, from which it never returns.
         let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
         if pid == 0 {
-            self.walk(heap, parent);
+            return Some(parent);
         }
         let pid = if pid < 0 { -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN) } else { pid };
         // SAFETY: puts back the mask that was there a moment ago.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
         self.took.store(monotonic() - begun, Ordering::SeqCst);
         self.pid.store(pid, Ordering::SeqCst);
+        None
     }
 
     /// What became of it. Waits for it, if it has ended, once.
@@ -131,6 +185,17 @@ impl Snapshot {
 
     /// The copy's whole life.
     fn walk(&self, heap: HeapView, parent: i32) -> ! {
+        // SAFETY: this is the copy, and its only thread.
+        let Some((mut walker, area)) = (unsafe { self.walker(heap, parent) }) else { end_of_copy(1) };
+        walk_heap(&walker.fork, &walker.standing, self.contents, area, &mut walker.out);
+        end_of_copy(0)
+    }
+
+    /// Gives up what is the parent's, and makes what a walk needs. `None` if there is no ring.
+    ///
+    /// # Safety
+    /// In the copy alone, and once.
+    unsafe fn walker(&self, heap: HeapView, parent: i32) -> Option<(Walker, HeapArea<'static>)> {
         leave_parent(parent);
         if let Some(absent) = self.outer.get(layout::HEAP_PAGES_ABSENT) {
             forgive(absent);
@@ -146,17 +211,35 @@ impl Snapshot {
             };
             (InFork::new(), area, self.words.exclusive())
         };
-        let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new);
-        let mut status = 1;
-        if let Some(ring) = ring {
-            let mut out = Out { ring, counters: self.outer, words, parent };
-            walk_heap(&fork, &Standing::new(&fork, heap), self.contents, area, &mut out);
-            status = 0;
-        }
-        // SAFETY: ends the copy, without a word to the C library.
-        unsafe { libc::syscall(libc::SYS_exit_group, status) };
-        unreachable()
+        let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
+        let standing = Standing::new(&fork, heap);
+        Some((Walker { fork, standing, out: Out { ring, counters: self.outer, words, parent } }, area))
     }
+}
+
+/// What a walk goes by.
+struct Walker {
+    fork: InFork,
+    standing: Standing,
+    out: Out,
+}
+
+/// Who sees the objects that a runtime shows.
+#[allow(clippy::large_enum_variant, reason = "the copy allocates nothing")]
+enum Side {
+    /// Nobody has seen one.
+    Undecided,
+    /// The process, which wants no more.
+    Process,
+    /// Its copy.
+    Copy(ShownWalk<'static>),
+}
+
+/// Ends the copy, without a word to the C library.
+fn end_of_copy(status: i32) -> ! {
+    // SAFETY: takes a number.
+    unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    unreachable()
 }
 
 /// Nothing comes after the end.

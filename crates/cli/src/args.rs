@@ -275,6 +275,9 @@ pub(crate) struct HeapTakeArgs {
     /// Write the receipt there as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
+    /// Take the heap as it is, garbage included, without a collection (.NET 9 and later)
+    #[arg(long)]
+    pub(crate) no_gc: bool,
     /// Keep the characters of strings, too: the file then holds data of the application
     #[arg(long)]
     pub(crate) strings: bool,

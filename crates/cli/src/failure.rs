@@ -135,6 +135,12 @@ pub(crate) enum Failure {
     /// Nothing was walked.
     #[error("no object was walked: {0}; look what limits the process (processes, memory, seccomp), then try again")]
     NoSnapshot(String),
+    /// `--no-gc` with a runtime that is too old for it.
+    #[error("{runtime} cannot show its objects without a collection: that came with .NET 9; leave --no-gc out")]
+    NeedsACollection {
+        /// With its version.
+        runtime: String,
+    },
     /// Not even the least that a copy of the process needs may be used.
     #[error(
         "there is no room for a copy of the process: it needs {needed} of memory at least, and may use {allowed}; free some, or give --max-extra-memory"
@@ -377,7 +383,7 @@ impl Failure {
             Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
             Failure::WithoutOtherEngine(failure) => failure.exit(),
-            Failure::NoSnapshot(_) | Failure::NoRoomForACopy { .. } => Exit::Refused,
+            Failure::NoSnapshot(_) | Failure::NeedsACollection { .. } | Failure::NoRoomForACopy { .. } => Exit::Refused,
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_)

@@ -7,7 +7,7 @@ use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_p
 use remora_clr_sim::library::Library;
 use remora_clr_sim::runtime::AttachRequest;
 use remora_clr_sim::schedule;
-use remora_wire::{CLSID_NOTIFICATION, Config, Contents, EventKind, ToAgent};
+use remora_wire::{CLSID_NOTIFICATION, Config, Contents, EventKind, Moment, ToAgent};
 use std::sync::Arc;
 use support::{CORES, SECOND, World, application, in_worlds, join};
 
@@ -28,6 +28,7 @@ fn its_user_dies(world: &World, after: u64) {
         socket_path: "/tmp/remora".into(),
         event: EventKind::Cpu,
         contents: Contents::None,
+        moment: Moment::Collected,
         frequency: 99,
         signal_budget: 1000,
         thread_budget: 100,

@@ -8,7 +8,7 @@ use crate::{Error, NotAttached};
 use remora_receipt::{AgentThread, Facts, ProfilerSlot};
 use remora_trigger::{Asked, Attach, Guid, Libc, Process};
 use remora_wire::{
-    CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, THREAD_NAME, ToAgent,
+    CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, Moment, THREAD_NAME, ToAgent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -29,6 +29,8 @@ pub(crate) struct Task {
     pub(crate) event: EventKind,
     /// Of a snapshot: what it holds of the objects.
     pub(crate) contents: Contents,
+    /// And how it is taken.
+    pub(crate) moment: Moment,
     /// Samples a second and thread.
     pub(crate) frequency: u32,
     /// Signals a second for the whole process, at most.
@@ -94,6 +96,7 @@ fn config(socket: &str, task: Task) -> Result<Config, Error> {
         socket_path: socket.to_owned(),
         event: task.event,
         contents: task.contents,
+        moment: task.moment,
         frequency: task.frequency,
         signal_budget: task.signal_budget,
         thread_budget: task.thread_budget,

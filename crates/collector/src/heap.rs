@@ -10,7 +10,7 @@ use crate::{Error, NotAttached};
 use remora_receipt::Facts;
 use remora_trigger::Process;
 use remora_wire::heap::{BESIDE, ClassFacts, HeapDecoder, HeapVisitor};
-use remora_wire::{Contents, EventKind, FromAgent, Message, TypeKind, layout};
+use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -107,10 +107,10 @@ impl HeapSession {
     pub fn attach(
         process: &Process,
         library: &[u8],
-        contents: Contents,
+        (moment, contents): (Moment, Contents),
         timeout: Duration,
     ) -> Result<HeapSession, NotAttached> {
-        let task = Task { event: EventKind::Heap, contents, frequency: 1, signal_budget: 1, thread_budget: 1 };
+        let task = Task { event: EventKind::Heap, contents, moment, frequency: 1, signal_budget: 1, thread_budget: 1 };
         let (presence, _) = arrive(process, library, task, timeout)?;
         let mut files = Files::of(process.pid);
         files.refresh_maps();

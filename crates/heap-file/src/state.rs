@@ -26,6 +26,8 @@ pub struct State {
     pub copy_nanoseconds: Option<u64>,
     /// The most memory that the copy was seen to cost, bytes.
     pub extra_memory_bytes: Option<u64>,
+    /// Whether it was taken without a collection, so that garbage is among the objects.
+    pub has_garbage: bool,
     /// Whether the characters of strings were told.
     pub has_texts: bool,
     /// Ranges of the heap that were not walked, or not to their end.

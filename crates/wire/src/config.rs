@@ -26,6 +26,15 @@ pub enum Contents {
     Strings,
 }
 
+/// How a snapshot of the heap is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// After a full collection: what is there is alive.
+    Collected,
+    /// As it is, garbage included: the runtime is stopped for the copying alone. .NET 9 and later.
+    AsItIs,
+}
+
 /// What the trigger tells the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -37,6 +46,8 @@ pub struct Config {
     pub event: EventKind,
     /// Of a snapshot of the heap: what it holds of the objects.
     pub contents: Contents,
+    /// And how it is taken.
+    pub moment: Moment,
     /// Samples a second and thread.
     pub frequency: u32,
     /// Signals a second that the whole process may be sent.
@@ -60,6 +71,10 @@ impl Config {
         writer.u8(match self.contents {
             Contents::None => 0,
             Contents::Strings => 1,
+        });
+        writer.u8(match self.moment {
+            Moment::Collected => 0,
+            Moment::AsItIs => 1,
         });
         writer.u32(self.frequency).u32(self.signal_budget).u32(self.thread_budget).text(&self.socket_path);
         writer.bytes
@@ -87,6 +102,11 @@ impl Config {
                 1 => Contents::Strings,
                 _ => return Err(Malformed),
             },
+            moment: match reader.u8()? {
+                0 => Moment::Collected,
+                1 => Moment::AsItIs,
+                _ => return Err(Malformed),
+            },
             frequency: reader.u32()?.clamp(1, 10_000),
             signal_budget: reader.u32()?.clamp(1, 1_000_000),
             thread_budget: reader.u32()?.clamp(1, 10_000),
@@ -106,6 +126,7 @@ mod tests {
             socket_path: "/tmp/remora-1/agent.sock".into(),
             event: EventKind::Wall,
             contents: Contents::Strings,
+            moment: Moment::AsItIs,
             frequency: 99,
             signal_budget: 2000,
             thread_budget: 250,

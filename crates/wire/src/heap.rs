@@ -46,6 +46,9 @@ pub const ARRAY_CLASS: u64 = 2;
 /// Kind of a range that is never collected; the others are generations.
 pub const FROZEN: u64 = 5;
 
+/// Kind of a range whose generation was not told.
+pub const UNTOLD: u64 = 6;
+
 /// In the word that tells a piece's length, bytes: it is not of the stream, but repeats CLASS and END records of it.
 pub const BESIDE: u64 = 1 << 63;
 

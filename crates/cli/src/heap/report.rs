@@ -31,6 +31,8 @@ pub(crate) struct Report<'a> {
 pub(crate) struct Told {
     /// Whether every object is in it.
     complete: bool,
+    /// Whether garbage is among the objects: no collection was made.
+    garbage: bool,
     process_id: u32,
     application: String,
     runtime: String,
@@ -153,6 +155,7 @@ impl<'a> Report<'a> {
         });
         Told {
             complete: self.snapshot.is_complete(),
+            garbage: state.has_garbage,
             process_id: state.process_id,
             application: state.application.clone(),
             runtime: state.runtime.clone(),
@@ -176,7 +179,7 @@ impl<'a> Report<'a> {
 
     /// For people.
     pub(crate) fn text(&self, top: usize) -> String {
-        let mut text = self.head();
+        let (state, mut text) = (&self.snapshot.state, self.head());
         text += "\ntypes, by what would go with them\n";
         text += &self.types(top);
         text += "\nholders: objects that no other object alone keeps\n";
@@ -185,7 +188,9 @@ impl<'a> Report<'a> {
         for sentence in suspects::sentences(self.graph(), &self.tree) {
             text += &format!("\nsuspect: {sentence}\n");
         }
-        if self.is_inferred() {
+        if state.has_garbage {
+            text += "\nNo collection was made: garbage is among these objects, and what is not held by others may be garbage.\n";
+        } else if self.is_inferred() {
             text += "\nRoots are inferred: nobody has seen what holds these objects, but something does, since they were alive.\n";
         }
         for line in notes(self.snapshot) {
@@ -201,12 +206,15 @@ impl<'a> Report<'a> {
         let (state, graph) = (&self.snapshot.state, self.graph());
         let whole = if self.snapshot.is_complete() { "" } else { "NOT all of the heap: " };
         let mut text = format!(
-            "{}\n{whole}{} in {}, {}; {} free between them\n",
+            "{}\n{whole}{} in {}, {}; {}\n",
             whose(state),
             shown(self.bytes()),
             counted(graph.object_count() as u64, "object"),
             counted(graph.reference_count() as u64, "reference"),
-            shown(self.snapshot.free_bytes),
+            match state.has_garbage {
+                true => "garbage included".to_owned(),
+                false => format!("{} free between them", shown(self.snapshot.free_bytes)),
+            },
         );
         if let (Some(collection), Some(copy)) = (state.collection_nanoseconds, state.copy_nanoseconds) {
             text += &format!("the program stood for {}, of which {} for the copy", show(collection), show(copy));

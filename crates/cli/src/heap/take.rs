@@ -22,8 +22,8 @@ use remora_heap::TypeFlags;
 use remora_heap_file::{State, TypeRow};
 use remora_receipt::Receipt;
 use remora_trigger::Process;
-use remora_wire::Contents;
 use remora_wire::heap::ClassFacts;
+use remora_wire::{Contents, Moment};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -57,11 +57,12 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     if let Some(obstacle) = obstacle(&process, &examine(&process)?) {
         return Err(obstacle.failure);
     }
+    can_be_taken(args, &process)?;
     let allowance = Allowance::of(&process, args.max_extra_memory)?;
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
     let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path))?;
-    let mut session = match HeapSession::attach(&process, library::BYTES, contents(args), ATTACH_PATIENCE) {
+    let mut session = match HeapSession::attach(&process, library::BYTES, wanted(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             spool.discard();
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     };
     let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
     let (cut, broke) = walked.map_or_else(|broke| (None, Some(broke)), |cut| (cut, None));
-    let keeping = Keeping { process: &process, destination: &places.snapshot, has_texts: args.strings, cut };
+    let keeping = Keeping { process: &process, destination: &places.snapshot, args, cut };
     session.begin_detach();
     // The runtime takes its time to let an agent go. What is all there is written meanwhile.
     let about = session.about();
@@ -103,9 +104,22 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     verdict(ended.and(told).and(written), receipt.clean())
 }
 
-/// What the snapshot is to hold of the objects.
-fn contents(args: &HeapTakeArgs) -> Contents {
-    if args.strings { Contents::Strings } else { Contents::None }
+/// The first version that shows its objects without a collection.
+const FIRST_AS_IT_IS: u32 = 9;
+
+/// Whether the runtime can do what is wanted of it; one that does not say its version is asked.
+fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
+    let version = process.runtime().and_then(|runtime| runtime.version);
+    match version.filter(|version| args.no_gc && u32::from(version.major) < FIRST_AS_IT_IS) {
+        Some(version) => Err(Failure::NeedsACollection { runtime: format!(".NET {version}") }),
+        None => Ok(()),
+    }
+}
+
+/// How the snapshot is to be taken, and what it is to hold of the objects.
+fn wanted(args: &HeapTakeArgs) -> (Moment, Contents) {
+    let moment = if args.no_gc { Moment::AsItIs } else { Moment::Collected };
+    (moment, if args.strings { Contents::Strings } else { Contents::None })
 }
 
 impl Places {
@@ -202,7 +216,7 @@ impl Spooled {
 struct Keeping<'a> {
     process: &'a Process,
     destination: &'a Destination,
-    has_texts: bool,
+    args: &'a HeapTakeArgs,
     /// Why it ended before it was complete.
     cut: Option<String>,
 }
@@ -227,7 +241,8 @@ impl Keeping<'_> {
             collection_nanoseconds: about.collection,
             copy_nanoseconds: about.fork,
             extra_memory_bytes: about.extra_memory,
-            has_texts: self.has_texts,
+            has_garbage: self.args.no_gc,
+            has_texts: self.args.strings,
             ranges_unwalked: about.ranges_unwalked,
             objects_unwalked: about.objects_unwalked,
             complete: about.complete,

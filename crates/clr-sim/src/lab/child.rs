@@ -12,7 +12,7 @@ use crate::runtime::{AttachRequest, Birth, Runtime, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, Moment};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -372,6 +372,7 @@ fn client_data(class: u128) -> Vec<u8> {
         socket_path: "/nobody/listens/here".to_owned(),
         event: EventKind::Cpu,
         contents: Contents::None,
+        moment: Moment::Collected,
         frequency: 99,
         signal_budget: 250,
         thread_budget: 250,

@@ -5,7 +5,7 @@ use crate::agent::Process;
 use crate::runtime::AttachRequest;
 use crate::schedule::{self, Random};
 use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, ToAgent};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, Moment, ToAgent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -115,6 +115,7 @@ fn request(process: &Process, notification_only: bool) -> AttachRequest {
         socket_path: "/tmp/remora".into(),
         event: EventKind::Cpu,
         contents: Contents::None,
+        moment: Moment::Collected,
         frequency: 99,
         signal_budget: 1000,
         thread_budget: 100,

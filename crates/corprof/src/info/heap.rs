@@ -150,6 +150,19 @@ impl HeapView {
         Ok(answer == HResult::S_OK)
     }
 
+    /// Shows every object of the heap, garbage too, while the runtime stands still for it, until `visit` says that it wants no more. .NET 9
+    /// and later. `visit` must not panic.
+    ///
+    /// # Safety
+    /// See [`HeapView`], but that no collection need be under way; and the caller may stop the runtime.
+    pub unsafe fn enumerate<F: FnMut(ObjectId) -> bool>(&self, visit: &mut F) -> Result<(), HResult> {
+        self.has(15)?;
+        let data = core::ptr::from_mut(visit).cast::<c_void>();
+        // SAFETY: as above; the runtime calls back during the call only, with the data that it was given.
+        HResult(unsafe { sys::ICorProfilerInfo15::EnumerateGCHeapObjects(self.raw.cast(), Some(object::<F>), data) })
+            .ok()
+    }
+
     /// What a class is. Its type arguments are written to `arguments`, as many as fit.
     ///
     /// # Safety
@@ -198,6 +211,12 @@ impl HeapView {
     fn has(&self, version: u8) -> Result<(), HResult> {
         if self.version >= version { Ok(()) } else { Err(HResult::info_required(version)) }
     }
+}
+
+unsafe extern "C" fn object<F: FnMut(ObjectId) -> bool>(object: usize, data: *mut c_void) -> i32 {
+    // SAFETY: the runtime hands back what `enumerate` gave it, on the same thread.
+    let visit = unsafe { &mut *data.cast::<F>() };
+    i32::from(visit(ObjectId(object)))
 }
 
 unsafe extern "C" fn next<F: FnMut(ObjectId)>(_object: usize, reference: *mut usize, data: *mut c_void) -> i32 {

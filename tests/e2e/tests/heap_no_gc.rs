@@ -1,0 +1,46 @@
+//! `remora heap --no-gc` on live runtimes: the heap as it is, garbage included, without a collection.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::{Facts, Target, on_every_runtime, remora};
+use serde_json::Value;
+
+const NODES: u64 = 20_000;
+
+/// The first version whose runtime can do it.
+const FIRST: u32 = 9;
+
+#[test]
+fn gch_02_det_14_without_a_collection_every_object_is_there_and_garbage_too() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &[&NODES.to_string()]);
+        let directory = tempfile::tempdir().unwrap();
+        let (process, file) = (target.pid().to_string(), directory.path().join("as-it-is.remora-heap"));
+        let take = ["heap", "--process-id", &process, "--no-gc", "--json", "-o", file.to_str().unwrap()];
+        if runtime.major() < FIRST {
+            remora(take).failed_with(19, &["that came with .NET 9", "leave --no-gc out"]);
+            return;
+        }
+        for round in 0..3 {
+            let (before, collections) = (Facts::of(target.pid()), target.ask_number("collections"));
+            let told = remora(take).succeeded().json();
+            assert_eq!((&told["complete"], &told["garbage"]), (&Value::Bool(true), &Value::Bool(true)), "{told:#}");
+            assert_eq!((&told["receipt"]["clean"], &told["notes"]), (&Value::Bool(true), &Value::Array(vec![])));
+            let row = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "Known.Node").unwrap();
+            assert_eq!(row["count"], NODES, "round {round}: they are all alive");
+            assert_eq!(target.ask_number("collections"), collections, "round {round}: nothing was collected");
+            assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new(), "round {round}");
+            std::fs::remove_file(&file).unwrap();
+        }
+        // What nothing refers to any more is there until somebody collects.
+        target.ask_number("waste 1000");
+        let counted = |told: &Value| {
+            let rows = told["types"].as_array().unwrap();
+            rows.iter().find(|row| row["type"] == "Known.Waste").map_or(0, |row| row["count"].as_u64().unwrap())
+        };
+        assert_eq!(counted(&remora(take).succeeded().json()), 1000);
+        std::fs::remove_file(&file).unwrap();
+        let collected = ["heap", "--process-id", &process, "--json", "-o", file.to_str().unwrap()];
+        assert_eq!(counted(&remora(collected).succeeded().json()), 0);
+    });
+}
