@@ -16,6 +16,8 @@ namespace Known
             Held.Add(new string('x', 10000));
             // Two halves of one character, and a half that is alone.
             Held.Add(new string(new[] { 'a', '\ud83d', '\ude00', '\ud83d' }));
+            // Nothing of it is like anything else, so that it is stored as it is however it is packed.
+            Held.Add("\ua3f7\u91c2\uc0a1\u8b4e\uc3d9\u97e5\ubd13\u9a6c");
             Held.Add(new string("a \"quoted\"\nline".ToCharArray()));
             Console.WriteLine("ready");
             for (string line; (line = Console.ReadLine()) != null && line != "quit";)
