@@ -49,6 +49,19 @@ impl Growth {
             && [self.threads, self.descriptors, self.mappings, self.timers].iter().all(|more| *more <= 0.0)
     }
 
+    /// What is left of it without what the process grows by itself, which `alone` is.
+    pub fn beyond(&self, alone: &Growth) -> Growth {
+        // What a process loses by itself is no credit.
+        let less = |own: f64, alone: f64| own - alone.max(0.0);
+        Growth {
+            resident: less(self.resident, alone.resident),
+            threads: less(self.threads, alone.threads),
+            descriptors: less(self.descriptors, alone.descriptors),
+            mappings: less(self.mappings, alone.mappings),
+            timers: less(self.timers, alone.timers),
+        }
+    }
+
     /// For people.
     pub fn told(&self) -> String {
         format!(
@@ -79,6 +92,14 @@ mod tests {
     fn what_comes_once_is_no_growth() {
         assert!(growth(|_, _| {}).is_none());
         assert_eq!(Growth::over(&[]), None);
+    }
+
+    #[test]
+    fn what_a_process_grows_by_itself_is_not_ours_and_what_it_loses_no_credit() {
+        let own = growth(|round, totals| totals.memory.resident += (round * 8 * 1024) as u64);
+        assert!(own.beyond(&own).is_none());
+        let shrinks = growth(|round, totals| totals.memory.resident -= (round * 8 * 1024) as u64);
+        assert!(!own.beyond(&shrinks).is_none());
     }
 
     #[test]
