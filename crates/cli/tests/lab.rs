@@ -192,6 +192,15 @@ fn att_12_flags_that_are_not_allowed_are_found() {
 }
 
 #[test]
+fn gch_05_who_does_not_look_at_the_refusal_of_collections_is_found() {
+    judge_sin("ignores-refusal").breaks("GCH-05", "ProfilerAttachComplete");
+    judge_sin("waits-after-refusal").breaks("GCH-05", "ProfilerAttachComplete");
+    let honest = judge_sin_in("honest-collections", &["--seeds", "16"]);
+    honest.is_clean();
+    assert_eq!((honest.verdict("GCH-05"), judge_sin("honest").verdict("GCH-05")), ("honoured", "not_exercised"));
+}
+
+#[test]
 fn a_callback_that_never_returns_is_named_by_the_clause_it_breaks() {
     judge_sin("never-returns").breaks("DET-07", "ModuleLoadStarted");
     judge_sin("hangs-in-shutdown").breaks("DET-17", "Shutdown");

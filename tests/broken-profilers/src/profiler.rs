@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 const MODULE_LOADS: u32 = 0x4;
 /// COR_PRF_MONITOR_ENTERLEAVE, which is not for attached profilers.
 const ENTER_LEAVE: u32 = 0x1000;
+/// COR_PRF_MONITOR_GC.
+const COLLECTIONS: u32 = 0x80;
 /// COR_PRF_ENABLE_REJIT.
 const REJIT: u32 = 0x4_0000;
 /// A long time for a timer that shall not come, seconds.
@@ -54,6 +56,7 @@ impl Profiler {
                 | Sin::CallsAfterSealing
                 | Sin::AsksWithoutReference
                 | Sin::NeverReturns
+                | Sin::WaitsAfterRefusal
         );
         if !stays && self.0.completed.load(Ordering::SeqCst) && !self.0.asked.swap(true, Ordering::SeqCst) {
             own_thread::ask(self.info());
@@ -82,6 +85,11 @@ impl ProfilerCallback for Profiler {
                 // SAFETY: as above.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | REJIT) };
             }
+            // SAFETY: as above.
+            Sin::WatchesCollections => unsafe {
+                let answer = sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | COLLECTIONS);
+                return HResult(answer).ok();
+            },
             Sin::DetachesUnheard => own_thread::start(&self.0),
             Sin::LeavesThread => leave_thread(),
             Sin::LeavesTimer => leave_timer(),
@@ -115,6 +123,14 @@ impl ProfilerCallback for Profiler {
                 let info = self.info().cast();
                 // SAFETY: alive, a list of one, and a place for the answer; from .NET 6 on the slot is there.
                 unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info, 1, &config, 0, &mut session) };
+            }
+            Sin::IgnoresRefusal | Sin::WaitsAfterRefusal => {
+                // SAFETY: the runtime's object, alive.
+                unsafe { sys::ICorProfilerInfo::SetEventMask(self.info(), MODULE_LOADS | COLLECTIONS) };
+                if sin() == Sin::IgnoresRefusal {
+                    // SAFETY: as above.
+                    unsafe { sys::ICorProfilerInfo::ForceGC(self.info()) };
+                }
             }
             Sin::KeepsEnumerator => {
                 let mut modules = null_mut();

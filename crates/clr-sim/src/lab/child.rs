@@ -8,7 +8,7 @@ use crate::application::{self, Interrupt};
 use crate::court::Court;
 use crate::differences::Personality;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, Birth, Runtime, give_the_heap_memory};
+use crate::runtime::{AttachRequest, Birth, GcMode, Runtime, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -37,6 +37,8 @@ pub struct Order {
 
 /// Within this time a callback has returned, an attach is answered, a detach is over.
 const LONGEST: Duration = Duration::from_secs(2);
+/// Who has not left within this time, when the run waits as long, means to stay.
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
 /// Within this time what a thread leaves at its end has gone.
 const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
 /// So long a profiler that is not heard is given to do the wrong thing.
@@ -53,6 +55,8 @@ const PACE: u64 = 5_000_000;
 const LATEST_EXIT: usize = 20;
 /// The class of no profiler in particular.
 const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
+/// Lives that there are.
+const LIVES: u64 = 4;
 /// CLASS_E_CLASSNOTAVAILABLE.
 const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 
@@ -93,7 +97,8 @@ pub fn run(order: &Order) -> Result<(), String> {
     threads::conduct(order.seed);
     give_the_heap_memory();
     let court = Arc::new(Court::default());
-    let birth = Birth { surroundings: Arc::new(Impatient), ..Birth::of(personality) };
+    let gc_mode = gc_mode(order.seed);
+    let birth = Birth { surroundings: Arc::new(Impatient), gc_mode, ..Birth::of(personality) };
     let runtime = Runtime::start_in(personality, court.clone(), birth);
     let life = life(order.seed);
     if life == Life::AfterAnother {
@@ -125,11 +130,20 @@ pub fn run(order: &Order) -> Result<(), String> {
 }
 
 fn life(seed: u64) -> Life {
-    match seed % 4 {
+    match seed % LIVES {
         1 => Life::CutShort,
         2 => Life::Twice,
         3 => Life::AfterAnother,
         _ => Life::Whole,
+    }
+}
+
+/// How the runtime of a run collects, by the run's seed: mostly as it does by default. Each life comes in each mode.
+fn gc_mode(seed: u64) -> GcMode {
+    match seed / LIVES % 4 {
+        2 => GcMode::Blocking,
+        3 => GcMode::Server,
+        _ => GcMode::Concurrent,
     }
 }
 
@@ -241,6 +255,9 @@ impl Run {
     /// Waits for the profiler to leave by itself, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
         if !until(self.patience, || witness::asked() >= round) {
+            if self.patience >= LONG_ENOUGH {
+                witness::stays();
+            }
             return false;
         }
         if !until(LONGEST, || self.runtime.profilers().is_empty()) {
@@ -378,4 +395,18 @@ fn client_data(class: u128) -> Vec<u8> {
         thread_budget: 250,
     };
     config.encode()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_life_comes_in_each_way_of_collecting_and_the_first_ones_in_that_of_a_program_that_says_nothing() {
+        for life_wanted in 0..LIVES {
+            let seeds = (0..16).filter(|seed| life(*seed) == life(life_wanted));
+            let modes: Vec<GcMode> = seeds.map(gc_mode).collect();
+            assert_eq!(modes, [GcMode::Concurrent, GcMode::Concurrent, GcMode::Blocking, GcMode::Server]);
+        }
+    }
 }

@@ -29,6 +29,7 @@ mod surroundings;
 mod threads;
 
 pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
+pub(crate) use collector::MONITOR_GC;
 pub use code::{Called, Code, FunctionId, ModuleId, Step};
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
