@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex};
 
 /// Frames that a thread calls into at a time, at most.
 const DEPTH: usize = 3;
+/// Events that are written one after the other, at most.
+const MOST_EVENTS: usize = 4;
+/// GCAllocationTick (source: ClrEtwAll.man).
+const ALLOCATION_TICK: u32 = 10;
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
@@ -70,13 +74,28 @@ impl Thread {
     }
 
     fn do_something(&mut self, runtime: &Runtime) {
-        match self.random.below(10) {
+        match self.random.below(12) {
             0 | 1 => self.load(runtime),
             2 | 3 => self.unload(runtime),
             4 | 5 => self.run_a_dynamic_function(runtime),
             6 => schedule::sleep(self.random.below(30) as u64 * MILLISECOND),
             7 => self.use_memory(runtime),
+            8 => runtime.throw_and_catch(),
+            9 => self.write_events(),
             _ => self.run(runtime),
+        }
+    }
+
+    /// What a running program has its runtime write: on the thread itself, or on one that the runtime does not know, as those of its
+    /// collector are.
+    fn write_events(&mut self) {
+        let count = 1 + self.random.below(MOST_EVENTS) as u8;
+        let runtime = self.runtime.clone();
+        let write = move || (0..count).for_each(|serial| runtime.write_event(ALLOCATION_TICK, &[serial]));
+        if self.random.once_in(3) {
+            schedule::spawn("a thread that the runtime does not know", write);
+        } else {
+            write();
         }
     }
 
