@@ -1,6 +1,6 @@
 //! The profiled program: threads that load, compile, run and unload at whatever instant the seed says.
 
-use crate::runtime::{FunctionId, LARGE, ModuleId, Runtime, Shape};
+use crate::runtime::{FunctionId, LARGE, ModuleId, OFTEN, Runtime, Shape};
 use crate::schedule::{self, Random, Task};
 use std::sync::{Arc, Mutex};
 
@@ -141,6 +141,9 @@ impl Thread {
             (0..1 + self.random.below(DEPTH)).filter_map(|_| self.begin_use()).collect();
         let addresses: Vec<u64> = chosen.iter().filter_map(|(_, function)| runtime.address_of(*function)).collect();
         self.execute(runtime, &addresses);
+        // A loop that calls it is one deed.
+        let calls = if self.random.once_in(4) { OFTEN } else { 1 };
+        chosen.iter().for_each(|(_, function)| runtime.count_calls(*function, calls));
         let mut program = self.lock();
         for (module, _) in chosen {
             if let Some(one) = program.modules.iter_mut().find(|one| one.module == module) {

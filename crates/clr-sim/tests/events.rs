@@ -14,7 +14,8 @@ use std::sync::Arc;
 use support::{World, gone, in_worlds, join, run};
 
 /// The runtimes that have sessions of profilers.
-const WITH_SESSIONS: [Personality; 4] = [Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10];
+const WITH_SESSIONS: [Personality; 4] =
+    [Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10];
 const DELIVERED: &str = "EventPipeEventDelivered";
 /// Schedules of each personality in which a session is left open.
 const SCHEDULES_OF_EACH: u64 = 100;

@@ -27,10 +27,11 @@ mod stacks;
 mod startup;
 mod surroundings;
 mod threads;
+mod tiering;
 
 pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
-pub(crate) use collector::MONITOR_GC;
 pub use code::{Called, Code, FunctionId, ModuleId, Step};
+pub(crate) use collector::MONITOR_GC;
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
 pub use left_behind::Interference;
@@ -39,6 +40,7 @@ pub use profiler::{Profiler, Status};
 pub use startup::Birth;
 pub use surroundings::{Nowhere, Surroundings};
 pub use threads::ThreadId;
+pub use tiering::OFTEN;
 
 use crate::court::Court;
 use crate::differences::{Differences, Personality};
@@ -118,6 +120,7 @@ struct State {
     heap: heap::Heap,
     hooks: hooks::Hooks,
     rejit: rejit::Rejit,
+    tiering: tiering::Tiering,
     sessions: event_pipe::Sessions,
     left_behind: left_behind::LeftBehind,
     /// The runtime itself, for the threads that it starts.

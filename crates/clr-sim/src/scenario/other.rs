@@ -86,7 +86,8 @@ pub fn start(runtime: &Arc<Runtime>, court: &Arc<Court>, random: &mut Random) ->
 /// Opens a session, where the runtime has them and the attach has come so far: its events come from then on, on whatever thread.
 fn listen(info: &Held) -> Option<SessionId> {
     let info = info.lock().expect("no panic while locked");
-    let provider = ProviderConfig { name: RUNTIME_EVENTS.to_owned(), keywords: 0, level: VERBOSE, filter: String::new() };
+    let provider =
+        ProviderConfig { name: RUNTIME_EVENTS.to_owned(), keywords: 0, level: VERBOSE, filter: String::new() };
     // SAFETY: it is stopped before the detach is asked for, and the library outlives a process that exits.
     unsafe { info.as_ref()?.event_pipe_start_session(&[provider]) }.ok()
 }
