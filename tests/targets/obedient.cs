@@ -170,7 +170,7 @@ static class Obedient
     {
         int answer = 0;
         for (int i = 0; i < 40; i++)
-            answer = Called(answer) + string.CompareOrdinal("called", i, "often", 0, 5);
+            answer = Called(answer) + string.CompareOrdinal("called", i % 5, "often", 0, 5);
         return answer == 1 ? "often" : "called";
     }
 
