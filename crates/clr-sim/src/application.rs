@@ -183,6 +183,7 @@ impl Thread {
             runtime.push_frame(address + 4);
             let often = if self.random.once_in(8) { 40 } else { 3 };
             for _ in 0..self.random.below(often) {
+                crate::runtime::execute(*address);
                 (self.interrupt)();
                 schedule::point();
             }

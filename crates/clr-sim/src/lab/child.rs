@@ -3,6 +3,7 @@
 use super::image::{self, Image};
 use super::impatient::Impatient;
 use super::page::{Line, Pen};
+use super::user::User;
 use super::witness;
 use crate::application::{self, Interrupt};
 use crate::court::Court;
@@ -12,7 +13,7 @@ use crate::runtime::{AttachRequest, Birth, GcMode, Runtime, give_the_heap_memory
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, Moment};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +81,8 @@ struct Run {
     path: String,
     refuses_class: Arc<AtomicBool>,
     client_data: Option<String>,
+    /// Of Remora's own agent.
+    user: User,
     patience: Duration,
     random: Random,
     /// Profilers that came before this one.
@@ -115,6 +118,7 @@ pub fn run(order: &Order) -> Result<(), String> {
         path: order.library.clone(),
         refuses_class,
         client_data: order.client_data.clone(),
+        user: User::of(order.seed, order.seed / LIVES),
         patience: order.patience,
         random: Random::new(order.seed),
         others,
@@ -214,13 +218,21 @@ impl Run {
 
     /// Asks for an attach and waits. `None` if the answer never came, which is told.
     fn ask(&self, class: u128) -> Option<HResult> {
-        let client_data = self.client_data.clone().map_or_else(|| client_data(class), String::into_bytes);
+        let client_data = self.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {
             tell_who_hangs();
         }
+        self.user.confirmed.store(answer.get().is_some_and(HResult::is_success), Ordering::SeqCst);
         answer.get()
+    }
+
+    /// Remora's own agent wants to know whom to call. Others get nothing.
+    fn own_client_data(&self, class: u128) -> Vec<u8> {
+        let is_own = [number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class);
+        self.user.confirmed.store(false, Ordering::SeqCst);
+        if is_own { self.user.client_data() } else { Vec::new() }
     }
 
     fn judge_refusal(&self, code: HResult) {
@@ -377,24 +389,6 @@ fn number(class: (u32, u16, u16, [u8; 8])) -> u128 {
         | u128::from(class.1) << 80
         | u128::from(class.2) << 64
         | u128::from(u64::from_be_bytes(class.3))
-}
-
-/// Remora's own agent wants to know whom to call: nobody listens there, and so it leaves by itself. Others get nothing.
-fn client_data(class: u128) -> Vec<u8> {
-    if ![number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class) {
-        return Vec::new();
-    }
-    let config = Config {
-        nonce: [0; 16],
-        socket_path: "/nobody/listens/here".to_owned(),
-        event: EventKind::Cpu,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        frequency: 99,
-        signal_budget: 250,
-        thread_budget: 250,
-    };
-    config.encode()
 }
 
 #[cfg(test)]

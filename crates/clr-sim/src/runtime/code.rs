@@ -38,7 +38,7 @@ const DYNAMIC_FUNCTION_UNLOADS: u32 = 0x4;
 /// Bytes between the beginnings of two bodies of code, and of each body.
 pub const CODE_SPACING: u64 = 0x1000;
 const CODE_SIZE: u64 = 0x100;
-const FIRST_CODE: u64 = 0x4000_0000;
+pub(super) const FIRST_CODE: u64 = 0x4000_0000;
 const FIRST_MODULE: usize = 0x1000_0000;
 const FIRST_FUNCTION: usize = 0x2000_0000;
 /// Of the tokens that functions have: mdtMethodDef.
