@@ -16,6 +16,8 @@ const ENTER_LEAVE: u32 = 0x1000;
 const COLLECTIONS: u32 = 0x80;
 /// COR_PRF_ENABLE_REJIT.
 const REJIT: u32 = 0x4_0000;
+/// Microseconds.
+const BETWEEN_QUESTIONS: u32 = 200;
 /// A long time for a timer that shall not come, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
@@ -93,6 +95,8 @@ impl ProfilerCallback for Profiler {
             Sin::DetachesUnheard => own_thread::start(&self.0),
             Sin::LeavesThread => leave_thread(),
             Sin::LeavesTimer => leave_timer(),
+            Sin::LeavesIntervalTimer => leave_interval_timer(),
+            Sin::AsksForEver => ask_for_ever(raw),
             Sin::LeavesHandler => leave_handler(),
             Sin::LeavesChild => leave_child(),
             Sin::LeavesDaemon => leave_daemon(),
@@ -217,6 +221,30 @@ fn leave_timer() {
     let once = libc::itimerspec { it_interval: never, it_value: libc::timespec { tv_sec: AN_HOUR, tv_nsec: 0 } };
     // SAFETY: the timer that was just made.
     unsafe { libc::timer_settime(timer, 0, &raw const once, null_mut()) };
+}
+
+fn leave_interval_timer() {
+    let interval = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let once = libc::itimerval { it_interval: interval, it_value: libc::timeval { tv_sec: AN_HOUR, tv_usec: 0 } };
+    // SAFETY: a live value of that kind.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const once, null_mut()) };
+}
+
+/// A reference of its own keeps its code where it is: what it asks is the sin, not where it runs.
+fn ask_for_ever(info: *mut sys::ICorProfilerInfo) {
+    extern "C" fn run(info: *mut c_void) -> *mut c_void {
+        loop {
+            let mut mask = 0;
+            // SAFETY: not in a real process, once the runtime has freed the object, which is the sin.
+            unsafe { sys::ICorProfilerInfo::GetEventMask(info.cast(), &raw mut mask) };
+            // SAFETY: takes a number.
+            unsafe { libc::usleep(BETWEEN_QUESTIONS) };
+        }
+    }
+    own_thread::pin_library();
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: a live place, the usual attributes, a function of that signature.
+    unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, info.cast()) };
 }
 
 fn leave_handler() {

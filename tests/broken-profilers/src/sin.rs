@@ -74,6 +74,10 @@ sins! {
     LeavesThread = "leaves-thread",
     /// A timer is left behind.
     LeavesTimer = "leaves-timer",
+    /// An interval timer is left behind.
+    LeavesIntervalTimer = "leaves-interval-timer",
+    /// A thread is left behind that goes on to ask the runtime, after the unload, too.
+    AsksForEver = "asks-for-ever",
     /// A signal handler is left behind.
     LeavesHandler = "leaves-handler",
     /// A child is left behind.
