@@ -215,7 +215,7 @@ fn att_12_flags_that_are_not_allowed_are_found() {
 }
 
 #[test]
-fn gch_05_who_does_not_look_at_the_refusal_of_collections_is_found() {
+fn a_refusal_of_collections_that_a_profiler_does_not_look_at_is_found() {
     judge_sin("ignores-refusal").breaks("GCH-05", "ProfilerAttachComplete");
     judge_sin("waits-after-refusal").breaks("GCH-05", "ProfilerAttachComplete");
     let honest = judge_sin_in("honest-collections", &["--seeds", "16"]);

@@ -12,7 +12,7 @@ use remora_clr_sim::told::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use support::{CORES, SECOND, World, application, convicted, gone, how_often, in_worlds, join};
+use support::{CORES, World, application, convicted, gone, how_often, in_worlds, join};
 
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
@@ -486,32 +486,6 @@ fn resumed_by_nobody_else(script: &Arc<Script>) {
         assert_eq!(other.resume_runtime(), HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
         assert_eq!(other.suspend_runtime(), HResult::CORPROF_E_SUSPENSION_IN_PROGRESS);
     })]);
-}
-
-/// What a profiler has enumerated while it holds the threads up can be asked about for as long.
-#[test]
-fn gch_06_no_thread_begins_or_ends_while_a_profiler_has_suspended_the_runtime() {
-    in_worlds(&[Personality::Core3, Personality::Core8, Personality::Core10], |world| {
-        let (_, script, _) = world.attached(Script::new());
-        let (stays, ends) = (Arc::new(Mutex::new(true)), Arc::new(Mutex::new(false)));
-        let (of_thread, ended) = (stays.clone(), ends.clone());
-        let old = application(world, move |_| {
-            schedule::wait_until(None, || !*of_thread.lock().unwrap());
-            *ended.lock().unwrap() = true;
-        });
-        schedule::wait_until(None, || world.runtime.os_threads().len() == 1);
-        assert_eq!(script.suspend_runtime(), HResult::S_OK);
-        let before = world.runtime.os_threads();
-        let new = application(world, |_| ());
-        *stays.lock().unwrap() = false;
-        schedule::wait_until(None, || *ends.lock().unwrap());
-        // It has nothing left to do but to end.
-        schedule::sleep(10 * SECOND);
-        assert_eq!(world.runtime.os_threads(), before);
-        assert_eq!(script.resume_runtime(), HResult::S_OK);
-        join(&[old, new]);
-        assert!(world.runtime.os_threads().is_empty());
-    });
 }
 
 #[test]
