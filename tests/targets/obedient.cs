@@ -98,6 +98,7 @@ static class Obedient
             case "load": return Load();
             case "unload": return Unload();
             case "jit": return Compile();
+            case "often": return Often();
             case "dynamic": return Emit();
             case "throw": return Throw();
             case "many": return Many();
@@ -163,6 +164,18 @@ static class Obedient
         var fresh = (Func<int, int>)method.MakeGenericMethod(type).CreateDelegate(typeof(Func<int, int>));
         return fresh(3).ToString();
     }
+
+    /// Calls a method of its own, and one of the framework's, so often that the runtime makes better bodies of them.
+    static string Often()
+    {
+        int answer = 0;
+        for (int i = 0; i < 40; i++)
+            answer = Called(answer) + string.CompareOrdinal("called", i % 5, "often", 0, 5);
+        return answer == 1 ? "often" : "called";
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static int Called(int number) => number > 1000 ? number - 7 : number * 3 + 1;
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     static int Fresh<T>(int number) => number * 2 + (typeof(T).IsValueType ? 1 : 0);

@@ -1,11 +1,15 @@
 //! The profiled program: threads that load, compile, run and unload at whatever instant the seed says.
 
-use crate::runtime::{FunctionId, LARGE, ModuleId, Runtime, Shape};
+use crate::runtime::{FunctionId, LARGE, ModuleId, OFTEN, Runtime, Shape};
 use crate::schedule::{self, Random, Task};
 use std::sync::{Arc, Mutex};
 
 /// Frames that a thread calls into at a time, at most.
 const DEPTH: usize = 3;
+/// Events that are written one after the other, at most.
+const MOST_EVENTS: usize = 4;
+/// GCAllocationTick (source: ClrEtwAll.man).
+const ALLOCATION_TICK: u32 = 10;
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
@@ -70,13 +74,28 @@ impl Thread {
     }
 
     fn do_something(&mut self, runtime: &Runtime) {
-        match self.random.below(10) {
+        match self.random.below(12) {
             0 | 1 => self.load(runtime),
             2 | 3 => self.unload(runtime),
             4 | 5 => self.run_a_dynamic_function(runtime),
             6 => schedule::sleep(self.random.below(30) as u64 * MILLISECOND),
             7 => self.use_memory(runtime),
+            8 => runtime.throw_and_catch(),
+            9 => self.write_events(),
             _ => self.run(runtime),
+        }
+    }
+
+    /// What a running program has its runtime write: on the thread itself, or on one that the runtime does not know, as those of its
+    /// collector are.
+    fn write_events(&mut self) {
+        let count = 1 + self.random.below(MOST_EVENTS) as u8;
+        let runtime = self.runtime.clone();
+        let write = move || (0..count).for_each(|serial| runtime.write_event(ALLOCATION_TICK, &[serial]));
+        if self.random.once_in(3) {
+            schedule::spawn("a thread that the runtime does not know", write);
+        } else {
+            write();
         }
     }
 
@@ -122,6 +141,9 @@ impl Thread {
             (0..1 + self.random.below(DEPTH)).filter_map(|_| self.begin_use()).collect();
         let addresses: Vec<u64> = chosen.iter().filter_map(|(_, function)| runtime.address_of(*function)).collect();
         self.execute(runtime, &addresses);
+        // A loop that calls it is one deed.
+        let calls = if self.random.once_in(4) { OFTEN } else { 1 };
+        chosen.iter().for_each(|(_, function)| runtime.count_calls(*function, calls));
         let mut program = self.lock();
         for (module, _) in chosen {
             if let Some(one) = program.modules.iter_mut().find(|one| one.module == module) {
@@ -161,6 +183,7 @@ impl Thread {
             runtime.push_frame(address + 4);
             let often = if self.random.once_in(8) { 40 } else { 3 };
             for _ in 0..self.random.below(often) {
+                crate::runtime::execute(*address);
                 (self.interrupt)();
                 schedule::point();
             }

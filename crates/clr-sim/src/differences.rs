@@ -143,6 +143,8 @@ differences! {
     opt_in_variable: &'static str = ["COMPLUS_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting"] "seed 003 and the .NET Framework's page on profiler compatibility settings; source: clrconfignames.h";
     /// Whether EventPipeStartSession makes the thread that calls it one of the runtime's own.
     session_adopts_thread: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/questions.rs (6 assumed)";
+    /// Better bodies that a method gets when it is called often, one after the other: since 8 the first of two has probes in it.
+    better_bodies: usize = [0, 1, 1, 2, 2, 2] "live: tests/conformance/tests/tiers.rs (6 assumed)";
     /// Whether GetReJITIDs takes no list without room, which others answer with how many there are.
     versions_need_room: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/questions.rs (6 assumed; the desktop's Info has no such method)";
     /// Whether a name of metadata for which there is too little room is written as far as it fits, and not left out but for the zero at its end.

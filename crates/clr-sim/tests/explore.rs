@@ -41,7 +41,7 @@ fn shown(explored: &Explored) -> String {
 
 #[test]
 fn det_04_det_10_no_schedule_of_a_small_world_without_preemptions_breaks_the_contract() {
-    for seed in [1, 2, 3] {
+    for seed in [2, 3, 8] {
         let explored = all_of(seed, 0, MOST_OF_A_SMALL_WORLD, Setting::default());
         assert!(explored.failure.is_none(), "{}", shown(&explored));
         assert!(explored.is_whole && explored.schedules > 5_000, "{} schedules", explored.schedules);

@@ -12,8 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 const MODULE_LOADS: u32 = 0x4;
 /// COR_PRF_MONITOR_ENTERLEAVE, which is not for attached profilers.
 const ENTER_LEAVE: u32 = 0x1000;
+/// COR_PRF_MONITOR_GC.
+const COLLECTIONS: u32 = 0x80;
 /// COR_PRF_ENABLE_REJIT.
 const REJIT: u32 = 0x4_0000;
+/// Microseconds.
+const BETWEEN_QUESTIONS: u32 = 200;
 /// A long time for a timer that shall not come, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
@@ -54,6 +58,7 @@ impl Profiler {
                 | Sin::CallsAfterSealing
                 | Sin::AsksWithoutReference
                 | Sin::NeverReturns
+                | Sin::WaitsAfterRefusal
         );
         if !stays && self.0.completed.load(Ordering::SeqCst) && !self.0.asked.swap(true, Ordering::SeqCst) {
             own_thread::ask(self.info());
@@ -82,9 +87,16 @@ impl ProfilerCallback for Profiler {
                 // SAFETY: as above.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | REJIT) };
             }
+            // SAFETY: as above.
+            Sin::WatchesCollections => unsafe {
+                let answer = sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | COLLECTIONS);
+                return HResult(answer).ok();
+            },
             Sin::DetachesUnheard => own_thread::start(&self.0),
             Sin::LeavesThread => leave_thread(),
             Sin::LeavesTimer => leave_timer(),
+            Sin::LeavesIntervalTimer => leave_interval_timer(),
+            Sin::AsksForEver => ask_for_ever(raw),
             Sin::LeavesHandler => leave_handler(),
             Sin::LeavesChild => leave_child(),
             Sin::LeavesDaemon => leave_daemon(),
@@ -115,6 +127,14 @@ impl ProfilerCallback for Profiler {
                 let info = self.info().cast();
                 // SAFETY: alive, a list of one, and a place for the answer; from .NET 6 on the slot is there.
                 unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info, 1, &config, 0, &mut session) };
+            }
+            Sin::IgnoresRefusal | Sin::WaitsAfterRefusal => {
+                // SAFETY: the runtime's object, alive.
+                unsafe { sys::ICorProfilerInfo::SetEventMask(self.info(), MODULE_LOADS | COLLECTIONS) };
+                if sin() == Sin::IgnoresRefusal {
+                    // SAFETY: as above.
+                    unsafe { sys::ICorProfilerInfo::ForceGC(self.info()) };
+                }
             }
             Sin::KeepsEnumerator => {
                 let mut modules = null_mut();
@@ -201,6 +221,30 @@ fn leave_timer() {
     let once = libc::itimerspec { it_interval: never, it_value: libc::timespec { tv_sec: AN_HOUR, tv_nsec: 0 } };
     // SAFETY: the timer that was just made.
     unsafe { libc::timer_settime(timer, 0, &raw const once, null_mut()) };
+}
+
+fn leave_interval_timer() {
+    let interval = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let once = libc::itimerval { it_interval: interval, it_value: libc::timeval { tv_sec: AN_HOUR, tv_usec: 0 } };
+    // SAFETY: a live value of that kind.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const once, null_mut()) };
+}
+
+/// A reference of its own keeps its code where it is: what it asks is the sin, not where it runs.
+fn ask_for_ever(info: *mut sys::ICorProfilerInfo) {
+    extern "C" fn run(info: *mut c_void) -> *mut c_void {
+        loop {
+            let mut mask = 0;
+            // SAFETY: not in a real process, once the runtime has freed the object, which is the sin.
+            unsafe { sys::ICorProfilerInfo::GetEventMask(info.cast(), &raw mut mask) };
+            // SAFETY: takes a number.
+            unsafe { libc::usleep(BETWEEN_QUESTIONS) };
+        }
+    }
+    own_thread::pin_library();
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: a live place, the usual attributes, a function of that signature.
+    unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, info.cast()) };
 }
 
 fn leave_handler() {

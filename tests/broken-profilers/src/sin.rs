@@ -60,6 +60,12 @@ sins! {
     HangsInShutdown = "hangs-in-shutdown",
     /// ProfilerDetachSucceeded never returns.
     HangsInDetachSucceeded = "hangs-in-detach-succeeded",
+    /// Nothing; it asks to be told of collections inside InitializeForAttach, where that is granted, and else refuses its attach.
+    WatchesCollections = "honest-collections",
+    /// It asks for that too late, does not look at the answer, and forces a collection.
+    IgnoresRefusal = "ignores-refusal",
+    /// It asks for that too late, does not look at the answer, and waits for a collection.
+    WaitsAfterRefusal = "waits-after-refusal",
     /// A reference on its object is never given back.
     KeepsReference = "keeps-reference",
     /// An enumerator is never given back.
@@ -68,6 +74,10 @@ sins! {
     LeavesThread = "leaves-thread",
     /// A timer is left behind.
     LeavesTimer = "leaves-timer",
+    /// An interval timer is left behind.
+    LeavesIntervalTimer = "leaves-interval-timer",
+    /// A thread is left behind that goes on to ask the runtime, after the unload, too.
+    AsksForEver = "asks-for-ever",
     /// A signal handler is left behind.
     LeavesHandler = "leaves-handler",
     /// A child is left behind.

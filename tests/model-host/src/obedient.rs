@@ -1,7 +1,7 @@
 //! The program `obedient`, as `tests/targets/obedient.cs` has it: two threads, each of which does one thing when it is told to.
 
 use remora_clr_sim::host;
-use remora_clr_sim::runtime::{Called, ClassId, FunctionId, ModuleId, Runtime, Shape};
+use remora_clr_sim::runtime::{Called, ClassId, FunctionId, ModuleId, OFTEN, Runtime, Shape};
 use remora_clr_sim::schedule;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -28,6 +28,8 @@ struct Program {
     own: ModuleId,
     /// The framework's method that loads assemblies, precompiled as all of the framework.
     loads_assemblies: FunctionId,
+    /// Another one of it, that is called often.
+    compares: FunctionId,
     /// Arrays of bytes.
     array: ClassId,
     state: Mutex<State>,
@@ -104,7 +106,9 @@ impl Program {
         let loads_assemblies = runtime.make_function_called(framework, false, Some("LoadFromStream"));
         let own = runtime.load_module_called(OWN);
         let array = runtime.define_array(runtime.define_class(Some(framework), None));
-        let program = Program { runtime: runtime.clone(), own, loads_assemblies, array, state: Mutex::default() };
+        let compares = runtime.make_function_called(framework, false, Some("CompareOrdinal"));
+        let runtime = runtime.clone();
+        let program = Program { runtime, own, loads_assemblies, compares, array, state: Mutex::default() };
         let main = program.compiled("Main");
         program.enter(main);
         program
@@ -127,6 +131,7 @@ impl Program {
             "load" => self.inside("Load", || self.load()),
             "many" => self.inside("Many", || self.many()),
             "unload" => self.inside("Unload", || self.unload()),
+            "often" => self.inside("Often", || self.often()),
             "jit" => self.inside("Compile", || self.compile()),
             "dynamic" => self.inside("Emit", || self.emit()),
             "throw" => self.inside("Throw", || self.throw()),
@@ -175,6 +180,17 @@ impl Program {
     fn compile(&self) -> &'static str {
         self.runtime.make_function_called(self.own, true, Some("Fresh"));
         "7"
+    }
+
+    /// A method of the program's own and one of the framework's, so often that the runtime makes better bodies of them.
+    fn often(&self) -> &'static str {
+        let called = self.compiled("Called");
+        for function in [called, self.compares] {
+            self.enter(function);
+            self.runtime.pop_frame();
+            self.runtime.count_calls(function, OFTEN);
+        }
+        "called"
     }
 
     fn emit(&self) -> &'static str {

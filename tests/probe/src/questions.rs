@@ -125,6 +125,13 @@ unsafe fn of_functions(raw: *mut sys::ICorProfilerInfo, question: &str, id: usiz
                 let code = sys::ICorProfilerInfo9::GetNativeCodeStartAddresses(raw, id, 0, many, count, place);
                 answer(code, &[*count as usize, room.list[0]])
             }
+            "every-start" => {
+                let mut room = Room::of(rest, 0);
+                let (raw, place, many) = (raw.cast(), room.place(), room.room);
+                let count = &raw mut count;
+                let code = sys::ICorProfilerInfo9::GetNativeCodeStartAddresses(raw, id, 0, many, count, place);
+                answer(code, &room.list[..(*count as usize).min(room.list.len())])
+            }
             "map" => {
                 let filler = sys::COR_DEBUG_IL_TO_NATIVE_MAP { ilOffset: 0, nativeStartOffset: 0, nativeEndOffset: 0 };
                 let mut room = Room::of(rest, filler);

@@ -3,16 +3,17 @@
 use super::image::{self, Image};
 use super::impatient::Impatient;
 use super::page::{Line, Pen};
+use super::user::User;
 use super::witness;
 use crate::application::{self, Interrupt};
 use crate::court::Court;
 use crate::differences::Personality;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, Birth, Runtime, give_the_heap_memory};
+use crate::runtime::{AttachRequest, Birth, GcMode, Runtime, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, Moment};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,8 @@ pub struct Order {
 
 /// Within this time a callback has returned, an attach is answered, a detach is over.
 const LONGEST: Duration = Duration::from_secs(2);
+/// Who has not left within this time, when the run waits as long, means to stay.
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
 /// Within this time what a thread leaves at its end has gone.
 const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
 /// So long a profiler that is not heard is given to do the wrong thing.
@@ -53,6 +56,8 @@ const PACE: u64 = 5_000_000;
 const LATEST_EXIT: usize = 20;
 /// The class of no profiler in particular.
 const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
+/// Lives that there are.
+const LIVES: u64 = 4;
 /// CLASS_E_CLASSNOTAVAILABLE.
 const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 
@@ -76,6 +81,8 @@ struct Run {
     path: String,
     refuses_class: Arc<AtomicBool>,
     client_data: Option<String>,
+    /// Of Remora's own agent.
+    user: User,
     patience: Duration,
     random: Random,
     /// Profilers that came before this one.
@@ -93,7 +100,8 @@ pub fn run(order: &Order) -> Result<(), String> {
     threads::conduct(order.seed);
     give_the_heap_memory();
     let court = Arc::new(Court::default());
-    let birth = Birth { surroundings: Arc::new(Impatient), ..Birth::of(personality) };
+    let gc_mode = gc_mode(order.seed);
+    let birth = Birth { surroundings: Arc::new(Impatient), gc_mode, ..Birth::of(personality) };
     let runtime = Runtime::start_in(personality, court.clone(), birth);
     let life = life(order.seed);
     if life == Life::AfterAnother {
@@ -110,6 +118,7 @@ pub fn run(order: &Order) -> Result<(), String> {
         path: order.library.clone(),
         refuses_class,
         client_data: order.client_data.clone(),
+        user: User::of(order.seed, order.seed / LIVES),
         patience: order.patience,
         random: Random::new(order.seed),
         others,
@@ -125,11 +134,20 @@ pub fn run(order: &Order) -> Result<(), String> {
 }
 
 fn life(seed: u64) -> Life {
-    match seed % 4 {
+    match seed % LIVES {
         1 => Life::CutShort,
         2 => Life::Twice,
         3 => Life::AfterAnother,
         _ => Life::Whole,
+    }
+}
+
+/// How the runtime of a run collects, by the run's seed: mostly as it does by default. Each life comes in each mode.
+fn gc_mode(seed: u64) -> GcMode {
+    match seed / LIVES % 4 {
+        2 => GcMode::Blocking,
+        3 => GcMode::Server,
+        _ => GcMode::Concurrent,
     }
 }
 
@@ -200,13 +218,21 @@ impl Run {
 
     /// Asks for an attach and waits. `None` if the answer never came, which is told.
     fn ask(&self, class: u128) -> Option<HResult> {
-        let client_data = self.client_data.clone().map_or_else(|| client_data(class), String::into_bytes);
+        let client_data = self.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {
             tell_who_hangs();
         }
+        self.user.confirmed.store(answer.get().is_some_and(HResult::is_success), Ordering::SeqCst);
         answer.get()
+    }
+
+    /// Remora's own agent wants to know whom to call. Others get nothing.
+    fn own_client_data(&self, class: u128) -> Vec<u8> {
+        let is_own = [number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class);
+        self.user.confirmed.store(false, Ordering::SeqCst);
+        if is_own { self.user.client_data() } else { Vec::new() }
     }
 
     fn judge_refusal(&self, code: HResult) {
@@ -241,6 +267,9 @@ impl Run {
     /// Waits for the profiler to leave by itself, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
         if !until(self.patience, || witness::asked() >= round) {
+            if self.patience >= LONG_ENOUGH {
+                witness::stays();
+            }
             return false;
         }
         if !until(LONGEST, || self.runtime.profilers().is_empty()) {
@@ -362,20 +391,16 @@ fn number(class: (u32, u16, u16, [u8; 8])) -> u128 {
         | u128::from(u64::from_be_bytes(class.3))
 }
 
-/// Remora's own agent wants to know whom to call: nobody listens there, and so it leaves by itself. Others get nothing.
-fn client_data(class: u128) -> Vec<u8> {
-    if ![number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class) {
-        return Vec::new();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_life_comes_in_each_way_of_collecting_and_the_first_ones_in_that_of_a_program_that_says_nothing() {
+        for life_wanted in 0..LIVES {
+            let seeds = (0..16).filter(|seed| life(*seed) == life(life_wanted));
+            let modes: Vec<GcMode> = seeds.map(gc_mode).collect();
+            assert_eq!(modes, [GcMode::Concurrent, GcMode::Concurrent, GcMode::Blocking, GcMode::Server]);
+        }
     }
-    let config = Config {
-        nonce: [0; 16],
-        socket_path: "/nobody/listens/here".to_owned(),
-        event: EventKind::Cpu,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        frequency: 99,
-        signal_budget: 250,
-        thread_budget: 250,
-    };
-    config.encode()
 }

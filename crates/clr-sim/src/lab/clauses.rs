@@ -47,7 +47,7 @@ const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str
 }
 
 /// All of them.
-pub const CLAUSES: [Clause; 19] = [
+pub const CLAUSES: [Clause; 20] = [
     clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
     clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),
     clause("ATT-10", "a profiler that refuses its attach is released and unloaded", "InitializeForAttach must refuse"),
@@ -86,6 +86,11 @@ pub const CLAUSES: [Clause; 19] = [
     ),
     clause("DET-20", "no call into the runtime after the detach was accepted", "detach must be asked for"),
     clause("DET-21", "ProfilerDetachSucceeded returns soon", "the detach must come to its end"),
+    clause(
+        "GCH-05",
+        "MONITOR_GC is asked for where it is granted, or the refusal is looked at",
+        "MONITOR_GC must be asked for",
+    ),
     clause("MOD-01", "no run crashes, exits by itself or corrupts the process", "a run must come to its end"),
 ];
 

@@ -48,6 +48,7 @@ impl Image {
 
 impl Exports for Image {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
+        let _seat = witness::callback("DllGetClassObject");
         let function = {
             let state = self.state.lock().expect("no panic while locked");
             let Some(opened) = state.as_ref() else { return NOT_LOADED };
@@ -59,7 +60,6 @@ impl Exports for Image {
         };
         // SAFETY: what is exported by that name has this signature.
         let function: GetClassObject = unsafe { std::mem::transmute(function) };
-        let _seat = witness::callback("DllGetClassObject");
         // SAFETY: the caller's promise is handed on.
         let answer = HResult(unsafe { function(class, interface, out) });
         self.refuses_class.store(!answer.is_success(), Ordering::SeqCst);

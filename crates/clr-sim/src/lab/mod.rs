@@ -21,6 +21,7 @@ pub mod page;
 pub mod parent;
 mod residue;
 mod system;
+mod user;
 pub(crate) mod witness;
 
 pub use child::Order;

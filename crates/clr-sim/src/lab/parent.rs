@@ -209,17 +209,18 @@ fn wait(pid: Pid, interrupted: &AtomicBool) -> io::Result<bool> {
 
 fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     let seats = page.callbacks();
+    if stopped {
+        let message =
+            "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
+        let callback = seats.into_iter().next().map(|(_, callback)| callback);
+        return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
+    }
     let told = seats.into_iter().map(|(_, callback)| Line::Broken {
         clause: clause_of_hang(&callback).to_owned(),
         message: format!("{callback} has not returned: the run was ended after {} seconds", LONGEST_RUN.as_secs()),
         callback: Some(callback),
     });
     let told: Vec<Line> = told.collect();
-    if stopped {
-        let message =
-            "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
-        return vec![Line::Broken { clause: "MOD-01".into(), callback: None, message }];
-    }
     if told.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { told }
 }
 

@@ -6,6 +6,7 @@ use super::page::{Line, Pen};
 use super::residue::{Left, Residue};
 use super::system;
 use crate::library::Library;
+use crate::runtime::MONITOR_GC;
 use crate::schedule::{self, Task, threads};
 use corprof::HResult;
 use std::collections::{BTreeSet, HashMap};
@@ -66,6 +67,8 @@ struct State {
     exercised: BTreeSet<&'static str>,
     broken: BTreeSet<(String, String)>,
     callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
+    /// Collections were asked for and refused, in this callback, and nothing else has been granted since.
+    refused_collections: Option<Option<&'static str>>,
 }
 
 /// A thread is in a callback for as long as this lives.
@@ -193,8 +196,9 @@ pub fn question(slot: &'static str) {
 
 /// The profiler has asked for flags, and this is the answer.
 pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
-    if WITNESS.get().is_some() {
+    if let Some(witness) = WITNESS.get() {
         exercised("ATT-12");
+        witness.judge_collections(low, answer);
         let is_forbidden = matches!(
             answer,
             HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER | HResult::E_FAIL | HResult::E_INVALIDARG
@@ -211,6 +215,30 @@ pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
         }
     }
     answer
+}
+
+/// The profiler forces a collection; whether it is told of any is in its mask.
+pub fn forces_collection(is_told: bool) {
+    let Some(witness) = WITNESS.get() else { return };
+    if !is_told && witness.lock().refused_collections.is_some() {
+        broken(
+            "GCH-05",
+            "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside InitializeForAttach, on its thread, and look at the answer",
+        );
+    }
+}
+
+/// The profiler has had the time to leave, and does not.
+pub fn stays() {
+    let Some(witness) = WITNESS.get() else { return };
+    let refused = witness.lock().refused_collections;
+    if let Some(callback) = refused {
+        broken_in(
+            "GCH-05",
+            callback,
+            "MONITOR_GC was refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE), and the profiler stays as if it had been granted: none of the flags of that call is set; ask inside InitializeForAttach, on its thread, or do without, or leave",
+        );
+    }
 }
 
 /// The profiler asks for its detach: `ask` puts the question. What is still open is looked at before, since the asking thread may be
@@ -302,6 +330,24 @@ impl Witness {
             stack.last().map(|(name, _)| *name)
         };
         self.pen.seat(task.0, outer.unwrap_or_default());
+    }
+
+    /// To be refused is no sin: the runtime collects beside the program. To go on as if nothing had been said is one.
+    fn judge_collections(&self, low: u32, answer: HResult) {
+        let is_refused = matches!(
+            answer,
+            HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE | HResult::CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC
+        );
+        if low & MONITOR_GC != 0 && (is_refused || answer.is_success()) {
+            exercised("GCH-05");
+        }
+        let callback = self.callback_of(schedule::current());
+        let mut state = self.lock();
+        if is_refused {
+            state.refused_collections = Some(callback);
+        } else if answer.is_success() {
+            state.refused_collections = None;
+        }
     }
 
     fn accepted(&self, left: &[Left], is_own: bool) {

@@ -38,7 +38,7 @@ const DYNAMIC_FUNCTION_UNLOADS: u32 = 0x4;
 /// Bytes between the beginnings of two bodies of code, and of each body.
 pub const CODE_SPACING: u64 = 0x1000;
 const CODE_SIZE: u64 = 0x100;
-const FIRST_CODE: u64 = 0x4000_0000;
+pub(super) const FIRST_CODE: u64 = 0x4000_0000;
 const FIRST_MODULE: usize = 0x1000_0000;
 const FIRST_FUNCTION: usize = 0x2000_0000;
 /// Of the tokens that functions have: mdtMethodDef.
@@ -109,7 +109,26 @@ pub(super) struct Function {
     pub(super) enumerable: bool,
     /// Whether there is code of it: not while it is being compiled for the first time.
     pub(super) is_compiled: bool,
+    /// Where the body begins that is called now.
     pub(super) start: u64,
+    /// The same of the body that it came with.
+    pub(super) first: u64,
+    /// The same of those that were made since it is called often, the oldest first: all of them stay, and are enumerated.
+    pub(super) better: Vec<u64>,
+}
+
+impl Function {
+    /// Its original, in each of its bodies, the oldest first.
+    pub(super) fn bodies(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.first).chain(self.better.iter().copied())
+    }
+
+    /// How many of these were compiled while the process ran, and can be seen.
+    fn compilations(&self) -> usize {
+        let better = if mutation::is("CAT-03/2") { self.better.len().min(1) } else { self.better.len() };
+        let first = self.enumerable && self.jitted || mutation::is("CAT-03");
+        if mutation::is("CAT-03/2") && first { 1 } else { usize::from(first) + better }
+    }
 }
 
 /// Ids of each runtime of a process, so that none is one of another's.
@@ -145,8 +164,9 @@ impl Code {
 
     /// Another body of a function: what calls it from now on runs this one.
     pub(super) fn add_body(&mut self, function: FunctionId) -> u64 {
-        self.made += 1;
         let start = self.place();
+        // The next one comes to lie elsewhere.
+        self.made += 1;
         self.bodies.insert(start, function);
         if let Some(known) = self.functions.get_mut(&function) {
             known.start = start;
@@ -154,10 +174,20 @@ impl Code {
         start
     }
 
-    /// The body that a function came with: the one that is not among `versions`.
-    pub(super) fn first_body_of(&self, function: FunctionId, versions: &BTreeMap<u64, usize>) -> Option<u64> {
-        let mut bodies = self.bodies.iter().filter(|(start, of)| **of == function && !versions.contains_key(start));
-        bodies.next().map(|(start, _)| *start)
+    /// A better body of a function's original.
+    pub(super) fn add_better_body(&mut self, function: FunctionId) -> u64 {
+        let start = self.add_body(function);
+        if let Some(known) = self.functions.get_mut(&function) {
+            known.better.push(start);
+        }
+        start
+    }
+
+    /// What no runtime does while anybody may be in it.
+    pub(super) fn forget_first_body(&mut self, function: FunctionId) {
+        if let Some(known) = self.functions.get(&function) {
+            self.bodies.remove(&known.first);
+        }
     }
 
     /// The module that what has none of its own is said to be of: the oldest one that stays.
@@ -171,9 +201,10 @@ impl Code {
     }
 
     fn free_code(&mut self, function: FunctionId) {
-        if let Some(gone) = self.functions.remove(&function) {
-            self.bodies.remove(&gone.start);
-            self.free.push(gone.start);
+        let bodies: Vec<u64> = self.bodies_of(function).collect();
+        if self.functions.remove(&function).is_some() {
+            bodies.iter().for_each(|start| _ = self.bodies.remove(start));
+            self.free.extend(bodies);
         }
     }
 }
@@ -314,14 +345,24 @@ impl Runtime {
             let serial = state.code.next();
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;
-            let is_compiled = !jitted;
-            let made = Function { module: Some(module), token, name, jitted, enumerable: false, is_compiled, start };
+            let (is_compiled, better) = (!jitted, Vec::new());
+            let made = Function {
+                module: Some(module),
+                token,
+                name,
+                jitted,
+                enumerable: false,
+                is_compiled,
+                start,
+                first: start,
+                better,
+            };
             state.code.functions.insert(function, made);
             state.code.bodies.insert(start, function);
             (function, token)
         };
         if jitted {
-            let compiles = |mask: (u32, u32)| mask.0 & JIT_COMPILATION != 0;
+            let compiles = wants_compilations;
             // SAFETY: an id that lives; the object is held while it is called. The same below.
             self.call_all(slot::JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
                 object.jit_compilation_started(function.0, 1);
@@ -353,14 +394,23 @@ impl Runtime {
             let serial = state.code.next();
             let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
             let token = METHOD_DEFINITION | serial as u32;
-            let made =
-                Function { module: None, token, name, jitted: true, enumerable: false, is_compiled: false, start };
+            let made = Function {
+                module: None,
+                token,
+                name,
+                jitted: true,
+                enumerable: false,
+                is_compiled: false,
+                start,
+                first: start,
+                better: Vec::new(),
+            };
             state.code.functions.insert(function, made);
             state.code.bodies.insert(start, function);
             (function, token)
         };
         schedule::note("A dynamic function is made ({})", u64::from(token));
-        let compiles = |mask: (u32, u32)| mask.0 & JIT_COMPILATION != 0;
+        let compiles = wants_compilations;
         let (il, length) = (super::il::BODY.as_ptr(), super::il::BODY.len() as u32);
         // SAFETY: an id that lives, and IL that does; the object is held while it is called. The same below.
         self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
@@ -395,12 +445,11 @@ impl Runtime {
         state.code.modules.iter().filter(|(_, module)| module.enumerable).map(|(id, _)| *id).collect()
     }
 
-    /// Functions that were compiled here, as opposed to precompiled ones.
+    /// Functions that were compiled here, as opposed to precompiled ones: each once for every body that was.
     pub fn jitted_functions(&self) -> Vec<FunctionId> {
         let state = self.lock();
-        let is_listed = |function: &Function| function.enumerable && function.jitted || mutation::is("CAT-03");
-        let jitted = state.code.functions.iter().filter(|(_, function)| is_listed(function));
-        jitted.map(|(id, _)| *id).collect()
+        let jitted = state.code.functions.iter();
+        jitted.flat_map(|(id, function)| std::iter::repeat_n(*id, function.compilations())).collect()
     }
 
     /// Where a function's code begins.
@@ -432,6 +481,11 @@ impl Runtime {
             function.enumerable = true;
         }
     }
+}
+
+/// Who is told of what is compiled.
+pub(super) fn wants_compilations(mask: (u32, u32)) -> bool {
+    mask.0 & JIT_COMPILATION != 0
 }
 
 /// Bytes of each function's code.

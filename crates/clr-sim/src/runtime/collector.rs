@@ -6,6 +6,7 @@
 use super::gc_mode::GcMode;
 use super::heap::{HandleKind, Heap, LARGE_GENERATION, Object, ObjectKey, monitors_gc};
 use super::{Profiler, Runtime};
+use crate::lab::witness;
 use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// COR_PRF_MONITOR_GC.
-pub(super) const MONITOR_GC: u32 = 0x80;
+pub(crate) const MONITOR_GC: u32 = 0x80;
 /// COR_PRF_MONITOR_SUSPENDS.
 const SUSPENDS: u32 = 0x0001_0000;
 /// COR_PRF_HIGH_BASIC_GC.
@@ -99,6 +100,7 @@ impl Runtime {
 
     /// ForceGC, with its rules of threads (facts 4.3).
     pub(super) fn force_gc(&self, profiler: &Profiler) -> HResult {
+        witness::forces_collection(wants_basics(profiler.mask()));
         let task = schedule::current();
         let (known, forced) = (self.this_thread().is_some(), self.lock().heap.gc.forced.contains(&task));
         let suspends = self.lock().suspended_by == Some(task);

@@ -18,6 +18,7 @@ mod il;
 mod info;
 mod left_behind;
 mod log;
+mod machine_code;
 mod memory;
 mod metadata;
 mod objects;
@@ -27,17 +28,21 @@ mod stacks;
 mod startup;
 mod surroundings;
 mod threads;
+mod tiering;
 
 pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
 pub use code::{Called, Code, FunctionId, ModuleId, Step};
+pub(crate) use collector::MONITOR_GC;
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
 pub use left_behind::Interference;
+pub use machine_code::{execute, give_the_code_memory};
 pub use memory::give_the_heap_memory;
 pub use profiler::{Profiler, Status};
 pub use startup::Birth;
 pub use surroundings::{Nowhere, Surroundings};
 pub use threads::ThreadId;
+pub use tiering::OFTEN;
 
 use crate::court::Court;
 use crate::differences::{Differences, Personality};
@@ -117,6 +122,7 @@ struct State {
     heap: heap::Heap,
     hooks: hooks::Hooks,
     rejit: rejit::Rejit,
+    tiering: tiering::Tiering,
     sessions: event_pipe::Sessions,
     left_behind: left_behind::LeftBehind,
     /// The runtime itself, for the threads that it starts.

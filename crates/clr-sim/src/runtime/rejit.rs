@@ -32,9 +32,12 @@ impl Rejit {
 }
 
 impl State {
-    /// Where the body of one version of a function begins: 0 is what the program came with.
-    pub(super) fn body_of(&self, function: FunctionId, version: usize) -> Option<u64> {
-        self.code.bodies_of(function).find(|start| self.rejit.version_at(*start) == version)
+    /// Where the bodies of one version of a function begin, the oldest first: 0 is what the program came with.
+    pub(super) fn bodies_of_version(&self, function: FunctionId, version: usize) -> Vec<u64> {
+        if version == 0 {
+            return self.code.functions.get(&function).map(|known| known.bodies().collect()).unwrap_or_default();
+        }
+        self.code.bodies_of(function).filter(|start| self.rejit.version_at(*start) == version).collect()
     }
 
     /// The versions of a function that there are, the oldest first.
@@ -121,11 +124,10 @@ impl Runtime {
             if state.rejit.asked.remove(&function) {
                 return HResult::S_OK;
             }
-            let first = state.code.first_body_of(function, &state.rejit.versions);
-            let known = state.code.functions.get_mut(&function);
-            match known.zip(first).filter(|(known, first)| known.start != *first) {
-                Some((known, first)) => {
-                    known.start = first;
+            let is_original = |known: &super::code::Function| state.rejit.version_at(known.start) == 0;
+            match state.code.functions.get_mut(&function).filter(|known| !is_original(known)) {
+                Some(known) => {
+                    known.start = known.bodies().last().unwrap_or(known.first);
                     HResult::S_OK
                 }
                 None => HResult::CORPROF_E_ACTIVE_REJIT_REQUEST_NOT_FOUND,

@@ -1,9 +1,10 @@
 //! Managed threads: which of the modelled threads the runtime knows, and where they are in their code.
 
-use super::Runtime;
+use super::{Runtime, State};
 use crate::schedule::{self, Task};
 use remora_clr_sim_abi::callbacks::slot;
 use std::collections::BTreeMap;
+use std::sync::MutexGuard;
 
 /// A ThreadID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,7 +50,7 @@ impl Runtime {
     pub fn begin_thread(&self) -> ThreadId {
         let task = schedule::current();
         let (thread, os_thread) = {
-            let mut state = self.lock();
+            let mut state = self.lock_thread_store();
             let thread = ThreadId(FIRST_THREAD + state.threads.begun * 0x100);
             state.threads.begun += 1;
             let os_thread = os_thread(state.threads.begun);
@@ -94,7 +95,7 @@ impl Runtime {
     pub fn end_thread(&self) {
         let Some(thread) = self.this_thread() else { return };
         {
-            let mut state = self.lock();
+            let mut state = self.lock_thread_store();
             state.threads.known.remove(&thread);
             state.heap.thread_ends(thread);
         }
@@ -108,6 +109,20 @@ impl Runtime {
             },
         );
         self.lock().threads.of_task.remove(&schedule::current());
+    }
+
+    /// The state, in which threads may be added and taken away: who has suspended the managed threads holds the list of them (facts 5; source:
+    /// threads.cpp, Thread::OnThreadTerminate and ThreadStore::AddThread).
+    fn lock_thread_store(&self) -> MutexGuard<'_, State> {
+        let is_free = |state: &State| state.suspended_by.is_none_or(|task| task == schedule::current());
+        loop {
+            let state = self.lock();
+            if is_free(&state) || schedule::is_stopped() {
+                return state;
+            }
+            drop(state);
+            schedule::wait_until(None, || is_free(&self.lock()));
+        }
     }
 
     /// The running thread is one of the runtime's own that nobody is told of: the background collection's.

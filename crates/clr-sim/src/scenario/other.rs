@@ -1,12 +1,12 @@
-//! Another profiler, as an agent of somebody else's: a main one that comes and goes when it likes.
+//! Another profiler, as an agent of somebody else's: a main one that comes and goes when it likes, often with an EventPipe session.
 
 use crate::court::Court;
 use crate::library::{Exports, Library};
 use crate::runtime::{AttachRequest, Runtime};
 use crate::schedule::{self, Random, Task};
 use corprof::{
-    Alive, AttachMask, Attached, CallbackObject, Guid, HResult, HighAttachMask, Info, ProfilerCallback,
-    dll_get_class_object, sys,
+    Alive, AttachMask, Attached, CallbackObject, Guid, HResult, HighAttachMask, Info, ProfilerCallback, ProviderConfig,
+    SessionId, dll_get_class_object, sys,
 };
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -15,6 +15,10 @@ use std::time::Duration;
 
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
+
+/// The runtime's own events, all of them.
+const RUNTIME_EVENTS: &str = "Microsoft-Windows-DotNETRuntime";
+const VERBOSE: u32 = 5;
 
 type Held = Arc<Mutex<Option<Info<Attached, Alive>>>>;
 
@@ -55,20 +59,35 @@ pub fn start(runtime: &Arc<Runtime>, court: &Arc<Court>, random: &mut Random) ->
     let library = Library::new(OtherLibrary, court.clone());
     let (runtime, comes, stays) = (runtime.clone(), random.below(40) as u64, random.below(40) as u64);
     let leaves = random.below(4) > 0;
+    let listens = random.once_in(2);
     schedule::spawn("another profiler's trigger", move || {
         schedule::sleep(comes * MILLISECOND);
         let request =
             AttachRequest { class: Guid::from_u128(1), library: Some(library.clone()), client_data: Vec::new() };
         let answer = runtime.ask_for_attach(request);
         schedule::wait_until(Some(5_000 * MILLISECOND), || answer.get().is_some() || runtime.is_exiting());
+        let session = listens.then(|| listen(&info)).flatten();
         schedule::sleep(stays * MILLISECOND);
         if !leaves || !answer.get().is_some_and(HResult::is_success) || runtime.is_exiting() {
             return;
         }
         let info = info.lock().expect("no panic while locked").take();
         if let Some(info) = info {
+            // It drains who writes; without that an event could come after the seal.
+            if let Some(session) = session {
+                let _ = info.event_pipe_stop_session(session);
+            }
             schedule::note("Another profiler asks for its detach", 0);
             let _ = info.request_profiler_detach(Duration::from_millis(1));
         }
     })
+}
+
+/// Opens a session, where the runtime has them and the attach has come so far: its events come from then on, on whatever thread.
+fn listen(info: &Held) -> Option<SessionId> {
+    let info = info.lock().expect("no panic while locked");
+    let provider =
+        ProviderConfig { name: RUNTIME_EVENTS.to_owned(), keywords: 0, level: VERBOSE, filter: String::new() };
+    // SAFETY: it is stopped before the detach is asked for, and the library outlives a process that exits.
+    unsafe { info.as_ref()?.event_pipe_start_session(&[provider]) }.ok()
 }

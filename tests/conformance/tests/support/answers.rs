@@ -1,5 +1,7 @@
 //! What the probe tells of one question that it put raw.
 
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
 use remora_conformance::probe::{Seat, Stage};
 
 /// The answer to one question: the code and the numbers beside it, and the text behind them, if there is one.

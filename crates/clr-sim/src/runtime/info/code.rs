@@ -10,15 +10,21 @@ use corprof::{HResult, sys};
 const FIRST_VERSION: usize = 0;
 
 impl Server {
-    /// Where the body of one version begins. What is still being compiled has none, nor has a version that there never was.
-    fn body_of(&self, function: usize, version: usize, what: &str) -> Result<u64, HResult> {
+    /// Where the bodies of one version begin, the oldest first. What is still being compiled has none, nor has a version that there never
+    /// was.
+    fn bodies_of(&self, function: usize, version: usize, what: &str) -> Result<Vec<u64>, HResult> {
         named(function)?;
-        let body = self.about(what, |runtime| {
+        self.about(what, |runtime| {
             let state = runtime.lock();
             let known = state.code.functions.get(&FunctionId(function))?;
-            Some(state.body_of(FunctionId(function), version).filter(|_| known.is_compiled))
-        })?;
-        body.ok_or(HResult::CORPROF_E_FUNCTION_NOT_COMPILED)
+            Some(if known.is_compiled { state.bodies_of_version(FunctionId(function), version) } else { Vec::new() })
+        })
+    }
+
+    /// The same of the oldest one: who asks about a version is told of that (source: proftoeeinterfaceimpl.cpp, GetCodeInfo3).
+    fn body_of(&self, function: usize, version: usize, what: &str) -> Result<u64, HResult> {
+        let bodies = self.bodies_of(function, version, what)?;
+        bodies.first().copied().ok_or(HResult::CORPROF_E_FUNCTION_NOT_COMPILED)
     }
 
     pub(super) unsafe fn get_code_info(
@@ -107,9 +113,8 @@ impl Server {
         pcCodeStartAddresses: *mut sys::ULONG32,
         codeStartAddresses: *mut sys::UINT_PTR,
     ) -> HResult {
-        let starts = match self.body_of(functionID, reJitId, "GetNativeCodeStartAddresses") {
-            Ok(start) => vec![start as usize],
-            Err(HResult::CORPROF_E_FUNCTION_NOT_COMPILED) => Vec::new(),
+        let starts: Vec<usize> = match self.bodies_of(functionID, reJitId, "GetNativeCodeStartAddresses") {
+            Ok(starts) => starts.into_iter().map(|start| start as usize).collect(),
             Err(refused) => return refused,
         };
         if !codeStartAddresses.is_null() && (cCodeStartAddresses as usize) < starts.len() {

@@ -1,4 +1,4 @@
-//! Opens one way into the library of each kind, and lets the register close them all. The client data is the path of a Unix socket
+//! For tests, and no lesson in brevity: opens one way into the library of each kind, and lets the register close them all. The client data is the path of a Unix socket
 //! on which somebody listens (`nc -lU PATH`); the profiler leaves when the listener hangs up.
 
 use corprof::{sdk::*, *};

@@ -1,0 +1,96 @@
+//! Methods that are called often: the runtime compiles them again, better, and calls that one from then on.
+//!
+//! It is the same function with the same id: it is told of as compiled once more, and is enumerated once more. A precompiled one is told
+//! of for the first time then. The body from before stays where it is, since threads may still be in it; only what can be unloaded is
+//! never compiled again (source: codeversion.cpp, CodeVersionManager::IsMethodSupported).
+
+use super::code::FunctionId;
+use super::{Runtime, State};
+use crate::mutation;
+use crate::schedule;
+use remora_clr_sim_abi::callbacks::slot;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// COR_PRF_HIGH_DISABLE_TIERED_COMPILATION.
+const DISABLE_TIERS: u32 = 0x8;
+/// Calls of one body after which a better one is made (source: clrconfignames.h, TieredCompilation_CallCountThreshold).
+pub const OFTEN: u32 = 30;
+
+#[derive(Debug, Default)]
+pub(super) struct Tiering {
+    /// Of the body that is called now.
+    calls: BTreeMap<FunctionId, u32>,
+    /// Being compiled, in the background.
+    under_way: BTreeSet<FunctionId>,
+}
+
+impl State {
+    /// Whether a better body of a function may be made.
+    fn may_improve(&self, function: FunctionId, most: usize) -> bool {
+        let Some(known) = self.code.functions.get(&function) else { return false };
+        let stays = known.module.and_then(|module| self.code.modules.get(&module)).is_some_and(|one| !one.collectible);
+        // A profiler's own version of a method would be improved, too: that is not modelled.
+        let is_original = self.rejit.version_at(known.start) == 0;
+        let is_forbidden = self.profilers.iter().any(|profiler| profiler.mask().1 & DISABLE_TIERS != 0);
+        stays && is_original && known.is_compiled && known.better.len() < most && !is_forbidden
+    }
+}
+
+impl Runtime {
+    /// The program has called a function so many times more. If that is often, a thread of the runtime's own makes a better body of it.
+    pub fn count_calls(&self, function: FunctionId, times: u32) {
+        let most = if self.has_tiers() { self.differences().better_bodies } else { 0 };
+        {
+            let mut state = self.lock();
+            if !state.may_improve(function, most) || state.tiering.under_way.contains(&function) {
+                return;
+            }
+            let calls = state.tiering.calls.entry(function).or_default();
+            *calls += times;
+            if *calls < OFTEN {
+                return;
+            }
+            *calls = 0;
+            state.tiering.under_way.insert(function);
+        }
+        let Some(runtime) = self.myself() else { return };
+        schedule::spawn("the runtime's background compiler", move || {
+            runtime.begin_thread();
+            runtime.improve(function);
+            runtime.end_thread();
+        });
+    }
+
+    /// A setting switches them off (source: clrconfignames.h, TieredCompilation).
+    fn has_tiers(&self) -> bool {
+        let variables = ["DOTNET_TieredCompilation", "COMPlus_TieredCompilation"];
+        let is_off = |name| self.birth.surroundings.variable(name).as_deref() == Some("0");
+        !variables.into_iter().any(is_off)
+    }
+
+    fn improve(&self, function: FunctionId) {
+        self.safepoint();
+        if self.is_exiting() {
+            return;
+        }
+        let compiles = super::code::wants_compilations;
+        // SAFETY: the id of what stays; the object is held while it is called. The same below.
+        self.call_all(slot::JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
+            object.jit_compilation_started(function.0, 1);
+        });
+        let start = {
+            let mut state = self.lock();
+            state.tiering.under_way.remove(&function);
+            state.code.add_better_body(function)
+        };
+        schedule::note("A better body of a function is made at {}", start);
+        if mutation::is("CAT-08/3") {
+            self.lock().code.forget_first_body(function);
+        }
+        schedule::point();
+        // SAFETY: as above.
+        self.call_all(slot::JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
+            object.jit_compilation_finished(function.0, 0, 1);
+        });
+    }
+}

@@ -1,0 +1,84 @@
+//! What runtimes and their models tell of a method that is called often: it is compiled again, better, under the same id.
+//!
+//! The profiler is `tests/probe`. Nothing of Remora takes part.
+#![forbid(unsafe_code)]
+
+#[path = "support/answers.rs"]
+mod answers;
+
+use answers::ask;
+use remora_conformance::in_every_world;
+use remora_conformance::probe::{Seat, Stage};
+
+const JIT: u32 = 0x20;
+const DONE: u64 = 0;
+/// Elsewhere tests switch this off, since then something would be compiled at any time.
+const WITH_TIERS: [(&str, &str); 2] = [("COMPlus_TieredCompilation", "1"), ("DOTNET_TieredCompilation", "1")];
+
+/// Better bodies of a method, at last: since .NET 8 the first of two has probes in it that say what the second is to be like.
+fn better_bodies(major: u32) -> usize {
+    if major < 8 { 1 } else { 2 }
+}
+
+/// A method as the profiler knows it.
+struct Method {
+    id: String,
+    starts: Vec<u64>,
+    events: usize,
+}
+
+impl Method {
+    /// By its name, of those that were told of as compiled.
+    fn called(own: &mut Seat, name: &str) -> Option<Method> {
+        let ids = own.ids("JITCompilationFinished");
+        let id = ids.iter().find(|id| own.done(&format!("function {id}"))[3] == name)?.clone();
+        let answer = ask(own, &format!("every-start {id} 8"));
+        assert_eq!(answer.code(), DONE);
+        let events = ids.iter().filter(|one| **one == id).count();
+        Some(Method { id, starts: answer.numbers[1..].to_vec(), events })
+    }
+
+    fn is_listed(&self, own: &mut Seat) -> usize {
+        own.done("functions").iter().filter(|one| **one == self.id).count()
+    }
+
+    /// Each address is in this method's code, and who asks without naming a body gets the first.
+    fn has_all_its_bodies(&self, own: &mut Seat) {
+        for start in &self.starts {
+            assert_eq!(own.done(&format!("address {start:#x}")), [self.id.as_str()]);
+            assert_eq!(ask(own, &format!("pieces-at {start:#x} 8")).code(), DONE);
+        }
+        assert_eq!(ask(own, &format!("code {} ", self.id)).numbers[1], self.starts[0]);
+    }
+}
+
+/// Has the program call two methods until the runtime has made the last better body of each: one of its own, and a precompiled one.
+fn called_often(stage: &mut Stage, own: &mut Seat, bodies: usize) -> [Method; 2] {
+    loop {
+        stage.act("a often");
+        let [first, second] = ["Called", "CompareOrdinal"].map(|name| Method::called(own, name));
+        if let (Some(first), Some(second)) = (first, second)
+            && first.starts.len() == bodies
+            && second.starts.len() == bodies
+            // A body is there before its event.
+            && (first.events, second.events) == (bodies, bodies - 1)
+        {
+            return [first, second];
+        }
+    }
+}
+
+#[test]
+fn cat_03_cat_08_a_method_that_is_called_often_is_told_of_and_listed_again_and_every_body_is_its_own() {
+    in_every_world(|runtime| {
+        let mut stage = Stage::start_with(runtime, &WITH_TIERS);
+        let mut own = stage.attached(JIT, 0);
+        let bodies = 1 + better_bodies(runtime.major());
+        let [compiled, precompiled] = called_often(&mut stage, &mut own, bodies);
+        assert_eq!(compiled.is_listed(&mut own), bodies, "once for each body");
+        compiled.has_all_its_bodies(&mut own);
+        assert_eq!(precompiled.is_listed(&mut own), bodies - 1, "the one from before is in no list");
+        precompiled.has_all_its_bodies(&mut own);
+        stage.leave(own);
+    });
+}
