@@ -16,6 +16,13 @@ pub struct Object<C> {
     pub references: Vec<u64>,
 }
 
+impl<C> Object<C> {
+    /// The same, its class called otherwise.
+    pub fn called<D>(&self, class: D) -> Object<D> {
+        Object { class, bytes: self.bytes, references: self.references.clone() }
+    }
+}
+
 /// Objects by their addresses.
 pub type Heap<C> = BTreeMap<u64, Object<C>>;
 
