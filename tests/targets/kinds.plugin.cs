@@ -1,14 +1,23 @@
-// What `kinds` loads into a context that can be unloaded: each object of it also holds the context.
+// What `kinds` loads into contexts that can be unloaded: each object of these types refers to what holds their context, too.
 namespace Loaded
 {
-    public class Thing
-    {
-        public object Reference = new Alone();
-        public static object Held = new Alone();
-    }
-
     public class Alone
     {
         public long Number;
+    }
+
+    public class Thing
+    {
+        public object Reference = new Alone();
+    }
+
+    public class Lone
+    {
+        public long Number;
+    }
+
+    public class Stray
+    {
+        public object Reference = new Lone();
     }
 }

@@ -14,7 +14,7 @@ const MONITOR_GC: u32 = 0x80;
 
 /// The program with one of each kind, and a probe in it that is told everything of each collection.
 fn watched(runtime: &Runtime) -> (Stage, Seat) {
-    let mut stage = Stage::start_program(runtime, "kinds", &[]);
+    let mut stage = Stage::start_program(runtime, "kinds", &["300"]);
     let probe = stage.attached(MONITOR_GC, 0);
     stage.act("held");
     (stage, probe)
@@ -27,7 +27,7 @@ fn wish(probe: &mut Seat, folder: &Path, walks: &str) {
 #[test]
 fn gch_02_the_walk_of_a_copy_and_the_callbacks_of_the_same_collection_agree_object_by_object() {
     on_every_runtime(|runtime| {
-        let (stage, mut probe) = watched(runtime);
+        let (mut stage, mut probe) = watched(runtime);
         let folder = tempfile::tempdir().expect("a folder");
         wish(&mut probe, folder.path(), "walk");
         probe.done("gc");
@@ -53,7 +53,7 @@ fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, remora_heap_file::
 #[test]
 fn gch_02_a_snapshot_beside_a_main_profiler_and_its_callbacks_agree_object_by_object() {
     on_runtimes(&Runtime::from_major(6), |runtime| {
-        let (stage, mut probe) = watched(runtime);
+        let (mut stage, mut probe) = watched(runtime);
         let (told, snapshot) = snapshot_beside(&stage, &mut probe);
         let walked = named(&snapshot.graph);
         println!("{} {}", told.objects.len(), walked.len());

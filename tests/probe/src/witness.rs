@@ -6,12 +6,13 @@
 //! objects     each object that was told of: address, class, size, number of references, these
 //! roots       address of the object, kind, flags, id
 //! dependents  address of what is referred to from, of what is referred to, id of the handle
+//! frozen      parts of the heap that are never collected: begin, length
 //! stream      bytes of `remora_wire::heap`: what the walk told
 //! ```
 
 use crate::standing::Standing;
-use corprof::{ClassId, HandleId, HeapView, ObjectId, RootFlags, RootKind};
-use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Walked, walk_heap};
+use corprof::{ClassId, FrozenRange, HandleId, HeapView, ObjectId, RootFlags, RootKind};
+use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, walk_heap};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -114,7 +115,8 @@ impl Witness {
         if wish.walks {
             walk_in_copy(heap, &wish.folder.join("stream"));
         }
-        for (name, words) in [("roots", &told.roots), ("dependents", &told.dependents), ("objects", &told.objects)] {
+        let (Told { objects, roots, dependents }, frozen) = (told, frozen(heap));
+        for (name, words) in [("roots", roots), ("dependents", dependents), ("frozen", frozen), ("objects", objects)] {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             // A file that is not there fails the test.
             let _ = fs::write(wish.folder.join(name), bytes);
@@ -134,10 +136,17 @@ impl Witness {
     }
 }
 
+fn frozen(heap: HeapView) -> Vec<u64> {
+    let mut ranges = vec![FrozenRange::default(); RANGES];
+    // SAFETY: inside a callback of a collection.
+    let count = unsafe { heap.frozen_bounds(&mut ranges) }.unwrap_or(0);
+    ranges.iter().take(count).flat_map(|range| [range.start as u64, range.length as u64]).collect()
+}
+
 /// Makes a copy of the process, in which the heap is walked, and waits for its end. What the walk needs is made before.
 fn walk_in_copy(heap: HeapView, file: &Path) {
     let (mut ranges, mut table) = (vec![HeapRange::default(); RANGES], vec![[0; 2]; PLACES]);
-    let (mut classes, mut buffer) = (vec![0; PLACES / 2], vec![0; BUFFER]);
+    let (mut classes, mut shapes, mut buffer) = (vec![0; PLACES / 2], vec![Shape::default(); PLACES], vec![0; BUFFER]);
     let Ok(file) = CString::new(file.as_os_str().as_bytes()) else { return };
     // SAFETY: a name that lives.
     let descriptor = unsafe { libc::open(file.as_ptr(), libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, 0o644) };
@@ -146,8 +155,13 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
     if pid == 0 {
         // SAFETY: the only thread of the copy.
         let fork = unsafe { InFork::new() };
-        let area =
-            HeapArea { ranges: &mut ranges, table: &mut table, classes: &mut classes, buffer: &mut buffer };
+        let area = HeapArea {
+            ranges: &mut ranges,
+            table: &mut table,
+            classes: &mut classes,
+            shapes: &mut shapes,
+            buffer: &mut buffer,
+        };
         walk_heap(&fork, &Standing::new(&fork, heap), area, &mut Out(descriptor));
         // SAFETY: ends the copy, without a word to the C library.
         unsafe { libc::syscall(libc::SYS_exit_group, 0) };

@@ -42,6 +42,8 @@ pub struct Told {
     pub roots: Vec<Root>,
     /// What keeps what alive as long as it lives itself.
     pub dependents: BTreeSet<(u64, u64)>,
+    /// Parts of the heap that are never collected: begin and end.
+    pub frozen: Vec<(u64, u64)>,
 }
 
 impl Told {
@@ -59,7 +61,9 @@ impl Told {
         let roots = roots.as_chunks::<4>().0.iter().map(|&[object, kind, flags, id]| Root { object, kind, flags, id });
         let dependents = self::words(&folder.join("dependents"));
         let dependents = dependents.as_chunks::<3>().0.iter().map(|&[from, to, _]| (from, to));
-        Told { objects, roots: roots.collect(), dependents: dependents.collect() }
+        let frozen = self::words(&folder.join("frozen"));
+        let frozen = frozen.as_chunks::<2>().0.iter().map(|&[begin, length]| (begin, begin + length));
+        Told { objects, roots: roots.collect(), dependents: dependents.collect(), frozen: frozen.collect() }
     }
 }
 
@@ -95,8 +99,6 @@ pub fn named(graph: &HeapGraph) -> Heap<String> {
 #[derive(Debug, Default)]
 pub struct Walked {
     pub objects: Heap<u64>,
-    /// Ranges that are never collected: begin and end.
-    pub frozen: Vec<(u64, u64)>,
     classes: Vec<u64>,
     last: u64,
     has_ended: bool,
@@ -115,11 +117,7 @@ impl Walked {
 }
 
 impl HeapVisitor for Walked {
-    fn range(&mut self, kind: u64, address: u64, length: u64) {
-        if kind == remora_wire::heap::FROZEN {
-            self.frozen.push((address, address + length));
-        }
-    }
+    fn range(&mut self, _: u64, _: u64, _: u64) {}
 
     fn class(&mut self, id: u64, _: ClassFacts) {
         self.classes.push(id);
@@ -150,8 +148,35 @@ impl HeapVisitor for Walked {
 /// What the runtime itself calls its classes, by its metadata.
 pub struct Names<'a> {
     probe: &'a mut Seat,
-    known: BTreeMap<u64, String>,
+    known: BTreeMap<(u64, Place), String>,
 }
+
+/// Where a name stands: type arguments are written without namespaces, and by C#'s own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Outermost,
+    Argument,
+}
+
+/// What C# calls the types that it has words for.
+const WORDS: [(&str, &str); 16] = [
+    ("System.Boolean", "bool"),
+    ("System.Byte", "byte"),
+    ("System.Char", "char"),
+    ("System.Decimal", "decimal"),
+    ("System.Double", "double"),
+    ("System.Int16", "short"),
+    ("System.Int32", "int"),
+    ("System.Int64", "long"),
+    ("System.IntPtr", "nint"),
+    ("System.Object", "object"),
+    ("System.SByte", "sbyte"),
+    ("System.Single", "float"),
+    ("System.String", "string"),
+    ("System.UInt16", "ushort"),
+    ("System.UInt32", "uint"),
+    ("System.UInt64", "ulong"),
+];
 
 impl Names<'_> {
     /// Names that a seat of the probe asks for, outside of callbacks.
@@ -161,46 +186,54 @@ impl Names<'_> {
 
     /// A class's name as C# writes it.
     pub fn of(&mut self, class: u64) -> String {
-        if let Some(name) = self.known.get(&class) {
+        self.at(class, Place::Outermost)
+    }
+
+    fn at(&mut self, class: u64, place: Place) -> String {
+        if let Some(name) = self.known.get(&(class, place)) {
             return name.clone();
         }
         let words = self.probe.done(&format!("describe {class:#x}"));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let name = match &words[..] {
-            ["array", element, kind, rank] => self.array(number(element), number(kind), number(rank)),
-            ["plain", rest @ ..] => self.plain(rest),
+            ["array", element, kind, rank] => self.array(number(element), number(kind), number(rank), place),
+            ["plain", rest @ ..] => self.plain(rest, place),
             _ => panic!("no description of {class:#x}: {words:?}"),
         };
-        self.known.insert(class, name.clone());
+        self.known.insert((class, place), name.clone());
         name
     }
 
-    fn array(&mut self, element: u64, kind: u64, rank: u64) -> String {
-        // ELEMENT_TYPE_PTR has no class.
-        let element = if element == 0 { format!("element kind {kind}") } else { self.of(element) };
+    fn array(&mut self, element: u64, kind: u64, rank: u64, place: Place) -> String {
+        // A pointer has no class.
+        let element = if element == 0 { format!("element of kind {kind}") } else { self.at(element, place) };
         let brackets = format!("[{}]", ",".repeat(rank as usize - 1));
         // C# writes the outermost array first.
-        match element.find('[') {
-            Some(at) if element.ends_with(']') && !element[..at].contains('<') => {
-                format!("{}{brackets}{}", &element[..at], &element[at..])
-            }
-            _ => format!("{element}{brackets}"),
-        }
+        let end = element.rfind('>').map_or(0, |end| end + 1);
+        let begin = element[end..].find('[').map_or(element.len(), |begin| end + begin);
+        format!("{}{brackets}{}", &element[..begin], &element[begin..])
     }
 
     /// The names of the classes around it, of which each takes as many arguments as its name says.
-    fn plain(&mut self, words: &[&str]) -> String {
+    fn plain(&mut self, words: &[&str], place: Place) -> String {
         let bar = words.iter().position(|word| *word == "|").expect("a bar before type arguments");
-        let arguments: Vec<String> = words[bar + 1..].iter().map(|argument| self.of(number(argument))).collect();
-        let (mut arguments, mut name) = (arguments.into_iter(), String::new());
-        for part in &words[..bar] {
-            let (part, count) = part.rsplit_once('`').map_or((*part, 0), |(part, count)| (part, number(count) as usize));
-            let separator = if name.is_empty() { "" } else { "." };
-            let own: Vec<String> = arguments.by_ref().take(count).collect();
-            let own = if own.is_empty() { String::new() } else { format!("<{}>", own.join(", ")) };
-            name = format!("{name}{separator}{part}{own}");
+        let arguments: Vec<String> =
+            words[bar + 1..].iter().map(|argument| self.at(number(argument), Place::Argument)).collect();
+        let (names, mut rest) = (&words[..bar], arguments.into_iter());
+        let word = WORDS.iter().find(|(name, _)| names == [*name]);
+        match (place, word, names) {
+            (Place::Argument, Some((_, word)), _) => return (*word).to_owned(),
+            (Place::Argument, None, ["System.Nullable`1"]) => return format!("{}?", rest.next().expect("an argument")),
+            _ => {}
         }
-        name
+        let mut told = Vec::new();
+        for (depth, name) in names.iter().enumerate() {
+            let (name, count) = name.rsplit_once('`').map_or((*name, 0), |(name, count)| (name, number(count) as usize));
+            let own: Vec<String> = rest.by_ref().take(count).collect();
+            let short = if (depth, place) == (0, Place::Argument) { name.rsplit('.').next().unwrap_or(name) } else { name };
+            told.push(if own.is_empty() { short.to_owned() } else { format!("{short}<{}>", own.join(", ")) });
+        }
+        told.join(".")
     }
 }
 
