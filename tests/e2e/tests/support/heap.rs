@@ -1,7 +1,7 @@
 //! A heap object by object, from three sources that tests hold to each other: the runtime's callbacks, the walk's stream, a snapshot's file.
 
 use remora_e2e::probe::Seat;
-use remora_heap_file::{HeapGraph, Limits, Snapshot};
+use remora_heap_file::{HeapGraph, Limits, Snapshot, State, Writer};
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -84,6 +84,18 @@ pub fn snapshot(file: &Path) -> Snapshot {
         .unwrap_or_else(|error| panic!("cannot understand {}: {error}", file.display()));
     assert!(snapshot.is_complete(), "{:?} {:?}", snapshot.state, snapshot.graph.completeness());
     snapshot
+}
+
+/// The graph of what a probe's walk wrote into a folder, as the product makes it of a file; its types have no names.
+pub fn graph_of_stream(folder: &Path) -> HeapGraph {
+    let stream = fs::read(folder.join("stream")).expect("the walk has written");
+    let file = Writer::create(Vec::new()).and_then(|mut file| {
+        file.stream(&stream)?;
+        file.finish(&State { complete: true, ..State::default() })
+    });
+    let file = file.unwrap_or_else(|error| panic!("cannot write a snapshot: {error}"));
+    let snapshot = remora_heap_file::read(&file[..], Limits::default());
+    snapshot.unwrap_or_else(|error| panic!("cannot understand the walk: {error}")).graph
 }
 
 /// The same as objects, called by the names of their types.
