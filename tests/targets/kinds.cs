@@ -3,7 +3,7 @@
 // kinds [ROUNDS]
 // Each kind has types of its own, so that it can be counted: of each there are as many as rounds, or a known multiple.
 // `rounds` answers how many; `pinned heap` answers `yes` where the runtime has one; `held` answers `whole` as long as no object was harmed;
-// `end` answers `ended` when the thread that holds objects by its stack has let go of them.
+// `settle` has everything finalized that is to be; `end` answers `ended` when the thread that holds objects by its stack has let go of them.
 using System;
 using System.Collections.Generic;
 using System.IO;
@@ -119,6 +119,13 @@ namespace Kinds
                 case "rounds": return rounds.ToString();
                 case "pinned heap": return hasPinnedHeap ? "yes" : "no";
                 case "held": return Held() ? "whole" : "harmed";
+                case "settle":
+                    for (int i = 0; i < 4; i++)
+                    {
+                        GC.Collect();
+                        GC.WaitForPendingFinalizers();
+                    }
+                    return "settled";
                 case "end":
                     letGo.Set();
                     holder.Join();

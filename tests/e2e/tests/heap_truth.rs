@@ -133,6 +133,9 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
         let mut of = |name: &str| -> BTreeSet<u64> {
             told.objects.iter().filter(|(_, object)| names.of(object.class) == name).map(|(at, _)| *at).collect()
         };
+        // A text that stands in the program lies among what is never collected, since there is such a part of the heap.
+        let texts: BTreeSet<u64> = of("Kinds.Outer<int>.Inner<string>").iter().flat_map(|at| told.objects[at].references.clone()).collect();
+        assert_eq!((texts.len(), texts.is_subset(&why.frozen)), (1, runtime.major() >= 8));
         let [values, on_stack, handled, pinned] =
             ["Kinds.Value", "Kinds.OnStack", "Kinds.Handled", "Kinds.Fixed[]"].map(&mut of);
         let roots_of = |objects: &BTreeSet<u64>| -> Vec<(u64, u64)> {

@@ -1,5 +1,7 @@
 //! A heap object by object, from three sources that tests hold to each other: the runtime's callbacks, the walk's stream, a snapshot's file.
 
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
 use remora_e2e::probe::Seat;
 use remora_heap_file::{HeapGraph, Limits, Snapshot, State, Writer};
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
