@@ -31,7 +31,10 @@ fn det_14_a_process_that_may_not_be_copied_is_left_as_it_was_with_the_reason() {
         let before = Facts::of(target.pid());
         let command = ["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()];
         let finished = remora(command);
-        finished.failed_with(REFUSED, &["could not be copied", "Resource temporarily unavailable", "look what limits the process"]);
+        finished.failed_with(
+            REFUSED,
+            &["could not be copied", "Resource temporarily unavailable", "look what limits the process"],
+        );
         assert!(!file.exists(), "nothing was walked");
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), 1000);

@@ -138,7 +138,8 @@ fn gch_02_every_kind_of_object_is_counted_with_its_bytes_references_and_what_it_
         for name in ["Kinds.OnStack", "Kinds.OnThread"] {
             assert_holds(&after, name, [0; 4]);
         }
-        for (name, row) in before.iter().filter(|(name, _)| name.starts_with("Kinds.") && !name.starts_with("Kinds.On")) {
+        for (name, row) in before.iter().filter(|(name, _)| name.starts_with("Kinds.") && !name.starts_with("Kinds.On"))
+        {
             assert_holds(&after, name, *row);
         }
     });

@@ -134,7 +134,8 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
             told.objects.iter().filter(|(_, object)| names.of(object.class) == name).map(|(at, _)| *at).collect()
         };
         // A text that stands in the program lies among what is never collected, since there is such a part of the heap.
-        let texts: BTreeSet<u64> = of("Kinds.Outer<int>.Inner<string>").iter().flat_map(|at| told.objects[at].references.clone()).collect();
+        let texts: BTreeSet<u64> =
+            of("Kinds.Outer<int>.Inner<string>").iter().flat_map(|at| told.objects[at].references.clone()).collect();
         assert_eq!((texts.len(), texts.is_subset(&why.frozen)), (1, runtime.major() >= 8));
         let [values, on_stack, handled, pinned] =
             ["Kinds.Value", "Kinds.OnStack", "Kinds.Handled", "Kinds.Fixed[]"].map(&mut of);
@@ -142,7 +143,10 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
             let roots = told.roots.iter().filter(|root| objects.contains(&root.object));
             roots.map(|root| (root.kind, root.flags)).collect()
         };
-        assert_eq!((roots_of(&handled), roots_of(&pinned)), (vec![(HANDLE, 0); ROUNDS], vec![(HANDLE, PINNING); ROUNDS]));
+        assert_eq!(
+            (roots_of(&handled), roots_of(&pinned)),
+            (vec![(HANDLE, 0); ROUNDS], vec![(HANDLE, PINNING); ROUNDS])
+        );
         assert!(roots_of(&on_stack).contains(&(STACK, 0)), "{:?}", roots_of(&on_stack));
         // No root holds what only a dependent handle does: the runtime tells of that by itself, and it is inferred as a root.
         assert_eq!((values.len(), roots_of(&values)), (ROUNDS, vec![]));

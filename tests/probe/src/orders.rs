@@ -80,9 +80,7 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["data"] => Ok(digest(seat.data)),
         ["self"] => Ok(format!("{:p}", Arc::as_ptr(seat.shared))),
         ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
-        ["witness", folder, ref walks @ ..] => {
-            journal_of_heap(seat.shared, folder, walks)
-        }
+        ["witness", folder, ref walks @ ..] => journal_of_heap(seat.shared, folder, walks),
         ["witnessed"] => known(seat.shared.witness.is_done()),
         ["devoted"] => {
             seat.is_devoted = true;
@@ -226,7 +224,8 @@ fn description<L: Loading>(info: &Info<L, corprof::Alive>, class: corprof::Class
         token = metadata.enclosing_type(row)?;
     }
     names.reverse();
-    let arguments = found.type_arguments.iter().map(|argument| format!("{:#x}", argument.0)).collect::<Vec<_>>().join(" ");
+    let arguments =
+        found.type_arguments.iter().map(|argument| format!("{:#x}", argument.0)).collect::<Vec<_>>().join(" ");
     Ok(format!("plain {} | {arguments}", names.join(" ")))
 }
 

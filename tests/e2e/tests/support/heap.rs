@@ -242,9 +242,11 @@ impl Names<'_> {
         }
         let mut told = Vec::new();
         for (depth, name) in names.iter().enumerate() {
-            let (name, count) = name.rsplit_once('`').map_or((*name, 0), |(name, count)| (name, number(count) as usize));
+            let (name, count) =
+                name.rsplit_once('`').map_or((*name, 0), |(name, count)| (name, number(count) as usize));
             let own: Vec<String> = rest.by_ref().take(count).collect();
-            let short = if (depth, place) == (0, Place::Argument) { name.rsplit('.').next().unwrap_or(name) } else { name };
+            let short =
+                if (depth, place) == (0, Place::Argument) { name.rsplit('.').next().unwrap_or(name) } else { name };
             told.push(if own.is_empty() { short.to_owned() } else { format!("{short}<{}>", own.join(", ")) });
         }
         told.join(".")
