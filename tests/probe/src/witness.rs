@@ -13,6 +13,7 @@
 use crate::standing::Standing;
 use corprof::{ClassId, FrozenRange, HandleId, HeapView, ObjectId, RootFlags, RootKind};
 use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, walk_heap};
+use remora_wire::Contents;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -162,7 +163,7 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
             shapes: &mut shapes,
             buffer: &mut buffer,
         };
-        walk_heap(&fork, &Standing::new(&fork, heap), area, &mut Out(descriptor));
+        walk_heap(&fork, &Standing::new(&fork, heap), Contents::None, area, &mut Out(descriptor));
         // SAFETY: ends the copy, without a word to the C library.
         unsafe { libc::syscall(libc::SYS_exit_group, 0) };
     }
