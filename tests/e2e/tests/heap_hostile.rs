@@ -43,7 +43,7 @@ fn comes_back(file: &Path, target: &Path) {
 }
 
 #[test]
-fn gch_06_a_file_with_a_made_up_graph_is_answered_about_or_refused_and_nothing_breaks() {
+fn a_file_with_a_made_up_graph_is_answered_about_or_refused_and_nothing_breaks() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, target) = (folder.path().join("hostile.remora-heap"), folder.path().join("made"));
     let entry = remora_fuzz_smoke::ENTRIES.iter().find(|entry| entry.name == "heap_questions").expect("an entry");
@@ -66,7 +66,7 @@ fn gch_06_a_file_with_a_made_up_graph_is_answered_about_or_refused_and_nothing_b
 }
 
 #[test]
-fn gch_06_a_damaged_file_of_a_live_heap_is_answered_about_or_refused() {
+fn a_damaged_file_of_a_live_heap_is_answered_about_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (whole, file) = (folder.path().join("whole.remora-heap"), folder.path().join("damaged.remora-heap"));
     let target = Target::start(&Runtime::newest(), "kinds", &["2"]);
