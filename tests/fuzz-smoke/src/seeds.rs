@@ -102,6 +102,7 @@ pub(crate) fn configs() -> Vec<Vec<u8>> {
         frequency: 999,
         signal_budget: 2000,
         thread_budget: 250,
+        contents: remora_wire::Contents::Strings,
     };
     vec![config.encode()]
 }

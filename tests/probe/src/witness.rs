@@ -89,7 +89,7 @@ impl Witness {
     pub fn roots(&self, roots: &[ObjectId], kinds: &[RootKind], flags: &[RootFlags], ids: &[usize]) {
         self.told(|told| {
             for (((root, kind), flags), id) in roots.iter().zip(kinds).zip(flags).zip(ids) {
-                told.roots.extend([root.0 as u64, u64::from(kind.0 as u32), u64::from(flags.0 as u32), *id as u64]);
+                told.roots.extend([root.0 as u64, u64::from(kind.0), u64::from(flags.0), *id as u64]);
             }
         });
     }
