@@ -62,8 +62,9 @@ impl Stage {
     }
 
     /// Another program, which keeps the same manners.
-    pub fn start_program(runtime: &Runtime, program: &str, arguments: &[&str]) -> Stage {
-        Stage::set_program(runtime, program, |start| start.args(arguments).ready())
+    pub fn start_program(runtime: &Runtime, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Stage {
+        let more = |start: Start, (name, value): &(&str, &str)| start.env(name, value);
+        Stage::set_program(runtime, program, |start| variables.iter().fold(start.args(arguments), more).ready())
     }
 
     /// The same without the collector that runs beside the program.

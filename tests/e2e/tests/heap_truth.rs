@@ -28,7 +28,12 @@ const ROUNDS: usize = 40;
 
 /// The program with all kinds of objects, and a probe in it that is told everything of each collection.
 fn watched(runtime: &Runtime) -> (Stage, Seat) {
-    let mut stage = Stage::start_program(runtime, "kinds", &[&ROUNDS.to_string()]);
+    watched_in_mode(runtime, &[])
+}
+
+/// The same with the collector that these variables ask for.
+fn watched_in_mode(runtime: &Runtime, variables: &[(&str, &str)]) -> (Stage, Seat) {
+    let mut stage = Stage::start_program(runtime, "kinds", &[&ROUNDS.to_string()], variables);
     let probe = stage.attached(MONITOR_GC, 0);
     assert_eq!(stage.act("held"), "whole");
     (stage, probe)
@@ -82,6 +87,53 @@ fn gch_02_the_walk_of_a_copy_and_the_callbacks_of_the_same_collection_agree_obje
         assert_eq!(stage.act("held"), "whole");
         stage.leave(probe);
     });
+}
+
+/// A heap for each processor; no collector beside the program; and, from 8 on, the collector of segments, which those had before regions.
+const MODES: [(u32, &[(&str, &str)]); 3] = [
+    (3, &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")]),
+    (3, &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")]),
+    (8, &[("DOTNET_GCName", "libclrgc.so")]),
+];
+
+#[test]
+fn gch_02_walk_and_callbacks_agree_in_every_mode_of_the_collector() {
+    on_every_runtime(|runtime| {
+        for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
+            let (stage, mut probe) = watched_in_mode(runtime, variables);
+            let (told, walked, _) = walk_by_probe(&mut probe);
+            assert!(told.objects.len() > ROUNDS * 1000, "{variables:?}: {} objects", told.objects.len());
+            assert_same(&told.objects, &walked.objects);
+            stage.leave(probe);
+        }
+    });
+}
+
+/// Programs that do not stand still: they allocate, load and unload types, make and throw away methods.
+const BUSY: [(&str, &[&str]); 3] = [("gc", &["2"]), ("collectible", &[]), ("dynamic", &[])];
+
+#[test]
+fn gch_02_walk_and_callbacks_agree_while_the_program_works() {
+    on_every_runtime(|runtime| {
+        for (program, arguments) in BUSY {
+            let stage = Stage::start_program(runtime, program, arguments, &[]);
+            let mut probe = stage.attached(MONITOR_GC, 0);
+            for _ in 0..3 {
+                let (told, walked, _) = walk_by_probe(&mut probe);
+                assert_same(&told.objects, &walked.objects);
+            }
+            // Of one that asks for collections itself the probe would tell of one of those.
+            if runtime.major() >= 6 && program == "gc" {
+                let (told, snapshot) = snapshot_beside(&stage, &mut probe);
+                assert_same(&nameless(told.objects), &nameless(named(&snapshot.graph)));
+            }
+            stage.leave(probe);
+        }
+    });
+}
+
+fn nameless<C>(heap: Heap<C>) -> Heap<()> {
+    heap.into_iter().map(|(address, object)| (address, object.called(()))).collect()
 }
 
 /// On 3.1 there is one profiler in a process: no snapshot beside another.
