@@ -186,7 +186,8 @@ impl ProfilerCallback for Probe {
     fn garbage_collection_started(&self, generations: &[i32], reason: GcReason) {
         let is_whole = generations.get(2).is_some_and(|collected| *collected != 0);
         self.shared.witness.started(is_whole && reason == GcReason::INDUCED);
-        self.told("GarbageCollectionStarted", 0);
+        let oldest = generations.iter().take(3).rposition(|collected| *collected != 0);
+        self.told("GarbageCollectionStarted", oldest.unwrap_or(0));
     }
 
     fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
