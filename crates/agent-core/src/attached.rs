@@ -5,7 +5,7 @@
 //! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
 //! Which of the two is which is decided by who gets a processor first ([`Host::start_pair`]).
 
-use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK};
+use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_HEAP};
 use crate::entrances::{EntranceKind, Entrances};
 use crate::host::{Host, HostedPlatform, Roles};
 use crate::platform::Platform;
@@ -60,7 +60,8 @@ pub fn begin<H: Host>(
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
     } else {
         let is_heap = config.event == EventKind::Heap;
-        info.set_event_mask2(LOW_MASK, if is_heap { HIGH_MASK_OF_HEAP } else { HIGH_MASK })?;
+        let (low, high) = if is_heap { (LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP) } else { (LOW_MASK, HIGH_MASK) };
+        info.set_event_mask2(low, high)?;
     }
     let entrances = Arc::new(Entrances::default());
     let platform = host.open(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;

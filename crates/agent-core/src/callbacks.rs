@@ -119,6 +119,12 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         }
     }
 
+    fn runtime_resume_started(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.snapshot.program_goes_on();
+        }
+    }
+
     fn runtime_suspend_started(&self, reason: SuspendReason) {
         // Of a collection it proves nothing: its callback may have been on its way before ours were switched off.
         if let Some(shared) = self.shared.get()

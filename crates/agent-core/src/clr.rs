@@ -19,6 +19,9 @@ pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREA
 /// The high half of [`LOW_MASK`].
 pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
 
+/// What a snapshot of the heap wants besides: to know when the program goes on.
+pub const LOW_MASK_OF_HEAP: AttachMask = LOW_MASK.with(AttachMask::SUSPENDS);
+
 /// The high half for a snapshot of the heap: collections, and nothing of what they do.
 pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
 

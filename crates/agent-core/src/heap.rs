@@ -1,7 +1,8 @@
 //! What a snapshot of the heap needs in the callbacks.
 //!
 //! The collection is ours: asked for by the agent's thread, which has armed [`Snapshot`] before. Only inside its GarbageCollectionFinished
-//! the heap is sure to be walkable; at the end of somebody else's background collection it is not (measured).
+//! the heap is sure to be walkable; at the end of somebody else's background collection it is not (measured). Such a one is told by this:
+//! between its beginning and its end the program goes on.
 
 use corprof::{GcReason, HeapView};
 use std::sync::OnceLock;
@@ -42,6 +43,12 @@ impl Snapshot {
         }
     }
 
+    /// In RuntimeResumeStarted: a collection that has begun and not ended is one that runs beside the program, and nobody's who waits for it.
+    /// Somebody may have asked for it after the agent did, and before its own could begin.
+    pub fn program_goes_on(&self) {
+        let _ = self.state.compare_exchange(COLLECTS, ARMED, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
     /// In GarbageCollectionFinished: the heap, if it is this collection's that is wanted.
     pub fn collection_ends(&self) -> Option<HeapView> {
         let was = self.state.compare_exchange(COLLECTS, IDLE, Ordering::SeqCst, Ordering::SeqCst);
@@ -66,6 +73,9 @@ mod tests {
         assert_eq!(begins(&[1, 0, 0, 0], GcReason::INDUCED), ARMED);
         assert_eq!(begins(&whole, GcReason::OTHER), ARMED);
         assert_eq!(begins(&whole, GcReason::INDUCED), COLLECTS);
+        snapshot.program_goes_on();
+        assert!(snapshot.collection_ends().is_none());
+        assert_eq!(begins(&whole, GcReason::INDUCED), COLLECTS, "the one before ran beside the program");
         assert!(snapshot.collection_ends().is_none(), "no view was set here");
         assert_eq!(snapshot.state.load(Ordering::SeqCst), IDLE);
     }

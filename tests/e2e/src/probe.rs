@@ -56,9 +56,15 @@ pub struct DetachThread {
 }
 
 impl Stage {
-    /// The target `obedient` on this runtime, ready.
+    /// The program `obedient` on this runtime, ready.
     pub fn start(runtime: &Runtime) -> Stage {
         Stage::set(runtime, Start::ready)
+    }
+
+    /// Another program, which keeps the same manners.
+    pub fn start_program(runtime: &Runtime, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Stage {
+        let more = |start: Start, (name, value): &(&str, &str)| start.env(name, value);
+        Stage::set_program(runtime, program, |start| variables.iter().fold(start.args(arguments), more).ready())
     }
 
     /// The same without the collector that runs beside the program.
@@ -117,6 +123,10 @@ impl Stage {
     }
 
     fn set(runtime: &Runtime, start: impl FnOnce(Start) -> Target) -> Stage {
+        Stage::set_program(runtime, "obedient", start)
+    }
+
+    fn set_program(runtime: &Runtime, program: &str, start: impl FnOnce(Start) -> Target) -> Stage {
         let folder = folder();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).and_then(|made| made.set_nonblocking(true).map(|()| made));
@@ -124,7 +134,7 @@ impl Stage {
         let listener = opened.into_iter().collect::<std::io::Result<()>>().and(listener);
         let listener = listener.unwrap_or_else(|error| panic!("cannot listen on {}: {error}", path.display()));
         // Recompiling in the background would call back at any time.
-        let quiet = Start::managed(runtime, "obedient").env("REMORA_PROBE_SOCKET", &path);
+        let quiet = Start::managed(runtime, program).env("REMORA_PROBE_SOCKET", &path);
         let quiet = quiet.env("COMPlus_TieredCompilation", "0").env("DOTNET_TieredCompilation", "0");
         // Looks again after at most so long whether a profiler that leaves may go.
         let quiet = LONGEST_SLEEP.iter().fold(quiet, |quiet, variable| quiet.env(variable, "12C"));

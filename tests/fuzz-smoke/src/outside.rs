@@ -82,18 +82,3 @@ pub(crate) fn recording(bytes: &[u8]) -> bool {
     }
     recording.complete
 }
-
-/// Objects that a file of some kilobytes may claim.
-const OBJECTS: u32 = 1 << 20;
-
-pub(crate) fn heap_file(bytes: &[u8]) -> bool {
-    use remora_heap_file::Limits;
-    let limits = Limits { objects: OBJECTS, references: OBJECTS, types: OBJECTS, ..Limits::MOST };
-    let Ok(mut snapshot) = remora_heap_file::read(bytes, limits) else { return false };
-    snapshot.graph.infer_roots();
-    let tree = remora_heap::DominatorTree::new(&snapshot.graph);
-    let sum: u64 = snapshot.graph.objects().map(|object| snapshot.graph.bytes(object)).sum();
-    assert_eq!(tree.retained(tree.root()), sum);
-    assert!(snapshot.graph.objects().all(|object| tree.retained(tree.node(object)) >= snapshot.graph.bytes(object)));
-    snapshot.whole
-}

@@ -59,6 +59,41 @@ pub(crate) fn heaps() -> Vec<Vec<u8>> {
     vec![numbers.concat().iter().flat_map(bytes).collect()]
 }
 
+/// Streams of graphs to be asked about: that of [`heaps`], and one with a ring, an object that two refer to, and one that is too large for
+/// other tools' formats.
+pub(crate) fn heap_graphs() -> Vec<Vec<u8>> {
+    use remora_wire::heap::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
+    const OBJECTS: u64 = 40;
+    const SIZE: u64 = 32;
+    let at = |number: u64| 0x1000 + number % OBJECTS * SIZE;
+    let mut numbers = vec![RANGE, 2, at(0), OBJECTS * SIZE];
+    for class in 0..4 {
+        numbers.extend([CLASS, 0x70 + class, PLAIN_CLASS, 0x80, 0x0200_0002 + class, 0, 0]);
+    }
+    for number in 0..OBJECTS {
+        let own = at(number);
+        numbers.extend([FIRST_CLASS + number % 4, SIZE, distance(own, at(number + 1)), distance(own, at(7)), 0]);
+    }
+    numbers.extend([
+        RANGE,
+        3,
+        1 << 32,
+        5 << 30,
+        FIRST_CLASS + 1,
+        5 << 30,
+        distance(1 << 32, at(0)),
+        0,
+        END,
+        OBJECTS + 1,
+    ]);
+    let bytes = |number: &u64| {
+        let mut place = [0; LONGEST_NUMBER];
+        let length = write_number(&mut place, *number);
+        place[..length].to_vec()
+    };
+    [heaps(), vec![numbers.iter().flat_map(bytes).collect()]].concat()
+}
+
 pub(crate) fn configs() -> Vec<Vec<u8>> {
     let config = Config {
         nonce: *b"0123456789abcdef",
@@ -67,6 +102,7 @@ pub(crate) fn configs() -> Vec<Vec<u8>> {
         frequency: 999,
         signal_budget: 2000,
         thread_budget: 250,
+        contents: remora_wire::Contents::Strings,
     };
     vec![config.encode()]
 }

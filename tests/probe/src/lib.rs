@@ -24,8 +24,12 @@ mod own_thread;
 mod profiler;
 mod questions;
 mod seat;
+// The product's own road to the heap, as the agent has it.
+#[path = "../../../crates/agent/src/standing.rs"]
+mod standing;
 mod token_lists;
 mod unloading;
+mod witness;
 
 use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
 use std::ffi::c_void;

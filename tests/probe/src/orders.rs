@@ -3,6 +3,7 @@
 use crate::calls::About;
 use crate::profiler::{Loaded, Shared};
 use crate::seat::{Seat, digest};
+use crate::witness::Wish;
 use crate::{calls, own_thread, questions, unloading};
 use corprof::{
     AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, JittedFunction,
@@ -79,6 +80,8 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["data"] => Ok(digest(seat.data)),
         ["self"] => Ok(format!("{:p}", Arc::as_ptr(seat.shared))),
         ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
+        ["witness", folder, ref walks @ ..] => journal_of_heap(seat.shared, folder, walks),
+        ["witnessed"] => known(seat.shared.witness.is_done()),
         ["devoted"] => {
             seat.is_devoted = true;
             Ok(String::new())
@@ -150,6 +153,10 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
             either!(loaded, info => info.get_class_id_info2(class))
                 .map(|class| format!("{:#x} {:#x}", class.module.0, class.token.0))
         }
+        ["describe", class] => {
+            let class = corprof::ClassId(number(class) as usize);
+            either!(loaded, info => description(info, class))
+        }
         ["function", function] => {
             let function = FunctionId(number(function) as usize);
             either!(loaded, info => function_words(info, function))
@@ -202,6 +209,35 @@ fn named_call(loaded: &Loaded, name: &str, about: &[&str]) -> Result<(), HResult
     }
     // SAFETY: alive as long as the test says so, and the runtime has answered about the function a moment ago.
     unsafe { calls::call(loaded.raw(), name, on) }.unwrap_or(HResult::E_INVALIDARG).ok()
+}
+
+/// `array`, class of the element, its kind and the rank; or `plain`, the names from the outermost class on, and after a `|` type arguments.
+fn description<L: Loading>(info: &Info<L, corprof::Alive>, class: corprof::ClassId) -> Result<String, HResult> {
+    if let Some(array) = info.is_array_class(class)? {
+        return Ok(format!("array {:#x} {:#x} {}", array.class.0, array.element, array.rank));
+    }
+    let found = info.get_class_id_info2(class)?;
+    let metadata = info.get_module_metadata(found.module)?.ok_or(HResult::E_UNEXPECTED)?;
+    let (mut names, mut token) = (Vec::new(), Some(found.token));
+    while let Some(row) = token {
+        names.push(metadata.type_definition(row)?.name);
+        token = metadata.enclosing_type(row)?;
+    }
+    names.reverse();
+    let arguments =
+        found.type_arguments.iter().map(|argument| format!("{:#x}", argument.0)).collect::<Vec<_>>().join(" ");
+    Ok(format!("plain {} | {arguments}", names.join(" ")))
+}
+
+/// What is told of the heap in the next whole collection that somebody asks for goes into this folder.
+fn journal_of_heap(shared: &Shared, folder: &str, walks: &[&str]) -> Result<String, HResult> {
+    let walks = match *walks {
+        [] => false,
+        ["walk"] => true,
+        _ => return Err(HResult::E_INVALIDARG),
+    };
+    shared.witness.wish(Wish { folder: folder.into(), walks });
+    Ok(String::new())
 }
 
 /// The function's class, module, row and name.

@@ -2,9 +2,10 @@
 
 use crate::journal::Journal;
 use crate::seat::Seat;
+use crate::witness::Witness;
 use corprof::{
-    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, Info, Loading, ModuleId, ObjectId,
-    ProfilerCallback, ProviderId, Startup, ThreadId, sys,
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, HeapView, Info, Loading,
+    ModuleId, ObjectId, ProfilerCallback, ProviderId, RootFlags, RootKind, Startup, ThreadId, sys,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,14 @@ pub enum Loaded {
 }
 
 impl Loaded {
+    /// The heap, for callbacks of collections.
+    pub fn heap_view(&self) -> HeapView {
+        match self {
+            Loaded::Attached(info) => info.heap_view(),
+            Loaded::Startup(info) => info.heap_view(),
+        }
+    }
+
     /// The raw object: the probe also asks what the safe layer would not let it ask.
     pub fn raw(&self) -> *mut sys::ICorProfilerInfo {
         match self {
@@ -37,6 +46,8 @@ pub struct Shared {
     pub journal: Journal,
     /// The runtime's side, from initialisation on.
     pub loaded: OnceLock<Loaded>,
+    /// What is told of a heap.
+    pub witness: Witness,
     /// The test's socket.
     pub socket: OnceLock<PathBuf>,
 }
@@ -172,11 +183,45 @@ impl ProfilerCallback for Probe {
         self.told("EventPipeEventDelivered", event as usize);
     }
 
-    fn garbage_collection_started(&self, _: &[i32], _: GcReason) {
-        self.told("GarbageCollectionStarted", 0);
+    fn garbage_collection_started(&self, generations: &[i32], reason: GcReason) {
+        let is_whole = generations.get(2).is_some_and(|collected| *collected != 0);
+        self.shared.witness.started(is_whole && reason == GcReason::INDUCED);
+        let oldest = generations.iter().take(3).rposition(|collected| *collected != 0);
+        self.told("GarbageCollectionStarted", oldest.unwrap_or(0));
+    }
+
+    fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
+        if let Some(loaded) = self.shared.loaded.get() {
+            self.shared.witness.object(loaded.heap_view(), object, class, references);
+        }
+        Ok(())
+    }
+
+    fn root_references2(
+        &self,
+        roots: &[ObjectId],
+        kinds: &[RootKind],
+        flags: &[RootFlags],
+        ids: &[usize],
+    ) -> Result<(), HResult> {
+        self.shared.witness.roots(roots, kinds, flags, ids);
+        Ok(())
+    }
+
+    fn conditional_weak_table_element_references(
+        &self,
+        primaries: &[ObjectId],
+        secondaries: &[ObjectId],
+        ids: &[HandleId],
+    ) -> Result<(), HResult> {
+        self.shared.witness.dependents(primaries, secondaries, ids);
+        Ok(())
     }
 
     fn garbage_collection_finished(&self) {
+        if let Some(loaded) = self.shared.loaded.get() {
+            self.shared.witness.finished(loaded.heap_view());
+        }
         self.told("GarbageCollectionFinished", 0);
     }
 }

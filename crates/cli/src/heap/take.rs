@@ -187,6 +187,9 @@ fn walk(
 }
 
 fn progressed(progress: &HeapProgress, since: Duration) -> String {
+    if progress.objects == 0 {
+        return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
+    }
     let rate = progress.objects as f64 / since.as_secs_f64().max(0.001);
     format!(
         "{} objects, {} · {} objects a second · Ctrl-C ends it",

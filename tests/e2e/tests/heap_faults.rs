@@ -1,0 +1,218 @@
+//! Faults while a snapshot is taken: each is told clearly, the target goes on, and what was saved can be read.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+mod support;
+
+use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, until};
+use rustix::process::Signal;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use support::{behind, compile, open_folder};
+
+/// Documented in docs/exit-codes.md.
+const REFUSED: i32 = 19;
+const HELD: i32 = 18;
+const LEFT: i32 = 40;
+const PART: i32 = 42;
+
+/// Nodes of the program, when the copy is to have work.
+const MANY: u64 = 2_000_000;
+
+#[test]
+fn det_14_a_process_that_may_not_be_copied_is_left_as_it_was_with_the_reason() {
+    let folder = open_folder();
+    let no_copies = compile("no_copies", &[], &folder.path().join("no_copies"));
+    on_every_runtime(|runtime| {
+        let script = format!("exec {} \"$@\"", no_copies.display());
+        let mut target = Start::managed(runtime, "heap").arg("1000").behind(&script).ready();
+        let file = folder.path().join("refused.remora-heap");
+        let before = Facts::of(target.pid());
+        let command = ["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()];
+        let finished = remora(command);
+        finished.failed_with(
+            REFUSED,
+            &["could not be copied", "Resource temporarily unavailable", "look what limits the process"],
+        );
+        assert!(!file.exists(), "nothing was walked");
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        assert_eq!(target.ask_number("nodes"), 1000);
+    });
+}
+
+/// The copy that walks; it is stopped or let go on.
+fn signal_copy(target: &Target, signal: Signal) {
+    let copy = Facts::of(target.pid()).children.first().copied().expect("the copy is there");
+    rustix::process::kill_process(rustix::process::Pid::from_raw(copy as i32).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn det_14_a_disk_that_fills_while_the_heap_is_walked_keeps_what_fits() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &[&MANY.to_string()]);
+        let (disk, kept) = (open_folder(), open_folder());
+        let before = Facts::of(target.pid());
+        let finished = fill_while_walking(&target, disk.path(), kept.path());
+        assert_eq!(finished.code(), PART, "{finished}");
+        assert!(finished.to_string().contains("the disk is full"), "{finished}");
+        let part = fs::read_dir(kept.path()).unwrap().flatten().map(|entry| entry.path()).next();
+        let part = part.unwrap_or_else(|| panic!("nothing was kept: {finished}"));
+        let again = remora(["heap", "report", part.to_str().unwrap()]);
+        assert!(again.failed_with(PART, &["does not hold all of the heap"]).text().contains("NOT all of the heap"));
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        assert_eq!(target.ask_number("nodes"), MANY);
+    });
+}
+
+/// Takes a snapshot on a small disk, which is filled while the copy stands still.
+fn fill_while_walking(target: &Target, disk: &Path, kept: &Path) -> Finished {
+    let script = format!(
+        "mount -t tmpfs -o size=20m tmpfs {disk}; code=0; \"$@\" || code=$?; rm -f {disk}/rest; cp {disk}/* {kept}; exit $code",
+        disk = disk.display(),
+        kept = kept.display()
+    );
+    let output = disk.join("x.remora-heap");
+    let command = ["heap", "-p", &target.pid().to_string(), "-o", output.to_str().unwrap()];
+    let remora = Remora::spawn(behind(&script, command));
+    let inside = PathBuf::from(format!("/proc/{}/root", remora.pid())).join(disk.strip_prefix("/").unwrap());
+    until("the copy has told something", || remora_e2e::spooled(&inside) > 1024);
+    signal_copy(target, Signal::STOP);
+    let mut rest = fs::File::create(inside.join("rest")).unwrap();
+    let piece = [0; 4096];
+    while rest.write_all(&piece).is_ok() {}
+    drop(rest);
+    signal_copy(target, Signal::CONT);
+    remora.finish()
+}
+
+#[test]
+fn det_14_a_second_snapshot_meanwhile_is_refused_and_the_first_is_whole() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &[&MANY.to_string()]);
+        let folder = open_folder();
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(format!("{name}.remora-heap")));
+        let process = target.pid().to_string();
+        let before = Facts::of(target.pid());
+        let command = Remora::start(["heap", "-p", &process, "--json", "-o", first.to_str().unwrap()]);
+        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
+        signal_copy(&target, Signal::STOP);
+        let refused = remora(["heap", "-p", &process, "-o", second.to_str().unwrap()]);
+        refused.failed_with(HELD, &["remora"]);
+        assert!(!second.exists());
+        signal_copy(&target, Signal::CONT);
+        let told = command.finish().succeeded().json();
+        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        assert_eq!(target.ask_number("nodes"), MANY);
+    });
+}
+
+/// A program one of whose threads does not let itself be stopped.
+struct Unstoppable {
+    target: Target,
+    page: PathBuf,
+    worker: u32,
+    _folder: tempfile::TempDir,
+}
+
+impl Unstoppable {
+    fn start(runtime: &Runtime) -> Unstoppable {
+        let folder = open_folder();
+        let page = folder.path().join("page");
+        fs::write(&page, [0; 4096]).unwrap();
+        let mut target = Target::start(runtime, "unstoppable", &[page.to_str().unwrap()]);
+        let worker = target.ask_number("run") as u32;
+        Unstoppable { target, page, worker, _folder: folder }
+    }
+
+    /// The thread may be stopped from now on.
+    fn relent(&self) {
+        let mut page = fs::OpenOptions::new().write(true).open(&self.page).unwrap();
+        page.write_all(&[1]).unwrap();
+    }
+}
+
+#[test]
+fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stays_once_it_has_come() {
+    on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
+        let mut program = Unstoppable::start(runtime);
+        let folder = open_folder();
+        let file = folder.path().join("none.remora-heap");
+        let before = Facts::of(program.target.pid());
+        let process = program.target.pid().to_string();
+        let command = Remora::start(["heap", "-p", &process, "-o", file.to_str().unwrap()]);
+        // It never sleeps but when the runtime stops it.
+        until("the runtime has begun to stop the program", || program.target.thread_state(program.worker) == 'S');
+        command.signal(Signal::INT);
+        let finished = command.finish();
+        finished.failed_with(LEFT, &["interrupted before anything was recorded", "something of Remora is left"]);
+        assert!(!file.exists(), "nothing was walked");
+        program.relent();
+        until("nothing is left", || Facts::of(program.target.pid()).left_since(&before).is_empty());
+        let count = program.target.ask_number("count");
+        until("the program goes on", || program.target.ask_number("count") > count);
+    });
+}
+
+#[test]
+fn det_14_a_program_that_is_halted_while_its_heap_is_walked_keeps_nobody_from_the_whole_of_it() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &[&MANY.to_string()]);
+        let folder = open_folder();
+        let file = folder.path().join("halted.remora-heap");
+        let before = Facts::of(target.pid());
+        let process = target.pid().to_string();
+        let command = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
+        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
+        signal_copy(&target, Signal::STOP);
+        let copy = *Facts::of(target.pid()).children.first().unwrap();
+        target.halt();
+        signal_copy(&target, Signal::CONT);
+        until("the copy has ended", || {
+            let stat = fs::read_to_string(format!("/proc/{copy}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        });
+        target.go_on();
+        let told = command.finish().succeeded().json();
+        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        assert_eq!(target.ask_number("nodes"), MANY);
+    });
+}
+
+/// It takes the half minute for which a copy may stand still.
+#[test]
+fn a_copy_that_hangs_is_ended_and_what_it_has_told_is_kept() {
+    let mut target = Target::start(&Runtime::newest(), "heap", &[&MANY.to_string()]);
+    let folder = open_folder();
+    let file = folder.path().join("part.remora-heap");
+    let process = target.pid().to_string();
+    let before = Facts::of(target.pid());
+    let command = Remora::start(["heap", "-p", &process, "-o", file.to_str().unwrap()]);
+    until("the copy has told something", || remora_e2e::spooled(folder.path()) > 1024);
+    signal_copy(&target, Signal::STOP);
+    let finished = command.finish();
+    let finished = finished.failed_with(PART, &["does not hold all of the heap"]);
+    assert!(finished.text().contains("stood still and was ended"), "{finished}");
+    remora(["heap", "report", file.to_str().unwrap()]).failed_with(PART, &["does not hold all of the heap"]);
+    assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+    assert_eq!(target.ask_number("nodes"), MANY);
+}
+
+/// docs/heap.md says so beforehand: nothing tells from outside that a program is in such a region.
+#[test]
+fn gch_02_a_region_without_collections_is_ended_by_a_snapshot_as_by_any_collection_that_is_asked_for() {
+    on_every_runtime(|runtime| {
+        let folder = open_folder();
+        let [page, file] = ["page", "x.remora-heap"].map(|name| folder.path().join(name));
+        fs::write(&page, [0; 4096]).unwrap();
+        let mut target = Target::start(runtime, "unstoppable", &[page.to_str().unwrap()]);
+        assert_eq!(target.ask("no collections"), "begun");
+        assert_eq!(target.ask("end"), "ended", "without a snapshot");
+        assert_eq!(target.ask("no collections"), "begun");
+        remora(["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()]).succeeded();
+        let told = target.ask("end");
+        assert!(told.contains("NoGCRegion mode"), "{told}");
+    });
+}

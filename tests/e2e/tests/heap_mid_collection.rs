@@ -1,0 +1,102 @@
+//! A snapshot that is asked for while a collection is under way: that one is not taken for the snapshot's own.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+#[path = "support/heap.rs"]
+mod heap;
+
+use heap::{Heap, Told, named, snapshot};
+use remora_e2e::probe::{Seat, Stage};
+use remora_e2e::{Facts, Remora, Runtime, on_runtimes, until};
+
+/// COR_PRF_MONITOR_GC.
+const MONITOR_GC: u32 = 0x80;
+
+/// On 3.1 there is one profiler in a process, and nobody beside it to hold a collection.
+#[test]
+fn gch_01_a_whole_collection_that_began_before_the_attach_is_not_taken_for_the_snapshots_own() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let mut stage = Stage::start_program(runtime, "obedient", &[], &[]);
+        let mut probe = stage.attached(MONITOR_GC, 0);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.remora-heap");
+        // Its beginning has been told by then: what comes of it is its end alone.
+        probe.done("hold GarbageCollectionFinished");
+        stage.target().tell("start a gc");
+        let held = stage.seat("GarbageCollectionFinished");
+        // Asked for from now on, so that the one that is held is not what is watched.
+        probe.done(&format!("witness {}", folder.path().display()));
+        let process = stage.pid().to_string();
+        let command = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
+        until("the agent is there while the collection is held", || agents(stage.pid()) == 2);
+        held.leave(0);
+        let told = command.finish().succeeded().json();
+        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        assert_eq!(stage.target().read_line(), "started");
+        assert_eq!(stage.act("finish a"), "collected");
+        probe.done("witnessed");
+        let (told, taken) = (Told::read(folder.path()), named(&snapshot(&file).graph));
+        let taken: Heap<()> = taken.iter().map(|(address, object)| (*address, object.called(()))).collect();
+        let told: Heap<()> = told.objects.iter().map(|(address, object)| (*address, object.called(()))).collect();
+        assert!(
+            told == taken,
+            "{} objects in the collection that the snapshot asked for, {} in the snapshot",
+            told.len(),
+            taken.len()
+        );
+        stage.leave(probe);
+    });
+}
+
+/// The agent's threads: they are made when it has asked for its callbacks.
+fn agents(process: u32) -> usize {
+    Facts::of(process).threads.values().filter(|name| name.starts_with("remora-agent")).count()
+}
+
+/// COR_PRF_HIGH_BASIC_GC, by which collections beside the program stay possible.
+const BASIC_GC: u32 = 0x10;
+
+/// At the end of such a collection the program runs: what it makes meanwhile cannot be walked, and what has died is still there.
+#[test]
+fn gch_01_a_whole_collection_beside_the_program_that_was_asked_for_meanwhile_is_not_taken_for_the_snapshots_own() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let mut stage = Stage::start_program(runtime, "gc", &["0"], &[]);
+        let mut probe = stage.attached(0, BASIC_GC);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.remora-heap");
+        // The program asks until one has begun of which the runtime says that it runs beside it.
+        until("collections run beside the program", || stage.act("full") == "background");
+        probe.done("hold GarbageCollectionStarted");
+        stage.target().tell("full");
+        let beside = whole_collection_begins(&stage, &mut probe);
+        let process = stage.pid().to_string();
+        let command = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
+        until("the agent is there while the beginning is held", || agents(stage.pid()) == 2);
+        probe.done("hold GarbageCollectionStarted");
+        beside.leave(0);
+        // The next whole one waits for the end of that one. Until it ends, too, there is nothing to be copied.
+        let next = whole_collection_begins(&stage, &mut probe);
+        assert_eq!(
+            Facts::of(stage.pid()).children.len(),
+            0,
+            "a copy was made at the end of somebody else's collection"
+        );
+        next.leave(0);
+        let told = command.finish().succeeded().json();
+        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        stage.target().read_line();
+        stage.leave(probe);
+    });
+}
+
+/// The beginning of a whole collection, which is held; those of younger generations go on.
+fn whole_collection_begins(stage: &Stage, probe: &mut Seat) -> Seat {
+    loop {
+        let held = stage.seat("GarbageCollectionStarted");
+        if held.id() == "0x2" {
+            return held;
+        }
+        probe.done("hold GarbageCollectionStarted");
+        held.leave(0);
+    }
+}

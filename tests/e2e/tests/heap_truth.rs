@@ -1,0 +1,252 @@
+//! Snapshots of heaps against what the runtime itself tells of the same heap at the same instant: in one collection it calls back a probe
+//! for each object and each root (COR_PRF_MONITOR_GC), and at the end of the same collection the heap is walked.
+#![forbid(unsafe_code)]
+
+#[path = "support/heap.rs"]
+mod heap;
+
+use heap::{Heap, Names, Told, Walked, graph_of_stream, named, snapshot};
+use remora_e2e::probe::{Seat, Stage};
+use remora_e2e::{Runtime, on_every_runtime, on_runtimes, remora};
+use remora_heap_file::{HeapGraph, Snapshot};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// COR_PRF_MONITOR_GC.
+const MONITOR_GC: u32 = 0x80;
+
+/// COR_PRF_GC_ROOT_STACK and its like.
+const STACK: u64 = 1;
+const HANDLE: u64 = 3;
+
+/// COR_PRF_GC_ROOT_PINNING and COR_PRF_GC_ROOT_WEAKREF, which holds nothing.
+const PINNING: u64 = 1;
+const WEAK: u64 = 2;
+
+/// How often each kind of object is there: a description of a class is believed after some of them.
+const ROUNDS: usize = 40;
+
+/// The program with all kinds of objects, and a probe in it that is told everything of each collection.
+fn watched(runtime: &Runtime) -> (Stage, Seat) {
+    watched_in_mode(runtime, &[])
+}
+
+/// The same with the collector that these variables ask for.
+fn watched_in_mode(runtime: &Runtime, variables: &[(&str, &str)]) -> (Stage, Seat) {
+    let mut stage = Stage::start_program(runtime, "kinds", &[&ROUNDS.to_string()], variables);
+    let probe = stage.attached(MONITOR_GC, 0);
+    assert_eq!(stage.act("held"), "whole");
+    (stage, probe)
+}
+
+fn wish(probe: &mut Seat, folder: &Path, walks: &str) {
+    probe.done(&format!("witness {} {walks}", folder.display()));
+}
+
+/// The probe has the heap collected, and walks it in a copy with the product's own walker.
+fn walk_by_probe(probe: &mut Seat) -> (Told, Walked, HeapGraph) {
+    let folder = tempfile::tempdir().expect("a folder");
+    wish(probe, folder.path(), "walk");
+    probe.done("gc");
+    probe.done("witnessed");
+    (Told::read(folder.path()), Walked::read(folder.path()), graph_of_stream(folder.path()))
+}
+
+/// Takes a snapshot by the command, beside the probe, which is told of the same collection.
+fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
+    let folder = tempfile::tempdir().expect("a folder");
+    wish(probe, folder.path(), "");
+    let (process, file) = (stage.pid().to_string(), folder.path().join("beside.remora-heap"));
+    let command = ["heap", "-p", &process, "--json", "-o", file.to_str().expect("a name")];
+    let answer = remora(command).succeeded().json();
+    assert_eq!(answer["receipt"]["clean"], true, "{answer:#}");
+    probe.done("witnessed");
+    (Told::read(folder.path()), snapshot(&file))
+}
+
+/// Fails with the first objects that are not the same, instead of with all of both.
+#[track_caller]
+fn assert_same<C: PartialEq + std::fmt::Debug>(told: &Heap<C>, walked: &Heap<C>) {
+    let addresses: BTreeSet<&u64> = told.keys().chain(walked.keys()).collect();
+    let others = addresses.into_iter().filter(|address| told.get(address) != walked.get(address));
+    let others: Vec<String> = others
+        .map(|address| format!("{address:#x}: told {:x?}, walked {:x?}", told.get(address), walked.get(address)))
+        .collect();
+    assert!(others.is_empty(), "{} objects differ: {:#?}", others.len(), &others[..others.len().min(10)]);
+}
+
+#[test]
+fn gch_02_the_walk_of_a_copy_and_the_callbacks_of_the_same_collection_agree_object_by_object() {
+    on_every_runtime(|runtime| {
+        let (mut stage, mut probe) = watched(runtime);
+        // There are no differences to explain: the runtime tells of frozen objects as well, of none that is room between objects, and of
+        // what holds the context of a collectible type as of any other reference; what a dependent handle adds neither has.
+        let (told, walked, _) = walk_by_probe(&mut probe);
+        assert!(told.objects.len() > ROUNDS * 1000, "{} objects", told.objects.len());
+        assert_same(&told.objects, &walked.objects);
+        assert_eq!(stage.act("held"), "whole");
+        stage.leave(probe);
+    });
+}
+
+/// A heap for each processor; no collector beside the program; and, from 8 on, the collector of segments, which those had before regions.
+const MODES: [(u32, &[(&str, &str)]); 3] = [
+    (3, &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")]),
+    (3, &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")]),
+    (8, &[("DOTNET_GCName", "libclrgc.so")]),
+];
+
+#[test]
+fn gch_02_walk_and_callbacks_agree_in_every_mode_of_the_collector() {
+    on_every_runtime(|runtime| {
+        for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
+            let (stage, mut probe) = watched_in_mode(runtime, variables);
+            let (told, walked, _) = walk_by_probe(&mut probe);
+            assert!(told.objects.len() > ROUNDS * 1000, "{variables:?}: {} objects", told.objects.len());
+            assert_same(&told.objects, &walked.objects);
+            stage.leave(probe);
+        }
+    });
+}
+
+/// Programs that do not stand still: they allocate, load and unload types, make and throw away methods.
+const BUSY: [(&str, &[&str]); 3] = [("gc", &["2"]), ("collectible", &[]), ("dynamic", &[])];
+
+#[test]
+fn gch_02_walk_and_callbacks_agree_while_the_program_works() {
+    on_every_runtime(|runtime| {
+        for (program, arguments) in BUSY {
+            let stage = Stage::start_program(runtime, program, arguments, &[]);
+            let mut probe = stage.attached(MONITOR_GC, 0);
+            for _ in 0..3 {
+                let (told, walked, _) = walk_by_probe(&mut probe);
+                assert_same(&told.objects, &walked.objects);
+            }
+            // Of one that asks for collections itself the probe would tell of one of those.
+            if runtime.major() >= 6 && program == "gc" {
+                let (told, snapshot) = snapshot_beside(&stage, &mut probe);
+                assert_same(&nameless(told.objects), &nameless(named(&snapshot.graph)));
+            }
+            stage.leave(probe);
+        }
+    });
+}
+
+fn nameless<C>(heap: Heap<C>) -> Heap<()> {
+    heap.into_iter().map(|(address, object)| (address, object.called(()))).collect()
+}
+
+/// On 3.1 there is one profiler in a process: no snapshot beside another.
+#[test]
+fn gch_02_a_snapshot_beside_a_main_profiler_and_its_callbacks_agree_object_by_object() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let (mut stage, mut probe) = watched(runtime);
+        let (told, snapshot) = snapshot_beside(&stage, &mut probe);
+        let mut names = Names::asked_by(&mut probe);
+        let told = told.objects.iter().map(|(address, object)| {
+            let name = names.of(object.class);
+            (*address, object.called(if is_in_no_file(&name) { unnamed(&snapshot.graph, *address) } else { name }))
+        });
+        assert_same(&told.collect(), &named(&snapshot.graph));
+        assert_eq!(stage.act("held"), "whole");
+        stage.leave(probe);
+    });
+}
+
+/// The one difference between names: an assembly that was loaded from bytes is in no file, from which its types could be named.
+fn is_in_no_file(name: &str) -> bool {
+    ["Loaded.Stray", "Loaded.Stray[]", "Loaded.Lone"].contains(&name)
+}
+
+/// What the snapshot has for such an object, which must say that it has no name.
+fn unnamed(graph: &HeapGraph, address: u64) -> String {
+    let name = graph.object_at(address).map(|object| graph.type_of(object).name.clone()).unwrap_or_default();
+    assert!(name.starts_with("[unnamed "), "{name}");
+    name
+}
+
+#[test]
+fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection() {
+    on_every_runtime(|runtime| {
+        let (stage, mut probe) = watched(runtime);
+        let (told, _, mut graph) = walk_by_probe(&mut probe);
+        graph.infer_roots();
+        let why = Why::of(&told);
+        let inferred: BTreeSet<u64> = graph.roots().iter().map(|root| graph.address(root.object)).collect();
+        // No ring of this program is held from outside of the heap alone, so that it need not be one of several objects.
+        let unexplained: Vec<&u64> = inferred.iter().filter(|object| !why.holds(**object)).collect();
+        assert!(unexplained.is_empty(), "{:x?} of {}", unexplained, inferred.len());
+        // Every object is alive after a full collection: that is what roots are inferred from.
+        let reached = reached(&told.objects, why.all());
+        let dead: Vec<&u64> = told.objects.keys().filter(|object| !reached.contains(*object)).collect();
+        assert!(dead.is_empty(), "{} objects are held by nothing: {:x?}", dead.len(), &dead[..dead.len().min(10)]);
+
+        let mut names = Names::asked_by(&mut probe);
+        let mut of = |name: &str| -> BTreeSet<u64> {
+            told.objects.iter().filter(|(_, object)| names.of(object.class) == name).map(|(at, _)| *at).collect()
+        };
+        // A text that stands in the program lies among what is never collected, since there is such a part of the heap.
+        let texts: BTreeSet<u64> =
+            of("Kinds.Outer<int>.Inner<string>").iter().flat_map(|at| told.objects[at].references.clone()).collect();
+        assert_eq!((texts.len(), texts.is_subset(&why.frozen)), (1, runtime.major() >= 8));
+        let [values, on_stack, handled, pinned] =
+            ["Kinds.Value", "Kinds.OnStack", "Kinds.Handled", "Kinds.Fixed[]"].map(&mut of);
+        let roots_of = |objects: &BTreeSet<u64>| -> Vec<(u64, u64)> {
+            let roots = told.roots.iter().filter(|root| objects.contains(&root.object));
+            roots.map(|root| (root.kind, root.flags)).collect()
+        };
+        assert_eq!(
+            (roots_of(&handled), roots_of(&pinned)),
+            (vec![(HANDLE, 0); ROUNDS], vec![(HANDLE, PINNING); ROUNDS])
+        );
+        assert!(roots_of(&on_stack).contains(&(STACK, 0)), "{:?}", roots_of(&on_stack));
+        // No root holds what only a dependent handle does: the runtime tells of that by itself, and it is inferred as a root.
+        assert_eq!((values.len(), roots_of(&values)), (ROUNDS, vec![]));
+        assert!(values.iter().all(|value| why.dependent.contains(value)));
+        for (what, objects) in [("values", &values), ("stack", &on_stack), ("handles", &handled), ("pinned", &pinned)] {
+            assert!(objects.is_subset(&inferred), "{what}");
+        }
+        stage.leave(probe);
+    });
+}
+
+/// What keeps an object alive that no other object needs to.
+struct Why {
+    /// The runtime has told of a root, and not of a weak one.
+    root: BTreeSet<u64>,
+    /// A dependent handle.
+    dependent: BTreeSet<u64>,
+    /// It is in a part of the heap that is never collected: code refers to it without anybody's knowing.
+    frozen: BTreeSet<u64>,
+}
+
+impl Why {
+    fn of(told: &Told) -> Why {
+        let strong = told.roots.iter().filter(|root| root.flags & WEAK == 0 && root.object != 0);
+        let root: BTreeSet<u64> = strong.map(|root| root.object).collect();
+        let strange: Vec<&u64> = root.iter().filter(|object| !told.objects.contains_key(object)).collect();
+        assert!(strange.is_empty(), "roots that hold no object: {strange:x?}");
+        let dependent = told.dependents.iter().map(|(_, to)| *to).collect();
+        let is_frozen = |object: &u64| told.frozen.iter().any(|(begin, end)| (begin..end).contains(&object));
+        let frozen = told.objects.keys().copied().filter(is_frozen).collect();
+        Why { root, dependent, frozen }
+    }
+
+    fn holds(&self, object: u64) -> bool {
+        self.root.contains(&object) || self.dependent.contains(&object) || self.frozen.contains(&object)
+    }
+
+    fn all(&self) -> impl Iterator<Item = u64> {
+        self.root.iter().chain(&self.dependent).chain(&self.frozen).copied()
+    }
+}
+
+fn reached<C>(objects: &Heap<C>, from: impl Iterator<Item = u64>) -> BTreeSet<u64> {
+    let mut waiting: Vec<u64> = from.collect();
+    let mut reached: BTreeSet<u64> = waiting.iter().copied().collect();
+    while let Some(object) = waiting.pop() {
+        let references = objects.get(&object).map_or(&[][..], |object| &object.references);
+        waiting.extend(references.iter().copied().filter(|target| reached.insert(*target)));
+    }
+    reached
+}

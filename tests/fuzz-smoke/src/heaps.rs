@@ -1,0 +1,161 @@
+//! Snapshots of heaps from elsewhere, and what is made of them: reports, answers, files for other tools.
+
+use remora_heap::diff::{self, Snapshot};
+use remora_heap::{DominatorTree, HeapGraph, Referrers, ShortestPaths, tables};
+use remora_heap_export::{About, Format, Table, TooLarge};
+use remora_heap_file::{Limits, State, TypeRow, Writer};
+use std::io::{self, Write};
+
+/// Objects that a file of some kilobytes may claim.
+const OBJECTS: u32 = 1 << 20;
+/// Bytes of the name of a type, and how many types have one.
+const NAME: usize = 16;
+const NAMES: usize = 32;
+/// Objects of which each is asked about.
+const ASKED: usize = 64;
+/// An export is no longer than so many bytes for each thing in the graph, and this: what readers want to find in an empty one.
+const LONGEST: u64 = 512;
+const BESIDE: u64 = 64 << 10;
+
+fn opened(file: &[u8]) -> Option<remora_heap_file::Snapshot> {
+    let limits = Limits { objects: OBJECTS, references: OBJECTS, types: OBJECTS, ..Limits::MOST };
+    let mut snapshot = remora_heap_file::read(file, limits).ok()?;
+    snapshot.graph.infer_roots();
+    Some(snapshot)
+}
+
+/// The snapshot of a file whose stream these bytes are, and of which its types are called by pieces, too. Files have checksums, through
+/// which damage to a whole one does not come: who is hostile makes them anew.
+fn opened_stream(bytes: &[u8]) -> Option<remora_heap_file::Snapshot> {
+    let text = |piece: &[u8]| String::from_utf8_lossy(piece).into_owned();
+    let rows: Vec<TypeRow> = bytes
+        .chunks(NAME)
+        .enumerate()
+        .map(|(number, piece)| TypeRow { name: text(piece), assembly: text(&piece[..1]), flags: number as u32 })
+        .take(NAMES)
+        .collect();
+    let state = State { complete: true, notes: vec![text(bytes)], ..State::default() };
+    let file = Writer::create(Vec::new()).and_then(|mut file| {
+        file.stream(bytes)?;
+        file.types(&rows)?;
+        file.finish(&state)
+    });
+    opened(&file.ok()?)
+}
+
+pub(crate) fn heap_file(bytes: &[u8]) -> bool {
+    let Some(snapshot) = opened(bytes) else { return false };
+    retained_adds_up(&snapshot.graph);
+    snapshot.whole
+}
+
+fn retained_adds_up(graph: &HeapGraph) {
+    let tree = DominatorTree::new(graph);
+    assert_eq!(tree.retained(tree.root()), bytes_of(graph));
+    assert!(graph.objects().all(|object| tree.retained(tree.node(object)) >= graph.bytes(object)));
+}
+
+fn bytes_of(graph: &HeapGraph) -> u64 {
+    graph.objects().map(|object| graph.bytes(object)).sum()
+}
+
+/// What `heap report`, `heap show` and `heap diff` ask.
+pub(crate) fn heap_questions(bytes: &[u8]) -> bool {
+    let Some(snapshot) = opened_stream(bytes) else { return false };
+    let graph = &snapshot.graph;
+    retained_adds_up(graph);
+    let tree = DominatorTree::new(graph);
+    let (types, assemblies) = (tables::by_type(graph, &tree), tables::by_assembly(graph, &tree));
+    assert_eq!(types.iter().map(|row| row.totals.count).sum::<u64>(), graph.object_count() as u64);
+    assert_eq!(types.iter().map(|row| row.totals.bytes).sum::<u64>(), bytes_of(graph));
+    assert_eq!(assemblies.iter().map(|row| row.totals.bytes).sum::<u64>(), bytes_of(graph));
+    assert!(types.iter().all(|row| row.totals.bytes <= row.totals.retained && row.totals.retained <= bytes_of(graph)));
+    let (paths, referrers) = (ShortestPaths::new(graph), Referrers::new(graph));
+    let all: usize = graph.objects().map(|object| referrers.of(object).len()).sum();
+    assert_eq!(all, graph.reference_count());
+    for object in graph.objects().take(ASKED) {
+        // Every object is held by a root, if only by an inferred one.
+        let path = paths.to(graph, object).map(|path| path.objects);
+        assert_eq!(path.and_then(|objects| objects.last().copied()), Some(object));
+        assert_eq!(Referrers::of_one(graph, object).count(), referrers.of(object).len());
+        assert_eq!(graph.object_at(graph.address(object)), Some(object));
+    }
+    let same = Snapshot { graph, rows: &types };
+    assert!(diff::by_type(same, same).is_empty());
+    snapshot.whole
+}
+
+/// What `heap convert` writes.
+pub(crate) fn heap_export(bytes: &[u8]) -> bool {
+    let Some(snapshot) = opened_stream(bytes) else { return false };
+    let graph = &snapshot.graph;
+    let state = &snapshot.state;
+    let about = About {
+        application: state.application.clone(),
+        process_id: state.process_id,
+        runtime: state.runtime.clone(),
+        taken_unix_nanoseconds: state.taken_unix_nanoseconds,
+        complete: snapshot.is_complete(),
+        notes: state.notes.clone(),
+    };
+    let names: usize = graph.types().iter().map(|known| known.name.len() + known.assembly.len() + 1).sum();
+    let said: usize =
+        about.notes.iter().map(String::len).sum::<usize>() + about.application.len() + about.runtime.len();
+    // An object that is too large for a format is told in pieces of 2 GiB.
+    let pieces = bytes_of(graph) >> 31;
+    let things = graph.object_count() + graph.reference_count() + graph.roots().len() + names + said;
+    let longest = LONGEST * (things as u64 + pieces) + BESIDE;
+    for format in [Format::HeapSnapshot, Format::GcDump] {
+        let refused: Result<(), TooLarge> = remora_heap_export::check(graph, format);
+        if refused.is_err() {
+            continue;
+        }
+        let mut written = Bounded { bytes: Vec::new(), longest };
+        let wrote = remora_heap_export::write(graph, &about, format, &mut written);
+        assert!(wrote.is_ok(), "{format:?}: {wrote:?}");
+        if format == Format::HeapSnapshot {
+            is_heap_snapshot(&written.bytes, graph);
+        }
+    }
+    let tree = DominatorTree::new(graph);
+    for table in Table::ALL {
+        let mut written = Bounded { bytes: Vec::new(), longest };
+        let wrote = table.write(graph, &tree, &mut written);
+        assert!(wrote.is_ok(), "{table:?}: {wrote:?}");
+        assert!(written.bytes.starts_with(b"PAR1") && written.bytes.ends_with(b"PAR1"), "{table:?}");
+    }
+    snapshot.whole
+}
+
+/// It is JSON, whatever types are called, and has as many nodes and edges as it says.
+fn is_heap_snapshot(bytes: &[u8], graph: &HeapGraph) {
+    let json: serde_json::Value = match serde_json::from_slice(bytes) {
+        Ok(json) => json,
+        Err(error) => panic!("it is no JSON: {error}"),
+    };
+    let length = |of: &serde_json::Value| of.as_array().map_or(0, Vec::len);
+    let snapshot = &json["snapshot"];
+    for (what, count, fields) in [("nodes", "node_count", "node_fields"), ("edges", "edge_count", "edge_fields")] {
+        let (count, fields) = (snapshot[count].as_u64(), length(&snapshot["meta"][fields]));
+        assert_eq!(count, Some((length(&json[what]) / fields) as u64), "{what}");
+        assert!(count >= Some(graph.object_count() as u64 * u64::from(what == "nodes")), "{what}");
+    }
+}
+
+/// Takes no more than there can be to say.
+struct Bounded {
+    bytes: Vec<u8>,
+    longest: u64,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!((self.bytes.len() + bytes.len()) as u64 <= self.longest, "more than {} bytes", self.longest);
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
