@@ -110,7 +110,7 @@ const FIRST_AS_IT_IS: u32 = 9;
 /// Whether the runtime can do what is wanted of it; one that does not say its version is asked.
 fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
     let version = process.runtime().and_then(|runtime| runtime.version);
-    match version.filter(|version| args.no_gc && u32::from(version.major) < FIRST_AS_IT_IS) {
+    match version.filter(|version| args.no_gc && version.major < FIRST_AS_IT_IS) {
         Some(version) => Err(Failure::NeedsACollection { runtime: format!(".NET {version}") }),
         None => Ok(()),
     }
