@@ -1,0 +1,66 @@
+//! The classes that a walk has met, and the numbers under which it tells of them.
+
+/// Numbers of classes, by what is met in objects.
+pub(crate) struct Classes<'a> {
+    /// Open addressing; a place without a key is free. The second word is the number plus 1.
+    table: &'a mut [[u64; 2]],
+    ids: &'a mut [u64],
+    count: usize,
+    told: usize,
+}
+
+impl<'a> Classes<'a> {
+    /// None yet.
+    pub(crate) fn new(table: &'a mut [[u64; 2]], ids: &'a mut [u64]) -> Classes<'a> {
+        Classes { table, ids, count: 0, told: 0 }
+    }
+
+    fn place(&self, key: u64) -> Option<usize> {
+        let mask = self.table.len().checked_sub(1)?;
+        let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        for _ in 0..self.table.len() {
+            let held = self.table.get(at)?;
+            if held[1] == 0 || held[0] == key {
+                return Some(at);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    /// The number of a class, by its id or what its objects have in its place.
+    pub(crate) fn number_of(&self, key: u64) -> Option<u64> {
+        let [_, number] = *self.table.get(self.place(key)?)?;
+        number.checked_sub(1)
+    }
+
+    /// A new class; `None` if there is no room.
+    pub(crate) fn add(&mut self, id: u64) -> Option<u64> {
+        let place = self.place(id)?;
+        *self.ids.get_mut(self.count)? = id;
+        *self.table.get_mut(place)? = [id, self.count as u64 + 1];
+        self.count += 1;
+        Some(self.count as u64 - 1)
+    }
+
+    /// The same class under another key, as long as the table is not crowded.
+    pub(crate) fn also(&mut self, key: u64, number: u64) {
+        if let Some(held) = self.place(key).and_then(|place| self.table.get_mut(place)) {
+            *held = [key, number + 1];
+        }
+    }
+
+    /// One that others name.
+    pub(crate) fn meet(&mut self, id: u64) {
+        if id != 0 && self.number_of(id).is_none() {
+            self.add(id);
+        }
+    }
+
+    /// The next one that has not been told of.
+    pub(crate) fn next_untold(&mut self) -> Option<u64> {
+        let id = (self.told < self.count).then(|| self.ids.get(self.told).copied()).flatten()?;
+        self.told += 1;
+        Some(id)
+    }
+}

@@ -1,0 +1,253 @@
+//! Walks over heaps that are made up.
+
+use super::*;
+use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+struct Object {
+    class: u64,
+    size: u64,
+    references: Vec<u64>,
+}
+
+/// Objects by their addresses, one range.
+struct Heap {
+    range: HeapRange,
+    objects: BTreeMap<u64, Object>,
+}
+
+impl StandingHeap for Heap {
+    fn ranges(&self, into: &mut [HeapRange]) -> usize {
+        into[0] = self.range;
+        1
+    }
+    fn class_of(&self, object: u64) -> Option<u64> {
+        self.objects.get(&object).map(|object| object.class)
+    }
+    fn size_of(&self, object: u64) -> Option<u64> {
+        self.objects.get(&object).map(|object| object.size)
+    }
+    fn references(&self, object: u64, visit: &mut dyn FnMut(u64)) {
+        self.objects[&object].references.iter().for_each(|target| visit(*target));
+    }
+    fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
+        arguments[0] = 0x900;
+        match class {
+            0x900 => HeapClass::Array { element: 0x700, element_kind: 0x12, rank: 1 },
+            _ => HeapClass::Plain { module: 5, token: class as u32, parent: 0, arguments: usize::from(class == 0x700) },
+        }
+    }
+}
+
+impl Memory for &Heap {
+    fn word(&self, address: u64) -> u64 {
+        // A mark in the lowest bit, as the collector leaves one.
+        self.objects.get(&address).map_or(0, |object| object.class | 1)
+    }
+}
+
+#[derive(Default)]
+struct Stream(Vec<u8>, Vec<u8>);
+
+impl Outlet for Stream {
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        self.0.extend_from_slice(bytes);
+        true
+    }
+    fn put_beside(&mut self, record: &[u8]) -> bool {
+        self.1.extend_from_slice(record);
+        true
+    }
+    fn progress(&mut self, _: &Walked) {}
+}
+
+#[derive(Default)]
+struct Seen {
+    classes: Vec<u64>,
+    objects: Vec<(u64, u64, u64, Vec<u64>)>,
+    gaps: Vec<(u64, u64)>,
+    broken: Vec<u64>,
+    contents: Vec<(u64, u64, Vec<u8>)>,
+    end: Option<u64>,
+}
+
+impl HeapVisitor for Seen {
+    fn range(&mut self, _: u64, _: u64, _: u64) {}
+    fn class(&mut self, id: u64, _: ClassFacts) {
+        self.classes.push(id);
+    }
+    fn object(&mut self, address: u64, class: u32, size: u64) {
+        self.objects.push((address, self.classes[class as usize], size, Vec::new()));
+    }
+    fn reference(&mut self, target: u64) {
+        self.objects.last_mut().expect("an object").3.push(target);
+    }
+    fn gap(&mut self, address: u64, length: u64) {
+        self.gaps.push((address, length));
+    }
+    fn broken(&mut self, address: u64) {
+        self.broken.push(address);
+    }
+    fn content(&mut self, whole: u64, bytes: &[u8]) {
+        let object = self.objects.last().expect("an object").0;
+        self.contents.push((object, whole, bytes.to_vec()));
+    }
+    fn end(&mut self, objects: u64) {
+        self.end = Some(objects);
+    }
+}
+
+fn walked<H: StandingHeap>(heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
+where
+    for<'a> &'a H: Memory,
+{
+    let (mut ranges, mut table) = ([HeapRange::default(); 4], vec![[0; 2]; places]);
+    let mut shapes = vec![Shape::default(); places];
+    let (mut classes, mut buffer, mut stream) = (vec![0; places / 2], vec![0; buffer], Stream::default());
+    let area = HeapArea {
+        ranges: &mut ranges,
+        table: &mut table,
+        classes: &mut classes,
+        shapes: &mut shapes,
+        buffer: &mut buffer,
+    };
+    let walked = walk(heap, heap, Contents::Strings, area, &mut stream);
+    let mut seen = Seen::default();
+    HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
+    let mut beside = Seen::default();
+    HeapDecoder::default().push(&stream.1, &mut beside).expect("what was written is read");
+    assert_eq!((beside.classes, beside.end, beside.objects), (seen.classes.clone(), seen.end, Vec::new()));
+    (walked, seen)
+}
+
+fn heap(objects: &[(u64, u64, u64, &[u64])], length: u64) -> Heap {
+    let object = |(address, class, size, references): &(u64, u64, u64, &[u64])| {
+        (*address, Object { class: *class, size: *size, references: references.to_vec() })
+    };
+    Heap {
+        range: HeapRange { kind: 2, start: 0x1000, length, reserved: length },
+        objects: objects.iter().map(object).collect(),
+    }
+}
+
+#[test]
+fn every_object_is_told_of_with_its_class_size_and_references() {
+    let heap = heap(&[(0x1000, 0x700, 24, &[0x1018, 0]), (0x1018, 0x800, 30, &[0x1000, 0x1018])], 56);
+    for buffer in [10, 64, 4096] {
+        let (walked, seen) = walked(&heap, 16, buffer);
+        assert_eq!((walked.objects, walked.bytes, walked.references, walked.broken), (2, 54, 3, 0));
+        let expected = [(0x1000, 0x700, 24, vec![0x1018]), (0x1018, 0x800, 30, vec![0x1000, 0x1018])];
+        assert_eq!((&seen.objects[..], seen.end), (&expected[..], Some(2)));
+        // The argument of the first, and the element of that.
+        assert_eq!(seen.classes, [0, 0x700, 0x900, 0x800]);
+    }
+}
+
+#[test]
+fn free_room_is_a_gap_and_no_object() {
+    // What it has in the place of a class is one thing, what the runtime says of it another.
+    const MARK: u64 = 0x600;
+    struct Holes(Heap);
+    impl StandingHeap for Holes {
+        fn ranges(&self, into: &mut [HeapRange]) -> usize {
+            self.0.ranges(into)
+        }
+        fn class_of(&self, object: u64) -> Option<u64> {
+            self.0.class_of(object).map(|class| if class == MARK { 0 } else { class })
+        }
+        fn size_of(&self, object: u64) -> Option<u64> {
+            self.0.size_of(object)
+        }
+        fn references(&self, object: u64, visit: &mut dyn FnMut(u64)) {
+            self.0.references(object, visit);
+        }
+        fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
+            self.0.class(class, arguments)
+        }
+    }
+    impl Memory for &Holes {
+        fn word(&self, address: u64) -> u64 {
+            (&self.0).word(address)
+        }
+    }
+    let objects = [
+        (0x1000, MARK, 24, &[][..]),
+        (0x1018, 0x800, 24, &[0x1030]),
+        (0x1030, 0x800, 24, &[]),
+        (0x1048, MARK, 100, &[]),
+        (0x10b0, 0x800, 24, &[]),
+    ];
+    let (walked, seen) = walked(&Holes(heap(&objects, 0xc8)), 16, 64);
+    assert_eq!((walked.objects, walked.bytes, walked.without_class, walked.broken), (3, 72, 0, 0));
+    assert_eq!(seen.objects.iter().map(|object| object.0).collect::<Vec<_>>(), [0x1018, 0x1030, 0x10b0]);
+    assert_eq!(seen.gaps, [(0x1000, 24), (0x1048, 100)]);
+}
+
+#[test]
+fn the_characters_of_a_string_follow_it_and_those_of_nothing_else() {
+    const TEXT: u64 = 0x600;
+    const OTHER: u64 = 0x640;
+    /// A string of five characters and an array of as many, as they lie in memory.
+    struct Texts(Heap, BTreeMap<u64, u64>);
+    impl StandingHeap for Texts {
+        fn ranges(&self, into: &mut [HeapRange]) -> usize {
+            self.0.ranges(into)
+        }
+        fn class_of(&self, object: u64) -> Option<u64> {
+            self.0.class_of(object)
+        }
+        fn size_of(&self, object: u64) -> Option<u64> {
+            self.0.size_of(object)
+        }
+        fn references(&self, _: u64, _: &mut dyn FnMut(u64)) {}
+        fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
+            self.0.class(class, arguments)
+        }
+    }
+    impl Memory for &Texts {
+        fn word(&self, address: u64) -> u64 {
+            self.1.get(&address).copied().unwrap_or_else(|| (&self.0).word(address))
+        }
+    }
+    let elements = 0x8000_0000 | 2;
+    let memory = BTreeMap::from([
+        (TEXT, shape::TEXT_BASE << 32 | elements),
+        (OTHER, 24 << 32 | elements),
+        (0x1008, 0x0042_0041_0000_0005),
+        (0x1010, 0x0045_0044_0043),
+        (0x1028, 5),
+        (0x1030, 0x0044_0043_0042_0041),
+    ]);
+    let heap = heap(&[(0x1000, TEXT, 32, &[]), (0x1020, OTHER, 34, &[])], 72);
+    for buffer in [10, 64, 4096] {
+        let (_, seen) = walked(&Texts(clone(&heap), memory.clone()), 16, buffer);
+        assert_eq!(seen.contents, [(0x1000, 10, b"A\0B\0C\0D\0E\0".to_vec())]);
+        assert_eq!(seen.objects.len(), 2);
+    }
+}
+
+fn clone(heap: &Heap) -> Heap {
+    let copy = |object: &Object| Object { references: object.references.clone(), ..*object };
+    Heap { range: heap.range, objects: heap.objects.iter().map(|(at, object)| (*at, copy(object))).collect() }
+}
+
+#[test]
+fn a_range_that_cannot_be_walked_is_said_to_be_broken_from_there_on() {
+    for (objects, length) in [
+        (&[(0x1000, 0x700, 24, &[][..])][..], 64),
+        (&[(0x1000, 0x700, 24, &[][..]), (0x1018, 0x700, 8, &[][..])][..], 64),
+        (&[(0x1000, 0x700, 24, &[][..]), (0x1018, 0x700, 64, &[][..])][..], 64),
+    ] {
+        let (walked, seen) = walked(&heap(objects, length), 16, 64);
+        assert_eq!((walked.objects, walked.broken, &seen.broken[..]), (1, 1, &[0x1018][..]));
+    }
+}
+
+#[test]
+fn a_class_for_which_there_is_no_room_is_unknown_and_counted() {
+    let heap = heap(&[(0x1000, 0x700, 24, &[]), (0x1018, 0x800, 24, &[])], 48);
+    let (walked, seen) = walked(&heap, 4, 64);
+    assert_eq!((walked.without_class, seen.objects[1].1), (1, 0));
+}
