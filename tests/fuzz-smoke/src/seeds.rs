@@ -103,6 +103,7 @@ pub(crate) fn configs() -> Vec<Vec<u8>> {
         signal_budget: 2000,
         thread_budget: 250,
         contents: remora_wire::Contents::Strings,
+        moment: remora_wire::Moment::AsItIs,
     };
     vec![config.encode()]
 }
