@@ -146,6 +146,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("GCH-06", "frames on a stack have no functions"),
     ("GCH-06/2", "a static field holds the place from before the collection"),
     ("GCH-06/3", "Core walks threads that run"),
+    ("GCH-06/4", "threads begin and end although the runtime is suspended"),
     ("MOD-01", "the court finds nothing"),
     ("RJT-01", "rejit does not forbid the detach"),
     ("RJT-01/2", "what can be unloaded is compiled again"),

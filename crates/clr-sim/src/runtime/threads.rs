@@ -1,6 +1,7 @@
 //! Managed threads: which of the modelled threads the runtime knows, and where they are in their code.
 
 use super::{Runtime, State};
+use crate::mutation;
 use crate::schedule::{self, Task};
 use remora_clr_sim_abi::callbacks::slot;
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ impl Runtime {
         let is_free = |state: &State| state.suspended_by.is_none_or(|task| task == schedule::current());
         loop {
             let state = self.lock();
-            if is_free(&state) || schedule::is_stopped() {
+            if is_free(&state) || schedule::is_stopped() || mutation::is("GCH-06/4") {
                 return state;
             }
             drop(state);
