@@ -41,7 +41,7 @@ export const objectTable = () =>
 
 /**
  * Fills `body` with the answers to a question, a page at a time, and a button for the next one at the end.
- * `is_wanted` says whether anyone still wants them. Resolves to how many there are in all.
+ * `isWanted` says whether anyone still wants them. Resolves to how many there are in all.
  */
 export const fill = async (body, question, parameters, toRow, isWanted = () => true) => {
   let from = 0;
@@ -56,7 +56,7 @@ export const fill = async (body, question, parameters, toRow, isWanted = () => t
     from += page.rows.length;
     if (from < page.total && page.rows.length > 0) {
       const button = element("button", { className: "link", onclick: more }, `${count(page.total - from)} more…`);
-      body.append(element("tr", { className: "more" }, element("td", { colSpan: 9 }, button)));
+      body.append(element("tr", { className: "more" }, element("td", { colSpan: body.parentElement.tHead.rows[0].cells.length }, button)));
     }
     if (focus) rows[0]?.querySelector("button")?.focus();
     return page.total;

@@ -74,7 +74,6 @@ const box = (row, at, isInner) => {
     "aria-label": `${plain(row.name)}, ${bytes(row.retained)} in ${counted(row.count, "object")}`,
   }, ...(text ? [name, element("span", { className: "size" }, bytes(row.retained))] : []));
   made.style.setProperty("--hue", row.address === null ? 220 : hue(row.name));
-  made.style.setProperty("--vivid", row.address === null ? "0%" : "1");
   made.classList.toggle("virtual", row.address === null);
   return put(made, at);
 };

@@ -30,6 +30,6 @@ mod view;
 pub use about::About;
 pub use answers::MOST_ROWS;
 pub use error::Error;
-pub use index::{Index, Key, Parts, make};
+pub use index::{Id, Index, Key, List, Parts, Record, TypeEntry, make};
 pub use server::Server;
 pub use view::View;

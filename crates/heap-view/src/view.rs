@@ -49,7 +49,9 @@ impl View {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&index, damaged) {
             let made = (self.make)();
-            *index = Arc::new(made.map_err(|error| NoAnswer::Failed(format!("the index is damaged, and no other could be made: {error}")))?);
+            *index = Arc::new(made.map_err(|error| {
+                NoAnswer::Failed(format!("the index is damaged, and no other could be made: {error}"))
+            })?);
         }
         Ok(Arc::clone(&index))
     }

@@ -98,13 +98,23 @@ pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     };
     let digits = address.trim_start_matches("0x");
     let Ok(address) = u64::from_str_radix(digits, 16) else {
-        return Ok(Found { note: Some(format!("{text} is no address: write it as @0x7f0012345678")), ..Found::default() });
+        return Ok(Found {
+            note: Some(format!("{text} is no address: write it as @0x7f0012345678")),
+            ..Found::default()
+        });
     };
     let Some((id, record)) = index.object_before(address)?.filter(|(_, record)| is_within(record, address)) else {
-        return Ok(Found { note: Some(format!("there is no object at {address:#x} in this snapshot")), ..Found::default() });
+        return Ok(Found {
+            note: Some(format!("there is no object at {address:#x} in this snapshot")),
+            ..Found::default()
+        });
     };
     let note = format!("no object begins at {address:#x}: it lies within this one");
-    Ok(Found { note: (record.address != address).then_some(note), object: Some(Row::of(index, id, &record)), types: None })
+    Ok(Found {
+        note: (record.address != address).then_some(note),
+        object: Some(Row::of(index, id, &record)),
+        types: None,
+    })
 }
 
 /// An object without bytes is at its address all the same.

@@ -67,7 +67,10 @@ impl Making<'_> {
     fn sections(mut self, tree: DominatorTree, ways: Ways, about: &[u8]) -> Result<(), Error> {
         let totals = self.totals(&tree);
         let mut children = Lists::counted(self.records(), self.hanging(&tree).map(|(_, above)| above));
-        let mut referrers = Lists::counted(self.graph.object_count(), self.graph.objects().flat_map(|object| self.graph.references(object)).map(|target| target.0));
+        let mut referrers = Lists::counted(
+            self.graph.object_count(),
+            self.graph.objects().flat_map(|object| self.graph.references(object)).map(|target| target.0),
+        );
         self.objects(&tree, &ways, &children, &referrers)?;
         drop(ways);
         let order = self.order(&tree);
@@ -75,7 +78,8 @@ impl Making<'_> {
         drop(tree);
         self.sink.numbers(children.items.drain(..))?;
         drop(children);
-        let mut of_types = Lists::counted(self.graph.types().len(), self.graph.objects().map(|object| self.graph.type_ix(object).0));
+        let mut of_types =
+            Lists::counted(self.graph.types().len(), self.graph.objects().map(|object| self.graph.type_ix(object).0));
         order.iter().for_each(|&id| of_types.put(self.graph.type_ix(ObjectIx(id)).0, id));
         self.sink.numbers(of_types.items.drain(..))?;
         let graph = self.graph;

@@ -71,7 +71,8 @@ impl Index {
         }
         let blocks = Blocks::open(file, counts)?;
         let about = blocks.read(counts.range(Section::About))?;
-        let about = serde_json::from_slice(&about).map_err(|_| Error::Damaged("what it says of the snapshot makes no sense"))?;
+        let about = serde_json::from_slice(&about)
+            .map_err(|_| Error::Damaged("what it says of the snapshot makes no sense"))?;
         let types = types::read(&blocks, counts)?;
         Ok(Index { blocks, counts, about, types })
     }

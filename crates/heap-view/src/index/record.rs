@@ -21,6 +21,13 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id(pub(crate) u32);
 
+impl Id {
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// One node of the dominator tree: an object, mostly.
 #[derive(Debug, Clone)]
 pub struct Record {

@@ -5,7 +5,7 @@ use super::reply::Reply;
 use super::request::Request;
 use crate::answers::NoAnswer;
 use crate::pages;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(super) fn serve(mut stream: TcpStream, site: &Site) {
     let written = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&reply.bytes()));
     // What the other side still sends must not make the kernel take back what it has not read yet.
     if written.is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
-        let _ = stream.read(&mut [0; 512]);
+        let _ = io::copy(&mut stream.take(HEAD as u64), &mut io::sink());
     }
 }
 

@@ -95,7 +95,9 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_none() {
-        for broken in ["", "GET", "GET / HTTP/1.1\r\n", "GET / HTTP/9.9\r\n\r\n", "\0\0\0\0\r\n\r\n", "GET  HTTP/1.1\r\n\r\n"] {
+        for broken in
+            ["", "GET", "GET / HTTP/1.1\r\n", "GET / HTTP/9.9\r\n\r\n", "\0\0\0\0\r\n\r\n", "GET  HTTP/1.1\r\n\r\n"]
+        {
             assert_eq!(request(broken), None, "{broken}");
         }
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(HEADERS + 1));
