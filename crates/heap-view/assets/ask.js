@@ -5,7 +5,13 @@ import { byId } from "./text.js";
 let open = 0;
 let waiting = [];
 
-const closed = () => {
+/** Something has begun that questions follow from. */
+export const begun = () => {
+  open++;
+};
+
+/** It has led to all of its questions, or a question has its answer. */
+export const closed = () => {
   open--;
   // What comes of the answer is drawn first.
   requestAnimationFrame(() => {
@@ -28,7 +34,7 @@ export const failed = (text) => {
 
 /** The answer to a question; of one that failed, null, and it is said. */
 export const ask = async (question, parameters = {}) => {
-  open++;
+  begun();
   try {
     const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
     const answer = await fetch(`api/${question}?${new URLSearchParams(given)}`);

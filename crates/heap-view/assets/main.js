@@ -2,7 +2,7 @@
 
 import { ask, idle } from "./ask.js";
 import { byId } from "./text.js";
-import { place } from "./place.js";
+import { listenToPlace, place } from "./place.js";
 import { showHeader } from "./header.js";
 import { listenToMap, showMap, up } from "./treemap.js";
 import { listenToTree, showTree } from "./tree.js";
@@ -63,7 +63,7 @@ const begin = async () => {
   if (!all) return;
   showHeader(told, all);
   requestAnimationFrame(() => setTimeout(() => { document.documentElement.dataset.drawn = performance.now().toFixed(0); }));
-  addEventListener("hashchange", follow);
+  listenToPlace(follow);
   await Promise.all([showTypes(all), showTree(all), showDetails(place().show, all.retained)]);
 };
 

@@ -1,38 +1,20 @@
 //! The server as a stranger meets it, and as the page does.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+mod running;
 mod support;
 
-use remora_heap_view::{Index, MOST_ROWS, Server, View};
+use remora_heap_view::{Index, MOST_ROWS, View};
+use running::Running;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{HOSTILE_NAME, KEY, bytes_of, file_of, index_of, ring, shop};
 
-/// A server that ends with the test.
-struct Running {
-    address: String,
-    ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
 impl Running {
-    fn of(view: View) -> Running {
-        let server = Server::listen(0, view).unwrap();
-        let (address, ends) = (server.address(), Arc::new(AtomicBool::new(false)));
-        let told = Arc::clone(&ends);
-        let thread = thread::spawn(move || server.serve(&mut || !told.load(Ordering::Relaxed)).unwrap());
-        Running { address, ends, thread: Some(thread) }
-    }
-
-    fn shop() -> Running {
-        Running::of(View::new(index_of(&shop()), "shop.remora-heap".into(), || Err("nobody makes one".into())))
-    }
-
     /// `127.0.0.1:PORT` and the secret.
     fn parts(&self) -> (&str, &str) {
         let rest = self.address.strip_prefix("http://").unwrap().strip_suffix('/').unwrap();
@@ -58,14 +40,6 @@ impl Running {
         let (status, body) = self.ask(&format!("api/{question}"));
         assert_eq!(status, 200, "{question}: {body}");
         serde_json::from_str(&body).unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().unwrap().join();
-        assert!(thread::panicking() || ended.is_ok());
     }
 }
 

@@ -39,6 +39,14 @@ impl Browser {
         browser
     }
 
+    /// Opens what a server answers at `url`.
+    #[allow(dead_code, reason = "not every test has a server")]
+    pub fn open_url(url: &str) -> Browser {
+        let browser = Browser::start();
+        browser.go(url);
+        browser
+    }
+
     fn start() -> Browser {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
