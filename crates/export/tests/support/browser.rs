@@ -62,7 +62,8 @@ impl Browser {
         browser
     }
 
-    fn go(&self, url: &str) {
+    /// Goes there with the window that is open.
+    pub fn go(&self, url: &str) {
         let answer = self.post("url", &json!({ "url": url }));
         assert!(answer.is_null(), "{url}: {answer}");
     }
