@@ -362,11 +362,11 @@ pub(crate) struct HeapViewArgs {
 }
 
 const HEAP_VIEW_NOTES: &str = "\
-Prints an address to open in a browser on this machine, and answers until Ctrl-C. Whoever knows the
-address sees the snapshot: it has a secret in it, new at each start. From another machine:
-ssh -L PORT:127.0.0.1:PORT, and the address as it is.
+Prints an address to open in a browser on this machine, and answers until Ctrl-C. Whoever knows
+the address sees the snapshot: it has a secret in it, new at each start. From another machine:
+ssh -L PORT:127.0.0.1:PORT HOST, and the address as it is.
 
-The first time an index is made and kept in FILE.index, or where that folder cannot be written to, in
+The first time an index is made and kept in FILE.index, or where that folder takes no files, in
 the user's cache ($XDG_CACHE_HOME/remora); with it the page is there at once. It can be deleted.";
 
 /// Flags of `remora heap diff`.

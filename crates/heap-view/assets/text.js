@@ -44,7 +44,8 @@ export const percent = (part, whole) => {
 export const plain = (name) => name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
 
 /** `Dictionary<string, Order>` of `System.Collections.Generic.Dictionary<string, MyApp.Order>`: names without their namespaces. */
-export const short = (name) => plain(name).replace(/[^<>,[\]() ]+/g, (part) => part.slice(part.lastIndexOf(".", part.length - 2) + 1));
+export const short = (name) =>
+  plain(name).replace(/[^<>,[\]() ]+/g, (part) => (part.startsWith(".") ? part : part.slice(part.lastIndexOf(".", part.length - 2) + 1)));
 
 /** A hue for each type, the same at each time. */
 export const hue = (name) => {

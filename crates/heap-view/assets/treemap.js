@@ -1,13 +1,15 @@
-// The treemap: a node of the dominator tree, what hangs under it, and what hangs under that. Boxes are buttons.
+// The treemap: a node of the dominator tree, what hangs under it, and what hangs under that, some levels deep. Boxes are buttons.
 
 import { ask } from "./ask.js";
-import { byId, bytes, counted, element, hue, percent, plain, short } from "./text.js";
+import { byId, bytes, count, counted, element, hue, plain, short } from "./text.js";
 import { go } from "./place.js";
 
-/** Pixels of a box's heading, between boxes, and below which a box has no text or is not there. */
-const HEADING = 19;
+/** Pixels of a box's heading, at its edge, between boxes, and below which a box has no text, no size or is not there. */
+const HEADING = 17;
+const EDGE = 2;
 const GAP = 1;
 const READABLE = 34;
+const SIZED = 96;
 const VISIBLE = 3;
 
 let shown = null;
@@ -63,7 +65,7 @@ const enter = (row) => {
 };
 
 const box = (row, at, isInner) => {
-  const text = at.width > READABLE && at.height > HEADING - 4;
+  const text = at.width > READABLE && at.height > HEADING - 3;
   const name = element("bdi", { className: "name" }, short(row.name));
   const made = element("button", {
     className: isInner ? "box inner" : "box",
@@ -72,25 +74,32 @@ const box = (row, at, isInner) => {
     tabIndex: -1,
     "data-id": row.id,
     "aria-label": `${plain(row.name)}, ${bytes(row.retained)} in ${counted(row.count, "object")}`,
-  }, ...(text ? [name, element("span", { className: "size" }, bytes(row.retained))] : []));
+  }, ...(text ? [name] : []), ...(text && at.width > SIZED ? [element("span", { className: "size" }, bytes(row.retained))] : []));
   made.style.setProperty("--hue", row.address === null ? 220 : hue(row.name));
   made.classList.toggle("virtual", row.address === null);
   return put(made, at);
 };
 
-/** What is no node: what the node takes itself, and what has no box of its own. */
-const filler = (label, at) => put(element("div", { className: "filler" }, at.width > READABLE && at.height > HEADING - 4 ? label : ""), at);
+/** What those without a box are. */
+const others = ({ mostly }) => (mostly === null ? "smaller ones" : `smaller ones, mostly ${short(mostly)}`);
+
+/** What is no node: what a node takes itself, and what has no box of its own. */
+const filler = (label, at) => put(element("div", { className: "filler", title: label }, at.width > READABLE && at.height > HEADING - 3 ? label : ""), at);
 
 const inside = (row, at) => {
-  const area = { x: at.x + 3, y: at.y + HEADING, width: at.width - 6 - GAP, height: at.height - HEADING - 3 - GAP };
-  if (row.inside.length === 0 || area.width < READABLE || area.height < HEADING) return [];
+  const heading = Math.min(HEADING, at.height);
+  const area = { x: at.x + EDGE, y: at.y + heading, width: at.width - 2 * EDGE - GAP, height: at.height - heading - EDGE - GAP };
+  if (row.children === 0 || area.width < READABLE || area.height < HEADING - 4) return [];
+  if (row.inside.length === 0) return [filler(`${count(row.children)} ${others(row)}`, area)];
   const told = row.inside.reduce((sum, inner) => sum + inner.retained, 0);
-  const weights = [...row.inside.map((inner) => Math.max(1, inner.retained)), Math.max(0, row.retained - told)];
-  // What is not told, its own bytes among them, stays empty: the last of the weights, whatever its size.
-  const places = squarified(weights.filter((weight) => weight > 0), area.x, area.y, area.width, area.height);
-  return row.inside.map((inner, place) => [inner, places[place]])
-    .filter(([, place]) => place.width > VISIBLE && place.height > VISIBLE)
-    .map(([inner, place]) => box(inner, place, true));
+  const items = [...row.inside.map((inner) => ({ inner, weight: Math.max(1, inner.retained) })), { weight: row.retained - told }]
+    .filter(({ weight }) => weight > 0).sort((one, other) => other.weight - one.weight);
+  const places = squarified(items.map(({ weight }) => weight), area.x, area.y, area.width, area.height);
+  return items.flatMap(({ inner }, item) => {
+    const place = places[item];
+    if (place.width <= VISIBLE || place.height <= VISIBLE) return [];
+    return inner === undefined ? [filler(`${count(row.children - row.inside.length)} ${others(row)} ${bytes(row.retained - told)}`, place)] : [box(inner, place, true), ...inside(inner, place)];
+  });
 };
 
 const draw = () => {
@@ -99,7 +108,7 @@ const draw = () => {
   const { here, boxes, rest } = shown;
   const items = boxes.map((row) => ({ weight: row.retained, row }));
   if (here.own > 0) items.push({ weight: here.own, label: `itself ${bytes(here.own)}` });
-  if (rest.retained > 0) items.push({ weight: rest.retained, label: `${counted(rest.nodes, "other")} ${bytes(rest.retained)}` });
+  if (rest.retained > 0) items.push({ weight: rest.retained, label: `${count(rest.nodes)} ${others(rest)} ${bytes(rest.retained)}` });
   items.sort((one, other) => other.weight - one.weight);
   const weights = items.map((item) => Math.max(1, item.weight));
   const places = squarified(weights, 0, 0, stage.clientWidth, stage.clientHeight);
@@ -125,7 +134,7 @@ const crumbs = ({ above, cut, here }) => {
   const list = above.map((row) => crumb(row, false));
   if (cut) list.splice(1, 0, element("li", {}, "…"));
   byId("crumbs").replaceChildren(...list, crumb(here, true));
-  byId("crumbs").lastElementChild.scrollIntoView({ block: "nearest", inline: "end" });
+  byId("crumbs").scrollLeft = byId("crumbs").scrollWidth;
 };
 
 /** Shows a node; without one, all of the heap. Resolves to what it is. */
@@ -136,7 +145,6 @@ export const showMap = async (id) => {
   shown = told;
   crumbs(told);
   draw();
-  byId("stage").title = `${percent(told.here.retained, told.here.retained)} is ${bytes(told.here.retained)}`;
   return told.here;
 };
 
