@@ -126,6 +126,18 @@ fn an_index_that_is_damaged_or_of_another_snapshot_is_made_anew() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_the_index_is_not_waited_for() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 10, true);
+    let index = format!("{file}.index");
+    assert!(Command::new("mkfifo").arg(&index).status().expect("it starts").success());
+    let viewing = Viewing::file(&file);
+    assert_eq!(viewing.about()["objects"], 10);
+    assert!(viewing.end().1.contains("kept in"));
+    assert!(fs::metadata(&index).expect("it is there").is_file());
+}
+
+#[test]
 fn where_no_index_can_stand_beside_the_file_it_is_kept_in_the_cache() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 10, true);

@@ -62,3 +62,32 @@ impl fmt::Debug for View {
         out.debug_struct("View").field("told", &self.told).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{About, Key, Parts, make};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn index() -> Index {
+        let graph = remora_heap::Builder::new().finish().expect("there is room");
+        let key = Key { length: 1, digest: 2 };
+        let mut file = tempfile::tempfile().expect("a file");
+        make(Parts { graph: &graph, about: About::default(), key, goes_on: &|| true }, &mut file).expect("it is made");
+        Index::open(file, key).expect("it was just made")
+    }
+
+    #[test]
+    fn two_who_find_the_same_damage_have_one_index_made() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&made);
+        let view = View::new(index(), "a".to_owned(), move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(index())
+        });
+        let damaged = view.index();
+        let [first, second] = [(); 2].map(|()| view.another(&damaged).expect("it is made"));
+        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &damaged));
+        assert_eq!(made.load(Ordering::Relaxed), 1);
+    }
+}

@@ -119,7 +119,10 @@ fn a_click_into_the_treemap_goes_down_and_crumbs_and_keys_lead_up() {
     assert!(page.text(BOXES).starts_with("Shop.Order, 268 B in 2 objects; Shop.Order, 266 B in 2 objects; "));
     page.click("#crumbs li:nth-child(2) button");
     assert_eq!((page.text(CRUMBS).as_str(), page.text(HEADING).as_str()), ("all of the heap > Cache", "Shop.Cache"));
+    page.click_box("object[]");
     page.browser.run("document.querySelector('.box').focus()");
+    page.keys(BACKSPACE);
+    assert_eq!(page.text(CRUMBS), "all of the heap > Cache");
     page.keys(BACKSPACE);
     assert_eq!(page.text(CRUMBS), "all of the heap");
     page.keys(ENTER);
@@ -147,6 +150,8 @@ fn a_type_an_object_and_its_neighbours_are_told_with_the_right_numbers() {
     assert_eq!(page.text(rows), "51", "a page, and a button for more");
     page.click("#details .more button");
     assert_eq!(page.text(rows), "100");
+    let last = page.text("document.querySelector('#details tbody tr:last-child').textContent");
+    assert_eq!(last, "Order@0x300048 B48 B", "the one whose text is not its own");
     page.click("#details tbody tr:nth-child(1) button");
     assert_eq!(page.text(FACTS), "@0x48c0; Shop.Order; Shop; 48 B; 268 B in 2 objects (1.5 % of the heap)");
     assert_eq!(

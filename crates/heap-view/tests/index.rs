@@ -163,7 +163,8 @@ fn ask_all(index: &Index) -> Result<(), Error> {
         let Some(id) = index.id(number) else { continue };
         let asked = index.record(id).and_then(|record| {
             for list in [record.children, record.references, record.referrers] {
-                index.part(list, 0..list.length)?;
+                let there = index.part(list, 0..list.length)?;
+                assert!(there.iter().all(|id| index.id(id.number()).is_some()), "it is handed on unchecked");
             }
             index.object_before(record.address).map(drop)
         });

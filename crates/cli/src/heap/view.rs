@@ -7,11 +7,13 @@ use crate::failure::{Failure, Place};
 use crate::stop::{Input, Stop};
 use remora_heap_file::{Identity, Snapshot};
 use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use std::cell::RefCell;
 use std::env;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -26,6 +28,8 @@ struct Places {
     snapshot: PathBuf,
     /// Whoever may read the snapshot may read the index beside it.
     permissions: Permissions,
+    /// Whose the snapshot is.
+    owner: u32,
     beside: PathBuf,
     /// In the user's cache, if there is one; under the snapshot's identity, not its name.
     cached: Option<PathBuf>,
@@ -34,8 +38,8 @@ struct Places {
 /// Runs the command.
 pub(crate) fn run(args: &HeapViewArgs) -> Result<(), Failure> {
     let file = args.file.as_path();
-    let (key, permissions) = identified(file)?;
-    let places = Places { permissions, ..Places::of(file, key) };
+    let (key, metadata) = identified(file)?;
+    let places = Places::of(file, key, &metadata);
     let stop = RefCell::new(Stop::listen(Input::Unheard).map_err(Failure::Signals)?);
     let goes_on = || stop.borrow_mut().wish().is_none();
     let index = match places.found(key) {
@@ -55,8 +59,8 @@ pub(crate) fn run(args: &HeapViewArgs) -> Result<(), Failure> {
     if complete { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
 }
 
-/// Which snapshot it is, and who may read it.
-fn identified(file: &Path) -> Result<(Key, Permissions), Failure> {
+/// Which snapshot it is, and what the file system says of it.
+fn identified(file: &Path) -> Result<(Key, Metadata), Failure> {
     let input = |error| Failure::Input { file: file.to_owned(), error };
     let opened = File::open(file).map_err(input)?;
     let metadata = opened.metadata().map_err(input)?;
@@ -64,24 +68,34 @@ fn identified(file: &Path) -> Result<(Key, Permissions), Failure> {
         return Err(input(io::ErrorKind::IsADirectory.into()));
     }
     let identity = Identity::of(opened).map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
-    let permissions = Permissions::from_mode(metadata.permissions().mode() & 0o666);
-    Ok((Key { length: identity.length, digest: identity.digest }, permissions))
+    Ok((Key { length: identity.length, digest: identity.digest }, metadata))
 }
 
 impl Places {
-    fn of(snapshot: &Path, key: Key) -> Places {
+    fn of(snapshot: &Path, key: Key, metadata: &Metadata) -> Places {
         let mut beside = snapshot.as_os_str().to_owned();
         beside.push(".index");
         let cached =
             cache().map(|cache| cache.join("remora").join(format!("{:x}-{:016x}.index", key.length, key.digest)));
-        let permissions = Permissions::from_mode(PRIVATE);
-        Places { snapshot: snapshot.to_owned(), permissions, beside: beside.into(), cached }
+        let permissions = Permissions::from_mode(metadata.permissions().mode() & 0o666);
+        Places { snapshot: snapshot.to_owned(), permissions, owner: metadata.uid(), beside: beside.into(), cached }
     }
 
     /// An index that is there and can be used.
     fn found(&self, key: Key) -> Option<Index> {
-        let open = |place: &PathBuf| Index::open(File::open(place).ok()?, key).ok();
+        let open = |place: &PathBuf| {
+            // Without waiting for whoever might write into a pipe of that name.
+            let waiting = OFlags::NONBLOCK.bits() as i32;
+            let file = OpenOptions::new().read(true).custom_flags(waiting).open(place).ok()?;
+            let owner = file.metadata().ok()?.uid();
+            if is_trusted(owner, self.owner) { Index::open(file, key).ok() } else { None }
+        };
         open(&self.beside).or_else(|| self.cached.as_ref().and_then(open))
+    }
+
+    /// Whether what stands beside the snapshot is another user's: in a folder for everybody it can neither be believed nor replaced.
+    fn is_taken(&self) -> bool {
+        fs::symlink_metadata(&self.beside).is_ok_and(|metadata| !is_trusted(metadata.uid(), self.owner))
     }
 
     /// A new one.
@@ -117,7 +131,15 @@ impl Places {
     /// A new file, in the first of the folders that takes one.
     fn part(&self) -> Result<Part, Failure> {
         let beside = Part::new(&self.beside, self.permissions.clone());
-        let (Err(_), Some(cached)) = (&beside, &self.cached) else { return beside };
+        let cached = match (&beside, &self.cached) {
+            (Ok(part), Some(cached)) if self.is_taken() => {
+                // It is empty, and not to be used.
+                let _ = fs::remove_file(&part.path);
+                cached
+            }
+            (Err(_), Some(cached)) => cached,
+            _ => return beside,
+        };
         if let Some(folder) = cached.parent() {
             // Where it cannot be made, no file can be made in it, and that is told.
             let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -150,6 +172,11 @@ impl Part {
     }
 }
 
+/// Whether an index of this user's is believed: one's own, that of who owns the snapshot, root's. Others could show what they like.
+fn is_trusted(owner: u32, of_snapshot: u32) -> bool {
+    [geteuid().as_raw(), of_snapshot, 0].contains(&owner)
+}
+
 /// The folder for what can be made again; a path that is not absolute is not to be used.
 /// Source: the XDG Base Directory Specification, version 0.8, "Environment variables".
 fn cache() -> Option<PathBuf> {
@@ -167,5 +194,17 @@ fn about(snapshot: &Snapshot) -> About {
         free_bytes: snapshot.free_bytes,
         notes: notes(snapshot),
         ..About::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_believed_if_it_is_ones_own_or_of_who_owns_the_snapshot() {
+        let own = geteuid().as_raw();
+        assert!(is_trusted(own, 7) && is_trusted(7, 7) && is_trusted(0, 7));
+        assert!(!is_trusted(own + 4711, 7));
     }
 }

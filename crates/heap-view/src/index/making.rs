@@ -1,7 +1,7 @@
 //! Making an index: everything that needs the whole graph is found out once.
 //!
-//! The sections are written one after the other; what only one of them needs is there while it is written. At the most, beside the graph,
-//! the dominator tree and three numbers of 32 bits for each object are held, or five and one for each reference.
+//! The sections are written one after the other; what only one of them needs is there while it is written. Beside the graph and the
+//! dominator tree some 28 bytes are held for each object at the most; once the tree is gone, 4 for each reference.
 
 use super::layout::{BESIDE, Counts, Header, Key};
 use super::record::{NONE, Raw, bit};
