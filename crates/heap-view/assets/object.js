@@ -7,6 +7,12 @@ import { go, showType } from "./place.js";
 
 let whole = 0;
 let shown = "";
+let ofInferred = "";
+
+/** What to say of a root that nobody has seen. */
+export const sayInferred = (text) => {
+  ofInferred = text;
+};
 
 const fact = (name, ...value) => [element("dt", {}, name), element("dd", {}, ...value)];
 
@@ -33,7 +39,7 @@ const path = (told) => {
   }
   const kinds = told.path.roots.map((kind) => element("span", { className: `root ${kind}` }, kind));
   const inferred = told.path.roots.includes("inferred");
-  const remark = inferred ? "nobody has seen this root; it is inferred, since no object outside refers to what follows" : "";
+  const remark = inferred ? ofInferred : "";
   const hidden = told.path.hidden > 0 ? `… ${counted(told.path.hidden, "other")}` : "";
   part.append(element("p", {}, "held by a root: ", ...kinds, element("small", {}, remark)), chain(told.path.objects, 1, hidden));
   return part;

@@ -17,6 +17,8 @@ pub struct About {
     pub taken_unix_nanoseconds: u64,
     /// Whether every object is in it.
     pub complete: bool,
+    /// Whether it was taken without a collection: garbage is among the objects, and free room was not told.
+    pub has_garbage: bool,
     /// Bytes between objects.
     pub free_bytes: u64,
     /// What else is to be said.

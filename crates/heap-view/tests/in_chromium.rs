@@ -9,9 +9,9 @@ mod running;
 mod support;
 
 use browser::Browser;
-use remora_heap_view::View;
+use remora_heap_view::{About, View};
 use running::Running;
-use support::{HOSTILE_NAME, index_of, ring};
+use support::{HOSTILE_NAME, KEY, about, bytes_with, index_of, opened, ring, shop};
 
 const ENTER: &str = "\u{E007}";
 const BACKSPACE: &str = "\u{E003}";
@@ -72,7 +72,7 @@ impl Page {
     /// A click of the mouse on the heading of the box that is called so.
     fn click_box(&self, name: &str) {
         let at = self.browser.run(&format!(
-            "const box = [...document.querySelectorAll('.box')].find((box) => box.getAttribute('aria-label').startsWith('{name},'));
+            "const box = [...document.querySelectorAll('.box')].find((box) => box.getAttribute('aria-label').startsWith('{name}'));
              const at = box.getBoundingClientRect(); return [at.left + 12, at.top + 6]"
         ));
         self.browser.click_at(at[0].as_f64().unwrap(), at[1].as_f64().unwrap());
@@ -104,6 +104,21 @@ fn the_first_picture_says_what_there_is_and_what_is_missing() {
 }
 
 #[test]
+fn a_snapshot_with_garbage_says_so() {
+    let about = About { has_garbage: true, complete: true, ..about() };
+    let index = opened(&bytes_with(&shop(), about), KEY).unwrap();
+    let page = Page::open(Running::of(View::new(index, "shop".into(), || Err("nobody makes one".into()))));
+    assert!(
+        page.text("document.getElementById('inferred').textContent").starts_with("No collection was made: garbage is")
+    );
+    assert_eq!(page.browser.run("return document.getElementById('incomplete').hidden"), true);
+    assert!(page.text("document.getElementById('tiles').textContent").ends_with("Garbageincluded"));
+    page.leads("location.hash = 'show=object.202'");
+    assert!(page.text(PATH).contains("inferrednobody has seen a root here"), "{}", page.text(PATH));
+    page.has_no_complaints();
+}
+
+#[test]
 fn a_click_into_the_treemap_goes_down_and_crumbs_and_keys_lead_up() {
     let page = Page::open(Running::shop());
     assert_eq!(page.text(CRUMBS), "all of the heap");
@@ -112,14 +127,14 @@ fn a_click_into_the_treemap_goes_down_and_crumbs_and_keys_lead_up() {
         boxes.starts_with("Shop.Cache, 17.3 KiB in 201 objects; what no root reaches, 130 B in 2 objects; "),
         "{boxes}"
     );
-    page.click_box("object[]");
+    page.click_box("object[],");
     assert_eq!(page.text(CRUMBS), "all of the heap > Cache > object[]");
     assert_eq!(page.text(HEADING), "object[]");
     assert_eq!(page.text(FACTS), "@0x2000; object[]; Shop; 824 B; 17.3 KiB in 200 objects (98.4 % of the heap)");
     assert!(page.text(BOXES).starts_with("Shop.Order, 268 B in 2 objects; Shop.Order, 266 B in 2 objects; "));
     page.click("#crumbs li:nth-child(2) button");
     assert_eq!((page.text(CRUMBS).as_str(), page.text(HEADING).as_str()), ("all of the heap > Cache", "Shop.Cache"));
-    page.click_box("object[]");
+    page.click_box("object[],");
     page.browser.run("document.querySelector('.box').focus()");
     page.keys(BACKSPACE);
     assert_eq!(page.text(CRUMBS), "all of the heap > Cache");

@@ -191,6 +191,7 @@ fn about(snapshot: &Snapshot) -> About {
         runtime: snapshot.state.runtime.clone(),
         taken_unix_nanoseconds: snapshot.state.taken_unix_nanoseconds,
         complete: snapshot.is_complete(),
+        has_garbage: snapshot.state.has_garbage,
         free_bytes: snapshot.free_bytes,
         notes: notes(snapshot),
         ..About::default()

@@ -82,8 +82,13 @@ pub fn about() -> About {
 
 /// The bytes of the index of a graph.
 pub fn bytes_of(graph: &HeapGraph) -> Vec<u8> {
+    bytes_with(graph, about())
+}
+
+/// The same, with something else to say.
+pub fn bytes_with(graph: &HeapGraph, about: About) -> Vec<u8> {
     let mut bytes = Vec::new();
-    make(Parts { graph, about: about(), key: KEY, goes_on: &|| true }, &mut bytes).expect("memory can be written to");
+    make(Parts { graph, about, key: KEY, goes_on: &|| true }, &mut bytes).expect("memory can be written to");
     bytes
 }
 
