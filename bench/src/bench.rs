@@ -57,6 +57,10 @@ pub struct Sizes {
     pub large_heap: u64,
     /// Snapshots of one server.
     pub snapshots_in_a_row: usize,
+    /// Objects of the snapshot that is shown in the browser, and how often it is opened.
+    pub view_objects: u64,
+    /// See [`Sizes::view_objects`].
+    pub views: usize,
 }
 
 const FULL: Sizes = Sizes {
@@ -77,6 +81,8 @@ const FULL: Sizes = Sizes {
     snapshot_objects: 8_000_000,
     large_heap: 50_000_000,
     snapshots_in_a_row: 100,
+    view_objects: 10_000_000,
+    views: 5,
 };
 
 const QUICK: Sizes = Sizes {
@@ -97,6 +103,8 @@ const QUICK: Sizes = Sizes {
     snapshot_objects: 1_000_000,
     large_heap: 2_000_000,
     snapshots_in_a_row: 5,
+    view_objects: 1_000_000,
+    views: 2,
 };
 
 /// The variable that names the library.

@@ -3,7 +3,10 @@
 use crate::Outcome;
 use crate::statistics::Chance;
 use remora_heap::{Builder, DominatorTree, HeapGraph, Object, Type, TypeFlags};
+use remora_heap_file::{State, TypeRow, Writer};
+use remora_wire::heap::{CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
 use serde::{Deserialize, Serialize};
+use std::io::{BufWriter, Write};
 use std::process::Command;
 use std::time::Instant;
 
@@ -15,6 +18,9 @@ pub const REFERENCES: u64 = 3;
 const BASE: u64 = 0x7f00_0000_0000;
 /// From one object to the next.
 const STRIDE: u64 = 64;
+
+/// Classes of the objects of a snapshot that is written.
+const CLASSES: u64 = 64;
 
 /// Who refers to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,19 +117,57 @@ fn build(shape: Shape) -> Outcome<HeapGraph> {
             Shape::Local if chance.below(2) == 0 => 0,
             Shape::Local => 1 + chance.below(4 * REFERENCES as usize - 1) as u64,
         };
-        builder.add_object(object, (0..count).map(|_| BASE + target(shape, index, &mut chance) * STRIDE))?;
+        builder.add_object(object, (0..count).map(|_| BASE + target(shape, index, OBJECTS, &mut chance) * STRIDE))?;
     }
     Ok(builder.finish()?)
 }
 
-fn target(shape: Shape, index: u64, chance: &mut Chance) -> u64 {
+/// Writes a snapshot of so many objects with a heap's locality, as the copy of a process would tell it; how many references it has.
+pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
+    let mut chance = Chance::new(20);
+    let mut writer = Writer::create(BufWriter::with_capacity(1 << 20, out))?;
+    writer.stream(&numbers(&[RANGE, 2, BASE, objects * STRIDE]))?;
+    for class in 0..CLASSES {
+        writer.stream(&numbers(&[CLASS, class, PLAIN_CLASS, 0x80, class, 0, 0]))?;
+    }
+    let mut references = 0;
+    for index in 0..objects {
+        let (address, bytes) = (BASE + index * STRIDE, 24 + 8 * chance.below(5) as u64);
+        let count = if chance.below(2) == 0 { 0 } else { 1 + chance.below(4 * REFERENCES as usize - 1) as u64 };
+        references += count;
+        let mut told = vec![FIRST_CLASS + index % CLASSES, bytes];
+        told.extend(
+            (0..count).map(|_| distance(address, BASE + target(Shape::Local, index, objects, &mut chance) * STRIDE)),
+        );
+        told.extend([0, GAP, STRIDE - bytes]);
+        writer.stream(&numbers(&told))?;
+    }
+    writer.stream(&numbers(&[END, objects]))?;
+    let row = |class| TypeRow { name: format!("Bench.Node{class}"), assembly: "Bench".to_owned(), flags: 0 };
+    writer.types(&(0..CLASSES).map(row).collect::<Vec<_>>())?;
+    writer.finish(&State { application: "Bench".to_owned(), complete: true, ..State::default() })?;
+    Ok(references)
+}
+
+/// Numbers as the stream has them.
+fn numbers(numbers: &[u64]) -> Vec<u8> {
+    let mut place = [0; LONGEST_NUMBER];
+    let mut bytes = Vec::with_capacity(numbers.len() * 2);
+    for number in numbers {
+        let length = write_number(&mut place, *number);
+        bytes.extend_from_slice(&place[..length]);
+    }
+    bytes
+}
+
+fn target(shape: Shape, index: u64, objects: u64, chance: &mut Chance) -> u64 {
     let reach = match chance.below(100) {
-        _ if shape == Shape::Uniform => OBJECTS,
+        _ if shape == Shape::Uniform => objects,
         0..85 => 64,
         85..97 => 16_384,
-        _ => OBJECTS,
+        _ => objects,
     };
-    let low = index.saturating_sub(reach / 2).min(OBJECTS - reach);
+    let low = index.saturating_sub(reach / 2).min(objects - reach);
     low + chance.below(reach as usize) as u64
 }
 

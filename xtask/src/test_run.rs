@@ -133,7 +133,7 @@ pub fn model(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
 
 /// The tests that need no runtime, those in the documentation among them.
 pub fn unit_tests(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
-    let purpose = "the HTML report is opened and clicked in a browser";
+    let purpose = "the HTML report and the page of a heap are opened and clicked in a browser";
     debian::ensure(&["chromium", "chromedriver"], &["chromium", "chromium-driver"], purpose)?;
     let most = ["--workspace", "--exclude", LIVE[0], "--exclude", LIVE[1]];
     let environment = environment.iter().map(|(name, value)| (name, value));

@@ -9,6 +9,7 @@ mod names;
 mod snapshots;
 mod throughput;
 mod truth;
+mod view;
 
 use crate::Outcome;
 use crate::bench::Bench;

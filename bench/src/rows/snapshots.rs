@@ -1,5 +1,5 @@
 //! Heap snapshots by the command itself: for how long the program stands, how soon there is a file, how large it is; beside the
-//! runtime's own heap dump.
+//! runtime's own heap dump. At the end a large one in the browser.
 
 use super::percent;
 use crate::Outcome;
@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Names the command.
-const COMMAND: &str = "REMORA_BENCH_COMMAND";
+pub(super) const COMMAND: &str = "REMORA_BENCH_COMMAND";
 /// Between two looks whether the file is there.
 const LOOK: Duration = Duration::from_millis(1);
 /// How long one snapshot may take.
@@ -38,17 +38,23 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let mut rows = beside_the_peer(bench, &folder)?;
     rows.push(large(bench, &folder)?);
     rows.push(in_a_row(bench, &folder)?);
+    rows.extend(super::view::measure(bench, &folder)?);
     Ok(rows)
 }
 
 /// A folder for files that go again.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> Outcome<Folder> {
         let path = std::env::temp_dir().join(format!("remora-bench-{}", std::process::id()));
         std::fs::create_dir_all(&path)?;
         Ok(Folder(path))
+    }
+
+    /// The path of `name` in it.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A chunk that the file does not hold to its end is *torn*: an interrupted write. One that is whole but wrong is *damaged*.
 
 use crate::{CHUNK, Format};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 
 /// Bytes before the stored ones.
 const HEAD: usize = 16;
@@ -50,6 +50,20 @@ impl Format {
         let sum = checksum(&out[start..], &stored);
         out.extend_from_slice(&sum.to_le_bytes());
         out.extend_from_slice(&stored);
+    }
+
+    /// The first bytes of the chunk that stands next, its checksum in them; `input` then stands behind the chunk, of which no more is read.
+    /// `None` where there are not even so many.
+    ///
+    /// # Errors
+    /// Those of `input`.
+    pub fn skip(&self, input: &mut (impl Read + Seek)) -> io::Result<Option<[u8; HEAD]>> {
+        let mut head = Vec::with_capacity(HEAD);
+        input.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+        let Some(head) = head.first_chunk::<HEAD>() else { return Ok(None) };
+        let stored = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        input.seek_relative(stored.into())?;
+        Ok(Some(*head))
     }
 
     /// Reads what stands next.
@@ -115,6 +129,10 @@ mod tests {
                 assert_eq!((chunk.kind, &chunk.plain[..]), (kind, plain));
             }
             assert!(matches!(format.next(&mut input), Ok(Next::End)));
+            let mut skipped = io::Cursor::new(&file);
+            assert!(matches!(format.skip(&mut skipped), Ok(Some(head)) if head == file[..HEAD]));
+            assert_eq!(skipped.position(), first as u64);
+            assert!(matches!((format.skip(&mut skipped), format.skip(&mut skipped)), (Ok(Some(_)), Ok(None))));
             for cut in 1..first {
                 assert!(matches!(format.next(&mut &file[..cut]), Ok(Next::Torn(bytes)) if bytes == cut as u64));
             }

@@ -244,6 +244,7 @@ Examples:
   remora heap -n Orders -o before.remora-heap
   remora heap report before.remora-heap --top 50
   remora heap show before.remora-heap MyApp.Cache
+  remora heap view before.remora-heap    in the browser
   remora heap diff before.remora-heap after.remora-heap
   remora heap convert before.remora-heap -o before.gcdump
   remora heap report before.remora-heap --fail-if 'retained(\"MyApp.Cache\") > 500MB'";
@@ -255,6 +256,8 @@ pub(crate) enum HeapCommand {
     Report(HeapReportArgs),
     /// Show one object or one type of a snapshot: why it is alive, and what it keeps
     Show(HeapShowArgs),
+    /// Show a snapshot in the browser: what holds what, as a map, a tree and tables
+    View(HeapViewArgs),
     /// Show what has changed from one snapshot to a later one
     Diff(HeapDiffArgs),
     /// Make a file for other tools from a snapshot
@@ -345,6 +348,26 @@ pub(crate) struct HeapShowArgs {
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
 }
+
+/// Flags of `remora heap view`.
+#[derive(Debug, Args)]
+#[command(after_help = HEAP_VIEW_NOTES)]
+pub(crate) struct HeapViewArgs {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The port of 127.0.0.1 to listen to [default: any that is free]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+}
+
+const HEAP_VIEW_NOTES: &str = "\
+Prints an address to open in a browser on this machine, and answers until Ctrl-C. Whoever knows
+the address sees the snapshot: it has a secret in it, new at each start. From another machine:
+ssh -L PORT:127.0.0.1:PORT HOST, and the address as it is.
+
+The first time an index is made and kept in FILE.index, or where that folder takes no files, in
+the user's cache ($XDG_CACHE_HOME/remora); with it the page is there at once. It can be deleted.";
 
 /// Flags of `remora heap diff`.
 #[derive(Debug, Args)]

@@ -230,6 +230,19 @@ pub(crate) enum Failure {
         /// Why not.
         error: remora_heap_file::Error,
     },
+    /// The index of a snapshot could not be made or read.
+    #[error(transparent)]
+    Index(remora_heap_view::Error),
+    /// The page of a snapshot cannot be served.
+    #[error(
+        "port {port} of 127.0.0.1 cannot be served: {error}; give another one with --port, or none for any that is free"
+    )]
+    Port {
+        /// Which was asked for; 0 for any.
+        port: u16,
+        /// Why not.
+        error: io::Error,
+    },
     /// A heap snapshot that does not hold all of the heap; what there is has been shown.
     #[error("{} does not hold all of the heap: what is shown is the part that it has; take another snapshot for the rest", .file.display())]
     PartOfTheHeap {
@@ -400,6 +413,8 @@ impl Failure {
             Failure::ConditionMet { .. } => Exit::ConditionMet,
             Failure::TooLargeToExport(_) => Exit::OutputRefused,
             Failure::HeapFile { error, .. } => heap_file_exit(error),
+            Failure::Index(error) => index_exit(error),
+            Failure::Port { .. } => Exit::OutputRefused,
             Failure::Recording { error, .. } => match error {
                 Recording::Truncated { .. } => Exit::Truncated,
                 Recording::Damaged { .. } | Recording::TooLarge { .. } => Exit::Damaged,
@@ -433,6 +448,16 @@ fn heap_file_exit(error: &remora_heap_file::Error) -> Exit {
         Error::Damaged { .. } | Error::Graph(_) => Exit::Damaged,
         Error::Newer { .. } => Exit::Newer,
         _ => Exit::NotARecording,
+    }
+}
+
+/// The exit status for a snapshot whose index cannot be had.
+fn index_exit(error: &remora_heap_view::Error) -> Exit {
+    use remora_heap_view::Error;
+    match error {
+        Error::Interrupted => Exit::Interrupted,
+        Error::Write(_) | Error::TooLarge { .. } => Exit::OutputRefused,
+        _ => Exit::Unexpected,
     }
 }
 

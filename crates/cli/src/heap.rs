@@ -10,6 +10,7 @@ pub(crate) mod size;
 mod strings;
 mod suspects;
 mod take;
+mod view;
 
 use crate::args::{HeapArgs, HeapCommand};
 use crate::console::grouped;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
         Some(HeapCommand::Report(args)) => report::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Show(args)) => show::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Diff(args)) => diff::run(args).map(|()| Exit::Done),
+        Some(HeapCommand::View(args)) => view::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Convert(args)) => convert::run(args).map(|()| Exit::Done),
     }
 }

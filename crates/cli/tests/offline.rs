@@ -15,7 +15,7 @@ fn help_is_as_it_was_read_and_approved() {
         assert_eq!(remora([name, "-h"]).succeeds(), remora([name, "--help"]).succeeds());
     }
     expect_file!["help/heap.txt"].assert_eq(&remora(["heap", "--help"]).succeeds());
-    for name in ["report", "show", "diff", "convert"] {
+    for name in ["report", "show", "view", "diff", "convert"] {
         expect_file![format!("{}/tests/help/heap-{name}.txt", env!("CARGO_MANIFEST_DIR"))]
             .assert_eq(&remora(["heap", name, "--help"]).succeeds());
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Where messages are written.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "crates/cli/src/failure.rs",
     "crates/cli/src/preconditions.rs",
     "crates/cli/src/heap/take.rs",
@@ -17,6 +17,7 @@ const SOURCES: [&str; 12] = [
     "crates/heap/src/error.rs",
     "crates/heap-export/src/lib.rs",
     "crates/heap-file/src/error.rs",
+    "crates/heap-view/src/error.rs",
     "crates/recording/src/error.rs",
     "crates/receipt/src/error.rs",
 ];

@@ -25,12 +25,14 @@
 
 mod error;
 mod graph;
+mod identity;
 mod read;
 mod state;
 mod texts;
 mod write;
 
 pub use error::Error;
+pub use identity::Identity;
 pub use read::{Snapshot, is_snapshot, read};
 pub use remora_heap::{HeapGraph, Limits};
 pub use state::State;

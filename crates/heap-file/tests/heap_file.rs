@@ -1,7 +1,7 @@
 //! Snapshots written and read back: whole, cut, changed, made up.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_heap_file::{Error, Limits, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts};
+use remora_heap_file::{Error, Identity, Limits, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts};
 use remora_wire::heap::{
     ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance,
     write_number,
@@ -167,4 +167,20 @@ fn the_characters_of_strings_are_shown_with_the_strings_that_have_them() {
     let mut none = 0;
     texts(&whole()[..], |_| none += 1).unwrap();
     assert_eq!(none, 0);
+}
+
+#[test]
+fn a_file_with_another_content_has_another_identity() {
+    let of = |file: &[u8]| Identity::of(std::io::Cursor::new(file)).unwrap();
+    let file = whole();
+    assert_eq!(of(&file), of(&whole()));
+    let mut writer = Writer::create(Vec::new()).unwrap();
+    writer.stream(&stream(&[END, NODES + 1])).unwrap();
+    writer.types(&types()).unwrap();
+    // As long as the other.
+    let other = writer.finish(&State { process_id: 8, ..state() }).unwrap();
+    assert_eq!(of(&other).length, of(&file).length);
+    assert_ne!(of(&other).digest, of(&file).digest);
+    assert_ne!(of(&file[..file.len() - 1]), of(&file));
+    assert!(matches!(Identity::of(std::io::Cursor::new(b"PK")), Err(Error::NotASnapshot)));
 }

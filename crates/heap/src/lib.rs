@@ -57,7 +57,7 @@ pub use duplicates::{Duplicates, Repeated};
 pub use error::Error;
 pub use graph::{HeapGraph, ObjectIx};
 pub use limits::Limits;
-pub use paths::{Path, ShortestPaths};
+pub use paths::{Path, ShortestPaths, Step};
 pub use referrers::Referrers;
 pub use root::{Root, RootKind};
 pub use types::{Type, TypeFlags, TypeIx};

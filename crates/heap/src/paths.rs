@@ -14,6 +14,17 @@ pub struct ShortestPaths {
     next: Vec<u32>,
 }
 
+/// What comes next on a shortest way from an object to a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A root holds the object itself.
+    Root,
+    /// This object refers to it.
+    Object(ObjectIx),
+    /// No root reaches it.
+    Nothing,
+}
+
 /// A way from a root to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
@@ -47,15 +58,24 @@ impl ShortestPaths {
         ShortestPaths { next }
     }
 
+    /// The next step from `object` on.
+    pub fn step(&self, object: ObjectIx) -> Step {
+        match self.next[object.0 as usize] {
+            NEVER => Step::Nothing,
+            AT_ROOT => Step::Root,
+            next => Step::Object(ObjectIx(next)),
+        }
+    }
+
     /// A shortest path to `object`, beginning at the earliest of the roots of its first object; `None` if no root reaches it.
     pub fn to(&self, graph: &HeapGraph, object: ObjectIx) -> Option<Path> {
         let mut objects = vec![object];
         let mut here = object;
         loop {
-            match self.next[here.0 as usize] {
-                NEVER => return None,
-                AT_ROOT => break,
-                next => here = ObjectIx(next),
+            match self.step(here) {
+                Step::Nothing => return None,
+                Step::Root => break,
+                Step::Object(next) => here = next,
             }
             objects.push(here);
         }

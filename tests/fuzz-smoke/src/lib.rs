@@ -12,6 +12,7 @@
 //! A dependency on a fuzzing engine here: the tests of this repository must run with a stable compiler and nothing else.
 #![forbid(unsafe_code)]
 
+mod heap_index;
 mod heaps;
 mod inside;
 mod mutation;
@@ -35,7 +36,7 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 21] = [
+pub const ENTRIES: [Entry; 22] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
@@ -50,6 +51,7 @@ pub const ENTRIES: [Entry; 21] = [
     Entry { name: "heap_file", run: heaps::heap_file, seeds: seeds::heap_files, rounds: 2_000 },
     Entry { name: "heap_export", run: heaps::heap_export, seeds: seeds::heap_graphs, rounds: 2_000 },
     Entry { name: "heap_questions", run: heaps::heap_questions, seeds: seeds::heap_graphs, rounds: 2_000 },
+    Entry { name: "heap_index", run: heap_index::heap_index, seeds: seeds::heap_indexes, rounds: 2_000 },
     Entry { name: "recording", run: outside::recording, seeds: seeds::recordings, rounds: 2_000 },
     Entry { name: "symbols_bundle", run: symbols::bundle, seeds: seeds::bundles, rounds: 20_000 },
     Entry { name: "symbols_image", run: symbols::image, seeds: seeds::images, rounds: 200 },

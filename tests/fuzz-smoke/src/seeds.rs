@@ -185,6 +185,25 @@ pub(crate) fn heap_files() -> Vec<Vec<u8>> {
     heaps().into_iter().map(file).collect()
 }
 
+/// Indexes of these snapshots, without their checksums.
+pub(crate) fn heap_indexes() -> Vec<Vec<u8>> {
+    use crate::heap_index::{INDEX_BLOCK, INDEX_FIELDS, INDEX_HEADER};
+    let index = |file: Vec<u8>| {
+        let mut graph = remora_heap_file::read(&file[..], remora_heap_file::Limits::MOST).expect("it is a seed").graph;
+        graph.infer_roots();
+        let (about, key) = (remora_heap_view::About::default(), remora_heap_view::Key { length: 7, digest: 8 });
+        let mut bytes = Vec::new();
+        let parts = remora_heap_view::Parts { graph: &graph, about, key, goes_on: &|| true };
+        remora_heap_view::make(parts, &mut bytes).expect("memory takes everything");
+        // Behind the last section stand a checksum for each block, and one of these.
+        let blocks = (bytes.len() - INDEX_HEADER - 4).div_ceil(INDEX_BLOCK + 4);
+        bytes.truncate(bytes.len() - (blocks + 1) * 4);
+        bytes.drain(INDEX_FIELDS..INDEX_HEADER);
+        bytes
+    };
+    heap_files().into_iter().map(index).collect()
+}
+
 pub(crate) fn recordings() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../../crates/recording/tests/golden/v1.remora").to_vec()]
 }

@@ -39,6 +39,14 @@ impl Browser {
         browser
     }
 
+    /// Opens what a server answers at `url`.
+    #[allow(dead_code, reason = "not every test has a server")]
+    pub fn open_url(url: &str) -> Browser {
+        let browser = Browser::start();
+        browser.go(url);
+        browser
+    }
+
     fn start() -> Browser {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -54,7 +62,8 @@ impl Browser {
         browser
     }
 
-    fn go(&self, url: &str) {
+    /// Goes there with the window that is open.
+    pub fn go(&self, url: &str) {
         let answer = self.post("url", &json!({ "url": url }));
         assert!(answer.is_null(), "{url}: {answer}");
     }

@@ -1,0 +1,137 @@
+//! A large snapshot in the browser: how long its index takes, once, and how soon the first picture is there with it.
+
+use super::snapshots::Folder;
+use crate::Outcome;
+use crate::bench::{self, Bench};
+use crate::graphs;
+use crate::statistics::median;
+use crate::table::Row;
+use browser::Browser;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+#[path = "../../../crates/export/tests/support/browser.rs"]
+#[allow(dead_code, clippy::pedantic, reason = "it opens a page, and no more")]
+mod browser;
+
+/// The first picture must be there within so many seconds.
+const PICTURE_BAR: f64 = 2.0;
+/// What the page asks before its first picture.
+const PICTURE: [&str; 2] = ["api/about", "api/map"];
+/// Waits in the page until it is drawn.
+const DRAWN: &str = "const root = document.documentElement;
+    return new Promise((resolve) => { const look = () => root.dataset.drawn === '' ? requestAnimationFrame(look) : resolve(true); look(); })";
+
+/// Measures both.
+pub(super) fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
+    let objects = bench.sizes.view_objects;
+    let file = folder.path("view.remora-heap");
+    let references = graphs::write(objects, File::create(&file)?)?;
+    let begun = Instant::now();
+    drop(View::of(&file)?);
+    let making = begun.elapsed().as_secs_f64();
+    let index = std::fs::metadata(folder.path("view.remora-heap.index"))?.len();
+    let (mut answered, mut drawn) = (Vec::new(), Vec::new());
+    let browser = browser();
+    for _ in 0..bench.sizes.views {
+        answered.push(first_answers(&file)?);
+        if let Some(browser) = &browser {
+            drawn.push(first_picture(browser, &file)?);
+        }
+    }
+    let most = |seconds: &[f64]| seconds.iter().copied().fold(0.0, f64::max);
+    let told = |seconds: &[f64]| {
+        format!("{:.2} s in the median, {:.2} s at the most", median(seconds).unwrap_or(0.0), most(seconds))
+    };
+    let picture = if drawn.is_empty() {
+        "no Chromium here to draw it".to_owned()
+    } else {
+        format!("drawn after {}", told(&drawn))
+    };
+    let (millions, edges) = (objects as f64 / 1e6, references as f64 / 1e6);
+    Ok(vec![
+        Row::shown(
+            &format!("`heap view` of {millions:.1} million objects, {edges:.1} million references: to the first picture, with its index"),
+            format!("asked and answered after {}; {picture}", told(&answered)),
+        )
+        .against("2 s or less", most(&answered).max(most(&drawn)) <= PICTURE_BAR)
+        .numbers(json!({ "answered": answered, "drawn": drawn })),
+        Row::shown(
+            "making that index, once",
+            format!("{making:.1} s from the command to the page; {:.0} bytes an object", index as f64 / objects as f64),
+        )
+        .numbers(json!({ "seconds": making, "bytes": index, "objects": objects })),
+    ])
+}
+
+/// From the command's start until the data of the first picture have come, seconds.
+fn first_answers(file: &Path) -> Outcome<f64> {
+    let begun = Instant::now();
+    let view = View::of(file)?;
+    for question in PICTURE {
+        let told = view.answer(question)?;
+        if told.get("error").is_some() {
+            return Err(format!("{question}: {told}").into());
+        }
+    }
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// From the command's start until the picture is drawn in a browser that is open, seconds.
+fn first_picture(browser: &Browser, file: &Path) -> Outcome<f64> {
+    let begun = Instant::now();
+    let view = View::of(file)?;
+    browser.go(&view.address);
+    if browser.run(DRAWN) != true {
+        return Err("the page was not drawn".into());
+    }
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// A browser, where there is one.
+fn browser() -> Option<Browser> {
+    let there = Command::new("chromedriver").arg("--version").stdout(Stdio::null()).status();
+    there.is_ok_and(|status| status.success()).then(|| Browser::open_url("about:blank"))
+}
+
+/// A running `remora heap view`.
+struct View {
+    child: Child,
+    address: String,
+}
+
+impl View {
+    /// Starts it, and waits for its address.
+    fn of(file: &Path) -> Outcome<View> {
+        let mut command = Command::new(bench::path(super::snapshots::COMMAND)?);
+        command.args(["heap", "view"]).arg(file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut view = View { child: command.spawn()?, address: String::new() };
+        let mut line = String::new();
+        BufReader::new(view.child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+        let address = line.split(' ').find(|word| word.starts_with("http://"));
+        view.address = address.ok_or("remora heap view printed no address")?.to_owned();
+        Ok(view)
+    }
+
+    fn answer(&self, question: &str) -> Outcome<Value> {
+        let (host, secret) = self.address.trim_start_matches("http://").split_once('/').ok_or("no secret")?;
+        let mut stream = TcpStream::connect(host)?;
+        write!(stream, "GET /{secret}{question} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply)?;
+        let (_, body) = reply.split_once("\r\n\r\n").ok_or("no reply")?;
+        Ok(serde_json::from_str(body)?)
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // It has nothing to put away; that it cannot be ended is told by the next one.
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+}

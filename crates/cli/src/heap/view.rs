@@ -1,0 +1,211 @@
+//! `remora heap view`: a snapshot as a page in the browser, served to this machine's user until Ctrl-C.
+
+use super::{notes, open};
+use crate::args::HeapViewArgs;
+use crate::console::{note, out};
+use crate::failure::{Failure, Place};
+use crate::stop::{Input, Stop};
+use remora_heap_file::{Identity, Snapshot};
+use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+use std::cell::RefCell;
+use std::env;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 20;
+/// What only its owner may read and write.
+const PRIVATE: u32 = 0o600;
+
+/// Where an index may lie, the first that can be had.
+#[derive(Debug, Clone)]
+struct Places {
+    snapshot: PathBuf,
+    /// Whoever may read the snapshot may read the index beside it.
+    permissions: Permissions,
+    /// Whose the snapshot is.
+    owner: u32,
+    beside: PathBuf,
+    /// In the user's cache, if there is one; under the snapshot's identity, not its name.
+    cached: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &HeapViewArgs) -> Result<(), Failure> {
+    let file = args.file.as_path();
+    let (key, metadata) = identified(file)?;
+    let places = Places::of(file, key, &metadata);
+    let stop = RefCell::new(Stop::listen(Input::Unheard).map_err(Failure::Signals)?);
+    let goes_on = || stop.borrow_mut().wish().is_none();
+    let index = match places.found(key) {
+        Some(index) => index,
+        None => places.made(key, &goes_on)?,
+    };
+    let complete = index.about.complete;
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+    let again = places.clone();
+    let view = View::new(index, name, move || {
+        note(&format!("the index of {} turned out to be damaged", again.snapshot.display()));
+        again.made(key, &|| true).map_err(|failure| failure.to_string())
+    });
+    let server = Server::listen(args.port, view).map_err(|error| Failure::Port { port: args.port, error })?;
+    out(&format!("open {} (Ctrl-C ends)\n", server.address()))?;
+    server.serve(&mut || goes_on()).map_err(|error| Failure::Port { port: args.port, error })?;
+    if complete { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
+}
+
+/// Which snapshot it is, and what the file system says of it.
+fn identified(file: &Path) -> Result<(Key, Metadata), Failure> {
+    let input = |error| Failure::Input { file: file.to_owned(), error };
+    let opened = File::open(file).map_err(input)?;
+    let metadata = opened.metadata().map_err(input)?;
+    if metadata.is_dir() {
+        return Err(input(io::ErrorKind::IsADirectory.into()));
+    }
+    let identity = Identity::of(opened).map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
+    Ok((Key { length: identity.length, digest: identity.digest }, metadata))
+}
+
+impl Places {
+    fn of(snapshot: &Path, key: Key, metadata: &Metadata) -> Places {
+        let mut beside = snapshot.as_os_str().to_owned();
+        beside.push(".index");
+        let cached =
+            cache().map(|cache| cache.join("remora").join(format!("{:x}-{:016x}.index", key.length, key.digest)));
+        let permissions = Permissions::from_mode(metadata.permissions().mode() & 0o666);
+        Places { snapshot: snapshot.to_owned(), permissions, owner: metadata.uid(), beside: beside.into(), cached }
+    }
+
+    /// An index that is there and can be used.
+    fn found(&self, key: Key) -> Option<Index> {
+        let open = |place: &PathBuf| {
+            // Without waiting for whoever might write into a pipe of that name.
+            let waiting = OFlags::NONBLOCK.bits() as i32;
+            let file = OpenOptions::new().read(true).custom_flags(waiting).open(place).ok()?;
+            let owner = file.metadata().ok()?.uid();
+            if is_trusted(owner, self.owner) { Index::open(file, key).ok() } else { None }
+        };
+        open(&self.beside).or_else(|| self.cached.as_ref().and_then(open))
+    }
+
+    /// Whether what stands beside the snapshot is another user's: in a folder for everybody it can neither be believed nor replaced.
+    fn is_taken(&self) -> bool {
+        fs::symlink_metadata(&self.beside).is_ok_and(|metadata| !is_trusted(metadata.uid(), self.owner))
+    }
+
+    /// A new one.
+    fn made(&self, key: Key, goes_on: &dyn Fn() -> bool) -> Result<Index, Failure> {
+        let begun = Instant::now();
+        let part = self.part()?;
+        note(&format!("making the index of {}, once", self.snapshot.display()));
+        let made = self.fill(&part, key, goes_on).and_then(|()| part.place());
+        if made.is_err() {
+            // What is half written helps nobody; that it cannot be removed is not the failure to tell.
+            let _ = fs::remove_file(&part.path);
+        }
+        made?;
+        note(&format!("made in {:.1} s, and kept in {}", begun.elapsed().as_secs_f64(), part.place.display()));
+        let opened = File::open(&part.place).map_err(Error::Read).and_then(|file| Index::open(file, key));
+        opened.map_err(Failure::Index)
+    }
+
+    fn fill(&self, part: &Part, key: Key, goes_on: &dyn Fn() -> bool) -> Result<(), Failure> {
+        let snapshot = open(&self.snapshot)?;
+        if identified(&self.snapshot)?.0 != key {
+            let error = io::Error::other("it was changed while it was read");
+            return Err(Failure::Input { file: self.snapshot.clone(), error });
+        }
+        let mut out = BufWriter::with_capacity(BUFFER, &part.file);
+        let parts = Parts { graph: &snapshot.graph, about: about(&snapshot), key, goes_on };
+        make(parts, &mut out).map_err(|error| match error {
+            Error::Write(error) => Failure::output(Place::File(part.place.clone()), error),
+            error => Failure::Index(error),
+        })
+    }
+
+    /// A new file, in the first of the folders that takes one.
+    fn part(&self) -> Result<Part, Failure> {
+        let beside = Part::new(&self.beside, self.permissions.clone());
+        let cached = match (&beside, &self.cached) {
+            (Ok(part), Some(cached)) if self.is_taken() => {
+                // It is empty, and not to be used.
+                let _ = fs::remove_file(&part.path);
+                cached
+            }
+            (Err(_), Some(cached)) => cached,
+            _ => return beside,
+        };
+        if let Some(folder) = cached.parent() {
+            // Where it cannot be made, no file can be made in it, and that is told.
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        }
+        Part::new(cached, Permissions::from_mode(PRIVATE))
+    }
+}
+
+/// An index that is not yet in its place.
+struct Part {
+    file: File,
+    path: PathBuf,
+    place: PathBuf,
+    permissions: Permissions,
+}
+
+impl Part {
+    fn new(place: &Path, permissions: Permissions) -> Result<Part, Failure> {
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let path = place.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&path);
+        let file = file.map_err(|error| Failure::output(Place::File(place.to_owned()), error))?;
+        Ok(Part { file, path, place: place.to_owned(), permissions })
+    }
+
+    fn place(&self) -> Result<(), Failure> {
+        let placed = self.file.set_permissions(self.permissions.clone());
+        let placed = placed.and_then(|()| fs::rename(&self.path, &self.place));
+        placed.map_err(|error| Failure::output(Place::File(self.place.clone()), error))
+    }
+}
+
+/// Whether an index of this user's is believed: one's own, that of who owns the snapshot, root's. Others could show what they like.
+fn is_trusted(owner: u32, of_snapshot: u32) -> bool {
+    [geteuid().as_raw(), of_snapshot, 0].contains(&owner)
+}
+
+/// The folder for what can be made again; a path that is not absolute is not to be used.
+/// Source: the XDG Base Directory Specification, version 0.8, "Environment variables".
+fn cache() -> Option<PathBuf> {
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))
+}
+
+fn about(snapshot: &Snapshot) -> About {
+    About {
+        application: snapshot.state.application.clone(),
+        process_id: snapshot.state.process_id,
+        runtime: snapshot.state.runtime.clone(),
+        taken_unix_nanoseconds: snapshot.state.taken_unix_nanoseconds,
+        complete: snapshot.is_complete(),
+        has_garbage: snapshot.state.has_garbage,
+        free_bytes: snapshot.free_bytes,
+        notes: notes(snapshot),
+        ..About::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_believed_if_it_is_ones_own_or_of_who_owns_the_snapshot() {
+        let own = geteuid().as_raw();
+        assert!(is_trusted(own, 7) && is_trusted(7, 7) && is_trusted(0, 7));
+        assert!(!is_trusted(own + 4711, 7));
+    }
+}

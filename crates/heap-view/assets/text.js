@@ -1,0 +1,55 @@
+// How numbers and names read, and elements made of texts. What comes from a snapshot only ever becomes a text node.
+
+/** An element with properties and children; children that are strings become text. */
+export const element = (tag, properties = {}, ...children) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role" || name === "scope") made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+};
+
+export const byId = (id) => document.getElementById(id);
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+const SPACE = "\u202f";
+
+/** `1.23 MiB`; binary, as everywhere. */
+export const bytes = (value) => {
+  let unit = 0;
+  let left = value;
+  while (left >= 1024 && unit < UNITS.length - 1) {
+    left /= 1024;
+    unit++;
+  }
+  const digits = unit === 0 || left >= 100 ? 0 : left >= 10 ? 1 : 2;
+  return `${left.toFixed(digits)}${SPACE}${UNITS[unit]}`;
+};
+
+/** `12,345`. */
+export const count = (value) => value.toLocaleString("en-US");
+
+export const counted = (value, one) => `${count(value)} ${value === 1 ? one : `${one}s`}`;
+
+/** `12.3 %`; what is there but too small to show is `< 0.1 %`. */
+export const percent = (part, whole) => {
+  if (whole === 0 || part === 0) return `0${SPACE}%`;
+  const value = (100 * part) / whole;
+  return value < 0.1 ? `<${SPACE}0.1${SPACE}%` : `${value.toFixed(1)}${SPACE}%`;
+};
+
+/** A name without what would steer or reorder the text around it. */
+export const plain = (name) => name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
+
+/** `Dictionary<string, Order>` of `System.Collections.Generic.Dictionary<string, MyApp.Order>`: names without their namespaces. */
+export const short = (name) =>
+  plain(name).replace(/[^<>,[\]() ]+/g, (part) => (part.startsWith(".") ? part : part.slice(part.lastIndexOf(".", part.length - 2) + 1)));
+
+/** A hue for each type, the same at each time. */
+export const hue = (name) => {
+  let hash = 2166136261;
+  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619);
+  return ((hash >>> 0) * 137.508) % 360;
+};

@@ -1,0 +1,76 @@
+//! What the page is told: JSON, bounded, a page of a list at a time.
+//!
+//! Answers carry names as they are: the page makes texts of them, never markup.
+
+mod map;
+mod object;
+mod query;
+mod row;
+mod types;
+
+use crate::view::Told;
+use crate::{Error, Index};
+use query::Query;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Rows of a list that are told at once, at the most.
+pub const MOST_ROWS: u64 = 500;
+
+/// A part of a list.
+#[derive(Debug, Serialize)]
+struct Page<T> {
+    /// How long the list is.
+    total: u64,
+    /// The place of the first row that is here.
+    from: u64,
+    rows: Vec<T>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum NoAnswer {
+    /// No such question, or nothing is known by that name.
+    Unknown,
+    /// A parameter makes no sense.
+    Senseless(String),
+    /// The index failed.
+    Index(Error),
+    /// Something else did.
+    Failed(String),
+}
+
+impl From<Error> for NoAnswer {
+    fn from(error: Error) -> NoAnswer {
+        NoAnswer::Index(error)
+    }
+}
+
+/// Answers `question`, with the parameters in `query`, as it stands in an address.
+pub(crate) fn answer(index: &Index, told: &Told, question: &str, query: &str) -> Result<Value, NoAnswer> {
+    let query = Query::of(query)?;
+    match question {
+        "about" => Ok(about(index, told)),
+        "map" => Ok(json!(map::map(index, query.id(index)?)?)),
+        "children" => Ok(json!(row::children(index, query.id(index)?, query.places()?)?)),
+        "object" => Ok(json!(object::object(index, query.object(index)?)?)),
+        "references" => Ok(json!(object::references(index, query.object(index)?, query.places()?)?)),
+        "referrers" => Ok(json!(object::referrers(index, query.object(index)?, query.places()?)?)),
+        "types" => Ok(json!(types::types(index, &query)?)),
+        "type" => Ok(json!(types::one(index, query.type_ix(index)?))),
+        "objects" => Ok(json!(types::objects(index, query.type_ix(index)?, query.places()?)?)),
+        "search" => Ok(json!(object::search(index, &query)?)),
+        _ => Err(NoAnswer::Unknown),
+    }
+}
+
+fn about(index: &Index, told: &Told) -> Value {
+    json!({
+        "about": index.about,
+        "file": told.file,
+        "objects": index.objects(),
+        "references": index.references(),
+        "types": index.types().iter().filter(|known| known.count > 0).count(),
+        "all": index.all().0,
+    })
+}

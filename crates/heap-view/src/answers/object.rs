@@ -1,0 +1,123 @@
+//! One object: what it is, why it is alive, who is beside it; and how one is found.
+
+use super::map::above;
+use super::query::Query;
+use super::row::{Row, page};
+use super::types::{self, TypeRow};
+use super::{NoAnswer, Page};
+use crate::Index;
+use crate::index::{Id, Record};
+use serde::Serialize;
+use std::ops::Range;
+
+/// Objects of a way to a root that are told, from the object on.
+const STEPS: usize = 40;
+
+/// See the module's text.
+#[derive(Debug, Serialize)]
+pub(super) struct Object {
+    object: Row,
+    assembly: String,
+    /// Why it is alive; null if no root reaches it.
+    path: Option<Path>,
+    /// What alone holds it, the nearest last.
+    above: Vec<Row>,
+    /// Whether some of these are left out.
+    cut: bool,
+    references: u64,
+    referrers: u64,
+}
+
+/// A shortest way to it from a root.
+#[derive(Debug, Serialize)]
+struct Path {
+    /// Kinds of the roots that hold the first object.
+    roots: Vec<&'static str>,
+    /// From the object that a root holds to the one that is asked about.
+    objects: Vec<Row>,
+    /// How many are left out behind the first.
+    hidden: u32,
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Found {
+    object: Option<Row>,
+    /// Why there is none, or not quite the one.
+    note: Option<String>,
+    types: Option<Page<TypeRow>>,
+}
+
+pub(super) fn object(index: &Index, id: Id) -> Result<Object, NoAnswer> {
+    let record = index.record(id)?;
+    let assembly = record.type_ix.map(|place| index.types()[place as usize].assembly.clone());
+    let (above, cut) = above(index, &record)?;
+    Ok(Object {
+        object: Row::of(index, id, &record),
+        assembly: assembly.unwrap_or_default(),
+        path: path(index, id, &record)?,
+        above,
+        cut,
+        references: record.references.length,
+        referrers: record.referrers.length,
+    })
+}
+
+fn path(index: &Index, id: Id, record: &Record) -> Result<Option<Path>, NoAnswer> {
+    let Some(origin) = record.origin else { return Ok(None) };
+    let mut objects = vec![Row::of(index, id, record)];
+    let mut next = record.step;
+    while let Some(on) = next.filter(|_| objects.len() < STEPS) {
+        let record = index.record(on)?;
+        next = record.step;
+        objects.push(Row::of(index, on, &record));
+    }
+    let roots = index.record(origin)?.roots.iter().map(|kind| kind.name()).collect();
+    let mut hidden = 0;
+    if next.is_some() {
+        hidden = record.distance.saturating_sub(objects.len() as u32 + 1);
+        objects.push(Row::at(index, origin)?);
+    }
+    objects.reverse();
+    Ok(Some(Path { roots, objects, hidden }))
+}
+
+pub(super) fn references(index: &Index, id: Id, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
+    page(index, index.record(id)?.references, places)
+}
+
+pub(super) fn referrers(index: &Index, id: Id, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
+    page(index, index.record(id)?.referrers, places)
+}
+
+/// `@` and an address is an object, anything else a part of types' names.
+pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
+    let text = query.text("text").trim();
+    let Some(address) = text.strip_prefix('@') else {
+        return Ok(Found { types: Some(types::named(index, text, query.places()?)), ..Found::default() });
+    };
+    let digits = address.trim_start_matches("0x");
+    let Ok(address) = u64::from_str_radix(digits, 16) else {
+        return Ok(Found {
+            note: Some(format!("{text} is no address: write it as @0x7f0012345678")),
+            ..Found::default()
+        });
+    };
+    let Some((id, record)) = index.object_before(address)?.filter(|(_, record)| is_within(record, address)) else {
+        return Ok(Found {
+            note: Some(format!("there is no object at {address:#x} in this snapshot")),
+            ..Found::default()
+        });
+    };
+    let note = format!("no object begins at {address:#x}: it lies within this one");
+    Ok(Found {
+        note: (record.address != address).then_some(note),
+        object: Some(Row::of(index, id, &record)),
+        types: None,
+    })
+}
+
+/// An object without bytes is at its address all the same.
+fn is_within(record: &Record, address: u64) -> bool {
+    record.address == address || address.saturating_sub(record.address) < record.own
+}

@@ -1,0 +1,65 @@
+//! One node among others.
+
+use super::{NoAnswer, Page};
+use crate::Index;
+use crate::index::{Id, List, Record};
+use serde::Serialize;
+use std::ops::Range;
+
+/// What stands for all objects.
+const ALL: &str = "all of the heap";
+/// What stands for those that no root reaches.
+const UNREACHED: &str = "what no root reaches";
+
+/// See the module's text.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) id: u32,
+    /// `0x7f0012345678`; null for what is no object.
+    address: Option<String>,
+    /// The place of its type; null for what is no object.
+    r#type: Option<u32>,
+    name: String,
+    own: u64,
+    pub(super) retained: u64,
+    /// Objects that are retained, itself included.
+    pub(super) count: u32,
+    /// How many nodes hang directly under it.
+    children: u64,
+}
+
+impl Row {
+    pub(super) fn of(index: &Index, id: Id, record: &Record) -> Row {
+        let name = match record.type_ix {
+            Some(place) => index.types()[place as usize].name.clone(),
+            None if id == index.all() => ALL.to_owned(),
+            None => UNREACHED.to_owned(),
+        };
+        Row {
+            id: id.0,
+            address: record.type_ix.map(|_| format!("{:#x}", record.address)),
+            r#type: record.type_ix,
+            name,
+            own: record.own,
+            retained: record.retained,
+            count: record.retained_count,
+            children: record.children.length,
+        }
+    }
+
+    pub(super) fn at(index: &Index, id: Id) -> Result<Row, NoAnswer> {
+        Ok(Row::of(index, id, &index.record(id)?))
+    }
+}
+
+/// A part of a list, in rows.
+pub(super) fn page(index: &Index, list: List, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
+    let from = places.start.min(list.length);
+    let rows = index.part(list, places)?.into_iter().map(|id| Row::at(index, id)).collect::<Result<_, _>>()?;
+    Ok(Page { total: list.length, from, rows })
+}
+
+/// What hangs under a node.
+pub(super) fn children(index: &Index, id: Id, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
+    page(index, index.record(id)?.children, places)
+}

@@ -1,0 +1,31 @@
+//! What can go wrong with an index.
+
+use std::io;
+
+/// Why an index could not be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It is none, of another version, of another snapshot, or was changed after it was written. A new one is to be made.
+    #[error("the index cannot be used: {0}")]
+    Damaged(&'static str),
+    /// It could not be read.
+    #[error("the index cannot be read: {0}")]
+    Read(#[source] io::Error),
+    /// It could not be written: disk full, most likely.
+    #[error("the index cannot be written: {0}")]
+    Write(#[source] io::Error),
+    /// Whoever had it made wants it no more.
+    #[error("the index was not finished: interrupted")]
+    Interrupted,
+    /// More than an index has room for; no real heap has as much.
+    #[error(
+        "the snapshot has more {what} than an index has room for, which are {most}; look into it with `remora heap report` and `remora heap show`"
+    )]
+    TooLarge {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        most: u64,
+    },
+}

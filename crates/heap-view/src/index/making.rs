@@ -1,0 +1,297 @@
+//! Making an index: everything that needs the whole graph is found out once.
+//!
+//! The sections are written one after the other; what only one of them needs is there while it is written. Beside the graph and the
+//! dominator tree some 28 bytes are held for each object at the most; once the tree is gone, 4 for each reference.
+
+use super::layout::{BESIDE, Counts, Header, Key};
+use super::record::{NONE, Raw, bit};
+use super::sink::Sink;
+use super::types;
+use crate::{About, Error};
+use remora_heap::tables::{Totals, by_type};
+use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, ShortestPaths, Step};
+use std::cmp::Reverse;
+use std::io::Write;
+use std::thread;
+
+/// Of what an index is made.
+pub struct Parts<'a> {
+    /// Every object. Its roots have been inferred, where they are to be.
+    pub graph: &'a HeapGraph,
+    /// What else is known; its roots are counted here.
+    pub about: About,
+    /// Which snapshot it is.
+    pub key: Key,
+    /// Asked every now and then whether it is still wanted.
+    pub goes_on: &'a dyn Fn() -> bool,
+}
+
+/// Makes the index of a graph.
+///
+/// # Errors
+/// [`Error::Write`], [`Error::Interrupted`], [`Error::TooLarge`].
+pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
+    let Parts { graph, mut about, key, goes_on } = parts;
+    for root in graph.roots() {
+        *about.roots.entry(root.kind.name().to_owned()).or_default() += 1;
+    }
+    // Plain data: it cannot fail.
+    let about = serde_json::to_vec(&about).unwrap_or_default();
+    let (tree, ways) = thread::scope(|scope| {
+        let ways = scope.spawn(|| Ways::of(graph));
+        (DominatorTree::new(graph), ways.join())
+    });
+    let ways = ways.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let names: usize = graph.types().iter().map(|known| known.name.len() + known.assembly.len()).sum();
+    let counts = Counts {
+        objects: graph.object_count() as u64,
+        unreached: tree.unreached().is_some().into(),
+        references: graph.reference_count() as u64,
+        types: graph.types().len() as u64,
+        names: names as u64,
+        about: about.len() as u64,
+    };
+    counts.checked()?;
+    let mut sink = Sink::new(out, goes_on);
+    sink.header(&Header { key, counts }.bytes())?;
+    Making { graph, counts, sink }.sections(tree, ways, &about)
+}
+
+struct Making<'a> {
+    graph: &'a HeapGraph,
+    counts: Counts,
+    sink: Sink<'a>,
+}
+
+impl Making<'_> {
+    fn sections(mut self, tree: DominatorTree, ways: Ways, about: &[u8]) -> Result<(), Error> {
+        let totals = self.totals(&tree);
+        let mut children = Lists::counted(self.records(), self.hanging(&tree).map(|(_, above)| above));
+        let mut referrers = Lists::counted(
+            self.graph.object_count(),
+            self.graph.objects().flat_map(|object| self.graph.references(object)).map(|target| target.0),
+        );
+        self.objects(&tree, &ways, &children, &referrers)?;
+        drop(ways);
+        let order = self.order(&tree);
+        self.hang(&tree, &order, &mut children);
+        drop(tree);
+        self.sink.numbers(children.items.drain(..))?;
+        drop(children);
+        let mut of_types =
+            Lists::counted(self.graph.types().len(), self.graph.objects().map(|object| self.graph.type_ix(object).0));
+        order.iter().for_each(|&id| of_types.put(self.graph.type_ix(ObjectIx(id)).0, id));
+        self.sink.numbers(of_types.items.drain(..))?;
+        let graph = self.graph;
+        graph.objects().try_for_each(|object| self.sink.numbers(graph.references(object).map(|target| target.0)))?;
+        for &id in &order {
+            graph.references(ObjectIx(id)).for_each(|target| referrers.put(target.0, id));
+        }
+        drop(order);
+        self.sink.numbers(referrers.items.drain(..))?;
+        self.types(&totals)?;
+        self.sink.put(about)?;
+        self.sink.finish()
+    }
+
+    /// Nodes of all records but the last, which is none.
+    fn records(&self) -> usize {
+        self.graph.object_count() + BESIDE as usize - 1
+    }
+
+    fn node(&self, tree: &DominatorTree, id: u32) -> Node {
+        match id.checked_sub(self.counts.objects as u32) {
+            None => tree.node(ObjectIx(id)),
+            Some(0) => tree.root(),
+            Some(_) => tree.unreached().unwrap_or(tree.root()),
+        }
+    }
+
+    fn id(&self, tree: &DominatorTree, node: Node) -> u32 {
+        let beside = self.counts.objects as u32 + u32::from(node != tree.root());
+        tree.object(node).map_or(beside, |object| object.0)
+    }
+
+    /// Each node but the root, and what it hangs under.
+    fn hanging<'b>(&'b self, tree: &'b DominatorTree) -> impl Iterator<Item = (u32, u32)> + 'b {
+        tree.nodes().filter_map(move |node| Some((self.id(tree, node), self.id(tree, tree.parent(node)?))))
+    }
+
+    /// Gives each node its children, those that retain most first.
+    fn hang(&self, tree: &DominatorTree, order: &[u32], children: &mut Lists) {
+        let retained = |id: u32| tree.retained(self.node(tree, id));
+        let unreached = (self.counts.unreached > 0).then_some(self.counts.objects as u32 + 1);
+        let greater = unreached.map_or(0, |unreached| order.partition_point(|&id| retained(id) >= retained(unreached)));
+        let (greater, smaller) = order.split_at(greater);
+        for id in greater.iter().copied().chain(unreached).chain(smaller.iter().copied()) {
+            if let Some(above) = tree.parent(self.node(tree, id)) {
+                children.put(self.id(tree, above), id);
+            }
+        }
+    }
+
+    /// The objects, those that retain most first.
+    fn order(&self, tree: &DominatorTree) -> Vec<u32> {
+        let mut keyed: Vec<(Reverse<u64>, u32)> =
+            self.graph.objects().map(|object| (Reverse(tree.retained(tree.node(object))), object.0)).collect();
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn totals(&self, tree: &DominatorTree) -> Vec<Totals> {
+        let mut totals = vec![Totals::default(); self.graph.types().len()];
+        by_type(self.graph, tree).iter().for_each(|row| totals[row.type_ix.0 as usize] = row.totals);
+        totals
+    }
+
+    fn objects(&mut self, tree: &DominatorTree, ways: &Ways, children: &Lists, referrers: &Lists) -> Result<(), Error> {
+        let mut kinds = vec![0_u16; self.graph.object_count()];
+        self.graph.roots().iter().for_each(|root| kinds[root.object.0 as usize] |= bit(root.kind) as u16);
+        let mut references = 0;
+        for object in self.graph.objects() {
+            let (id, node) = (object.0, tree.node(object));
+            let above = tree.parent(node).map_or(NONE, |above| self.id(tree, above));
+            let (step, origin, distance) = ways.at(id);
+            let raw = Raw {
+                sizes: [self.graph.address(object), self.graph.bytes(object), tree.retained(node)],
+                numbers: [
+                    self.graph.type_ix(object).0,
+                    tree.retained_count(node) as u32,
+                    above,
+                    step,
+                    origin,
+                    distance,
+                    children.begin(id),
+                    references,
+                    referrers.begin(id),
+                    kinds[id as usize].into(),
+                ],
+            };
+            references += self.graph.references(object).len() as u32;
+            self.sink.put(&raw.bytes())?;
+        }
+        self.beside(tree, children)
+    }
+
+    /// The records behind those of objects.
+    fn beside(&mut self, tree: &DominatorTree, children: &Lists) -> Result<(), Error> {
+        let (objects, references) = (self.counts.objects as u32, self.counts.references as u32);
+        let nodes = [Some(tree.root()), tree.unreached(), None];
+        for (place, node) in nodes.into_iter().enumerate() {
+            let (retained, count) = node.map_or((0, 0), |node| (tree.retained(node), tree.retained_count(node)));
+            let above = if place == 1 { objects } else { NONE };
+            let begin = children.begin(objects + place as u32);
+            let numbers = [NONE, count as u32, above, NONE, NONE, 0, begin, references, references, 0];
+            self.sink.put(&Raw { sizes: [0, 0, retained], numbers }.bytes())?;
+        }
+        Ok(())
+    }
+
+    fn types(&mut self, totals: &[Totals]) -> Result<(), Error> {
+        let (mut name, mut first) = (0, 0);
+        for (place, known) in self.graph.types().iter().enumerate() {
+            let of = totals[place];
+            let assembly = name + known.name.len() as u32;
+            let raw = types::Raw {
+                sizes: [of.bytes, of.retained, of.count],
+                numbers: [first, name, assembly, known.flags.0],
+            };
+            self.sink.put(&raw.bytes())?;
+            name = assembly + known.assembly.len() as u32;
+            first += of.count as u32;
+        }
+        let end = types::Raw { numbers: [first, name, name, 0], ..types::Raw::default() };
+        self.sink.put(&end.bytes())?;
+        for known in self.graph.types() {
+            self.sink.put(known.name.as_bytes())?;
+            self.sink.put(known.assembly.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Numbers in lists, one behind the other. They are counted first, and put in order then.
+struct Lists {
+    /// Where the next item of each list goes; before any was put, where the list begins.
+    next: Vec<u32>,
+    /// Made with the first item.
+    items: Vec<u32>,
+    length: u32,
+}
+
+impl Lists {
+    /// So many lists, with an item for each time that they are named.
+    fn counted(lists: usize, named: impl Iterator<Item = u32>) -> Lists {
+        let mut next = vec![0; lists + 1];
+        named.for_each(|list| next[list as usize] += 1);
+        let mut length = 0;
+        for count in &mut next {
+            length += std::mem::replace(count, length);
+        }
+        Lists { next, items: Vec::new(), length }
+    }
+
+    /// Where a list begins. To be asked while nothing has been put.
+    fn begin(&self, list: u32) -> u32 {
+        self.next[list as usize]
+    }
+
+    fn put(&mut self, list: u32, item: u32) {
+        if self.items.is_empty() {
+            self.items = vec![0; self.length as usize];
+        }
+        let place = &mut self.next[list as usize];
+        self.items[*place as usize] = item;
+        *place += 1;
+    }
+}
+
+/// Shortest ways from objects to roots.
+struct Ways {
+    paths: ShortestPaths,
+    /// The object at the end of each way.
+    origin: Vec<u32>,
+    /// Objects on it; 0 where there is no way.
+    distance: Vec<u32>,
+}
+
+impl Ways {
+    fn of(graph: &HeapGraph) -> Ways {
+        let paths = ShortestPaths::new(graph);
+        let (mut origin, mut distance) = (vec![NONE; graph.object_count()], vec![0_u32; graph.object_count()]);
+        let mut way = Vec::new();
+        for object in graph.objects() {
+            let mut here = object.0;
+            let (end, mut length) = loop {
+                if distance[here as usize] > 0 {
+                    break (origin[here as usize], distance[here as usize]);
+                }
+                match paths.step(ObjectIx(here)) {
+                    Step::Nothing => break (NONE, 0),
+                    Step::Root => {
+                        way.push(here);
+                        break (here, 0);
+                    }
+                    Step::Object(next) => {
+                        way.push(here);
+                        here = next.0;
+                    }
+                }
+            };
+            while let Some(on) = way.pop() {
+                length += 1;
+                (origin[on as usize], distance[on as usize]) = (end, length);
+            }
+        }
+        Ways { paths, origin, distance }
+    }
+
+    /// Step, origin and distance.
+    fn at(&self, id: u32) -> (u32, u32, u32) {
+        let step = match self.paths.step(ObjectIx(id)) {
+            Step::Object(next) => next.0,
+            _ => NONE,
+        };
+        (step, self.origin[id as usize], self.distance[id as usize])
+    }
+}

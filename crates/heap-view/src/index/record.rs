@@ -1,0 +1,122 @@
+//! What is known of one object, in 64 bytes.
+//! ```text
+//!  0  address u64              36  step u32: the object that is next on a shortest way to a root
+//!  8  own u64                  40  origin u32: the object at the end of that way, which a root holds
+//! 16  retained u64             44  distance u32: objects on that way, itself included; 0 if no root reaches it
+//! 24  type u32                 48  where its children begin u32
+//! 28  retained objects u32     52  where its references begin u32
+//! 32  dominator u32            56  where its referrers begin u32
+//!                              60  kinds of the roots that hold it u32: a bit each, by their ids
+//! ```
+
+use super::layout::{OBJECT, Section};
+use super::{Index, List, numbers};
+use crate::Error;
+use remora_heap::RootKind;
+
+/// Stands for no object and for no type.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The number of an object, or of a node of the dominator tree that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Id(pub(crate) u32);
+
+impl Id {
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// One node of the dominator tree: an object, mostly.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Where it begins; 0 for what is no object.
+    pub address: u64,
+    /// What it takes itself.
+    pub own: u64,
+    /// What would go with it, itself included.
+    pub retained: u64,
+    /// How many objects that are.
+    pub retained_count: u32,
+    /// The place of its type; `None` for what is no object.
+    pub type_ix: Option<u32>,
+    /// What it hangs under; `None` for all.
+    pub dominator: Option<Id>,
+    /// See the table.
+    pub step: Option<Id>,
+    /// See the table.
+    pub origin: Option<Id>,
+    /// See the table.
+    pub distance: u32,
+    /// What hangs under it.
+    pub children: List,
+    /// What it refers to.
+    pub references: List,
+    /// Who refers to it.
+    pub referrers: List,
+    /// Kinds of roots that hold it.
+    pub roots: Vec<RootKind>,
+}
+
+/// The numbers as they are in the file.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Raw {
+    pub(super) sizes: [u64; 3],
+    /// From the type on, in the order of the table.
+    pub(super) numbers: [u32; 10],
+}
+
+impl Raw {
+    pub(super) fn bytes(&self) -> [u8; OBJECT as usize] {
+        let mut bytes = [0; OBJECT as usize];
+        let (sizes, numbers) = bytes.split_at_mut(24);
+        for (place, size) in sizes.chunks_exact_mut(8).zip(self.sizes) {
+            place.copy_from_slice(&size.to_le_bytes());
+        }
+        for (place, number) in numbers.chunks_exact_mut(4).zip(self.numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Raw {
+        let (sizes, rest) = numbers::long(bytes);
+        Raw { sizes, numbers: numbers::short(rest) }
+    }
+}
+
+impl Record {
+    /// The first of two records in `bytes`: the second says where the lists of the first end.
+    pub(super) fn read(bytes: &[u8], index: &Index) -> Result<Record, Error> {
+        let (this, next) = bytes.split_at(OBJECT as usize);
+        let (this, next) = (Raw::read(this), Raw::read(next));
+        let [address, own, retained] = this.sizes;
+        let [type_ix, retained_count, dominator, step, origin, distance, .., roots] = this.numbers;
+        let id = |number: u32| if number == NONE { Ok(None) } else { index.known(number).map(Some) };
+        let list = |section, place: usize| index.list(section, this.numbers[place], next.numbers[place]);
+        if type_ix != NONE && type_ix as usize >= index.types().len() {
+            return Err(Error::Damaged("it names a type that is not there"));
+        }
+        Ok(Record {
+            address,
+            own,
+            retained,
+            retained_count,
+            type_ix: (type_ix != NONE).then_some(type_ix),
+            dominator: id(dominator)?,
+            step: id(step)?,
+            origin: id(origin)?,
+            distance,
+            children: list(Section::Children, 6)?,
+            references: list(Section::References, 7)?,
+            referrers: list(Section::Referrers, 8)?,
+            roots: RootKind::ALL.into_iter().filter(|kind| roots & bit(*kind) != 0).collect(),
+        })
+    }
+}
+
+/// The bit of a kind.
+pub(super) fn bit(kind: RootKind) -> u32 {
+    1 << (kind.id() & 31)
+}

@@ -1,0 +1,67 @@
+//! What is known of one type, in 40 bytes.
+//! ```text
+//!  0  own u64                         24  where its objects begin u32
+//!  8  retained u64                    28  where its name begins u32, in the names
+//! 16  count u64                       32  where its assembly begins u32, in the names, which ends where the next name begins
+//!                                     36  flags u32
+//! ```
+
+use super::blocks::Blocks;
+use super::layout::{Counts, Section, TYPE};
+use super::numbers;
+use crate::Error;
+
+/// One type, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeEntry {
+    /// The full name, as C# writes it.
+    pub name: String,
+    /// Of what assembly it is.
+    pub assembly: String,
+    /// How many objects it has.
+    pub count: u64,
+    /// What they take themselves.
+    pub own: u64,
+    /// What would go with them.
+    pub retained: u64,
+    /// Where the list of them begins and ends.
+    pub(super) first: (u32, u32),
+}
+
+/// The numbers as they are in the file.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Raw {
+    pub(super) sizes: [u64; 3],
+    pub(super) numbers: [u32; 4],
+}
+
+impl Raw {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let sizes = self.sizes.iter().flat_map(|size| size.to_le_bytes());
+        sizes.chain(self.numbers.iter().flat_map(|number| number.to_le_bytes())).collect()
+    }
+
+    fn read(bytes: &[u8]) -> Raw {
+        let (sizes, rest) = numbers::long(bytes);
+        Raw { sizes, numbers: numbers::short(rest) }
+    }
+}
+
+/// All of them.
+pub(super) fn read(blocks: &Blocks, counts: Counts) -> Result<Vec<TypeEntry>, Error> {
+    let names = blocks.read(counts.range(Section::Names))?;
+    let records = blocks.read(counts.range(Section::Types))?;
+    let raws: Vec<Raw> = records.chunks_exact(TYPE as usize).map(Raw::read).collect();
+    raws.windows(2).map(|pair| entry(&pair[0], &pair[1], &names)).collect()
+}
+
+fn entry(this: &Raw, next: &Raw, names: &[u8]) -> Result<TypeEntry, Error> {
+    let [own, retained, count] = this.sizes;
+    let [first, name, assembly, _flags] = this.numbers;
+    let text = |begin: u32, end: u32| {
+        let bytes = names.get(begin as usize..end as usize).ok_or(Error::Damaged("a name leads out of the names"))?;
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    };
+    let (name, assembly) = (text(name, assembly)?, text(assembly, next.numbers[1])?);
+    Ok(TypeEntry { name, assembly, count, own, retained, first: (first, next.numbers[0]) })
+}

@@ -1,0 +1,69 @@
+//! One connection: one request, one reply, and the end.
+
+use super::Site;
+use super::reply::Reply;
+use super::request::Request;
+use crate::answers::NoAnswer;
+use crate::pages;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The longest head of a request. What is longer is no browser's.
+const HEAD: usize = 16 << 10;
+/// How long a request may take to come, and a reply to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Serves it. What goes wrong with it is the other side's loss.
+pub(super) fn serve(mut stream: TcpStream, site: &Site) {
+    let Some(head) = head(&mut stream) else { return };
+    let reply = reply(&head, site);
+    let written = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&reply.bytes()));
+    // What the other side still sends must not make the kernel take back what it has not read yet.
+    if written.is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
+        let _ = io::copy(&mut stream.take(HEAD as u64), &mut io::sink());
+    }
+}
+
+/// Everything up to the empty line.
+fn head(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let end = Instant::now() + PATIENCE;
+    let mut head = Vec::new();
+    let mut piece = [0; 4096];
+    while head.len() < HEAD {
+        let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        stream.set_read_timeout(Some(left)).ok()?;
+        match stream.read(&mut piece) {
+            Ok(0) => return None,
+            Ok(length) => head.extend_from_slice(&piece[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return None,
+        }
+        if head.windows(4).any(|four| four == b"\r\n\r\n") {
+            break;
+        }
+    }
+    Some(head)
+}
+
+/// What is answered to a request.
+pub(super) fn reply(head: &[u8], site: &Site) -> Reply {
+    let Some(request) = Request::read(head) else { return Reply::refusal(400) };
+    if !request.is_for_this_machine() {
+        return Reply::refusal(403);
+    }
+    let Some(name) = request.behind(&site.secret) else { return Reply::refusal(404) };
+    if !request.is_get {
+        return Reply::refusal(405);
+    }
+    if let Some(file) = pages::file(name) {
+        return Reply::file(file);
+    }
+    match name.strip_prefix("api/").map(|question| site.view.answer(question, request.query)) {
+        Some(Ok(answer)) => Reply::answer(200, &answer),
+        Some(Err(NoAnswer::Senseless(why))) => Reply::error(400, &why),
+        Some(Err(NoAnswer::Index(error))) => Reply::error(500, &error.to_string()),
+        Some(Err(NoAnswer::Failed(why))) => Reply::error(500, &why),
+        Some(Err(NoAnswer::Unknown)) | None => Reply::error(404, "there is no such thing in this snapshot"),
+    }
+}

@@ -1,0 +1,287 @@
+//! The page in a real browser: opened from the server, clicked with a mouse, typed into.
+//! Fails where Chromium or chromedriver is missing: `apt-get install -y chromium chromium-driver`.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+#[path = "../../export/tests/support/browser.rs"]
+#[allow(dead_code, reason = "a part is used")]
+mod browser;
+mod running;
+mod support;
+
+use browser::Browser;
+use remora_heap_view::{About, View};
+use running::Running;
+use support::{HOSTILE_NAME, KEY, about, bytes_with, index_of, opened, ring, shop};
+
+const ENTER: &str = "\u{E007}";
+const BACKSPACE: &str = "\u{E003}";
+const ARROW_RIGHT: &str = "\u{E014}";
+const ARROW_DOWN: &str = "\u{E015}";
+
+/// The way up, the names and sizes of the outer boxes, the rows of a table, the details' heading and facts; narrow spaces as plain ones.
+const CRUMBS: &str = "[...document.querySelectorAll('#crumbs li')].map((crumb) => crumb.textContent).join(' > ')";
+const BOXES: &str =
+    "[...document.querySelectorAll('.box:not(.inner)')].map((box) => box.getAttribute('aria-label')).join('; ')";
+const TYPES: &str = "[...document.querySelectorAll('#types tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join(' | ')).join('; ')";
+const HEADING: &str = "document.getElementById('details-title')?.textContent ?? 'nothing'";
+const FACTS: &str = "[...document.querySelectorAll('#details dd')].map((fact) => fact.textContent).join('; ')";
+const PATH: &str = "document.querySelector('#details .path').textContent";
+const TREE: &str = "[...document.querySelectorAll('#tree tbody tr')].map((row) => row.getAttribute('aria-level') + ' ' + (row.querySelector('bdi, .virtual')?.textContent ?? row.textContent)).join('; ')";
+
+/// The page, when everything has been asked and answered.
+struct Page {
+    browser: Browser,
+    _server: Running,
+}
+
+impl Page {
+    fn open(server: Running) -> Page {
+        let browser = Browser::open_url(&server.address);
+        let page = Page { browser, _server: server };
+        page.rests();
+        page
+    }
+
+    /// Waits until no question is open.
+    fn rests(&self) {
+        assert_eq!(self.browser.run("return window.remora.idle()"), true);
+    }
+
+    fn text(&self, what: &str) -> String {
+        self.browser.text(&format!("return ({what}).replaceAll('\\u202f', ' ')"))
+    }
+
+    /// Does what leads elsewhere without a click, and waits until the page is there.
+    fn leads(&self, script: &str) {
+        self.browser.run(&format!(
+            "return new Promise((resolve) => {{ addEventListener('hashchange', () => resolve(true), {{ once: true }}); {script} }})"
+        ));
+        self.rests();
+    }
+
+    fn click(&self, selector: &str) {
+        self.browser.click(selector);
+        self.rests();
+    }
+
+    fn keys(&self, keys: &str) {
+        self.browser.keys(keys);
+        self.rests();
+    }
+
+    /// A click of the mouse on the heading of the box that is called so.
+    fn click_box(&self, name: &str) {
+        let at = self.browser.run(&format!(
+            "const box = [...document.querySelectorAll('.box')].find((box) => box.getAttribute('aria-label').startsWith('{name}'));
+             const at = box.getBoundingClientRect(); return [at.left + 12, at.top + 6]"
+        ));
+        self.browser.click_at(at[0].as_f64().unwrap(), at[1].as_f64().unwrap());
+        self.rests();
+    }
+
+    fn has_no_complaints(&self) {
+        let complaints = self.browser.complaints();
+        assert!(complaints.is_empty(), "{complaints:?}");
+    }
+}
+
+#[test]
+fn the_first_picture_says_what_there_is_and_what_is_missing() {
+    let page = Page::open(Running::shop());
+    assert_eq!(page.text("document.getElementById('title').textContent"), "Shop (4711)");
+    assert_eq!(
+        page.text("[...document.querySelectorAll('#tiles dd')].map((tile) => tile.textContent).join('; ')"),
+        "17.6 KiB; 206; 204; 6; 2.00 KiB"
+    );
+    assert!(page.text("document.getElementById('incomplete').textContent").starts_with("NOT all of the heap"));
+    assert_eq!(page.browser.run("return document.getElementById('incomplete').hidden"), false);
+    assert!(
+        page.text("document.getElementById('inferred').textContent").contains("1 of them nobody has seen (1 static)")
+    );
+    assert!(page.text("document.getElementById('notes').textContent").contains("3 ranges <b>of the heap</b> were not"));
+    assert_ne!(page.text("document.documentElement.dataset.drawn"), "");
+    page.has_no_complaints();
+}
+
+#[test]
+fn a_snapshot_with_garbage_says_so() {
+    let about = About { has_garbage: true, complete: true, ..about() };
+    let index = opened(&bytes_with(&shop(), about), KEY).unwrap();
+    let page = Page::open(Running::of(View::new(index, "shop".into(), || Err("nobody makes one".into()))));
+    assert!(
+        page.text("document.getElementById('inferred').textContent").starts_with("No collection was made: garbage is")
+    );
+    assert_eq!(page.browser.run("return document.getElementById('incomplete').hidden"), true);
+    assert!(page.text("document.getElementById('tiles').textContent").ends_with("Garbageincluded"));
+    page.leads("location.hash = 'show=object.202'");
+    assert!(page.text(PATH).contains("inferrednobody has seen a root here"), "{}", page.text(PATH));
+    page.has_no_complaints();
+}
+
+#[test]
+fn a_click_into_the_treemap_goes_down_and_crumbs_and_keys_lead_up() {
+    let page = Page::open(Running::shop());
+    assert_eq!(page.text(CRUMBS), "all of the heap");
+    let boxes = page.text(BOXES);
+    assert!(
+        boxes.starts_with("Shop.Cache, 17.3 KiB in 201 objects; what no root reaches, 130 B in 2 objects; "),
+        "{boxes}"
+    );
+    page.click_box("object[],");
+    assert_eq!(page.text(CRUMBS), "all of the heap > Cache > object[]");
+    assert_eq!(page.text(HEADING), "object[]");
+    assert_eq!(page.text(FACTS), "@0x2000; object[]; Shop; 824 B; 17.3 KiB in 200 objects (98.4 % of the heap)");
+    assert!(page.text(BOXES).starts_with("Shop.Order, 268 B in 2 objects; Shop.Order, 266 B in 2 objects; "));
+    page.click("#crumbs li:nth-child(2) button");
+    assert_eq!((page.text(CRUMBS).as_str(), page.text(HEADING).as_str()), ("all of the heap > Cache", "Shop.Cache"));
+    page.click_box("object[],");
+    page.browser.run("document.querySelector('.box').focus()");
+    page.keys(BACKSPACE);
+    assert_eq!(page.text(CRUMBS), "all of the heap > Cache");
+    page.keys(BACKSPACE);
+    assert_eq!(page.text(CRUMBS), "all of the heap");
+    page.keys(ENTER);
+    assert_eq!(page.text(CRUMBS), "all of the heap > Cache", "the first box has the focus");
+    page.leads("history.back()");
+    page.browser.run("document.querySelector('.box').focus()");
+    page.keys(ARROW_RIGHT);
+    page.keys(ARROW_DOWN);
+    let focused = page.text("document.activeElement.getAttribute('aria-label') ?? 'none'");
+    assert!(!focused.starts_with("Shop.Cache,") && focused.contains(" object"), "{focused}");
+    page.has_no_complaints();
+}
+
+#[test]
+fn a_type_an_object_and_its_neighbours_are_told_with_the_right_numbers() {
+    let page = Page::open(Running::shop());
+    let rows = page.text(TYPES);
+    assert!(rows.starts_with("Shop.Cache | 1 | 40 B | 17.3 KiB; object[] | 1 | 824 B | 17.3 KiB; Shop.Order | 100 | 4.69 KiB | 16.5 KiB; "), "{rows}");
+    page.click("#types tbody tr:nth-child(3) button");
+    assert_eq!(
+        (page.text(HEADING).as_str(), page.text(FACTS).as_str()),
+        ("Shop.Order", "Shop; 100; 4.69 KiB; 16.5 KiB (93.9 % of the heap)")
+    );
+    let rows = "String(document.querySelectorAll('#details tbody tr').length)";
+    assert_eq!(page.text(rows), "51", "a page, and a button for more");
+    page.click("#details .more button");
+    assert_eq!(page.text(rows), "100");
+    let last = page.text("document.querySelector('#details tbody tr:last-child').textContent");
+    assert_eq!(last, "Order@0x300048 B48 B", "the one whose text is not its own");
+    page.click("#details tbody tr:nth-child(1) button");
+    assert_eq!(page.text(FACTS), "@0x48c0; Shop.Order; Shop; 48 B; 268 B in 2 objects (1.5 % of the heap)");
+    assert_eq!(
+        page.text(PATH),
+        "Why it is aliveheld by a root: staticCache@0x100017.3 KiBobject[]@0x200017.3 KiBOrder@0x48c0268 B"
+    );
+    let neighbours = page.text(
+        "[...document.querySelectorAll('#details section:not(.path)')].map((part) => part.textContent).join('; ')",
+    );
+    assert_eq!(
+        neighbours,
+        "Referred to by 1ObjectOwnRetainedobject[]@0x2000824 B17.3 KiB; Refers to 1ObjectOwnRetainedstring@0x16300220 B220 B"
+    );
+    page.click("#details section:last-child tbody button");
+    assert_eq!(page.text(HEADING), "string");
+    page.has_no_complaints();
+}
+
+#[test]
+fn a_search_finds_types_and_addresses() {
+    let page = Page::open(Running::shop());
+    page.keys("/");
+    page.keys("shop.o");
+    let offered = "[...document.querySelectorAll('#found li')].map((offer) => offer.textContent).join('; ')";
+    assert_eq!(page.text(offered), "Shop.Order100 objects; Shop.Orphan1 object");
+    page.keys(ARROW_DOWN);
+    page.keys(ENTER);
+    assert_eq!(page.text(HEADING), "Shop.Order");
+    for (text, heading) in [("@0x50000", "Shop.Orphan"), ("@2010", "object[]")] {
+        page.browser.run("document.getElementById('search').value = ''; document.getElementById('search').focus()");
+        page.keys(text);
+        page.keys(ENTER);
+        assert_eq!(page.text(HEADING), heading, "{text}");
+    }
+    page.click("#search");
+    page.keys("ffff");
+    assert!(page.text("document.getElementById('found').textContent").contains("there is no object at 0x2010ffff"));
+    page.leads("location.hash = 'show=object.204'");
+    assert!(page.text(PATH).contains("No root reaches it"));
+    page.has_no_complaints();
+}
+
+#[test]
+fn the_tree_opens_row_by_row_and_the_table_is_sorted_and_filtered() {
+    let page = Page::open(Running::shop());
+    page.click("#tree-title");
+    assert!(
+        page.text(TREE).starts_with("1 all of the heap; 2 Cache; 2 what no root reaches; 2 "),
+        "{}",
+        page.text(TREE)
+    );
+    page.click("#tree tbody tr:nth-child(2) .toggle");
+    page.click("#tree tbody tr:nth-child(3) .toggle");
+    let tree = page.text(TREE);
+    assert!(
+        tree.starts_with("1 all of the heap; 2 Cache; 3 object[]; 4 Order; 4 Order; ")
+            && tree.contains("4 70 more…; 2 what no root"),
+        "{tree}"
+    );
+    page.browser.run("document.querySelector('#tree tbody tr:nth-child(2) button').focus()");
+    page.keys("\u{E012}");
+    assert!(page.text(TREE).starts_with("1 all of the heap; 2 Cache; 2 what no root reaches; "), "{}", page.text(TREE));
+    page.click("#types-title");
+    page.click("#types th:nth-child(2) button");
+    assert!(page.text(TYPES).starts_with("string | 101 | "), "{}", page.text(TYPES));
+    page.click("#types th:nth-child(2) button");
+    assert_eq!(page.text("document.querySelector('th[aria-sort=ascending]').textContent"), "Objects");
+    page.click("#filter");
+    page.keys("ORPH");
+    assert_eq!(page.text(TYPES), "Shop.Orphan | 1 | 100 B | 130 B");
+    page.has_no_complaints();
+}
+
+#[test]
+fn names_from_a_snapshot_are_only_ever_text() {
+    let page = Page::open(Running::shop());
+    page.keys("/");
+    page.keys("evil");
+    page.keys(ENTER);
+    let plain = HOSTILE_NAME.replace(['\u{202e}', '\n'], "\u{fffd}");
+    assert_eq!(page.text(HEADING), plain);
+    page.click("#details tbody tr:nth-child(1) button");
+    assert!(page.text(PATH).contains("held by a root: inferrednobody has seen this root"), "{}", page.text(PATH));
+    page.click("#details p > button");
+    assert!(page.text(CRUMBS).starts_with("all of the heap > "));
+    page.click("#tree-title");
+    assert_eq!(
+        page.browser.run("return [window.hurt === undefined, document.images.length, document.scripts.length]"),
+        serde_json::json!([true, 0, 1])
+    );
+    assert_eq!(page.browser.run("return performance.getEntriesByType('resource').filter((entry) => !entry.name.startsWith(location.origin)).length"), 0);
+    page.has_no_complaints();
+}
+
+#[test]
+fn a_long_way_is_shown_by_its_ends_and_a_server_that_has_gone_is_told() {
+    let view = View::new(index_of(&ring(3_000)), "ring".into(), || Err("nobody makes one".into()));
+    let page = Page::open(Running::of(view));
+    page.leads("location.hash = 'map=2999&show=object.2999'");
+    assert!(page.text(CRUMBS).starts_with("all of the heap > … > "), "{}", page.text(CRUMBS));
+    assert!(
+        page.text(PATH).contains("held by a root: handle") && page.text(PATH).contains(" others"),
+        "{}",
+        page.text(PATH)
+    );
+    page.has_no_complaints();
+    let Page { browser, _server: server } = page;
+    drop(server);
+    browser.run("location.hash = 'show=object.5'");
+    let told = "const failure = document.getElementById('failure');
+        return new Promise((resolve) => { const look = () => failure.hidden ? requestAnimationFrame(look) : resolve(true); look(); })";
+    assert_eq!(browser.run(told), true);
+    assert!(
+        browser
+            .text("return document.getElementById('failure').textContent")
+            .contains("has `remora heap view` been ended?")
+    );
+}
