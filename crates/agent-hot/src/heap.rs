@@ -304,8 +304,8 @@ impl<'a, M: Memory> Walk<'a, M> {
     /// That was all.
     fn end(&mut self) -> Walked {
         let objects = self.walked.objects;
-        self.pen.record_twice(&Record::of(&[END, objects]));
-        self.pen.flush();
+        // Who has read the word beside the stream need not wait for more of it.
+        self.pen.last(&Record::of(&[END, objects]));
         self.say_how_far();
         self.walked
     }

@@ -28,7 +28,8 @@ impl CopyCost {
     /// There is a copy; its id as the process sees it.
     pub(crate) fn begins(&mut self, namespaced_pid: u32) {
         self.namespaced_pid = Some(namespaced_pid);
-        self.next = Instant::now();
+        // It has written to nothing yet.
+        self.next = Instant::now() + LEAST;
     }
 
     /// Looks, if it is time to.

@@ -174,7 +174,11 @@ impl HeapSession {
             objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
             bytes: self.presence.memory.counter(layout::HEAP_BYTES),
             extra_memory: self.cost.most(),
-            ended: self.presence.ended.is_some() || self.told.has_ended() || self.stream.damaged,
+            ended: self.presence.ended.is_some()
+                || self.told.has_ended()
+                || self.stream.damaged
+                // The agent may be slower than a copy that has little to tell.
+                || self.stream.beside.has_ended() && self.told.collection.is_some(),
         }
     }
 

@@ -47,6 +47,7 @@ mod test_elf;
 #[cfg(test)]
 mod test_process;
 mod view;
+mod windowed;
 
 pub use attach::{Asked, Attach, ask, attach, attach_when_ready, begin_attach};
 pub use check::{Check, check, check_answer, check_pid};

@@ -5,6 +5,7 @@
 
 use crate::elf::Elf;
 use crate::proc::{Mapping, Proc};
+use crate::windowed::Windowed;
 use object::ReadCache;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -164,7 +165,7 @@ fn of_executable(proc: &Proc, pid: u32, executable: &Path) -> Option<Runtime> {
 }
 
 /// Opens an ELF file and asks it something. The path may be under the control of a hostile process.
-pub(crate) fn with_elf<T>(path: &Path, ask: impl FnOnce(&Elf<'_, &ReadCache<File>>) -> T) -> Option<T> {
+pub(crate) fn with_elf<T>(path: &Path, ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed>>) -> T) -> Option<T> {
     // Without blocking: the file may have been replaced by a pipe that nobody writes to.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
@@ -172,7 +173,7 @@ pub(crate) fn with_elf<T>(path: &Path, ask: impl FnOnce(&Elf<'_, &ReadCache<File
     if !metadata.is_file() || metadata.len() > LARGEST_FILE {
         return None;
     }
-    let cache = ReadCache::new(file);
+    let cache = ReadCache::new(Windowed::new(file));
     Elf::parse(&cache).map(|elf| ask(&elf))
 }
 

@@ -63,7 +63,24 @@ pub const LONGEST_NUMBER: usize = 10;
 
 /// Writes a number, and returns how many bytes it took: no more than [`LONGEST_NUMBER`], which `into` must have.
 #[inline]
-pub fn write_number(into: &mut [u8], mut value: u64) -> usize {
+pub fn write_number(into: &mut [u8], value: u64) -> usize {
+    // Nearly all numbers are short: these are written at once, without a loop.
+    let Some(place) = into.first_chunk_mut::<4>().filter(|_| value < 1 << 28) else { return write_long(into, value) };
+    let spread = (value & 0x7f) | (value & 0x3f80) << 1 | (value & 0x1f_c000) << 2 | (value & 0xfe0_0000) << 3;
+    let length = match value {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        0x4000..0x20_0000 => 3,
+        _ => 4,
+    };
+    // All but the last byte say that another one follows.
+    let follows = 0x80_8080_u32 & ((1_u32 << (8 * (length - 1))) - 1);
+    *place = (spread as u32 | follows).to_le_bytes();
+    length
+}
+
+/// The same for any number.
+fn write_long(into: &mut [u8], mut value: u64) -> usize {
     let mut length = 0;
     for place in into {
         length += 1;
@@ -93,6 +110,19 @@ pub(crate) fn target(object: u64, distance: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_written_alike_with_room_and_without() {
+        let near = |bits: u32| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + 1];
+        for value in (1..64).flat_map(near).chain([0, u64::MAX]) {
+            let (mut roomy, mut long) = ([0; 16], [0; LONGEST_NUMBER]);
+            let (length, expected) = (write_number(&mut roomy, value), write_long(&mut long, value));
+            assert_eq!((length, &roomy[..length]), (expected, &long[..expected]), "{value:#x}");
+            if length < 4 {
+                assert_eq!(write_number(&mut roomy[..3], value), length, "{value:#x}");
+            }
+        }
+    }
 
     #[test]
     fn a_reference_comes_back_whichever_way_it_points() {

@@ -83,6 +83,13 @@ impl<'a> Pen<'a> {
         self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
     }
 
+    /// The same for the last one: the whole stream is out before it is told beside it.
+    pub(crate) fn last(&mut self, record: &Record) {
+        record.bytes().iter().for_each(|byte| self.byte(*byte));
+        self.flush();
+        self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
+    }
+
     pub(crate) fn flush(&mut self) {
         if self.used > 0 && self.wanted {
             self.wanted = self.buffer.get(..self.used).is_some_and(|bytes| self.outlet.put(bytes));
