@@ -116,7 +116,8 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
     }
     out(&text(report))?;
     note(&summary(report));
-    note(&format!("{} were made; a seed repeats the runtime's side only", counted(report.runs, "run")));
+    let were = if report.runs == 1 { "was" } else { "were" };
+    note(&format!("{} {were} made; a seed repeats the runtime's side only", counted(report.runs, "run")));
     if report.left_out > 0 {
         note(&format!("{} were left out: others of the same runtime had hung", counted(report.left_out, "run")));
     }

@@ -25,7 +25,7 @@ fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
     if sin() == Sin::RefusesInstance {
         return None;
     }
-    if sin() == Sin::IsTooOld {
+    if matches!(sin(), Sin::IsTooOld | Sin::HangsInQuery) {
         return Some(before_attach::object());
     }
     let object = CallbackObject::create(Profiler::default());

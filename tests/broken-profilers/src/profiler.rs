@@ -51,6 +51,7 @@ impl Profiler {
         let stays = matches!(
             sin(),
             Sin::Stays
+                | Sin::LeavesSuspended
                 | Sin::HangsInShutdown
                 | Sin::OwnThread
                 | Sin::OnlyNotified
@@ -68,6 +69,9 @@ impl Profiler {
 
 impl ProfilerCallback for Profiler {
     fn load_as_notification_only(&self) -> bool {
+        if sin() == Sin::HangsBeforeAttach {
+            never_return();
+        }
         matches!(sin(), Sin::OnlyNotified | Sin::DetachesUnheard)
     }
 
@@ -94,6 +98,10 @@ impl ProfilerCallback for Profiler {
             },
             Sin::DetachesUnheard => own_thread::start(&self.0),
             Sin::LeavesThread => leave_thread(),
+            Sin::HidesThread => {
+                leave_thread();
+                take_all_descriptors();
+            }
             Sin::LeavesTimer => leave_timer(),
             Sin::LeavesIntervalTimer => leave_interval_timer(),
             Sin::AsksForEver => ask_for_ever(raw),
@@ -115,6 +123,8 @@ impl ProfilerCallback for Profiler {
             Sin::OwnThread | Sin::OnlyNotified | Sin::CallsAfterSealing | Sin::AsksWithoutReference => {
                 own_thread::start(&self.0)
             }
+            // SAFETY: alive; every Core has the slot.
+            Sin::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
             Sin::LeavesSession => {
                 let mut session = 0;
                 let name: Vec<u16> = "Microsoft-Windows-DotNETRuntime".encode_utf16().chain([0]).collect();
@@ -263,6 +273,12 @@ fn leave_child() {
 fn leave_descriptor() {
     // SAFETY: a name that lives.
     unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+}
+
+/// Until there is none.
+fn take_all_descriptors() {
+    // SAFETY: a name that lives.
+    while unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) } >= 0 {}
 }
 
 fn leave_daemon() {

@@ -56,6 +56,12 @@ sins! {
     StaleId = "stale-id",
     /// A callback never returns.
     NeverReturns = "never-returns",
+    /// It never answers whether its object has ICorProfilerCallback3.
+    HangsInQuery = "hangs-in-query",
+    /// It never answers whether it is only to be notified.
+    HangsBeforeAttach = "hangs-before-attach",
+    /// It suspends the runtime, never resumes it, and stays.
+    LeavesSuspended = "leaves-suspended",
     /// Shutdown never returns.
     HangsInShutdown = "hangs-in-shutdown",
     /// ProfilerDetachSucceeded never returns.
@@ -72,6 +78,8 @@ sins! {
     KeepsEnumerator = "keeps-enumerator",
     /// A thread is left behind.
     LeavesThread = "leaves-thread",
+    /// A thread is left behind, and no descriptor is left for who wants to see it.
+    HidesThread = "hides-thread",
     /// A timer is left behind.
     LeavesTimer = "leaves-timer",
     /// An interval timer is left behind.

@@ -222,7 +222,14 @@ impl Run {
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {
-            tell_who_hangs();
+            if witness::callbacks(LONGEST / 2).is_empty() {
+                let message = format!(
+                    "the attach had no answer within {} seconds, and no callback is known to run",
+                    LONGEST.as_secs()
+                );
+                witness::broken_in("MOD-01", None, &message);
+            }
+            self.tell_who_hangs();
         }
         self.user.confirmed.store(answer.get().is_some_and(HResult::is_success), Ordering::SeqCst);
         answer.get()
@@ -273,7 +280,7 @@ impl Run {
             return false;
         }
         if !until(LONGEST, || self.runtime.profilers().is_empty()) {
-            tell_who_hangs();
+            self.tell_who_hangs();
             return false;
         }
         for clause in ["DET-07", "DET-10", "DET-14", "DET-20", "DET-21"] {
@@ -325,6 +332,10 @@ impl Run {
 
     /// The process exits while the profiler is attached, or still detaching.
     fn exit(&self) {
+        // Who suspends it for an instant is given the time to resume it.
+        if !until(LONGEST, || !self.runtime.is_left_suspended()) {
+            return self.tell_who_hangs();
+        }
         let is_attached = !self.runtime.profilers().is_empty();
         let runtime = self.runtime.clone();
         let exits = schedule::spawn("the thread that exits", move || {
@@ -333,11 +344,22 @@ impl Run {
             runtime.exit();
         });
         if !until(LONGEST, || schedule::has_ended(exits) && witness::callbacks(Duration::ZERO).is_empty()) {
-            return tell_who_hangs();
+            return self.tell_who_hangs();
         }
         witness::exercised("DET-07");
         if is_attached {
             witness::exercised("DET-17");
+        }
+    }
+
+    fn tell_who_hangs(&self) {
+        let (callbacks, seconds) = (witness::callbacks(LONGEST / 2), LONGEST.as_secs());
+        if self.runtime.is_left_suspended() {
+            witness::broken_in("MOD-01", None, LEFT_SUSPENDED);
+        }
+        for callback in callbacks {
+            let message = format!("{callback} has not returned within {seconds} seconds");
+            witness::broken_in(clause_of_hang(callback), Some(callback), &message);
         }
     }
 
@@ -349,6 +371,9 @@ impl Run {
         !witness::has_broken("ATT-06") && !witness::has_broken("ATT-20")
     }
 }
+
+/// What is said of who stops the program for good.
+const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never resumed it: a program would stand still";
 
 /// Waits until something holds; false if it does not in time. On a machine that lets this process wait for its processors the time is
 /// longer: so many looks it takes at least.
@@ -365,13 +390,6 @@ fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
         std::thread::sleep(LOOK);
         waited += begun.elapsed().min(LONGEST_LOOK);
         looks += 1;
-    }
-}
-
-fn tell_who_hangs() {
-    for callback in witness::callbacks(LONGEST / 2) {
-        let message = format!("{callback} has not returned within {} seconds", LONGEST.as_secs());
-        witness::broken_in(clause_of_hang(callback), Some(callback), &message);
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Residue {
     handlers: BTreeMap<i32, usize>,
     children: BTreeMap<u32, String>,
     descriptors: BTreeMap<String, String>,
+    /// The system did not show it: no descriptor is free any more.
+    is_hidden: bool,
 }
 
 /// Something that is there and was not before.
@@ -40,6 +42,7 @@ impl Residue {
             handlers: system::handlers(),
             children: children(),
             descriptors: descriptors(),
+            is_hidden: fs::read_dir("/proc/self/task").is_err(),
         }
     }
 
@@ -57,7 +60,9 @@ impl Residue {
         let descriptors = self.descriptors.iter().filter(|(number, _)| !before.descriptors.contains_key(*number));
         let descriptors =
             descriptors.map(|(_, link)| Left { is_a_way_in: false, what: format!("a descriptor ({})", kind(link)) });
-        threads.chain(timers).chain(handlers).chain(children).chain(descriptors).collect()
+        let hidden =
+            self.is_hidden.then(|| way_in("what cannot be looked at, since no descriptor is free any more,".into()));
+        threads.chain(timers).chain(handlers).chain(children).chain(descriptors).chain(hidden).collect()
     }
 }
 

@@ -314,14 +314,17 @@ impl Runtime {
         unsafe { sys::IUnknown::Release(factory.cast()) };
         drop(seat);
         HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code })?;
-        drop(inside);
+        let _seat = witness::callback("QueryInterface");
         // SAFETY: a live object with one reference, which is given up.
-        unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) }
+        let object = unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) };
+        drop(inside);
+        object
     }
 }
 
 pub(super) fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
     let _inside = library.enter();
+    let _seat = witness::callback("LoadAsNotificationOnly");
     let mut wish = 0;
     // SAFETY: a place for the answer.
     let answer = unsafe { object.load_as_notification_only(&raw mut wish) };

@@ -35,6 +35,11 @@ pub(super) fn address_of(profiler: &Profiler) -> usize {
 }
 
 impl Runtime {
+    /// Whether a profiler has suspended the managed threads, and they still are.
+    pub fn is_left_suspended(&self) -> bool {
+        self.lock().left_behind.suspends.is_some()
+    }
+
     /// Something is left that outlives the profiler, unless it is taken back.
     pub(super) fn leave_behind(&self, profiler: &Profiler, id: usize, what: &'static str) {
         self.lock().left_behind.things.insert((address_of(profiler), id), what);
