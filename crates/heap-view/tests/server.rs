@@ -102,6 +102,21 @@ fn only_questions_are_answered() {
     }
 }
 
+/// Until the server hangs up: who is refused may not keep a connection by a byte now and then.
+#[test]
+fn who_is_refused_and_goes_on_sending_is_hung_up_on() {
+    let server = Running::shop();
+    let mut stream = TcpStream::connect(server.parts().0).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n").unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    let sent = (0..1000).take_while(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        stream.write_all(b"x").is_ok()
+    });
+    assert!(sent.count() < 1000, "it takes everything that comes");
+}
+
 #[test]
 fn parameters_that_make_no_sense_are_refused() {
     let server = Running::shop();

@@ -4,6 +4,7 @@
 
 use remora_e2e::{Target, on_every_runtime, remora};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// How often the known program has its text, and the bytes of one: two heads, the length, the characters and a zero.
@@ -57,6 +58,8 @@ fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_
         assert!(text.contains("would be saved") && text.contains(SAME), "{text}");
         assert_eq!(target.ask_number("count"), COPIES + 4);
         assert!(has_characters(Path::new(file)));
+        let mode = std::fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "nobody else can read what the application said");
         assert!(number(&told, "fork_nanoseconds") > 0, "also of a copy that has ended before anybody looked");
     });
 }

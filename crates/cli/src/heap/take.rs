@@ -61,7 +61,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let allowance = Allowance::of(&process, args.max_extra_memory)?;
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
-    let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path))?;
+    let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings)?;
     let mut session = match HeapSession::attach(&process, library::BYTES, wanted(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {

@@ -30,7 +30,7 @@ pub(crate) struct Spool {
 impl Spool {
     /// Begins one: beside the output, or in the temporary directory where the output is no regular file.
     pub(crate) fn create(output: Option<&Path>) -> Result<Spool, Failure> {
-        let (file, path) = Reserved::create(output, "remora")?;
+        let (file, path) = Reserved::create(output, "remora", false)?;
         match Writer::create(file) {
             Ok(writer) => Ok(Spool { writer, path }),
             Err(error) => {
@@ -75,7 +75,7 @@ pub(crate) struct StreamSpool {
 impl StreamSpool {
     /// Begins one, in the same place as [`Spool::create`].
     pub(crate) fn create(output: Option<&Path>) -> Result<StreamSpool, Failure> {
-        let (file, path) = Reserved::create(output, "nettrace")?;
+        let (file, path) = Reserved::create(output, "nettrace", false)?;
         Ok(StreamSpool { file, path })
     }
 
@@ -110,9 +110,9 @@ pub(crate) struct HeapSpool {
 }
 
 impl HeapSpool {
-    /// Begins one, in the same place as [`Spool::create`].
-    pub(crate) fn create(output: Option<&Path>) -> Result<HeapSpool, Failure> {
-        let (file, path) = Reserved::create(output, "remora-heap")?;
+    /// Begins one, in the same place as [`Spool::create`]; one for its owner's eyes alone, if it is `private`.
+    pub(crate) fn create(output: Option<&Path>, private: bool) -> Result<HeapSpool, Failure> {
+        let (file, path) = Reserved::create(output, "remora-heap", private)?;
         match remora_heap_file::Writer::create(file) {
             Ok(writer) => Ok(HeapSpool { writer, path, failed: None }),
             Err(error) => {
@@ -173,12 +173,15 @@ struct Reserved {
 
 impl Reserved {
     /// One beside the output, or in the temporary directory where the output is no regular file.
-    fn create(output: Option<&Path>, ending: &str) -> Result<(Reserved, PathBuf), Failure> {
+    fn create(output: Option<&Path>, ending: &str, private: bool) -> Result<(Reserved, PathBuf), Failure> {
         let process = std::process::id();
         let (path, mode) = match output {
             Some(output) => {
                 let name = output.file_name().unwrap_or_default().to_string_lossy();
-                (directory_of(output).join(format!("{name}.{process}.unfinished.{ending}")), 0o666)
+                (
+                    directory_of(output).join(format!("{name}.{process}.unfinished.{ending}")),
+                    if private { 0o600 } else { 0o666 },
+                )
             }
             None => (std::env::temp_dir().join(format!("remora-{process}.unfinished.{ending}")), 0o600),
         };

@@ -5,7 +5,7 @@ use super::reply::Reply;
 use super::request::Request;
 use crate::answers::NoAnswer;
 use crate::pages;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ const HEAD: usize = 16 << 10;
 /// How long a request may take to come, and a reply to go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long after the reply the other side's rest is taken.
+const REST: Duration = Duration::from_secs(1);
+
 /// Serves it. What goes wrong with it is the other side's loss.
 pub(super) fn serve(mut stream: TcpStream, site: &Site) {
     let Some(head) = head(&mut stream) else { return };
@@ -21,7 +24,19 @@ pub(super) fn serve(mut stream: TcpStream, site: &Site) {
     let written = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&reply.bytes()));
     // What the other side still sends must not make the kernel take back what it has not read yet.
     if written.is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
-        let _ = io::copy(&mut stream.take(HEAD as u64), &mut io::sink());
+        drain(&mut stream);
+    }
+}
+
+/// Takes what still comes, for no longer than that: who sends a byte now and then would keep others out.
+fn drain(stream: &mut TcpStream) {
+    let (end, mut piece, mut taken) = (Instant::now() + REST, [0; 4096], 0);
+    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        let read = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut piece));
+        match read {
+            Ok(length) if length > 0 && taken < HEAD => taken += length,
+            _ => return,
+        }
     }
 }
 
