@@ -160,6 +160,19 @@ fn where_no_index_can_stand_beside_the_file_it_is_kept_in_the_cache() {
     assert!(nowhere.status.code() == Some(20) && told.contains("cannot be written"), "{told}");
 }
 
+/// It is known only when the whole index has been written.
+#[test]
+fn where_an_index_cannot_have_its_name_beside_the_file_it_is_kept_in_the_cache() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 10, true);
+    fs::create_dir(format!("{file}.index")).expect("made");
+    let viewing = Viewing::of(view(&file).env("XDG_CACHE_HOME", directory.path("cache")).stdin(Stdio::null()));
+    assert_eq!(viewing.about()["objects"], 10);
+    let (status, told) = viewing.end();
+    assert!(status == Some(0) && told.contains(&format!("kept in {}/remora/", directory.path("cache"))), "{told}");
+    assert_eq!(directory.names(), ["a.remora-heap", "a.remora-heap.index", "cache"], "nothing half written is left");
+}
+
 #[test]
 fn part_of_a_heap_is_shown_and_told_at_the_end() {
     let directory = Directory::new();

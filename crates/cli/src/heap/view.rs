@@ -98,54 +98,76 @@ impl Places {
         fs::symlink_metadata(&self.beside).is_ok_and(|metadata| !is_trusted(metadata.uid(), self.owner))
     }
 
-    /// A new one.
+    /// A new one, in the first of the folders that takes it whole.
     fn made(&self, key: Key, goes_on: &dyn Fn() -> bool) -> Result<Index, Failure> {
         let begun = Instant::now();
-        let part = self.part()?;
         note(&format!("making the index of {}, once", self.snapshot.display()));
-        let made = self.fill(&part, key, goes_on).and_then(|()| part.place());
+        let mut refused = None;
+        for (place, permissions) in self.folders() {
+            match self.made_in(&place, permissions, key, goes_on) {
+                Ok(index) => {
+                    let seconds = begun.elapsed().as_secs_f64();
+                    note(&format!("made in {seconds:.1} s, and kept in {}", place.display()));
+                    return Ok(index);
+                }
+                Err(Trouble::OfPlace(failure)) => refused = refused.or(Some(failure)),
+                Err(Trouble::Other(failure)) => return Err(failure),
+            }
+        }
+        // There is always one; where another user's file is in its place and there is no cache, it is refused as taken.
+        Err(refused.unwrap_or_else(|| Failure::Exists(self.beside.clone())))
+    }
+
+    /// Where it may lie, and who may read it there: beside the snapshot, unless that place is another user's; in the cache.
+    fn folders(&self) -> Vec<(PathBuf, Permissions)> {
+        let beside = (!self.is_taken()).then(|| (self.beside.clone(), self.permissions.clone()));
+        let cached = self.cached.clone().map(|cached| (cached, Permissions::from_mode(PRIVATE)));
+        beside.into_iter().chain(cached).collect()
+    }
+
+    fn made_in(
+        &self,
+        place: &Path,
+        permissions: Permissions,
+        key: Key,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Index, Trouble> {
+        if let Some(folder) = place.parent().filter(|_| place != self.beside) {
+            // Where it cannot be made, no file can be made in it, and that is told.
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        }
+        let part = Part::new(place, permissions).map_err(Trouble::OfPlace)?;
+        let made = self.fill(&part, key, goes_on).and_then(|()| part.place().map_err(Trouble::OfPlace));
         if made.is_err() {
             // What is half written helps nobody; that it cannot be removed is not the failure to tell.
             let _ = fs::remove_file(&part.path);
         }
         made?;
-        note(&format!("made in {:.1} s, and kept in {}", begun.elapsed().as_secs_f64(), part.place.display()));
-        let opened = File::open(&part.place).map_err(Error::Read).and_then(|file| Index::open(file, key));
-        opened.map_err(Failure::Index)
+        let opened = File::open(place).map_err(Error::Read).and_then(|file| Index::open(file, key));
+        opened.map_err(|error| Trouble::Other(Failure::Index(error)))
     }
 
-    fn fill(&self, part: &Part, key: Key, goes_on: &dyn Fn() -> bool) -> Result<(), Failure> {
-        let snapshot = open(&self.snapshot)?;
-        if identified(&self.snapshot)?.0 != key {
+    fn fill(&self, part: &Part, key: Key, goes_on: &dyn Fn() -> bool) -> Result<(), Trouble> {
+        let snapshot = open(&self.snapshot).map_err(Trouble::Other)?;
+        if identified(&self.snapshot).map_err(Trouble::Other)?.0 != key {
             let error = io::Error::other("it was changed while it was read");
-            return Err(Failure::Input { file: self.snapshot.clone(), error });
+            return Err(Trouble::Other(Failure::Input { file: self.snapshot.clone(), error }));
         }
         let mut out = BufWriter::with_capacity(BUFFER, &part.file);
         let parts = Parts { graph: &snapshot.graph, about: about(&snapshot), key, goes_on };
         make(parts, &mut out).map_err(|error| match error {
-            Error::Write(error) => Failure::output(Place::File(part.place.clone()), error),
-            error => Failure::Index(error),
+            Error::Write(error) => Trouble::OfPlace(Failure::output(Place::File(part.place.clone()), error)),
+            error => Trouble::Other(Failure::Index(error)),
         })
     }
+}
 
-    /// A new file, in the first of the folders that takes one.
-    fn part(&self) -> Result<Part, Failure> {
-        let beside = Part::new(&self.beside, self.permissions.clone());
-        let cached = match (&beside, &self.cached) {
-            (Ok(part), Some(cached)) if self.is_taken() => {
-                // It is empty, and not to be used.
-                let _ = fs::remove_file(&part.path);
-                cached
-            }
-            (Err(_), Some(cached)) => cached,
-            _ => return beside,
-        };
-        if let Some(folder) = cached.parent() {
-            // Where it cannot be made, no file can be made in it, and that is told.
-            let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        }
-        Part::new(cached, Permissions::from_mode(PRIVATE))
-    }
+/// Why there is no index.
+enum Trouble {
+    /// Another place may take it.
+    OfPlace(Failure),
+    /// Nor would it be there.
+    Other(Failure),
 }
 
 /// An index that is not yet in its place.
