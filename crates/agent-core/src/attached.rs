@@ -5,7 +5,7 @@
 //! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
 //! Which of the two is which is decided by who gets a processor first ([`Host::start_pair`]).
 
-use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_HEAP};
+use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_HEAP, LOW_MASK_OF_ROOTS};
 use crate::entrances::{EntranceKind, Entrances};
 use crate::host::{Host, HostedPlatform, Roles};
 use crate::platform::Platform;
@@ -14,7 +14,7 @@ use crate::sabotage::{Sabotage, is_on};
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
-use remora_wire::{Config, EventKind, FromAgent};
+use remora_wire::{Config, EventKind, FromAgent, Roots};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,6 +55,9 @@ pub fn begin<H: Host>(
     if is_on(Sabotage::EnumerateTooEarly) {
         drop(info.enum_modules());
     }
+    let wants_roots = config.roots == Roots::Seen;
+    let roots_refused =
+        if wants_roots { info.set_event_mask2(LOW_MASK_OF_ROOTS, HIGH_MASK_OF_HEAP).err() } else { None };
     if is_on(Sabotage::EnableRejit) {
         let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
@@ -68,6 +71,7 @@ pub fn begin<H: Host>(
     // Nobody there is no reason to refuse: the worker finds the same, and leaves.
     let _ = platform.call();
     let shared = Arc::new(Shared::new(platform, entrances));
+    shared.roots_refused.store(roots_refused.map_or(0, |code| code.0 as u32), Ordering::SeqCst);
     let outcome = Outcome::Inert("the agent's thread panicked".into());
     let attach = Attach::<H> {
         shared: shared.clone(),

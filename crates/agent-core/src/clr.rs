@@ -9,6 +9,7 @@ use corprof::{
     Alive, AttachMask, Attached, ClassId, FunctionId, Guid, HResult, HighAttachMask, IlMapping, Info, MethodToken,
     ModuleFlags, ModuleId, RejitId,
 };
+use remora_wire::Roots;
 use std::sync::atomic::Ordering;
 
 /// Enclosing types that are named, at most.
@@ -21,6 +22,11 @@ pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
 
 /// What a snapshot of the heap wants besides: to know when the program goes on.
 pub const LOW_MASK_OF_HEAP: AttachMask = LOW_MASK.with(AttachMask::SUSPENDS);
+
+/// What tells of roots besides. The runtime takes it anew only while it attaches the profiler, and switches concurrent collection off
+/// then, until the profiler leaves; from then on it may be cleared and set (measured). With it every collection costs more: so it is set
+/// around our own alone.
+pub const LOW_MASK_OF_ROOTS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask::GC);
 
 /// The high half for a snapshot of the heap: collections, and nothing of what they do.
 pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
@@ -191,9 +197,21 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
     }
 
     fn collect(&self) -> Result<(), u32> {
+        match self.shared.roots_refused.load(Ordering::SeqCst) {
+            0 => {}
+            code => return Err(code),
+        }
+        let sees_roots = self.shared.platform.roots() == Roots::Seen;
+        if sees_roots {
+            self.info.set_event_mask2(LOW_MASK_OF_ROOTS, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)?;
+        }
         self.shared.snapshot.arm(self.info.heap_view());
         let answer = self.info.force_gc();
         self.shared.snapshot.disarm();
+        if sees_roots {
+            // Refused or not, the agent leaves soon.
+            let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+        }
         answer.map_err(|code| code.0 as u32)
     }
 

@@ -35,12 +35,17 @@ impl Snapshot {
         self.state.store(IDLE, Ordering::SeqCst);
     }
 
-    /// In GarbageCollectionStarted.
-    pub fn collection_starts(&self, collected: &[i32], reason: GcReason) {
+    /// In GarbageCollectionStarted: whether it is the one that is wanted.
+    pub fn collection_starts(&self, collected: &[i32], reason: GcReason) -> bool {
         let is_whole = collected.get(2).is_some_and(|collected| *collected != 0);
-        if is_whole && reason == GcReason::INDUCED {
-            let _ = self.state.compare_exchange(ARMED, COLLECTS, Ordering::SeqCst, Ordering::SeqCst);
-        }
+        is_whole
+            && reason == GcReason::INDUCED
+            && self.state.compare_exchange(ARMED, COLLECTS, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// In callbacks of a collection: whether it is the one that is wanted. What is told of any other is ignored (contract GCH-01).
+    pub fn collects(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == COLLECTS
     }
 
     /// In RuntimeResumeStarted: a collection that has begun and not ended is one that runs beside the program, and nobody's who waits for it.

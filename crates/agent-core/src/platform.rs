@@ -1,6 +1,6 @@
 //! The operating system as the agent needs it: the seam at which a model of the runtime can stand in for the real one.
 
-use remora_wire::{FromAgent, Moment, ToAgent};
+use remora_wire::{FromAgent, Moment, Roots, ToAgent};
 use std::sync::atomic::AtomicU64;
 
 /// What the control channel holds.
@@ -137,6 +137,23 @@ pub trait Platform: Send + Sync + 'static {
     fn wants_snapshot(&self) -> bool {
         false
     }
+
+    /// Whether nothing is wanted: the agent leaves as soon as it has come.
+    fn wants_nothing(&self) -> bool {
+        false
+    }
+
+    /// What the snapshot is to say of roots.
+    fn roots(&self) -> Roots {
+        Roots::Inferred
+    }
+
+    /// In GarbageCollectionStarted: the roots of this collection are wanted, and of none before.
+    fn roots_begin(&self) {}
+
+    /// In a callback of that collection: something of this kind holds the object at `address`, as [`remora_wire::heap`] says. Never
+    /// waits, allocates or locks; what finds no room is counted.
+    fn keep_root(&self, _kind: u64, _address: u64, _detail: u64) {}
 
     /// How the snapshot is to be taken.
     fn moment(&self) -> Moment {

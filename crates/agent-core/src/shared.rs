@@ -28,6 +28,8 @@ pub struct Shared<P: Platform> {
     pub inside: AtomicU32,
     /// Where a snapshot of the heap stands.
     pub snapshot: Snapshot,
+    /// What the runtime answered when it was asked for roots while it attached us; 0 if it agreed, or was not asked.
+    pub roots_refused: AtomicU32,
     /// RuntimeSuspendStarted callbacks for a profiler that asked, ourselves mostly: the proof that callbacks still arrive.
     pub suspensions: AtomicU64,
 }
@@ -47,6 +49,7 @@ impl<P: Platform> Shared<P> {
             longest_callback: AtomicU64::new(0),
             inside: AtomicU32::new(0),
             snapshot: Snapshot::default(),
+            roots_refused: AtomicU32::new(0),
             suspensions: AtomicU64::new(0),
         }
     }

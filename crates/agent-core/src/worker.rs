@@ -78,6 +78,16 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             self.take_snapshot();
             return self.leave();
         }
+        if platform.wants_nothing() {
+            platform.send(&FromAgent::Started {
+                signal: 0,
+                thread: 0,
+                threads: 0,
+                time: platform.now(),
+                engine: String::new(),
+            });
+            return self.leave();
+        }
         match platform.start_sampling() {
             Ok(started) => {
                 let threads = started.threads.len() as u32;

@@ -11,7 +11,7 @@ use classes::Classes;
 use pen::{Pen, Record};
 use remora_wire::Contents;
 use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FROZEN, GAP, MOST_CONTENT, PLAIN_CLASS, RANGE,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FROZEN, GAP, MOST_CONTENT, PLAIN_CLASS, RANGE, ROOT,
     UNKNOWN_CLASS, UNTOLD, WORD, distance,
 };
 pub use shape::Shape;
@@ -135,6 +135,18 @@ pub struct Walked {
     pub contradicted: u64,
 }
 
+/// What the runtime told of as holding an object from outside.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeapRoot {
+    /// As [`remora_wire::heap`] numbers them.
+    pub kind: u64,
+    /// The object.
+    pub address: u64,
+    /// As the kind says.
+    pub detail: u64,
+}
+
 /// Memory for a walk, made before the fork and zero.
 pub struct HeapArea<'a> {
     /// For the parts of the heap.
@@ -147,6 +159,8 @@ pub struct HeapArea<'a> {
     pub shapes: &'a mut [Shape],
     /// What has not been put yet.
     pub buffer: &'a mut [u8],
+    /// What was told of roots.
+    pub roots: &'a [HeapRoot],
 }
 
 /// Walks the whole heap and tells of it.
@@ -170,6 +184,7 @@ fn walk(
 ) -> Walked {
     // Taken out, since the rest goes into the walk.
     let ranges = core::mem::take(&mut area.ranges);
+    let roots = core::mem::take(&mut area.roots);
     let total = heap.ranges(ranges);
     let count = total.min(ranges.len());
     let mut walk = Walk::new(words, heap, contents, area, outlet);
@@ -180,6 +195,9 @@ fn walk(
         if !walk.pen.wanted {
             break;
         }
+    }
+    for root in roots {
+        walk.pen.numbers(&[ROOT, root.kind, root.address, root.detail]);
     }
     walk.end()
 }

@@ -22,6 +22,7 @@ mod memory;
 mod pair;
 mod proc;
 mod published;
+mod roots;
 mod signal;
 mod snapshot;
 mod standing;

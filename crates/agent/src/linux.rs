@@ -9,9 +9,9 @@ use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
 use corprof::{HResult, HeapView};
 use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
-use remora_agent_hot::{Engine, RawSample, Session, monotonic};
+use remora_agent_hot::{Engine, HeapRoot, RawSample, Session, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
-use remora_wire::{Config, EventKind, FromAgent, Moment, ToAgent, layout};
+use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -154,7 +154,7 @@ impl Linux {
         let engine = match self.config.event {
             EventKind::Cpu => Engine::CpuTimers,
             EventKind::Wall => Engine::WallSignals,
-            EventKind::Heap => return Err("a snapshot of the heap takes no samples".into()),
+            EventKind::Heap | EventKind::Nothing => return Err("nothing is to be sampled".into()),
         };
         // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
         let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
@@ -380,7 +380,7 @@ impl Platform for Linux {
     fn start_sampling(&self) -> Result<Started, String> {
         let (mut sampling, threads) = self.begin()?;
         let result = match self.config.event {
-            EventKind::Cpu | EventKind::Heap => Ok(()),
+            EventKind::Cpu | EventKind::Heap | EventKind::Nothing => Ok(()),
             EventKind::Wall => self.start_wall(&mut sampling),
         };
         let signal = sampling.signal.number as u32;
@@ -389,7 +389,7 @@ impl Platform for Linux {
         let engine = match self.config.event {
             EventKind::Cpu => "thread timers",
             EventKind::Wall => "budgeted signals",
-            EventKind::Heap => COPY,
+            EventKind::Heap | EventKind::Nothing => COPY,
         };
         Ok(Started { signal, thread: this_thread(), threads, engine: engine.into() })
     }
@@ -473,13 +473,33 @@ impl Platform for Linux {
         self.config.event == EventKind::Heap
     }
 
+    fn wants_nothing(&self) -> bool {
+        self.config.event == EventKind::Nothing
+    }
+
     fn moment(&self) -> Moment {
         self.config.moment
     }
 
+    fn roots(&self) -> Roots {
+        self.config.roots
+    }
+
+    fn roots_begin(&self) {
+        if let Some(roots) = self.snapshot.get().and_then(Snapshot::roots) {
+            roots.begin();
+        }
+    }
+
+    fn keep_root(&self, kind: u64, address: u64, detail: u64) {
+        if let Some(roots) = self.snapshot.get().and_then(Snapshot::roots) {
+            roots.keep(HeapRoot { kind, address, detail });
+        }
+    }
+
     fn prepare_snapshot(&self) -> Result<Started, String> {
         let outer = self.outer_words().ok_or("there is no shared memory")?;
-        let snapshot = Snapshot::new(outer, self.config.contents).map_err(in_words)?;
+        let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
         // The first and only one.
         let _ = self.snapshot.set(snapshot);
         Ok(Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() })

@@ -5,11 +5,12 @@
 
 use crate::faults::forgive;
 use crate::memory::Mapping;
+use crate::roots::Roots;
 use crate::standing::Standing;
 use crate::threads::{block_all, pause};
 use corprof::{HResult, HeapView, ObjectId};
 use remora_agent_core::Child;
-use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, ShownWalk, Walked, monotonic, walk_heap};
+use remora_agent_hot::{HeapArea, HeapRange, HeapRoot, InFork, Outlet, Shape, ShownWalk, Walked, monotonic, walk_heap};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_wire::heap::BESIDE;
 use remora_wire::{Contents, layout};
@@ -41,6 +42,7 @@ pub struct Snapshot {
     buffer: Mapping,
     words: Mapping,
     contents: Contents,
+    roots: Option<Roots>,
     outer: &'static [AtomicU64],
     /// Its number; 0 before, and less than that where the system refused with this error.
     pid: AtomicI32,
@@ -53,7 +55,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// The system's error number.
-    pub fn new(outer: &'static [AtomicU64], contents: Contents) -> Result<Snapshot, i32> {
+    pub fn new(outer: &'static [AtomicU64], contents: Contents, roots: remora_wire::Roots) -> Result<Snapshot, i32> {
+        let roots = match roots {
+            remora_wire::Roots::Inferred => None,
+            remora_wire::Roots::Seen => Some(Roots::new()?),
+        };
         Ok(Snapshot {
             ranges: Mapping::anonymous(RANGES * size_of::<HeapRange>())?,
             table: Mapping::anonymous(PLACES * 16)?,
@@ -62,11 +68,17 @@ impl Snapshot {
             buffer: Mapping::anonymous(CHUNK)?,
             words: Mapping::anonymous(CHUNK)?,
             contents,
+            roots,
             outer,
             pid: AtomicI32::new(0),
             took: AtomicU64::new(0),
             status: AtomicI32::new(RUNNING),
         })
+    }
+
+    /// Where roots are kept, if they are wanted.
+    pub fn roots(&self) -> Option<&Roots> {
+        self.roots.as_ref()
     }
 
     /// Makes the copy. In a callback of the runtime's, with the program standing still.
@@ -191,6 +203,21 @@ impl Snapshot {
         end_of_copy(0)
     }
 
+    /// What was told of roots; and says how much of it found no room.
+    ///
+    /// # Safety
+    /// In the copy alone.
+    unsafe fn told_roots(&self) -> &'static [HeapRoot] {
+        let Some(roots) = &self.roots else { return &[] };
+        for (counter, value) in [(layout::HEAP_ROOTS, roots.told()), (layout::HEAP_ROOTS_LOST, roots.lost())] {
+            if let Some(place) = self.outer.get(counter) {
+                place.store(value, Ordering::Relaxed);
+            }
+        }
+        // SAFETY: nothing is told any more where this thread is the only one; the mapping is there until the copy ends.
+        unsafe { roots.all() }
+    }
+
     /// Gives up what is the parent's, and makes what a walk needs. `None` if there is no ring.
     ///
     /// # Safety
@@ -208,6 +235,7 @@ impl Snapshot {
                 classes: self.classes.exclusive(),
                 shapes: self.shapes.exclusive(),
                 buffer: self.buffer.exclusive(),
+                roots: self.told_roots(),
             };
             (InFork::new(), area, self.words.exclusive())
         };

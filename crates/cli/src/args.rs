@@ -281,6 +281,9 @@ pub(crate) struct HeapTakeArgs {
     /// Take the heap as it is, garbage included, without a collection (.NET 9 and later)
     #[arg(long)]
     pub(crate) no_gc: bool,
+    /// See what holds objects from outside (locals, handles, the finalizer queue), as the main profiler: see docs/heap.md
+    #[arg(long, conflicts_with = "no_gc")]
+    pub(crate) roots: bool,
     /// Keep the characters of strings, too: the file then holds data of the application
     #[arg(long)]
     pub(crate) strings: bool,

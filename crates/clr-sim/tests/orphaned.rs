@@ -7,7 +7,7 @@ use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_p
 use remora_clr_sim::library::Library;
 use remora_clr_sim::runtime::AttachRequest;
 use remora_clr_sim::schedule;
-use remora_wire::{CLSID_NOTIFICATION, Config, Contents, EventKind, Moment, ToAgent};
+use remora_wire::{CLSID_NOTIFICATION, Config, Contents, EventKind, Moment, Roots, ToAgent};
 use std::sync::Arc;
 use support::{CORES, SECOND, World, application, in_worlds, join};
 
@@ -29,6 +29,7 @@ fn its_user_dies(world: &World, after: u64) {
         event: EventKind::Cpu,
         contents: Contents::None,
         moment: Moment::Collected,
+        roots: Roots::Inferred,
         frequency: 99,
         signal_budget: 1000,
         thread_budget: 100,

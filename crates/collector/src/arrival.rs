@@ -5,10 +5,11 @@ use crate::presence::Presence;
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use crate::{Error, NotAttached};
-use remora_receipt::{AgentThread, Facts, ProfilerSlot};
+use remora_receipt::{AgentThread, Facts, GcMode, ProfilerSlot};
 use remora_trigger::{Asked, Attach, Guid, Libc, Process};
 use remora_wire::{
-    CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, Moment, THREAD_NAME, ToAgent,
+    CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, Moment, Roots, THREAD_NAME,
+    ToAgent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -31,6 +32,8 @@ pub(crate) struct Task {
     pub(crate) contents: Contents,
     /// And how it is taken.
     pub(crate) moment: Moment,
+    /// And what it says of roots.
+    pub(crate) roots: Roots,
     /// Samples a second and thread.
     pub(crate) frequency: u32,
     /// Signals a second for the whole process, at most.
@@ -53,9 +56,10 @@ pub(crate) fn arrive(
     let (listener, socket) = remora_trigger::place_socket(process)?;
     let placed = remora_trigger::place_library(process, library)?;
     let config = config(&socket.target_path.to_string_lossy(), task)?;
-    let request = request(process, &config, &placed.target_path, timeout);
+    let slot = slot(process, task.roots);
+    let request = request(slot, &config, &placed.target_path, timeout);
     let mut target = Target::of(process.pid);
-    let mut facts = facts(process, vec![placed.host_path.clone(), socket.host_path.clone()]);
+    let mut facts = facts(process, slot, task.roots, vec![placed.host_path.clone(), socket.host_path.clone()]);
     let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (requested, asked) = (monotonic(), Instant::now());
     // From here on there may be something in the target.
@@ -97,14 +101,15 @@ fn config(socket: &str, task: Task) -> Result<Config, Error> {
         event: task.event,
         contents: task.contents,
         moment: task.moment,
+        roots: task.roots,
         frequency: task.frequency,
         signal_budget: task.signal_budget,
         thread_budget: task.thread_budget,
     })
 }
 
-fn request(process: &Process, config: &Config, library: &Path, timeout: Duration) -> Attach {
-    let (a, b, c, rest) = if can_stand_beside(process) { CLSID_NOTIFICATION } else { CLSID_MAIN };
+fn request(slot: ProfilerSlot, config: &Config, library: &Path, timeout: Duration) -> Attach {
+    let (a, b, c, rest) = if slot == ProfilerSlot::Main { CLSID_MAIN } else { CLSID_NOTIFICATION };
     let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library);
     request.client_data = config.encode();
     request.timeout = timeout;
@@ -112,12 +117,13 @@ fn request(process: &Process, config: &Config, library: &Path, timeout: Duration
 }
 
 /// What the receipt has to look for, as far as it is known before the attach.
-fn facts(process: &Process, placed: Vec<PathBuf>) -> Facts {
+fn facts(process: &Process, slot: ProfilerSlot, roots: Roots, placed: Vec<PathBuf>) -> Facts {
     Facts {
         agent_thread_name: THREAD_NAME.into(),
         memory_name: Some(MEMORY_NAME.into()),
         placed,
-        slot: if can_stand_beside(process) { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main },
+        slot,
+        gc_mode: if roots == Roots::Seen { GcMode::OffUntilDetach } else { GcMode::Untouched },
         musl: matches!(process.libc, Libc::Musl { .. }),
         runtime: shown_runtime(process),
         ..Facts::default()
@@ -216,6 +222,15 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
         Heard::Message(other) => Err(Error::Refused(format!("it answered out of turn: {other:?}"))),
         Heard::HungUp => Err(Error::TargetEnded),
         Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
+    }
+}
+
+/// Which place among profilers the agent takes: roots are told to main profilers alone.
+fn slot(process: &Process, roots: Roots) -> ProfilerSlot {
+    if can_stand_beside(process) && roots == Roots::Inferred {
+        ProfilerSlot::NotificationOnly
+    } else {
+        ProfilerSlot::Main
     }
 }
 

@@ -10,12 +10,23 @@ use crate::{Error, NotAttached};
 use remora_receipt::Facts;
 use remora_trigger::Process;
 use remora_wire::heap::{BESIDE, ClassFacts, HeapDecoder, HeapVisitor};
-use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, TypeKind, layout};
+use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, Roots, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How long the control channel is waited for when neither ring has anything.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// How a snapshot is to be taken, and what it is to hold.
+#[derive(Debug, Clone, Copy)]
+pub struct HeapWish {
+    /// After a collection, or without one.
+    pub moment: Moment,
+    /// What of the objects, beside their shape.
+    pub contents: Contents,
+    /// What of roots.
+    pub roots: Roots,
+}
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,10 +118,18 @@ impl HeapSession {
     pub fn attach(
         process: &Process,
         library: &[u8],
-        (moment, contents): (Moment, Contents),
+        wish: HeapWish,
         timeout: Duration,
     ) -> Result<HeapSession, NotAttached> {
-        let task = Task { event: EventKind::Heap, contents, moment, frequency: 1, signal_budget: 1, thread_budget: 1 };
+        let task = Task {
+            event: EventKind::Heap,
+            contents: wish.contents,
+            moment: wish.moment,
+            roots: wish.roots,
+            frequency: 1,
+            signal_budget: 1,
+            thread_budget: 1,
+        };
         let (presence, _) = arrive(process, library, task, timeout)?;
         let mut files = Files::of(process.pid);
         files.refresh_maps();
@@ -203,6 +222,7 @@ impl HeapSession {
                 layout::HEAP_PAGES_ABSENT,
                 "pages of what the runtime knows of its classes were not there: some types may lack their arguments",
             ),
+            (layout::HEAP_ROOTS_LOST, "roots found no room: what they hold is held by inferred ones"),
             (layout::LOST_DESCRIPTIONS, "descriptions of modules did not fit into the transport"),
         ];
         let lost = counted.iter().filter(|(which, _)| counter(*which) > 0);

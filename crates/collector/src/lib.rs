@@ -29,5 +29,5 @@ mod socket;
 mod target;
 
 pub use error::{Error, NotAttached};
-pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession};
+pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

@@ -12,7 +12,7 @@ use crate::{Error, NotAttached};
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::Facts;
 use remora_trigger::Process;
-use remora_wire::{Contents, EventKind, FromAgent, Moment, ToAgent, layout};
+use remora_wire::{Contents, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the ring is looked at: it takes 25 times as much as comes in that time at most, and each look takes a processor from the
@@ -225,6 +225,7 @@ fn task(options: &Options) -> Task {
         event,
         contents: Contents::None,
         moment: Moment::Collected,
+        roots: Roots::Inferred,
         frequency: options.frequency,
         signal_budget: options.signal_budget.unwrap_or(budget),
         thread_budget: options.signal_budget.unwrap_or(THREAD_BUDGET),

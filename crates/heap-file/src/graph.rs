@@ -1,7 +1,7 @@
 //! From the stream of a snapshot to its graph.
 
 use crate::write::TypeRow;
-use remora_heap::{Builder, Error, HeapGraph, Limits, Object, Type, TypeFlags, TypeIx};
+use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, Type, TypeFlags, TypeIx};
 use remora_wire::heap::{ClassFacts, HeapVisitor};
 
 /// Gets the stream's records.
@@ -91,6 +91,14 @@ impl HeapVisitor for Assembly {
         self.put();
         self.ranges_broken += 1;
         self.bytes_broken = self.bytes_broken.saturating_add(self.range_end.saturating_sub(address));
+    }
+
+    fn root(&mut self, kind: u64, address: u64, _detail: u64) {
+        self.put();
+        let kind = u32::try_from(kind).ok().and_then(RootKind::from_id).unwrap_or(RootKind::Other);
+        if self.failed.is_none() {
+            self.failed = self.builder.add_root(address, kind).err();
+        }
     }
 
     fn end(&mut self, _objects: u64) {

@@ -14,6 +14,9 @@ pub enum EventKind {
     Wall,
     /// Nothing: a snapshot of the heap is taken.
     Heap,
+    /// Nothing at all: the agent comes, and leaves. Where the runtime has counted one notification-only profiler too few since a main
+    /// one left, it cannot leave, and its staying sets the count right.
+    Nothing,
 }
 
 /// What of the objects a snapshot of the heap holds, beside their shape.
@@ -35,6 +38,16 @@ pub enum Moment {
     AsItIs,
 }
 
+/// What a snapshot of the heap says of what holds objects from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Roots {
+    /// Nothing: whoever reads it infers that something does.
+    #[default]
+    Inferred,
+    /// What the runtime tells in the collection. It tells main profilers alone.
+    Seen,
+}
+
 /// What the trigger tells the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -48,6 +61,8 @@ pub struct Config {
     pub contents: Contents,
     /// And how it is taken.
     pub moment: Moment,
+    /// And what it says of roots.
+    pub roots: Roots,
     /// Samples a second and thread.
     pub frequency: u32,
     /// Signals a second that the whole process may be sent.
@@ -67,6 +82,7 @@ impl Config {
             EventKind::Cpu => 0,
             EventKind::Wall => 1,
             EventKind::Heap => 2,
+            EventKind::Nothing => 3,
         });
         writer.u8(match self.contents {
             Contents::None => 0,
@@ -75,6 +91,10 @@ impl Config {
         writer.u8(match self.moment {
             Moment::Collected => 0,
             Moment::AsItIs => 1,
+        });
+        writer.u8(match self.roots {
+            Roots::Inferred => 0,
+            Roots::Seen => 1,
         });
         writer.u32(self.frequency).u32(self.signal_budget).u32(self.thread_budget).text(&self.socket_path);
         writer.bytes
@@ -95,6 +115,7 @@ impl Config {
                 0 => EventKind::Cpu,
                 1 => EventKind::Wall,
                 2 => EventKind::Heap,
+                3 => EventKind::Nothing,
                 _ => return Err(Malformed),
             },
             contents: match reader.u8()? {
@@ -105,6 +126,11 @@ impl Config {
             moment: match reader.u8()? {
                 0 => Moment::Collected,
                 1 => Moment::AsItIs,
+                _ => return Err(Malformed),
+            },
+            roots: match reader.u8()? {
+                0 => Roots::Inferred,
+                1 => Roots::Seen,
                 _ => return Err(Malformed),
             },
             frequency: reader.u32()?.clamp(1, 10_000),
@@ -127,6 +153,7 @@ mod tests {
             event: EventKind::Wall,
             contents: Contents::Strings,
             moment: Moment::AsItIs,
+            roots: Roots::Seen,
             frequency: 99,
             signal_budget: 2000,
             thread_budget: 250,

@@ -9,6 +9,7 @@
 //! GAP     bytes without an object
 //! BROKEN  the address from which on a range cannot be walked
 //! END     objects in all
+//! ROOT    what holds an object from outside: its kind, the object's address, and what tells more of it, or 0
 //! CONTENT of the last object, where it was asked for: bytes that it has, bytes that follow, these. Of a string its UTF-16 characters
 //! object  size in bytes; each reference as the zigzag of its distance in words from the object, plus 1; 0 behind the last
 //! ```
@@ -33,6 +34,8 @@ pub const GAP: u64 = 3;
 pub const BROKEN: u64 = 4;
 /// See the module's text.
 pub const CONTENT: u64 = 5;
+/// See the module's text.
+pub const ROOT: u64 = 6;
 /// The first number that means an object.
 pub const FIRST_CLASS: u64 = 8;
 
@@ -42,6 +45,19 @@ pub const UNKNOWN_CLASS: u64 = 0;
 pub const PLAIN_CLASS: u64 = 1;
 /// Kind of an array.
 pub const ARRAY_CLASS: u64 = 2;
+
+/// Kind of a root: a local variable or parameter of a method that runs; FunctionID of the method.
+pub const STACK_ROOT: u64 = 1;
+/// Kind of a root: a strong handle; its HandleID.
+pub const HANDLE_ROOT: u64 = 2;
+/// Kind of a root: the queue of objects whose finalizer is to run.
+pub const FINALIZER_ROOT: u64 = 4;
+/// Kind of a root: a handle, or a local variable, that keeps the object in its place; as for those.
+pub const PINNED_ROOT: u64 = 5;
+/// Kind of a root: a dependent handle whose other object is alive; that object's address.
+pub const DEPENDENT_ROOT: u64 = 6;
+/// Kind of a root that the runtime does not name.
+pub const OTHER_ROOT: u64 = 7;
 
 /// Kind of a range that is never collected; the others are generations.
 pub const FROZEN: u64 = 5;

@@ -53,6 +53,11 @@ pub const HEAP_PAGES_ABSENT: usize = 38;
 /// Objects that are otherwise than was believed of their class.
 pub const HEAP_CONTRADICTED: usize = 39;
 
+/// Roots that the runtime told of.
+pub const HEAP_ROOTS: usize = 40;
+/// Roots that it told of and that were not kept.
+pub const HEAP_ROOTS_LOST: usize = 41;
+
 /// Words of data of the first ring where there are two: the agent's messages.
 pub const SMALL_RING_WORDS: usize = 1 << 17;
 

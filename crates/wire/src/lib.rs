@@ -22,7 +22,7 @@ pub mod heap;
 pub mod layout;
 
 pub use bytes::Malformed;
-pub use config::{Config, Contents, EventKind, Moment};
+pub use config::{Config, Contents, EventKind, Moment, Roots};
 pub use control::{Frame, FromAgent, ToAgent};
 pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
 

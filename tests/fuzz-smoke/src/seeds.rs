@@ -104,6 +104,7 @@ pub(crate) fn configs() -> Vec<Vec<u8>> {
         thread_budget: 250,
         contents: remora_wire::Contents::Strings,
         moment: remora_wire::Moment::AsItIs,
+        roots: remora_wire::Roots::Seen,
     };
     vec![config.encode()]
 }

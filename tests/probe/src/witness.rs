@@ -162,6 +162,7 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
             classes: &mut classes,
             shapes: &mut shapes,
             buffer: &mut buffer,
+            roots: &[],
         };
         walk_heap(&fork, &Standing::new(&fork, heap), Contents::None, area, &mut Out(descriptor));
         // SAFETY: ends the copy, without a word to the C library.

@@ -1,7 +1,7 @@
 //! Walks over heaps that are made up.
 
 use super::*;
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use remora_wire::heap::{ClassFacts, HANDLE_ROOT, HeapDecoder, HeapVisitor};
 use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
@@ -70,6 +70,7 @@ struct Seen {
     gaps: Vec<(u64, u64)>,
     broken: Vec<u64>,
     contents: Vec<(u64, u64, Vec<u8>)>,
+    roots: Vec<(u64, u64, u64)>,
     end: Option<u64>,
 }
 
@@ -94,6 +95,9 @@ impl HeapVisitor for Seen {
         let object = self.objects.last().expect("an object").0;
         self.contents.push((object, whole, bytes.to_vec()));
     }
+    fn root(&mut self, kind: u64, address: u64, detail: u64) {
+        self.roots.push((kind, address, detail));
+    }
     fn end(&mut self, objects: u64) {
         self.end = Some(objects);
     }
@@ -112,10 +116,12 @@ where
         classes: &mut classes,
         shapes: &mut shapes,
         buffer: &mut buffer,
+        roots: &[HeapRoot { kind: HANDLE_ROOT, address: 0x1000, detail: 0x70 }],
     };
     let walked = walk(heap, heap, Contents::Strings, area, &mut stream);
     let mut seen = Seen::default();
     HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
+    assert_eq!(seen.roots, [(HANDLE_ROOT, 0x1000, 0x70)]);
     let mut beside = Seen::default();
     HeapDecoder::default().push(&stream.1, &mut beside).expect("what was written is read");
     assert_eq!((beside.classes, beside.end, beside.objects), (seen.classes.clone(), seen.end, Vec::new()));

@@ -17,13 +17,13 @@ use crate::report::pretty;
 use crate::stop::{Input, Stop};
 use crate::target::choose;
 use jiff::Zoned;
-use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, NotAttached};
+use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached};
 use remora_heap::TypeFlags;
 use remora_heap_file::{State, TypeRow};
 use remora_receipt::Receipt;
 use remora_trigger::Process;
 use remora_wire::heap::ClassFacts;
-use remora_wire::{Contents, Moment};
+use remora_wire::{Contents, Moment, Roots};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -117,9 +117,12 @@ fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
 }
 
 /// How the snapshot is to be taken, and what it is to hold of the objects.
-fn wanted(args: &HeapTakeArgs) -> (Moment, Contents) {
-    let moment = if args.no_gc { Moment::AsItIs } else { Moment::Collected };
-    (moment, if args.strings { Contents::Strings } else { Contents::None })
+fn wanted(args: &HeapTakeArgs) -> HeapWish {
+    HeapWish {
+        moment: if args.no_gc { Moment::AsItIs } else { Moment::Collected },
+        contents: if args.strings { Contents::Strings } else { Contents::None },
+        roots: if args.roots { Roots::Seen } else { Roots::Inferred },
+    }
 }
 
 impl Places {

@@ -7,7 +7,7 @@
 use crate::runtime::give_the_code_memory;
 use crate::schedule::{self, Random};
 use remora_agent_ring::HEADER_WORDS;
-use remora_wire::{Config, Contents, EventKind, Frame, FromAgent, MEMORY_NAME, Moment, ToAgent, layout};
+use remora_wire::{Config, Contents, EventKind, Frame, FromAgent, MEMORY_NAME, Moment, Roots, ToAgent, layout};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create, open};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::{self, File};
@@ -89,6 +89,7 @@ impl User {
             event: self.event,
             contents: Contents::None,
             moment: Moment::Collected,
+            roots: Roots::Inferred,
             frequency: FREQUENCY,
             signal_budget: BUDGET,
             thread_budget: FREQUENCY,

@@ -5,7 +5,7 @@ use crate::agent::Process;
 use crate::runtime::AttachRequest;
 use crate::schedule::{self, Random};
 use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, Moment, ToAgent};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, Moment, Roots, ToAgent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -116,6 +116,7 @@ fn request(process: &Process, notification_only: bool) -> AttachRequest {
         event: EventKind::Cpu,
         contents: Contents::None,
         moment: Moment::Collected,
+        roots: Roots::Inferred,
         frequency: 99,
         signal_budget: 1000,
         thread_budget: 100,

@@ -1,7 +1,7 @@
 //! The outer end of the stream: bytes in any pieces become records. What is read is not trusted.
 
 use super::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, MOST_CONTENT, PLAIN_CLASS, RANGE,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, MOST_CONTENT, PLAIN_CLASS, RANGE, ROOT,
     UNKNOWN_CLASS, WORD,
 };
 use crate::Malformed;
@@ -55,6 +55,8 @@ pub trait HeapVisitor {
     fn broken(&mut self, address: u64);
     /// What is in the last object, of so many bytes in all: no more than [`MOST_CONTENT`] of them.
     fn content(&mut self, _whole: u64, _bytes: &[u8]) {}
+    /// What holds the object at `address` from outside; `detail` is as its kind says.
+    fn root(&mut self, _kind: u64, _address: u64, _detail: u64) {}
     /// It is complete, with so many objects.
     fn end(&mut self, objects: u64);
 }
@@ -184,6 +186,7 @@ impl HeapDecoder {
                 self.advance(length)?;
             }
             BROKEN => visitor.broken(reader.number()?),
+            ROOT => visitor.root(reader.number()?, reader.number()?, reader.number()?),
             CONTENT => {
                 let (whole, told) = (reader.number()?, reader.number()?);
                 let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_CONTENT)).ok_or(Stop::Bad)?;
@@ -229,7 +232,7 @@ fn class(reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FROZEN, distance, write_number};
+    use super::super::{FROZEN, HANDLE_ROOT, distance, write_number};
     use super::*;
 
     #[derive(Debug, Default, PartialEq, Eq, Clone)]
@@ -256,6 +259,9 @@ mod tests {
         }
         fn content(&mut self, whole: u64, bytes: &[u8]) {
             self.0.push(format!("content {whole} {bytes:?}"));
+        }
+        fn root(&mut self, kind: u64, address: u64, detail: u64) {
+            self.0.push(format!("root {kind} {address:#x} {detail:#x}"));
         }
         fn end(&mut self, objects: u64) {
             self.0.push(format!("end {objects}"));
@@ -291,6 +297,10 @@ mod tests {
             24,
             BROKEN,
             0x1048,
+            ROOT,
+            HANDLE_ROOT,
+            0x1018,
+            0x55,
             END,
             2,
         ]);
@@ -307,6 +317,7 @@ mod tests {
             ["object 0x1000 0 22", "to 0x1018", "to 0x1000", "object 0x1018 1 24", "to 0x1000", "content 9 [7, 0, 1]"];
         assert_eq!(whole.0[3..9], objects);
         assert_eq!(whole.0[9], "gap 0x1030 24");
+        assert_eq!(whole.0[11], "root 2 0x1018 0x55");
         for step in [1, 2, 3, 7] {
             let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
             stream().chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
