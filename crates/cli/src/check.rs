@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::report::pretty;
 use crate::target::choose;
-use remora_trigger::{Check, check_pid};
+use remora_trigger::{Check, Slot, check_pid};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         }
         (Err(failure), _) => return Err(failure),
     };
-    let checks = examine(&process)?;
+    let checks = examine(&process, Slot::Beside)?;
     let obstacle = obstacle(&process, &checks);
     let verdict = Verdict::of(obstacle.as_ref());
     out(&if args.json { json(process.pid, &checks, &verdict) } else { text(&checks, &verdict) })?;

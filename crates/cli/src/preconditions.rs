@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{hold, holder, library};
 use remora_trigger::proc::Proc;
-use remora_trigger::{Check, Error, Process, Reason, check, check_answer, find};
+use remora_trigger::{Check, Error, Process, Reason, Slot, check, check_answer, find};
 use std::time::Duration;
 
 /// How long the runtime may take to say who it is.
@@ -25,8 +25,8 @@ pub(crate) struct Obstacle {
 }
 
 /// Looks at everything; the runtime itself is asked only if nothing else stands in every engine's way.
-pub(crate) fn examine(process: &Process) -> Result<Vec<Check>, Failure> {
-    let mut checks = check(process, &library::requirements()?);
+pub(crate) fn examine(process: &Process, slot: Slot) -> Result<Vec<Check>, Failure> {
+    let mut checks = check(process, &library::requirements()?.for_slot(slot));
     // Before its agent has arrived, or with the runtime's own sampler, there is nothing of another recording in the process.
     let held = hold::holder(process).is_some();
     for check in checks.iter_mut().filter(|check| check.name == OWN_AGENT && (held || !check.passed)) {

@@ -29,7 +29,7 @@ use plan::{Choice, Plan};
 use processor::Processor;
 use progress::{Numbers, Progress};
 use remora_receipt::Facts;
-use remora_trigger::Process;
+use remora_trigger::{Process, Slot};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,7 @@ fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
 
 /// The engine that can be had, before anything is asked of the target.
 fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
-    let checks = examine(process)?;
+    let checks = examine(process, Slot::Beside)?;
     match (obstacle(process, &checks), plan.engine) {
         (None, chosen) => Ok(Chosen { engine: chosen, in_place_of: None }),
         (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => {

@@ -54,7 +54,10 @@ pub(crate) fn arrive(
 ) -> Result<(Presence, Began), NotAttached> {
     let memory = SharedMemory::new()?;
     let (listener, socket) = remora_trigger::place_socket(process)?;
-    let placed = remora_trigger::place_library(process, library)?;
+    let placed = match task.event {
+        EventKind::Nothing => remora_trigger::place_library_that_may_stay(process, library),
+        _ => remora_trigger::place_library(process, library),
+    }?;
     let config = config(&socket.target_path.to_string_lossy(), task)?;
     let slot = slot(process, task.roots);
     let request = request(slot, &config, &placed.target_path, timeout);
@@ -235,7 +238,7 @@ fn slot(process: &Process, roots: Roots) -> ProfilerSlot {
 }
 
 /// Notification-only profilers exist since .NET 6, leave the runtime's counters as they were, and stand beside any other.
-fn can_stand_beside(process: &Process) -> bool {
+pub(crate) fn can_stand_beside(process: &Process) -> bool {
     process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major >= 6)
 }
 

@@ -17,6 +17,7 @@ mod assembler;
 mod bundle;
 mod control;
 mod copy_cost;
+mod count;
 mod error;
 mod files;
 mod heap;
@@ -29,5 +30,6 @@ mod socket;
 mod target;
 
 pub use error::{Error, NotAttached};
+pub use count::set_count_right;
 pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

@@ -23,6 +23,18 @@ pub enum ProfilerSlot {
     Main,
 }
 
+/// Whether the runtime still counts its notification-only profilers right (.NET 6 and later) after a main one has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProfilerCount {
+    /// Nobody has looked: after a main one it counts one too few.
+    #[default]
+    Unknown,
+    /// It does.
+    Right,
+    /// It does since another one came that stays, inert.
+    SetRight,
+}
+
 /// What was done to the runtime's concurrent collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GcMode {
@@ -68,6 +80,8 @@ pub struct Facts {
     pub memory_name: Option<String>,
     /// How the agent was loaded.
     pub slot: ProfilerSlot,
+    /// What has become of the runtime's count of profilers.
+    pub count: ProfilerCount,
     /// Whether ProfilerAttachComplete came.
     pub attach_completed: bool,
     /// Whether the runtime confirmed that the detach is over (ProfilerDetachSucceeded).

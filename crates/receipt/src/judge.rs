@@ -1,10 +1,12 @@
 //! One judgement per kind: what is attributable to Remora, and whether the contract allows it (DET-14).
 //!
 //! Allowed are two residues and no more: the runtime's own detach thread on .NET 6 and later, and a library that is mapped but inert under musl.
+//! Beside them, only after a main profiler was asked for: what sets the runtime's count right, which would else end the process of whoever
+//! comes next (DET-18). It was said beforehand.
 
-use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours};
+use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_purpose};
 use crate::parse::{PERF_EVENT, socket_inode};
-use crate::{Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerSlot, Snapshot, Thread, Unread};
+use crate::{Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerCount, ProfilerSlot, Snapshot, Thread, Unread};
 
 /// The two snapshots and what is known between them; verdicts are collected here.
 pub(crate) struct Case<'a> {
@@ -63,7 +65,15 @@ impl Case<'_> {
             let what = format!("{path}, {} KiB", bytes >> 10);
             let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
             let library = is_library(&path);
-            if library && self.facts.musl && self.facts.detach_confirmed {
+            let counted = matches!(self.facts.count, ProfilerCount::SetRight);
+            if library && stays_on_purpose(&path) && (earlier || counted) {
+                let why = if earlier {
+                    "inert: it was there before, and sets right what the runtime counts since a main profiler has left"
+                } else {
+                    "as was said beforehand: inert, and there to set right what the runtime counts"
+                };
+                self.allow(Kind::Mapping, what, why);
+            } else if library && self.facts.musl && self.facts.detach_confirmed {
                 self.allow(Kind::Mapping, what, "musl never unmaps a library: it stays mapped, and is inert");
             } else if earlier {
                 self.leave(Kind::Mapping, what, "it was there before this recording: an earlier one left it");
@@ -224,7 +234,12 @@ impl Case<'_> {
             };
             return self.leave(Kind::ProfilerSlot, what, why);
         }
-        if self.facts.slot == ProfilerSlot::Main && self.facts.runtime_major().is_none_or(|major| major >= 6) {
+        if self.facts.count == ProfilerCount::SetRight {
+            let why = "as was said beforehand: a main profiler has left, after which the runtime counts one notification-only profiler too few; with this one, which does nothing, it counts right";
+            return self.allow(Kind::ProfilerSlot, "an inert notification-only profiler", why);
+        }
+        let counts_wrong = self.facts.slot == ProfilerSlot::Main && self.facts.count == ProfilerCount::Unknown;
+        if counts_wrong && self.facts.runtime_major().is_none_or(|major| major >= 6) {
             let why = "a main profiler that leaves makes .NET 6+ count one notification-only profiler too few: the next one gets no callbacks (a main one works)";
             self.leave(Kind::ProfilerSlot, "the runtime's profiler count", why);
         }
@@ -249,7 +264,8 @@ impl Case<'_> {
 
     /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
     fn detached(&self) -> bool {
-        let mapped = self.after.mappings.ours.iter().any(|mapping| is_library(&mapping.path));
+        let is_left = |path: &str| is_library(path) && !stays_on_purpose(path);
+        let mapped = self.after.mappings.ours.iter().any(|mapping| is_left(&mapping.path));
         let unknown = self.after.unread.iter().any(|unread| unread.kind == Kind::Mapping);
         self.facts.inert.is_none() && (self.facts.detach_confirmed || !(mapped || unknown))
     }

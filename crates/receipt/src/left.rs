@@ -93,10 +93,17 @@ impl Left {
 
 /// Beginning of the file name of every library that Remora has a target load.
 pub(crate) const LIBRARY_PREFIX: &str = "libremora_agent";
+/// End of the file name of one that stays on purpose: it sets right what the runtime counts.
+pub(crate) const STAYING_SUFFIX: &str = "-stays.so";
 /// Beginning of the name of all shared memory.
 pub(crate) const MEMORY_PREFIX: &str = "remora-";
 /// Beginning of the name of all threads and children.
 pub(crate) const THREAD_PREFIX: &str = "remora";
+
+/// Whether a mapped library of ours is one that stays on purpose.
+pub(crate) fn stays_on_purpose(path: &str) -> bool {
+    path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(STAYING_SUFFIX)
+}
 
 /// Whether the path of a mapping or the target of a descriptor is one of Remora's.
 /// Only the last part of the path counts: an application may well live in a directory called `remora`.

@@ -1,7 +1,7 @@
 //! What an interrupted recording left in a process, told by names alone: there is no snapshot before, and nobody to ask.
 
 use crate::judge::{could_not_be_read, named, paths_of_ours};
-use crate::left::{THREAD_PREFIX, is_ours};
+use crate::left::{THREAD_PREFIX, is_ours, stays_on_purpose};
 use crate::{Error, Kind, Left, Snapshot};
 use std::path::Path;
 
@@ -15,7 +15,8 @@ pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
     };
     let why = "a recording left it";
     let mut left: Vec<Left> = snapshot.unread.iter().map(|unread| could_not_be_read(unread, "now")).collect();
-    left.extend(paths_of_ours(&snapshot).into_iter().map(|(path, _)| Left::new(Kind::Mapping, path, why)));
+    let ours = paths_of_ours(&snapshot).into_iter().filter(|(path, _)| !stays_on_purpose(path));
+    left.extend(ours.map(|(path, _)| Left::new(Kind::Mapping, path, why)));
     for thread in &snapshot.threads {
         // An application may itself be called so; then its threads inherit the name of the process.
         if thread.name.starts_with(THREAD_PREFIX) && thread.name != snapshot.name {

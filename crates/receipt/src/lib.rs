@@ -32,7 +32,7 @@ mod receipt_text;
 mod snapshot;
 
 pub use error::{Error, Result};
-pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerSlot};
+pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerCount, ProfilerSlot};
 pub use left::{Kind, Left};
 pub use left_overs::find_left_overs;
 pub use parse::parse_anything;

@@ -35,6 +35,9 @@ impl Receipt {
         let runtime = if self.runtime.is_empty() { String::new() } else { format!(" ({})", self.runtime) };
         let process = format!("process {}{runtime}", self.process_id);
         match (self.outcome, self.clean()) {
+            (Outcome::Running, true) if self.verdict(Kind::ProfilerSlot) == Verdict::Allowed => {
+                format!("Receipt: clean but for what was said beforehand. In {process} stays, and does nothing:")
+            }
             (Outcome::Running, true) => format!("Receipt: clean. Nothing of Remora is left in {process}."),
             (Outcome::Running, false) => format!("Receipt: NOT clean. In {process} is left, or could not be read:"),
             (Outcome::Ended, true) => format!("Receipt: clean. {process} ended during the recording; no file is left."),

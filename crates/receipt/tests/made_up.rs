@@ -3,7 +3,7 @@
 mod tree;
 
 use remora_receipt::{
-    AgentThread, Error, EventSession, Facts, GcMode, Kind, Outcome, ProfilerSlot, Receipt, Snapshot, Verdict,
+    AgentThread, Error, EventSession, Facts, GcMode, Kind, Outcome, ProfilerCount, ProfilerSlot, Receipt, Snapshot, Verdict,
     find_left_overs,
 };
 use std::path::PathBuf;
@@ -302,8 +302,10 @@ fn att_18_a_placed_file_is_left_and_one_not_looked_for_is_not_clean() {
 
 #[test]
 fn det_14_a_main_profiler_leaves_the_wrong_count_on_six_and_later_only() {
-    let main = Facts { slot: ProfilerSlot::Main, ..facts() };
+    let mut main = Facts { slot: ProfilerSlot::Main, ..facts() };
     assert_left(&receipt(&main, |_| {}), Kind::ProfilerSlot, "one notification-only profiler too few");
+    main.count = ProfilerCount::Right;
+    assert!(receipt(&main, |_| {}).clean());
     let on_three = Facts { runtime: ".NET Core 3.1.23".into(), ..main };
     assert!(receipt(&on_three, |_| {}).clean());
 }

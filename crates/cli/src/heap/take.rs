@@ -17,11 +17,11 @@ use crate::report::pretty;
 use crate::stop::{Input, Stop};
 use crate::target::choose;
 use jiff::Zoned;
-use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached};
+use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, set_count_right};
 use remora_heap::TypeFlags;
 use remora_heap_file::{State, TypeRow};
-use remora_receipt::Receipt;
-use remora_trigger::Process;
+use remora_receipt::{Facts, Receipt};
+use remora_trigger::{Process, Slot, Version};
 use remora_wire::heap::ClassFacts;
 use remora_wire::{Contents, Moment, Roots};
 use serde::Serialize;
@@ -54,19 +54,22 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
     let process = choose(&args.target)?;
     let places = Places::resolve(args, &process)?;
-    if let Some(obstacle) = obstacle(&process, &examine(&process)?) {
-        return Err(obstacle.failure);
+    let slot = if args.roots { Slot::Main } else { Slot::Beside };
+    if let Some(obstacle) = obstacle(&process, &examine(&process, slot)?) {
+        return Err(beside_another(args, obstacle.failure));
     }
     can_be_taken(args, &process)?;
     let allowance = Allowance::of(&process, args.max_extra_memory)?;
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
+    say_beforehand(args, &process);
     let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings)?;
     let mut session = match HeapSession::attach(&process, library::BYTES, wanted(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             spool.discard();
-            let Some(facts) = facts else { return Err(error.into()) };
+            let Some(mut facts) = facts else { return Err(error.into()) };
+            set_right(args, &process, &mut facts);
             let receipt = before.prove(&facts, false);
             note(&receipt.to_string());
             return verdict(Err(error.into()), receipt.clean());
@@ -82,7 +85,10 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         true => Spooled::Kept(keeping.keep(spool, about, session.classes())),
         false => Spooled::Unfinished(spool),
     };
-    let finished = session.detach(&mut |piece| spooled.stream(piece));
+    let mut finished = session.detach(&mut |piece| spooled.stream(piece));
+    if !finished.target_ended {
+        set_right(args, &process, &mut finished.facts);
+    }
     let receipt = before.prove(&finished.facts, finished.target_ended);
     let written = places.write_receipt(&receipt);
     let (about, mut classes) = (finished.about, finished.classes);
@@ -104,13 +110,62 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     verdict(ended.and(told).and(written), receipt.clean())
 }
 
+/// First version that counts profilers beside the main one.
+const FIRST_WITH_COUNT: u32 = 6;
+
+/// What `--roots` does to the process beyond an ordinary snapshot, before it is done.
+fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
+    if !args.roots {
+        return;
+    }
+    note(
+        "--roots takes the main profiler's place for the time of the snapshot: no other main profiler can come meanwhile. \
+         Where concurrent collection is on, it is off until Remora leaves.",
+    );
+    if version(process).is_none_or(|version| version.major >= FIRST_WITH_COUNT) {
+        note(
+            "When a main profiler leaves, .NET counts one notification-only profiler too few, which would end the process of \
+             the next one. To set that right Remora's library stays mapped, and does nothing.",
+        );
+    }
+}
+
+/// After a main profiler, whether it was let in or not: the runtime's count.
+fn set_right(args: &HeapTakeArgs, process: &Process, facts: &mut Facts) {
+    let stays = facts.inert.is_some() || facts.attach_completed && !facts.detach_confirmed;
+    if !args.roots || stays {
+        return;
+    }
+    match set_count_right(process, library::BYTES, ATTACH_PATIENCE) {
+        Ok(count) => facts.count = count,
+        Err(error) => note(&format!("the runtime's count of profilers could not be set right: {error}")),
+    }
+}
+
+/// What remains possible where the main profiler's place is taken.
+fn beside_another(args: &HeapTakeArgs, failure: Failure) -> Failure {
+    match failure {
+        Failure::Precondition { process_id, found, exit: Exit::SlotTaken, .. } => {
+            let remedy = match args.roots {
+                true => "leave --roots out: a snapshot is then taken beside the other profiler (.NET 6 and later), and roots are inferred",
+                false => "start the program without the other profiler: before .NET 6 there is room for one only",
+            };
+            Failure::Precondition { process_id, found, remedy: remedy.to_owned(), exit: Exit::SlotTaken }
+        }
+        other => other,
+    }
+}
+
+fn version(process: &Process) -> Option<Version> {
+    process.runtime().and_then(|runtime| runtime.version)
+}
+
 /// The first version that shows its objects without a collection.
 const FIRST_AS_IT_IS: u32 = 9;
 
 /// Whether the runtime can do what is wanted of it; one that does not say its version is asked.
 fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
-    let version = process.runtime().and_then(|runtime| runtime.version);
-    match version.filter(|version| args.no_gc && version.major < FIRST_AS_IT_IS) {
+    match version(process).filter(|version| args.no_gc && version.major < FIRST_AS_IT_IS) {
         Some(version) => Err(Failure::NeedsACollection { runtime: format!(".NET {version}") }),
         None => Ok(()),
     }

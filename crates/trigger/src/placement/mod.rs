@@ -31,6 +31,8 @@ pub const LIBRARY_PREFIX: &str = "libremora_agent-";
 /// How the socket is called, before the random part.
 pub const SOCKET_PREFIX: &str = "remora-";
 const LIBRARY_SUFFIX: &str = ".so";
+/// The end of the name of one that may stay.
+pub const STAYING_SUFFIX: &str = "-stays.so";
 const SOCKET_SUFFIX: &str = ".sock";
 
 /// Readable and executable by all, writable by none.
@@ -74,6 +76,18 @@ impl Drop for Placed {
 
 /// Puts the library where the target can load it from.
 pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error> {
+    place_named(process, library, LIBRARY_SUFFIX)
+}
+
+/// The same for a library that may stay in the process for good: it has a name by which that is seen.
+///
+/// # Errors
+/// As those of [`place_library`].
+pub fn place_library_that_may_stay(process: &Process, library: &[u8]) -> Result<Placed, Error> {
+    place_named(process, library, STAYING_SUFFIX)
+}
+
+fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed, Error> {
     process.require_same()?;
     let who = target_status(process)?;
     let purpose = Purpose::Library { bytes: library.len() as u64 };
@@ -81,13 +95,13 @@ pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error>
     for path in candidates::directories(process) {
         match open(process, &path, &who, purpose) {
             Err(why) => tried.push(&path, why),
-            Ok(directory) => match write_library(directory, library) {
+            Ok(directory) => match write_library(directory, library, suffix) {
                 Ok(placed) => return Ok(placed),
                 Err(errno) => tried.push(&path, errno.to_string()),
             },
         }
     }
-    match in_memory(process, &who, library) {
+    match in_memory(process, &who, library, suffix) {
         Ok(placed) => Ok(placed),
         Err(why) => {
             tried.push(Path::new("our own memory"), why);
@@ -163,8 +177,8 @@ fn random_name(prefix: &str, suffix: &str) -> Result<OsString, Errno> {
     Ok(OsString::from(format!("{prefix}{:016x}{suffix}", u64::from_ne_bytes(bytes))))
 }
 
-fn write_library(directory: Directory, library: &[u8]) -> Result<Placed, Errno> {
-    let name = random_name(LIBRARY_PREFIX, LIBRARY_SUFFIX)?;
+fn write_library(directory: Directory, library: &[u8], suffix: &str) -> Result<Placed, Errno> {
+    let name = random_name(LIBRARY_PREFIX, suffix)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory.fd(), &name, flags, Mode::from_raw_mode(0o700))?;
     let mut placed = placed(directory, name);
@@ -205,9 +219,10 @@ fn placed(directory: Directory, name: OsString) -> Placed {
 }
 
 /// The last resort: a file in our own memory, which the target opens through `/proc`.
-fn in_memory(process: &Process, who: &Status, library: &[u8]) -> Result<Placed, String> {
+fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> Result<Placed, String> {
     memory_is_reachable(process, who)?;
-    let make = |flags| rustix::fs::memfd_create("libremora_agent.so", flags);
+    let name = format!("libremora_agent{}", suffix);
+    let make = |flags| rustix::fs::memfd_create(name.as_str(), flags);
     // Kernels before 6.3 do not know the flag, and need none.
     let file = make(MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| make(MemfdFlags::CLOEXEC))
@@ -242,7 +257,7 @@ fn is_ours(name: &OsStr) -> Option<Purpose> {
         let middle: Option<&str> = name.strip_prefix(prefix)?.strip_suffix(suffix);
         middle.filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    if random(LIBRARY_PREFIX, LIBRARY_SUFFIX).is_some() {
+    if [LIBRARY_SUFFIX, STAYING_SUFFIX].iter().any(|suffix| random(LIBRARY_PREFIX, *suffix).is_some()) {
         return Some(Purpose::Library { bytes: 0 });
     }
     random(SOCKET_PREFIX, SOCKET_SUFFIX).map(|_| Purpose::Socket)

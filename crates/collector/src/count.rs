@@ -1,0 +1,46 @@
+//! What a main profiler leaves behind in the runtime, and how it is set right.
+//!
+//! Since .NET 6 the runtime counts the notification-only profilers, and takes one off whenever any profiler leaves, a main one, too
+//! (`DeRegisterProfilerInfo`, vm/profilepriv.inl). Where the count has become too small the next notification-only profiler, whoever's it
+//! is, hears nothing, and its detach ends the process (measured on 8, 9 and 10). One that comes and stays, inert, sets the count right.
+
+use crate::arrival::{Task, arrive, can_stand_beside};
+use crate::{Error, NotAttached};
+use remora_receipt::ProfilerCount;
+use remora_trigger::Process;
+use remora_wire::{Contents, EventKind, Moment, Roots};
+use std::time::Duration;
+
+/// How long the control channel is waited for while an agent leaves that was not needed.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Comes once more, as a notification-only profiler, after a main one of ours has left or was refused. If the runtime calls it, the count
+/// was right, and it leaves; if not, it stays, and the count is right from now on.
+///
+/// # Errors
+/// The count is as it was.
+pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration) -> Result<ProfilerCount, Error> {
+    if !can_stand_beside(process) {
+        return Ok(ProfilerCount::Right);
+    }
+    let task = Task {
+        event: EventKind::Nothing,
+        contents: Contents::None,
+        moment: Moment::Collected,
+        roots: Roots::Inferred,
+        frequency: 1,
+        signal_budget: 1,
+        thread_budget: 1,
+    };
+    match arrive(process, library, task, timeout) {
+        Ok((mut presence, _)) => {
+            presence.leave(LOOK, |_| 0, |_| {});
+            match presence.facts.inert.take() {
+                Some(why) => Err(Error::Inert(why)),
+                None => Ok(ProfilerCount::Right),
+            }
+        }
+        Err(NotAttached { error: Error::Inert(_), .. }) => Ok(ProfilerCount::SetRight),
+        Err(NotAttached { error, .. }) => Err(error),
+    }
+}
