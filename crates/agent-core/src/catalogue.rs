@@ -448,6 +448,10 @@ impl Catalogue {
     }
 
     /// Describes a module that was enumerated, if it is new; its index. `None` if the runtime said nothing of it.
+    pub(crate) fn meet_method(&mut self, runtime: &impl Runtime, function: usize, out: &mut Vec<Message>) -> u32 {
+        self.method(runtime, function, out).0
+    }
+
     pub(crate) fn meet_module(&mut self, runtime: &impl Runtime, module: usize, out: &mut Vec<Message>) -> Option<u32> {
         let mut standing = Standing::FACT;
         let (index, _) = self.module(runtime, module, &mut standing, out);

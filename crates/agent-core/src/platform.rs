@@ -155,6 +155,11 @@ pub trait Platform: Send + Sync + 'static {
     /// waits, allocates or locks; what finds no room is counted.
     fn keep_root(&self, _kind: u64, _address: u64, _detail: u64) {}
 
+    /// Agent's thread, after that collection: the FunctionIDs of methods whose locals were told of as roots, each once.
+    fn methods_with_roots(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// How the snapshot is to be taken.
     fn moment(&self) -> Moment {
         Moment::Collected

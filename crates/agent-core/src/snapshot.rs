@@ -75,8 +75,10 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             Child::Ended { took, .. } => platform.send(&FromAgent::Forked { child: 0, collection, fork: took }),
             Child::None => return Err("the runtime told nothing of its collection".into()),
         }
+        self.describe_methods(&mut modules);
         self.catch_up(&mut modules)?;
         self.tell(&modules);
+        platform.send(&FromAgent::Described);
         self.watch();
         Ok(())
     }
@@ -112,6 +114,39 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             }
         }
         Ok(())
+    }
+
+    /// Describes the methods whose locals hold objects. The runtime told of them in the collection: if anything has unloaded since, any
+    /// of them may be gone, and none is asked about.
+    fn describe_methods(&mut self, modules: &mut Modules) {
+        let platform = &self.shared.platform;
+        let asking = Asking { shared: self.shared, runtime: self.runtime };
+        let mut rest = platform.methods_with_roots();
+        self.samples.delivery.outward.grant(PATIENCE);
+        while !rest.is_empty() {
+            let batch: Vec<u64> = rest.drain(..rest.len().min(BATCH)).collect();
+            let (mut messages, mut has_unloaded, samples) = (Vec::new(), false, &mut self.samples);
+            self.shared.gate.enter(&mut samples.passage, |told| {
+                has_unloaded |= !told.is_empty();
+                samples.catalogue.forget(told);
+                modules.forget(told);
+            });
+            for id in batch.into_iter().filter(|_| !has_unloaded) {
+                let method = samples.catalogue.meet_method(&asking, id as usize, &mut messages);
+                messages.push(Message::FunctionId { id, method });
+            }
+            self.shared.gate.leave(platform, &mut samples.passage, |told| {
+                has_unloaded |= !told.is_empty();
+                samples.catalogue.forget(told);
+                modules.forget(told);
+            });
+            for message in messages {
+                self.publish(&message);
+            }
+            if has_unloaded {
+                return;
+            }
+        }
     }
 
     fn tell(&mut self, modules: &Modules) {

@@ -68,7 +68,7 @@ fn assert_described(messages: &[Message]) {
             Message::Sample { addresses, .. } => {
                 assert!(addresses.iter().all(|address| places.contains(address)), "{message:?}");
             }
-            Message::Thread { .. } | Message::ThreadName { .. } | Message::Repeat { .. } | Message::ModuleId { .. } => {
+            Message::Thread { .. } | Message::ThreadName { .. } | Message::Repeat { .. } | Message::ModuleId { .. } | Message::FunctionId { .. } => {
             }
         }
     }

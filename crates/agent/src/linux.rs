@@ -3,6 +3,7 @@
 use crate::channel::Channel;
 use crate::follow::{Followed, slot_memory};
 use crate::memory::Mapping;
+use crate::roots;
 use crate::signal::OwnSignal;
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
@@ -489,6 +490,10 @@ impl Platform for Linux {
         if let Some(roots) = self.snapshot.get().and_then(Snapshot::roots) {
             roots.begin();
         }
+    }
+
+    fn methods_with_roots(&self) -> Vec<u64> {
+        self.snapshot.get().and_then(Snapshot::roots).map(roots::Roots::methods).unwrap_or_default()
     }
 
     fn keep_root(&self, kind: u64, address: u64, detail: u64) {

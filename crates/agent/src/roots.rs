@@ -5,6 +5,7 @@
 
 use crate::memory::Mapping;
 use remora_agent_hot::HeapRoot;
+use remora_wire::heap::STACK_ROOT;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Roots that are kept, at most: 96 MiB, if ever so many are told of.
@@ -42,6 +43,18 @@ impl Roots {
         for (word, value) in words.iter().zip([root.kind, root.address, root.detail]) {
             word.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// The methods whose locals are among them, by FunctionID, each once. Agent's thread, when the collection is over.
+    pub fn methods(&self) -> Vec<u64> {
+        let told = usize::try_from(self.told()).map_or(MOST_ROOTS, |told| told.min(MOST_ROOTS));
+        // SAFETY: kept mapped as long as `self`.
+        let words = unsafe { self.places.words() }.get(..told * WORDS).unwrap_or_default();
+        let of_stack = words.chunks_exact(WORDS).filter(|root| root[0].load(Ordering::Relaxed) == STACK_ROOT);
+        let mut methods: Vec<u64> = of_stack.map(|root| root[2].load(Ordering::Relaxed)).filter(|id| *id != 0).collect();
+        methods.sort_unstable();
+        methods.dedup();
+        methods
     }
 
     /// How many were told of.

@@ -98,7 +98,7 @@ impl Assembler {
             }
             Message::Repeat { thread, time, weight } => self.repeat(thread, time, weight),
             // Of a snapshot: none belongs to a recording.
-            Message::ModuleId { .. } => self.profile.loss.lose(LossCause::Damaged, 1),
+            Message::ModuleId { .. } | Message::FunctionId { .. } => self.profile.loss.lose(LossCause::Damaged, 1),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::arrival::{Task, arrive};
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
+use crate::methods::Methods;
 use crate::names::Names;
 use crate::presence::Presence;
 use crate::shared_memory::SharedMemory;
@@ -97,6 +98,8 @@ struct Told {
     fork: Option<u64>,
     /// How the copy ended.
     walked: Option<i32>,
+    /// Whether the agent has told all that it tells itself.
+    described: bool,
     notes: Vec<String>,
 }
 
@@ -133,7 +136,7 @@ impl HeapSession {
         let (presence, _) = arrive(process, library, task, timeout)?;
         let mut files = Files::of(process.pid);
         files.refresh_maps();
-        let classes = Classes::new(Names::new(files));
+        let classes = Classes::new(Names::new(files), Methods::new(process.pid));
         Ok(HeapSession {
             presence,
             told: Told::default(),
@@ -197,7 +200,7 @@ impl HeapSession {
                 || self.told.has_ended()
                 || self.stream.damaged
                 // The agent may be slower than a copy that has little to tell.
-                || self.stream.beside.has_ended() && self.told.collection.is_some(),
+                || self.stream.beside.has_ended() && self.told.described,
         }
     }
 
@@ -233,7 +236,9 @@ impl HeapSession {
             objects: counter(layout::HEAP_OBJECTS),
             ranges_unwalked: counter(layout::HEAP_BROKEN) + counter(layout::HEAP_LEFT_OUT),
             objects_unwalked: counter(layout::HEAP_WITHOUT_CLASS),
-            complete: self.stream.beside.has_ended() && counted[..3].iter().all(|(which, _)| counter(*which) == 0),
+            complete: self.stream.beside.has_ended()
+                && self.told.described
+                && counted[..3].iter().all(|(which, _)| counter(*which) == 0),
             notes,
             collection: self.told.collection,
             fork: self.told.fork,
@@ -250,6 +255,7 @@ impl Told {
                 self.child = (child != 0).then_some(child);
                 (self.collection, self.fork) = (Some(collection), Some(fork));
             }
+            FromAgent::Described => self.described = true,
             FromAgent::Walked { status } => self.walked = Some(status),
             FromAgent::Failed { what } => self.notes.push(what),
             _ => {}
@@ -313,6 +319,7 @@ fn unpacked(words: &[u64], into: &mut Vec<u8>) -> Option<Piece> {
 
 /// Classes, as the copy told of them, and what they are called. Their numbers begin with 0.
 pub struct Classes {
+    methods: Methods,
     names: Names,
     classes: Vec<ClassFacts>,
     by_id: HashMap<u64, u32>,
@@ -327,8 +334,8 @@ impl std::fmt::Debug for Classes {
 }
 
 impl Classes {
-    fn new(names: Names) -> Classes {
-        Classes { names, classes: Vec::new(), by_id: HashMap::new(), modules: HashMap::new(), are_described: false }
+    fn new(names: Names, methods: Methods) -> Classes {
+        Classes { methods, names, classes: Vec::new(), by_id: HashMap::new(), modules: HashMap::new(), are_described: false }
     }
 
     /// How many there are.
@@ -350,9 +357,18 @@ impl Classes {
         self.names.type_name(class)
     }
 
+    /// The methods whose locals hold objects: FunctionIDs and whole names, as far as they can be told.
+    pub fn methods(&mut self) -> Vec<(u64, String)> {
+        self.methods.named()
+    }
+
     fn message(&mut self, message: Message) {
         match message {
-            Message::Module { index, path, mvid } => self.names.module(index, path, mvid),
+            Message::Module { index, path, mvid } => {
+                self.methods.message(Message::Module { index, path: path.clone(), mvid });
+                self.names.module(index, path, mvid);
+            }
+            Message::Type { .. } | Message::Method { .. } | Message::FunctionId { .. } => self.methods.message(message),
             Message::ModuleId { id, index } => _ = self.modules.insert(id, index),
             _ => {}
         }

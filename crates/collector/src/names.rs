@@ -135,6 +135,11 @@ impl Names {
         Some(text)
     }
 
+    /// The whole name of a described method; `None` if it cannot be told.
+    pub fn method_name(&mut self, method: u32) -> Option<String> {
+        Some(self.text_of(method)?.0)
+    }
+
     fn line_of(&mut self, method: u32, il_offset: Option<u32>) -> Option<(String, u32)> {
         let MethodKind::Token { module, token, .. } = self.methods.get(&method)? else { return None };
         let token = *token;

@@ -1,5 +1,6 @@
 //! From the stream of a snapshot to its graph.
 
+use crate::roots::Details;
 use crate::write::TypeRow;
 use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, Type, TypeFlags, TypeIx};
 use remora_wire::heap::{ClassFacts, HeapVisitor};
@@ -16,6 +17,7 @@ pub(crate) struct Assembly {
     bytes_broken: u64,
     range_end: u64,
     pub(crate) free_bytes: u64,
+    pub(crate) details: Details,
     pub(crate) failed: Option<Error>,
 }
 
@@ -30,6 +32,7 @@ impl Assembly {
             bytes_broken: 0,
             range_end: 0,
             free_bytes: 0,
+            details: Details::default(),
             failed: None,
         }
     }
@@ -51,7 +54,9 @@ impl Assembly {
         account.ranges_unwalked += ranges_unwalked.max(self.ranges_broken);
         account.bytes_unwalked += self.bytes_broken;
         account.objects_unwalked += objects_unwalked;
-        self.builder.finish()
+        let mut graph = self.builder.finish()?;
+        self.details.note(&mut graph);
+        Ok(graph)
     }
 
     fn put(&mut self) {
@@ -93,11 +98,12 @@ impl HeapVisitor for Assembly {
         self.bytes_broken = self.bytes_broken.saturating_add(self.range_end.saturating_sub(address));
     }
 
-    fn root(&mut self, kind: u64, address: u64, _detail: u64) {
+    fn root(&mut self, kind: u64, address: u64, detail: u64) {
         self.put();
         let kind = u32::try_from(kind).ok().and_then(RootKind::from_id).unwrap_or(RootKind::Other);
         if self.failed.is_none() {
             self.failed = self.builder.add_root(address, kind).err();
+            self.details.root(address, kind, detail);
         }
     }
 

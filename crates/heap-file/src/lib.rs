@@ -11,6 +11,7 @@
 //! kind 2  types   JSON, a list of rows: name, assembly, flags; the first row of the first such chunk is class 0 of the stream
 //! kind 3  state   JSON, see [`State`]; the last one holds
 //! kind 4  end     nothing: the file is whole
+//! kind 5  methods JSON, a list of rows: the FunctionIDs of methods whose locals hold objects, and their names
 //! ```
 //! A file without its end is a snapshot that ended early: what it holds can be read.
 //! The stream is part of version 1 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 2.
@@ -27,6 +28,7 @@ mod error;
 mod graph;
 mod identity;
 mod read;
+mod roots;
 mod state;
 mod texts;
 mod write;
@@ -35,6 +37,7 @@ pub use error::Error;
 pub use identity::Identity;
 pub use read::{Snapshot, is_snapshot, read};
 pub use remora_heap::{HeapGraph, Limits};
+pub use roots::MethodRow;
 pub use state::State;
 pub use texts::{Text, texts};
 pub use write::{TypeRow, Writer};
@@ -53,4 +56,5 @@ mod kind {
     pub(crate) const TYPES: u32 = 2;
     pub(crate) const STATE: u32 = 3;
     pub(crate) const END: u32 = 4;
+    pub(crate) const METHODS: u32 = 5;
 }

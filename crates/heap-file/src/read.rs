@@ -97,6 +97,11 @@ impl Reading {
                 self.state =
                     serde_json::from_slice(plain).map_err(|_| Fault::Damaged("the snapshot's state makes no sense"))?;
             }
+            kind::METHODS => {
+                let rows =
+                    serde_json::from_slice(plain).map_err(|_| Fault::Damaged("a row of methods makes no sense"))?;
+                self.assembly.details.methods(rows);
+            }
             kind::END => self.ended = true,
             _ => self.unknown_chunks += 1,
         }

@@ -1,5 +1,6 @@
 //! Writing a snapshot while it is taken.
 
+use crate::roots::MethodRow;
 use crate::state::{State, shorten};
 use crate::{Error, FORMAT, kind};
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,20 @@ impl<W: Write> Writer<W> {
                 .for_each(|row| [&mut row.name, &mut row.assembly].into_iter().for_each(|text| shorten(text, NAME)));
             // Plain data: it cannot fail.
             self.put(kind::TYPES, &serde_json::to_vec(&rows).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Writes what methods are called whose locals hold objects.
+    ///
+    /// # Errors
+    /// See [`Writer::create`].
+    pub fn methods(&mut self, rows: &[MethodRow]) -> Result<(), Error> {
+        for rows in rows.chunks(TYPES_CHUNK) {
+            let mut rows = rows.to_vec();
+            rows.iter_mut().for_each(|row| shorten(&mut row.name, NAME));
+            // Plain data: it cannot fail.
+            self.put(kind::METHODS, &serde_json::to_vec(&rows).unwrap_or_default())?;
         }
         Ok(())
     }

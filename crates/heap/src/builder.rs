@@ -9,6 +9,7 @@ use crate::order::{ascending, gathered};
 use crate::root::{Root, RootKind};
 use crate::types::{Type, TypeFlags, TypeIx};
 use crate::workers;
+use std::collections::BTreeMap;
 
 /// A reference that leads to no object of the graph.
 const ABSENT: u32 = u32::MAX;
@@ -128,6 +129,7 @@ impl Builder {
             edges: shrunk(self.low),
             types: self.types,
             roots,
+            notes: BTreeMap::new(),
             completeness: self.completeness,
         }))
     }

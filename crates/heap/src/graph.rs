@@ -5,6 +5,7 @@ use crate::inference::source_components;
 use crate::order::gathered;
 use crate::root::{Root, RootKind};
 use crate::types::{Type, TypeIx};
+use std::collections::BTreeMap;
 
 /// Index of an object in a [`HeapGraph`]. Indexes ascend as addresses do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +29,8 @@ pub(crate) struct Parts {
     pub(crate) edges: Vec<u32>,
     pub(crate) types: Vec<Type>,
     pub(crate) roots: Vec<Root>,
+    /// What is known of some roots beyond their kind.
+    pub(crate) notes: BTreeMap<(u32, RootKind), String>,
     pub(crate) completeness: Completeness,
 }
 
@@ -101,6 +104,16 @@ impl HeapGraph {
     /// All roots, in the order as they were given; inferred ones behind.
     pub fn roots(&self) -> &[Root] {
         &self.parts.roots
+    }
+
+    /// What is known of the roots of this kind that hold an object, in words: `MyApp.Worker.Run()`.
+    pub fn root_note(&self, object: ObjectIx, kind: RootKind) -> Option<&str> {
+        self.parts.notes.get(&(object.0, kind)).map(String::as_str)
+    }
+
+    /// Says what is known of roots of this kind that hold an object.
+    pub fn note_root(&mut self, object: ObjectIx, kind: RootKind, note: String) {
+        self.parts.notes.insert((object.0, kind), note);
     }
 
     /// What is not in the graph.

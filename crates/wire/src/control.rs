@@ -75,6 +75,8 @@ pub enum FromAgent {
         /// Nanoseconds of the fork.
         fork: u64,
     },
+    /// All that the agent itself tells of a snapshot, modules and methods, is in the transport.
+    Described,
     /// The copy has ended.
     Walked {
         /// As `wait` tells it.
@@ -185,6 +187,9 @@ impl FromAgent {
             FromAgent::Forked { child, collection, fork } => {
                 writer.u8(8).u32(*child).u64(*collection).u64(*fork);
             }
+            FromAgent::Described => {
+                writer.u8(10);
+            }
             FromAgent::Walked { status } => {
                 writer.u8(9).u32(*status as u32);
             }
@@ -216,6 +221,7 @@ impl FromAgent {
             6 => FromAgent::Detached,
             7 => FromAgent::Failed { what: reader.text()? },
             8 => FromAgent::Forked { child: reader.u32()?, collection: reader.u64()?, fork: reader.u64()? },
+            10 => FromAgent::Described,
             9 => FromAgent::Walked { status: reader.u32()? as i32 },
             _ => return Err(Malformed),
         })
@@ -237,6 +243,7 @@ mod tests {
             FromAgent::Detached,
             FromAgent::Failed { what: "a panic".into() },
             FromAgent::Forked { child: 7, collection: 8, fork: 9 },
+            FromAgent::Described,
             FromAgent::Walked { status: -1 },
         ];
         let stream: Vec<u8> = messages.iter().flat_map(FromAgent::encode).collect();

@@ -148,6 +148,13 @@ pub enum Message {
         /// Index of the module; `None` if it may have been one and then another.
         index: Option<u32>,
     },
+    /// The FunctionID of a method that was described, for a snapshot of the heap.
+    FunctionId {
+        /// As roots on stacks name it.
+        id: u64,
+        /// Index of the method.
+        method: u32,
+    },
     /// The thread has not run since its last sample, which therefore counts again.
     Repeat {
         /// Thread id in the target's namespace.
@@ -216,6 +223,7 @@ impl Message {
             Message::Repeat { .. } => 7,
             Message::ThreadName { .. } => 8,
             Message::ModuleId { .. } => 9,
+            Message::FunctionId { .. } => 10,
         }
     }
 
@@ -252,6 +260,9 @@ impl Message {
             Message::ModuleId { id, index } => {
                 writer.u64(*id).u32(optional(*index));
             }
+            Message::FunctionId { id, method } => {
+                writer.u64(*id).u32(*method);
+            }
             Message::Sample { .. } => {}
         }
     }
@@ -272,6 +283,7 @@ impl Message {
             5 => Message::Thread { thread: reader.u32()?, name: reader.text()? },
             8 => Message::ThreadName { thread: reader.u32()?, name: reader.text()? },
             9 => Message::ModuleId { id: reader.u64()?, index: some(reader.u32()?) },
+            10 => Message::FunctionId { id: reader.u64()?, method: reader.u32()? },
             7 => Message::Repeat { thread: reader.u32()?, time: reader.u64()?, weight: reader.u64()? },
             _ => return Err(Malformed),
         })

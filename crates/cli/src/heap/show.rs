@@ -249,7 +249,8 @@ impl Show<'_> {
         let Some(Path { root, objects }) = path else {
             return "  no root reaches it: it is garbage, or not all of the heap is here\n".to_owned();
         };
-        let mut text = format!("  a root ({})\n", root.kind.name());
+        let note = self.graph.root_note(root.object, root.kind).map(|note| format!(" {}", plain(note)));
+        let mut text = format!("  a root ({}{})\n", root.kind.name(), note.unwrap_or_default());
         let hidden = objects.len().saturating_sub(PATH_BEGINS + PATH_ENDS);
         for (place, object) in objects.iter().enumerate() {
             if hidden > 0 && (PATH_BEGINS..PATH_BEGINS + hidden).contains(&place) {

@@ -19,7 +19,7 @@ use crate::target::choose;
 use jiff::Zoned;
 use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, set_count_right};
 use remora_heap::TypeFlags;
-use remora_heap_file::{State, TypeRow};
+use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_receipt::{Facts, Receipt};
 use remora_trigger::{Process, Slot, Version};
 use remora_wire::heap::ClassFacts;
@@ -309,7 +309,9 @@ impl Keeping<'_> {
             complete: about.complete,
             notes,
         };
-        let kept = spool.finish(&rows(classes), &state)?;
+        let methods: Vec<MethodRow> =
+            classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
+        let kept = spool.finish(&rows(classes), &methods, &state)?;
         let Some((path, force)) = self.destination.regular() else { return Ok(kept) };
         place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;
         Ok(path.to_owned())

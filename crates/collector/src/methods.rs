@@ -1,0 +1,56 @@
+//! The methods whose locals hold objects of a heap, and what they are called.
+//!
+//! The agent describes them as it does those of samples, and numbers their types otherwise than the copy of the process numbers classes:
+//! so they have names of their own.
+
+use crate::files::Files;
+use crate::names::Names;
+use remora_wire::Message;
+use std::collections::BTreeMap;
+
+/// See the module's text.
+pub(crate) struct Methods {
+    process_id: u32,
+    /// Made with the first description: most snapshots have none.
+    names: Option<Names>,
+    modules: Vec<Message>,
+    by_id: BTreeMap<u64, u32>,
+}
+
+impl Methods {
+    pub(crate) fn new(process_id: u32) -> Methods {
+        Methods { process_id, names: None, modules: Vec::new(), by_id: BTreeMap::new() }
+    }
+
+    pub(crate) fn message(&mut self, message: Message) {
+        match message {
+            Message::Module { .. } if self.names.is_none() => self.modules.push(message),
+            Message::Module { index, path, mvid } => self.names().module(index, path, mvid),
+            Message::Type { index, kind } => self.names().type_(index, kind),
+            Message::Method { index, kind } => self.names().method(index, kind),
+            Message::FunctionId { id, method } => _ = self.by_id.insert(id, method),
+            _ => {}
+        }
+    }
+
+    /// FunctionIDs and names.
+    pub(crate) fn named(&mut self) -> Vec<(u64, String)> {
+        let all = std::mem::take(&mut self.by_id);
+        all.into_iter().filter_map(|(id, method)| Some((id, self.names().method_name(method)?))).collect()
+    }
+
+    fn names(&mut self) -> &mut Names {
+        let (process_id, modules) = (self.process_id, &mut self.modules);
+        self.names.get_or_insert_with(|| {
+            let mut files = Files::of(process_id);
+            files.refresh_maps();
+            let mut names = Names::new(files);
+            for module in modules.drain(..) {
+                if let Message::Module { index, path, mvid } = module {
+                    names.module(index, path, mvid);
+                }
+            }
+            names
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! What a snapshot says of roots beyond their kinds: which method's local it is, or which object's being alive keeps it.
+
+use remora_heap::{HeapGraph, ObjectIx, RootKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Names of methods that stand in the words on one object.
+const MOST_NAMES: usize = 3;
+
+/// A method whose locals hold objects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodRow {
+    /// FunctionID, as roots name it.
+    pub id: u64,
+    /// Its whole name.
+    pub name: String,
+}
+
+/// What was told with roots.
+#[derive(Debug, Default)]
+pub(crate) struct Details {
+    told: BTreeMap<(u64, RootKind), Vec<u64>>,
+    methods: BTreeMap<u64, String>,
+}
+
+impl Details {
+    pub(crate) fn root(&mut self, address: u64, kind: RootKind, detail: u64) {
+        let says_more = matches!(kind, RootKind::Stack | RootKind::Pinned | RootKind::Dependent);
+        if says_more && detail != 0 {
+            let known = self.told.entry((address, kind)).or_default();
+            if known.len() <= MOST_NAMES && !known.contains(&detail) {
+                known.push(detail);
+            }
+        }
+    }
+
+    pub(crate) fn methods(&mut self, rows: Vec<MethodRow>) {
+        self.methods.extend(rows.into_iter().map(|row| (row.id, row.name)));
+    }
+
+    /// Puts it into the graph, in words.
+    pub(crate) fn note(self, graph: &mut HeapGraph) {
+        for ((address, kind), details) in &self.told {
+            let Some(object) = graph.object_at(*address) else { continue };
+            let mut words: Vec<String> =
+                details.iter().filter_map(|detail| self.words(graph, *kind, *detail)).collect();
+            if words.len() > MOST_NAMES {
+                words.truncate(MOST_NAMES);
+                words.push("…".to_owned());
+            }
+            if !words.is_empty() {
+                graph.note_root(object, *kind, words.join(", "));
+            }
+        }
+    }
+
+    fn words(&self, graph: &HeapGraph, kind: RootKind, detail: u64) -> Option<String> {
+        match kind {
+            RootKind::Dependent => graph.object_at(detail).map(|key| of_key(graph, key)),
+            // Of pinning ones it is a method or a handle.
+            _ => self.methods.get(&detail).map(|name| format!("in {name}")),
+        }
+    }
+}
+
+fn of_key(graph: &HeapGraph, key: ObjectIx) -> String {
+    format!("as long as {} (at {:#x}) is alive", graph.type_of(key).name, graph.address(key))
+}
