@@ -68,8 +68,11 @@ fn assert_described(messages: &[Message]) {
             Message::Sample { addresses, .. } => {
                 assert!(addresses.iter().all(|address| places.contains(address)), "{message:?}");
             }
-            Message::Thread { .. } | Message::ThreadName { .. } | Message::Repeat { .. } | Message::ModuleId { .. } | Message::FunctionId { .. } => {
-            }
+            Message::Thread { .. }
+            | Message::ThreadName { .. }
+            | Message::Repeat { .. }
+            | Message::ModuleId { .. }
+            | Message::FunctionId { .. } => {}
         }
     }
 }

@@ -51,7 +51,8 @@ impl Roots {
         // SAFETY: kept mapped as long as `self`.
         let words = unsafe { self.places.words() }.get(..told * WORDS).unwrap_or_default();
         let of_stack = words.chunks_exact(WORDS).filter(|root| root[0].load(Ordering::Relaxed) == STACK_ROOT);
-        let mut methods: Vec<u64> = of_stack.map(|root| root[2].load(Ordering::Relaxed)).filter(|id| *id != 0).collect();
+        let mut methods: Vec<u64> =
+            of_stack.map(|root| root[2].load(Ordering::Relaxed)).filter(|id| *id != 0).collect();
         methods.sort_unstable();
         methods.dedup();
         methods

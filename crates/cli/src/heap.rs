@@ -5,6 +5,7 @@ pub(crate) mod condition;
 mod convert;
 mod diff;
 mod report;
+mod roots;
 mod show;
 pub(crate) mod size;
 mod strings;

@@ -36,11 +36,11 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration) -> 
         Ok((mut presence, _)) => {
             presence.leave(LOOK, |_| 0, |_| {});
             match presence.facts.inert.take() {
-                Some(why) => Err(Error::Inert(why)),
+                Some(why) => Err(Error::Count(Box::new(Error::Inert(why)))),
                 None => Ok(ProfilerCount::Right),
             }
         }
         Err(NotAttached { error: Error::Inert(_), .. }) => Ok(ProfilerCount::SetRight),
-        Err(NotAttached { error, .. }) => Err(error),
+        Err(NotAttached { error, .. }) => Err(Error::Count(Box::new(error))),
     }
 }

@@ -39,6 +39,12 @@ pub enum Error {
         "the agent is loaded but must stay inert: {0}; a second `remora record` will work, or use --engine eventpipe"
     )]
     Inert(String),
+    /// After a main profiler, the attach that would set the count right failed.
+    #[error(
+        "the runtime's count of profilers could not be set right: {0}; attach once more with any command of Remora before another \
+         vendor's notification-only profiler comes"
+    )]
+    Count(Box<Error>),
     /// The target ended during the attach.
     #[error("the target ended while the agent was attaching; look why it ended, and record a process that stays")]
     TargetEnded,
@@ -81,6 +87,7 @@ mod tests {
             Error::Stranger(None),
             Error::Refused("no signal is free".into()),
             Error::Inert("another profiler has left".into()),
+            Error::Count(Box::new(Error::TargetEnded)),
             Error::TargetEnded,
         ];
         for error in own {

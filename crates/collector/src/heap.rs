@@ -335,7 +335,14 @@ impl std::fmt::Debug for Classes {
 
 impl Classes {
     fn new(names: Names, methods: Methods) -> Classes {
-        Classes { methods, names, classes: Vec::new(), by_id: HashMap::new(), modules: HashMap::new(), are_described: false }
+        Classes {
+            methods,
+            names,
+            classes: Vec::new(),
+            by_id: HashMap::new(),
+            modules: HashMap::new(),
+            are_described: false,
+        }
     }
 
     /// How many there are.

@@ -30,7 +30,7 @@ mod shared_memory;
 mod socket;
 mod target;
 
-pub use error::{Error, NotAttached};
 pub use count::set_count_right;
+pub use error::{Error, NotAttached};
 pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

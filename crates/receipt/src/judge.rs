@@ -6,7 +6,9 @@
 
 use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_purpose};
 use crate::parse::{PERF_EVENT, socket_inode};
-use crate::{Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerCount, ProfilerSlot, Snapshot, Thread, Unread};
+use crate::{
+    Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerCount, ProfilerSlot, Snapshot, Thread, Unread,
+};
 
 /// The two snapshots and what is known between them; verdicts are collected here.
 pub(crate) struct Case<'a> {

@@ -38,6 +38,9 @@ impl Receipt {
             (Outcome::Running, true) if self.verdict(Kind::ProfilerSlot) == Verdict::Allowed => {
                 format!("Receipt: clean but for what was said beforehand. In {process} stays, and does nothing:")
             }
+            (Outcome::Running, true) if self.verdict(Kind::Mapping) == Verdict::Allowed => {
+                format!("Receipt: clean. In {process} is nothing of Remora but what does nothing, and is named:")
+            }
             (Outcome::Running, true) => format!("Receipt: clean. Nothing of Remora is left in {process}."),
             (Outcome::Running, false) => format!("Receipt: NOT clean. In {process} is left, or could not be read:"),
             (Outcome::Ended, true) => format!("Receipt: clean. {process} ended during the recording; no file is left."),

@@ -3,8 +3,8 @@
 mod tree;
 
 use remora_receipt::{
-    AgentThread, Error, EventSession, Facts, GcMode, Kind, Outcome, ProfilerCount, ProfilerSlot, Receipt, Snapshot, Verdict,
-    find_left_overs,
+    AgentThread, Error, EventSession, Facts, GcMode, Kind, Outcome, ProfilerCount, ProfilerSlot, Receipt, Snapshot,
+    Verdict, find_left_overs,
 };
 use std::path::PathBuf;
 use tree::{PROCESS, STARTED, Status, Tree, stat};

@@ -3,7 +3,7 @@
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::size::shown;
 use super::strings::{Strings, StringsTold};
-use super::{notes, open, suspects, told_if_incomplete};
+use super::{notes, open, roots, suspects, told_if_incomplete};
 use crate::args::HeapReportArgs;
 use crate::console::{counted, grouped, out, percent, plain};
 use crate::duration::show;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
 use remora_heap::tables::{TypeRow, by_type};
-use remora_heap::{DominatorTree, HeapGraph, Node, RootKind};
+use remora_heap::{DominatorTree, HeapGraph, Node};
 use remora_heap_file::{Snapshot, State};
 use serde::Serialize;
 use std::path::Path;
@@ -122,10 +122,6 @@ impl<'a> Report<'a> {
         self.tree.retained(self.tree.root())
     }
 
-    fn is_inferred(&self) -> bool {
-        self.graph().roots().iter().any(|root| root.kind == RootKind::Inferred)
-    }
-
     /// The objects that hold most and are held by no other alone.
     fn holders(&self, top: usize) -> Vec<Node> {
         // What nothing holds has no object above it.
@@ -190,8 +186,8 @@ impl<'a> Report<'a> {
         }
         if state.has_garbage {
             text += "\nNo collection was made: garbage is among these objects, and what is not held by others may be garbage.\n";
-        } else if self.is_inferred() {
-            text += "\nRoots are inferred: nobody has seen what holds these objects, but something does, since they were alive.\n";
+        } else if let Some(sentence) = roots::sentence(self.graph()) {
+            text += &format!("\n{sentence}\n");
         }
         for line in notes(self.snapshot) {
             text += &format!("note: {}\n", plain(&line));

@@ -2,7 +2,7 @@
 
 use super::size::shown;
 use super::strings::text_at;
-use super::{open, suspects, told_if_incomplete};
+use super::{open, roots, suspects, told_if_incomplete};
 use crate::args::HeapShowArgs;
 use crate::console::{counted, grouped, out, plain};
 use crate::failure::Failure;
@@ -74,6 +74,8 @@ struct OneTold {
 #[derive(Debug, Serialize)]
 struct PathTold {
     root: &'static str,
+    /// What is known of it beyond its kind.
+    root_note: Option<String>,
     objects: Vec<ObjectTold>,
 }
 
@@ -220,7 +222,11 @@ impl Show<'_> {
             object: self.told(object),
             text: self.text.clone(),
             retained_count: self.tree.retained_count(self.tree.node(object)),
-            path: path.map(|path| PathTold { root: path.root.kind.name(), objects: told(path.objects) }),
+            path: path.map(|path| PathTold {
+                root: path.root.kind.name(),
+                root_note: self.graph.root_note(path.root.object, path.root.kind).map(str::to_owned),
+                objects: told(path.objects),
+            }),
             refers_to_count,
             refers_to: told(refers_to),
             referred_from_count,
@@ -249,8 +255,7 @@ impl Show<'_> {
         let Some(Path { root, objects }) = path else {
             return "  no root reaches it: it is garbage, or not all of the heap is here\n".to_owned();
         };
-        let note = self.graph.root_note(root.object, root.kind).map(|note| format!(" {}", plain(note)));
-        let mut text = format!("  a root ({}{})\n", root.kind.name(), note.unwrap_or_default());
+        let mut text = format!("  a root ({})\n", plain(&roots::words(self.graph, root.object, root.kind)));
         let hidden = objects.len().saturating_sub(PATH_BEGINS + PATH_ENDS);
         for (place, object) in objects.iter().enumerate() {
             if hidden > 0 && (PATH_BEGINS..PATH_BEGINS + hidden).contains(&place) {

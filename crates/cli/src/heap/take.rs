@@ -138,7 +138,7 @@ fn set_right(args: &HeapTakeArgs, process: &Process, facts: &mut Facts) {
     }
     match set_count_right(process, library::BYTES, ATTACH_PATIENCE) {
         Ok(count) => facts.count = count,
-        Err(error) => note(&format!("the runtime's count of profilers could not be set right: {error}")),
+        Err(error) => note(&error.to_string()),
     }
 }
 
@@ -147,7 +147,9 @@ fn beside_another(args: &HeapTakeArgs, failure: Failure) -> Failure {
     match failure {
         Failure::Precondition { process_id, found, exit: Exit::SlotTaken, .. } => {
             let remedy = match args.roots {
-                true => "leave --roots out: a snapshot is then taken beside the other profiler (.NET 6 and later), and roots are inferred",
+                true => {
+                    "leave --roots out: a snapshot is then taken beside the other profiler (.NET 6 and later), and roots are inferred"
+                }
                 false => "start the program without the other profiler: before .NET 6 there is room for one only",
             };
             Failure::Precondition { process_id, found, remedy: remedy.to_owned(), exit: Exit::SlotTaken }
@@ -309,8 +311,7 @@ impl Keeping<'_> {
             complete: about.complete,
             notes,
         };
-        let methods: Vec<MethodRow> =
-            classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
+        let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
         let kept = spool.finish(&rows(classes), &methods, &state)?;
         let Some((path, force)) = self.destination.regular() else { return Ok(kept) };
         place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;

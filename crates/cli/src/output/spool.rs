@@ -135,7 +135,12 @@ impl HeapSpool {
     }
 
     /// Writes the rest: from here on it is a whole snapshot. Where that fails, what was kept stays where the failure says.
-    pub(crate) fn finish(mut self, types: &[TypeRow], methods: &[MethodRow], state: &State) -> Result<PathBuf, Failure> {
+    pub(crate) fn finish(
+        mut self,
+        types: &[TypeRow],
+        methods: &[MethodRow],
+        state: &State,
+    ) -> Result<PathBuf, Failure> {
         let refused = |error| unkept(&self.path, error).kept_in(&self.path);
         if let Some(failure) = self.failed {
             return Err(failure.kept_in(&self.path));

@@ -115,8 +115,10 @@ fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
     let alive = place_library(&process, b"library").expect("placed");
     let (_listener, listening) = place_socket(&process).expect("placed");
     let dead_library = "libremora_agent-0123456789abcdef.so";
+    let dead_one_that_stayed = "libremora_agent-0123456789abcdef-stays.so";
     let dead_socket = "remora-0123456789abcdef.sock";
     made.write("scratch", dead_library, b"left");
+    made.write("scratch", dead_one_that_stayed, b"left");
     drop(UnixListener::bind(made.in_root("scratch").join(dead_socket)).expect("bound"));
     for name in ["libremora_agent.so", "remora-0123.sock", "notes.txt", "remora-zzzzzzzzzzzzzzzz.sock"] {
         made.write("scratch", name, b"not ours");
@@ -126,7 +128,7 @@ fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
     swept.in_use.sort();
     let mut living = vec![alive.target_path.clone(), listening.target_path.clone()];
     living.sort();
-    let dead = [dead_library, dead_socket].map(|name| Path::new("/scratch").join(name)).to_vec();
+    let dead = [dead_one_that_stayed, dead_library, dead_socket].map(|name| Path::new("/scratch").join(name)).to_vec();
     assert_eq!((swept.removed, swept.in_use, swept.failed), (dead, living, Vec::new()));
     assert_eq!(made.names_in("scratch").len(), 6);
 }
@@ -136,5 +138,5 @@ fn a_library_in_memory_needs_a_target_that_may_look_at_us() {
     let made = MadeUp::core_clr();
     let process = made.find();
     let who = target_status(&process).expect("read");
-    assert!(in_memory(&process, &who, b"x").is_err(), "its /proc is empty");
+    assert!(in_memory(&process, &who, b"x", LIBRARY_SUFFIX).is_err(), "its /proc is empty");
 }

@@ -1,0 +1,71 @@
+//! What is to be said of the roots of a snapshot.
+
+use crate::console::grouped;
+use remora_heap::{HeapGraph, ObjectIx, RootKind};
+
+/// In words: which kinds were seen, and what is inferred; `None` if there is no root.
+pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
+    let count = |kind: RootKind| graph.roots().iter().filter(|root| root.kind == kind).count() as u64;
+    let seen = RootKind::ALL.into_iter().filter(|kind| *kind != RootKind::Inferred);
+    let seen: Vec<String> = seen
+        .map(|kind| (count(kind), kind))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, kind)| format!("{} {}", grouped(count), kind.name()))
+        .collect();
+    let inferred = count(RootKind::Inferred);
+    Some(match (seen.is_empty(), inferred) {
+        (true, 0) => return None,
+        (true, _) => {
+            "Roots are inferred: nobody has seen what holds these objects, but something does, since they were alive."
+                .to_owned()
+        }
+        (false, 0) => format!("Roots, as the runtime tells them: {}.", seen.join(", ")),
+        (false, _) => format!(
+            "Roots, as the runtime tells them: {}. {} more are inferred: of what holds objects that are never collected, it does not tell.",
+            seen.join(", "),
+            grouped(inferred)
+        ),
+    })
+}
+
+/// The kind of a root and what is known of it.
+pub(crate) fn words(graph: &HeapGraph, object: ObjectIx, kind: RootKind) -> String {
+    match graph.root_note(object, kind) {
+        Some(note) => format!("{}, {note}", kind.name()),
+        None => kind.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_heap::{Builder, Object, TypeIx};
+
+    fn graph(kinds: &[RootKind]) -> HeapGraph {
+        let mut builder = Builder::new();
+        for (place, kind) in kinds.iter().enumerate() {
+            let address = 0x1000 + place as u64 * 24;
+            builder.add_object(Object { address, type_ix: TypeIx(0), bytes: 24 }, []).expect("room");
+            builder.add_root(address, *kind).expect("room");
+        }
+        builder.finish().expect("a graph")
+    }
+
+    #[test]
+    fn gch_02_what_was_seen_and_what_is_inferred_is_told_apart() {
+        let said = |kinds: &[RootKind]| sentence(&graph(kinds)).unwrap_or_default();
+        assert_eq!(said(&[]), "");
+        assert!(said(&[RootKind::Inferred]).starts_with("Roots are inferred: nobody has seen"));
+        let stack = [RootKind::Stack, RootKind::Handle, RootKind::Stack];
+        assert_eq!(said(&stack), "Roots, as the runtime tells them: 2 stack, 1 handle.");
+        assert!(said(&[RootKind::Handle, RootKind::Inferred]).contains("1 handle. 1 more are inferred"));
+    }
+
+    #[test]
+    fn what_is_known_of_a_root_stands_behind_its_kind() {
+        let mut graph = graph(&[RootKind::Stack]);
+        assert_eq!(words(&graph, ObjectIx(0), RootKind::Stack), "stack");
+        graph.note_root(ObjectIx(0), RootKind::Stack, "in Main()".to_owned());
+        assert_eq!(words(&graph, ObjectIx(0), RootKind::Stack), "stack, in Main()");
+    }
+}

@@ -1,0 +1,155 @@
+//! `remora heap --roots` on live runtimes: what the runtime tells of as holding objects, and what becomes of a process after a main profiler.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+#[path = "support/heap.rs"]
+mod heap;
+
+use heap::snapshot;
+use remora_e2e::{Facts, ForeignProfiler, Kind, Runtime, Start, Target, on_every_runtime, remora};
+use remora_heap::{HeapGraph, ObjectIx, RootKind};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// How often each kind of object is there.
+const ROUNDS: usize = 20;
+
+/// The first runtime with profilers beside the main one, and a count of them.
+const FIRST_WITH_COUNT: u32 = 6;
+
+/// Ways to collect.
+const MODES: [&[(&str, &str)]; 3] = [
+    &[],
+    &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")],
+    &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")],
+];
+
+fn kinds(runtime: &Runtime, mode: &[(&str, &str)]) -> Target {
+    let start = Start::managed(runtime, "kinds").arg(ROUNDS.to_string());
+    let mut target = mode.iter().fold(start, |start, (name, value)| start.env(name, value)).ready();
+    target.ask("settle");
+    target
+}
+
+fn take(target: &Target, file: &Path) -> Value {
+    let process = target.pid().to_string();
+    let told = remora(["heap", "-p", &process, "--roots", "--force", "--json", "-o", file.to_str().unwrap()])
+        .succeeded()
+        .json();
+    assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&Value::Bool(true), &Value::Bool(true)), "{told:#}");
+    assert_eq!(told["notes"], Value::Array(vec![]), "{told:#}");
+    told
+}
+
+/// Kinds of the roots that hold objects of a type, and what is said of each, by object.
+fn held(graph: &HeapGraph, name: &str) -> Vec<BTreeSet<(RootKind, Option<String>)>> {
+    let of = |object: ObjectIx| {
+        let roots = graph.roots().iter().filter(|root| root.object == object);
+        roots.map(|root| (root.kind, graph.root_note(object, root.kind).map(str::to_owned))).collect()
+    };
+    graph.objects().filter(|object| graph.type_of(*object).name == name).map(of).collect()
+}
+
+#[test]
+fn gch_02_roots_have_the_kinds_and_words_that_the_runtime_tells() {
+    on_every_runtime(|runtime| {
+        for mode in MODES {
+            let target = kinds(runtime, mode);
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("roots.remora-heap");
+            let told = take(&target, &file);
+            let graph = snapshot(&file).graph;
+            let only = |kind, note: Option<&str>| BTreeSet::from([(kind, note.map(str::to_owned))]);
+            assert_eq!(held(&graph, "Kinds.Handled"), vec![only(RootKind::Handle, None); ROUNDS], "{mode:?}");
+            assert_eq!(held(&graph, "Kinds.Fixed[]"), vec![only(RootKind::Pinned, None); ROUNDS], "{mode:?}");
+            // A weak handle holds nothing: a list does.
+            assert_eq!(held(&graph, "Kinds.Weakly"), vec![BTreeSet::new(); ROUNDS], "{mode:?}");
+            let on_stack = held(&graph, "Kinds.OnStack");
+            assert_eq!(on_stack, [only(RootKind::Stack, Some("in Kinds.Program.Hold()"))], "{mode:?}");
+            let values = held(&graph, "Kinds.Value");
+            let keys: BTreeSet<String> = graph
+                .objects()
+                .filter(|object| graph.type_of(*object).name == "Kinds.Key")
+                .map(|key| format!("as long as Kinds.Key (at {:#x}) is alive", graph.address(key)))
+                .collect();
+            let by = |kinds: &BTreeSet<(RootKind, Option<String>)>| match kinds.first() {
+                Some((RootKind::Dependent, Some(note))) if kinds.len() == 1 => note.clone(),
+                _ => panic!("a value is held otherwise: {kinds:?}"),
+            };
+            assert_eq!((values.len(), keys.len()), (ROUNDS, ROUNDS));
+            assert_eq!(values.iter().map(by).collect::<BTreeSet<_>>(), keys, "each by a key of its own; {mode:?}");
+            // What is never collected is held by nothing that the runtime tells of; before .NET 8 there is nothing such.
+            assert_eq!(told["roots"]["inferred"].is_null(), runtime.major() < 8, "{mode:?}: {}", told["roots"]);
+        }
+    });
+}
+
+#[test]
+fn det_18_after_roots_were_seen_others_come_and_go() {
+    on_every_runtime(|runtime| {
+        let mut target = kinds(runtime, &[]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("roots.remora-heap");
+        for round in 0..3 {
+            take(&target, &file);
+            if runtime.major() >= FIRST_WITH_COUNT {
+                let mut other = ForeignProfiler::attach(&target, Kind::NotificationOnly).expect("attached");
+                other.collect().expect("collected");
+                let counts = other.counts();
+                assert!(counts.attached && counts.finished >= 3, "round {round}: the runtime counts wrong: {counts:?}");
+                other.detach().expect("detached");
+            }
+        }
+        let mut main = ForeignProfiler::attach(&target, Kind::Main).expect("the place is free");
+        main.collect().expect("collected");
+        assert!(main.counts().finished >= 3);
+        main.detach().expect("detached");
+        assert!(target.is_alive());
+    });
+}
+
+#[test]
+fn det_14_what_stays_after_roots_were_seen_is_one_inert_library_for_each_time() {
+    on_every_runtime(|runtime| {
+        let target = kinds(runtime, &[]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("roots.remora-heap");
+        let before = Facts::of(target.pid());
+        for times in 1..=3 {
+            let told = take(&target, &file);
+            let stays = if runtime.major() >= FIRST_WITH_COUNT { times } else { 0 };
+            let allowed = told["receipt"]["allowed"].as_array().unwrap();
+            let mapped = allowed.iter().filter(|left| left["kind"] == "mapping").count();
+            assert_eq!(mapped, stays, "{told:#}");
+            let left = Facts::of(target.pid()).left_since(&before);
+            assert!(left.iter().all(|left| left.contains("-stays.so")), "{left:?}");
+            // An ordinary snapshot comes and goes as ever, and names what was there before.
+            let process = target.pid().to_string();
+            let ordinary = ["heap", "-p", &process, "--force", "--json", "-o", file.to_str().unwrap()];
+            let told = remora(ordinary).succeeded().json();
+            assert_eq!(told["receipt"]["clean"], true, "{told:#}");
+        }
+    });
+}
+
+#[test]
+fn att_07_beside_another_main_profiler_roots_are_refused_with_what_remains_possible() {
+    on_every_runtime(|runtime| {
+        let target = kinds(runtime, &[]);
+        let mut other = ForeignProfiler::attach(&target, Kind::Main).expect("attached");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("roots.remora-heap");
+        let (process, before) = (target.pid().to_string(), Facts::of(target.pid()));
+        let with_roots = ["heap", "-p", &process, "--roots", "--json", "-o", file.to_str().unwrap()];
+        remora(with_roots).failed_with(17, &["taken by", "leave --roots out", "beside the other profiler"]);
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new(), "nothing was loaded");
+        let without = ["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()];
+        if runtime.major() >= FIRST_WITH_COUNT {
+            assert_eq!(remora(without).succeeded().json()["complete"], true);
+        } else {
+            remora(without).failed_with(17, &["taken by", "before .NET 6 there is room for one only"]);
+        }
+        other.collect().expect("the other one goes on");
+    });
+}
