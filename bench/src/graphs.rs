@@ -143,7 +143,8 @@ pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
         writer.stream(&numbers(&told))?;
     }
     writer.stream(&numbers(&[END, objects]))?;
-    let row = |class| TypeRow { name: format!("Bench.Node{class}"), assembly: "Bench".to_owned(), flags: 0 };
+    let row =
+        |class| TypeRow { name: format!("Bench.Node{class}"), assembly: "Bench".to_owned(), ..TypeRow::default() };
     writer.types(&(0..CLASSES).map(row).collect::<Vec<_>>())?;
     writer.finish(&State { application: "Bench".to_owned(), complete: true, ..State::default() })?;
     Ok(references)

@@ -457,7 +457,7 @@ impl<'a, M: Memory> Walk<'a, M> {
         Some(number)
     }
 
-    /// A class may have others as arguments or elements, and these others.
+    /// A class may have others as arguments or elements, and these others; what it derives from may have no object of its own.
     fn tell_classes(&mut self) {
         while let Some(id) = self.classes.next_untold() {
             let mut arguments = [0; MOST_ARGUMENTS];
@@ -468,6 +468,7 @@ impl<'a, M: Memory> Walk<'a, M> {
                 HeapClass::Plain { module, token, parent, arguments: count } => {
                     let count = count.min(MOST_ARGUMENTS);
                     record.add(&[PLAIN_CLASS, module, u64::from(token), parent, count as u64]);
+                    self.classes.meet(parent);
                     for argument in arguments.iter().take(count) {
                         record.add(&[*argument]);
                         self.classes.meet(*argument);

@@ -293,6 +293,8 @@ pub(crate) struct HeapTakeArgs {
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
     #[command(flatten)]
+    pub(crate) grouped: HeapGroupedArgs,
+    #[command(flatten)]
     pub(crate) failing: HeapFailingArgs,
 }
 
@@ -305,7 +307,24 @@ pub(crate) struct HeapReportArgs {
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
     #[command(flatten)]
+    pub(crate) grouped: HeapGroupedArgs,
+    #[command(flatten)]
     pub(crate) failing: HeapFailingArgs,
+}
+
+/// Of what the first table of a report has a row.
+#[derive(Debug, Args)]
+pub(crate) struct HeapGroupedArgs {
+    /// Count objects by type, or by assembly; JSON always has both
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "type", hide_possible_values = true)]
+    pub(crate) by: GroupArg,
+}
+
+/// What has a row of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupArg {
+    Type,
+    Assembly,
 }
 
 /// Flags of `remora heap convert`.

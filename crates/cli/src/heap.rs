@@ -4,6 +4,7 @@ mod allowance;
 pub(crate) mod condition;
 mod convert;
 mod diff;
+mod findings;
 mod report;
 mod roots;
 mod show;

@@ -58,7 +58,7 @@ fn snapshot(directory: &Directory, name: &str, texts: u64, end: End) -> String {
         std::fs::write(&path, writer.output()).expect("written");
         return path;
     }
-    let row = |name: &str, flags| TypeRow { name: name.into(), assembly: "App".into(), flags };
+    let row = |name: &str, flags| TypeRow { name: name.into(), assembly: "App".into(), flags, ..TypeRow::default() };
     writer.types(&[row("App.Cache", 0), row("object[]", 1), row("string", 2)]).expect("memory can be written to");
     let state = State {
         process_id: 4711,

@@ -29,7 +29,7 @@ fn snapshot(directory: &Directory, name: &str, objects: u64, complete: bool) -> 
         let length = write_number(&mut place, number);
         writer.stream(&place[..length]).expect("memory can be written to");
     }
-    let row = TypeRow { name: "App.Link".into(), assembly: "App".into(), flags: 0 };
+    let row = TypeRow { name: "App.Link".into(), assembly: "App".into(), ..TypeRow::default() };
     writer.types(&[row]).expect("memory can be written to");
     let state = State { application: "Chain".into(), complete, ..State::default() };
     let path = directory.path(name);

@@ -357,11 +357,21 @@ impl Classes {
 
     /// The whole name of a class as C# writes it, and the file of its assembly; `None` where that cannot be told.
     pub fn name(&mut self, class: u32) -> Option<(String, Option<String>)> {
+        self.names().type_name(class)
+    }
+
+    /// The number of a class.
+    pub(crate) fn number(&self, id: u64) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// What the classes are defined by.
+    pub(crate) fn names(&mut self) -> &mut Names {
         if !self.are_described {
             self.describe();
             self.are_described = true;
         }
-        self.names.type_name(class)
+        &mut self.names
     }
 
     /// The methods whose locals hold objects: FunctionIDs and whole names, as far as they can be told.

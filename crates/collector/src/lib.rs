@@ -18,6 +18,7 @@ mod bundle;
 mod control;
 mod copy_cost;
 mod count;
+mod declared;
 mod error;
 mod files;
 mod heap;

@@ -155,6 +155,13 @@ impl Names {
         Some((name, self.module_of_type(index, 0).and_then(|module| self.file_of(module))))
     }
 
+    /// Where a described class is defined: its module, and its token there.
+    pub fn definition(&mut self, index: u32) -> Option<(Arc<ManagedImage>, u32)> {
+        let TypeKind::Class { module, token, .. } = self.types.get(&index)? else { return None };
+        let token = *token;
+        Some((self.image(*module)?, token))
+    }
+
     fn module_of_type(&self, index: u32, depth: u32) -> Option<u32> {
         match self.types.get(&index)? {
             TypeKind::Class { module, .. } => Some(*module),

@@ -1,5 +1,6 @@
 //! From the stream of a snapshot to its graph.
 
+use crate::lineage::Lineage;
 use crate::roots::Details;
 use crate::write::TypeRow;
 use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, Type, TypeFlags, TypeIx};
@@ -12,6 +13,7 @@ pub(crate) struct Assembly {
     /// The last object, whose references still come.
     object: Option<Object>,
     references: Vec<u64>,
+    lineage: Lineage,
     pub(crate) objects: u64,
     ranges_broken: u64,
     bytes_broken: u64,
@@ -27,6 +29,7 @@ impl Assembly {
             builder: Builder::with_limits(limits),
             object: None,
             references: Vec::new(),
+            lineage: Lineage::default(),
             objects: 0,
             ranges_broken: 0,
             bytes_broken: 0,
@@ -39,7 +42,8 @@ impl Assembly {
 
     /// What the next classes are called.
     pub(crate) fn types(&mut self, rows: Vec<TypeRow>) -> Result<(), Error> {
-        for TypeRow { name, assembly, flags } in rows {
+        for TypeRow { name, assembly, flags, events } in rows {
+            self.lineage.declares(events);
             self.builder.add_type(Type { name, assembly, flags: TypeFlags(flags) })?;
         }
         Ok(())
@@ -54,6 +58,7 @@ impl Assembly {
         account.ranges_unwalked += ranges_unwalked.max(self.ranges_broken);
         account.bytes_unwalked += self.bytes_broken;
         account.objects_unwalked += objects_unwalked;
+        self.lineage.tell(&mut self.builder)?;
         let mut graph = self.builder.finish()?;
         self.details.note(&mut graph);
         Ok(graph)
@@ -73,8 +78,9 @@ impl HeapVisitor for Assembly {
         self.range_end = address.saturating_add(length);
     }
 
-    fn class(&mut self, _id: u64, _facts: ClassFacts) {
+    fn class(&mut self, id: u64, facts: ClassFacts) {
         self.put();
+        self.lineage.class(id, facts);
     }
 
     fn object(&mut self, address: u64, class: u32, size: u64) {

@@ -8,7 +8,7 @@
 //! Header and chunks are those of [`remora_chunks`]; the magic is `RMHEAP`. Chunks of version 1:
 //! ```text
 //! kind 1  stream  the next bytes of the stream of `remora_wire::heap`, as the copy of the process tells it; cut anywhere
-//! kind 2  types   JSON, a list of rows: name, assembly, flags; the first row of the first such chunk is class 0 of the stream
+//! kind 2  types   JSON, a list of rows: name, assembly, flags, events; the first row of the first such chunk is class 0 of the stream
 //! kind 3  state   JSON, see [`State`]; the last one holds
 //! kind 4  end     nothing: the file is whole
 //! kind 5  methods JSON, a list of rows: the FunctionIDs of methods whose locals hold objects, and their names
@@ -27,6 +27,7 @@
 mod error;
 mod graph;
 mod identity;
+mod lineage;
 mod read;
 mod roots;
 mod state;

@@ -11,9 +11,11 @@ const STREAM_CHUNK: usize = 1 << 20;
 /// Rows of types in a chunk, and the longest name.
 const TYPES_CHUNK: usize = 512;
 const NAME: usize = 16 << 10;
+/// Most events of a type.
+const EVENTS: usize = 256;
 
-/// One type: what class of the stream it is, its place says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One type: what class of the stream it is, its place says. Fields are only added; what a file does not say is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeRow {
     /// See [`remora_heap::Type`].
     pub name: String,
@@ -21,6 +23,19 @@ pub struct TypeRow {
     pub assembly: String,
     /// See [`remora_heap::TypeFlags`].
     pub flags: u32,
+    /// The events that it declares itself: each one's name, and the definition of its delegate. See [`remora_heap::Event`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<(String, String)>,
+}
+
+impl TypeRow {
+    fn shorten(&mut self) {
+        [&mut self.name, &mut self.assembly].into_iter().for_each(|text| shorten(text, NAME));
+        self.events.truncate(EVENTS);
+        self.events
+            .iter_mut()
+            .for_each(|(name, delegate)| [name, delegate].into_iter().for_each(|text| shorten(text, NAME)));
+    }
 }
 
 /// Writes a snapshot. After an error it refuses further calls: what the file holds up to then stays readable.
@@ -65,8 +80,7 @@ impl<W: Write> Writer<W> {
     pub fn types(&mut self, rows: &[TypeRow]) -> Result<(), Error> {
         for rows in rows.chunks(TYPES_CHUNK) {
             let mut rows = rows.to_vec();
-            rows.iter_mut()
-                .for_each(|row| [&mut row.name, &mut row.assembly].into_iter().for_each(|text| shorten(text, NAME)));
+            rows.iter_mut().for_each(TypeRow::shorten);
             // Plain data: it cannot fail.
             self.put(kind::TYPES, &serde_json::to_vec(&rows).unwrap_or_default())?;
         }

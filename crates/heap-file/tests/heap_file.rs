@@ -38,7 +38,7 @@ fn stream(last: &[u64]) -> Vec<u8> {
 }
 
 fn types() -> Vec<TypeRow> {
-    let row = |name: &str, flags| TypeRow { name: name.into(), assembly: "Known".into(), flags };
+    let row = |name: &str, flags| TypeRow { name: name.into(), assembly: "Known".into(), flags, ..TypeRow::default() };
     vec![row("Known.Node", 0), row("Known.Node[]", 1)]
 }
 

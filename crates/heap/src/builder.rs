@@ -7,7 +7,7 @@ use crate::limits::{ADDRESSES, Limits};
 use crate::lookup::Lookup;
 use crate::order::{ascending, gathered};
 use crate::root::{Root, RootKind};
-use crate::types::{Type, TypeFlags, TypeIx};
+use crate::types::{Type, TypeFacts, TypeFlags, TypeIx};
 use crate::workers;
 use std::collections::BTreeMap;
 
@@ -40,6 +40,7 @@ pub struct Builder {
     low: Vec<u32>,
     high: Vec<u16>,
     types: Vec<Type>,
+    facts: Vec<(TypeIx, TypeFacts)>,
     roots: Vec<(u64, RootKind)>,
     /// What all objects take together.
     bytes: u64,
@@ -62,6 +63,13 @@ impl Builder {
         let index = room(self.types.len(), "types", self.limits.types)?;
         self.types.push(new);
         Ok(TypeIx(index))
+    }
+
+    /// Says what a type is made of; it may be added later. What is said last holds.
+    pub fn describe_type(&mut self, index: TypeIx, facts: TypeFacts) -> Result<(), Error> {
+        room(self.facts.len(), "types", self.limits.types)?;
+        self.facts.push((index, facts));
+        Ok(())
     }
 
     /// Adds an object and the addresses that it refers to, one for each reference that it has.
@@ -127,6 +135,7 @@ impl Builder {
             sizes: self.sizes,
             first: shrunk(self.first),
             edges: shrunk(self.low),
+            facts: described(self.types.len(), self.facts),
             types: self.types,
             roots,
             notes: BTreeMap::new(),
@@ -218,6 +227,17 @@ fn resolve_roots(roots: &[(u64, RootKind)], lookup: &Lookup) -> Vec<Root> {
     let found =
         roots.iter().filter_map(|&(address, kind)| Some(Root { object: ObjectIx(lookup.find(address)?), kind }));
     found.collect()
+}
+
+/// What is known of each type.
+fn described(types: usize, known: Vec<(TypeIx, TypeFacts)>) -> Vec<TypeFacts> {
+    let mut facts = vec![TypeFacts::default(); types];
+    for (index, known) in known {
+        if let Some(place) = facts.get_mut(index.0 as usize) {
+            *place = known;
+        }
+    }
+    facts
 }
 
 fn shrunk<T>(mut items: Vec<T>) -> Vec<T> {

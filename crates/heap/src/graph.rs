@@ -4,7 +4,7 @@ use crate::completeness::Completeness;
 use crate::inference::source_components;
 use crate::order::gathered;
 use crate::root::{Root, RootKind};
-use crate::types::{Type, TypeIx};
+use crate::types::{Type, TypeFacts, TypeIx};
 use std::collections::BTreeMap;
 
 /// Index of an object in a [`HeapGraph`]. Indexes ascend as addresses do.
@@ -28,6 +28,8 @@ pub(crate) struct Parts {
     /// One item a reference: the object that it leads to.
     pub(crate) edges: Vec<u32>,
     pub(crate) types: Vec<Type>,
+    /// One item a type.
+    pub(crate) facts: Vec<TypeFacts>,
     pub(crate) roots: Vec<Root>,
     /// What is known of some roots beyond their kind.
     pub(crate) notes: BTreeMap<(u32, RootKind), String>,
@@ -89,6 +91,11 @@ impl HeapGraph {
     /// The type behind an index.
     pub fn type_at(&self, index: TypeIx) -> &Type {
         &self.parts.types[index.0 as usize]
+    }
+
+    /// What a type is made of.
+    pub fn facts(&self, index: TypeIx) -> &TypeFacts {
+        &self.parts.facts[index.0 as usize]
     }
 
     /// All types, in index order; some may have no object.

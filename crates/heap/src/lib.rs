@@ -24,6 +24,7 @@
 //! # Supported
 //! References that lead to no known object, objects that were given twice and whatever could not be walked: counted in [`Completeness`].
 //! Roots that are not known: [`HeapGraph::infer_roots`].
+//! What a heap shows of wasted room and forgotten holders: [`findings`].
 //! Objects that nothing holds: they stay in the graph, and in the dominator tree they hang under a node of their own.
 //!
 //! # Rejected
@@ -38,6 +39,7 @@ pub mod diff;
 mod dominators;
 mod duplicates;
 mod error;
+pub mod findings;
 mod graph;
 mod inference;
 mod limits;
@@ -60,4 +62,4 @@ pub use limits::Limits;
 pub use paths::{Path, ShortestPaths, Step};
 pub use referrers::Referrers;
 pub use root::{Root, RootKind};
-pub use types::{Type, TypeFlags, TypeIx};
+pub use types::{ArrayFacts, Event, Place, Type, TypeFacts, TypeFlags, TypeIx};

@@ -15,6 +15,48 @@ pub struct Type {
     pub flags: TypeFlags,
 }
 
+/// What a type is made of, as far as that is known. The indexes are not trusted: they may lead nowhere, or round in a circle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TypeFacts {
+    /// What it derives from.
+    pub base: Option<TypeIx>,
+    /// Its type arguments, those of enclosing types first.
+    pub arguments: Vec<TypeIx>,
+    /// What it holds, if it is an array.
+    pub array: Option<ArrayFacts>,
+    /// The events that it declares itself.
+    pub events: Vec<Event>,
+}
+
+/// What an array holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayFacts {
+    /// The type of its places.
+    pub element: Option<TypeIx>,
+    /// What is in a place.
+    pub place: Place,
+    /// How many dimensions it has.
+    pub rank: u32,
+}
+
+/// What is in a place of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A reference.
+    Reference,
+    /// A value of so many bytes, if that is known.
+    Value(Option<u32>),
+}
+
+/// An event of a type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// `Changed`.
+    pub name: String,
+    /// The definition of its delegate, without arguments: `System.EventHandler`.
+    pub delegate: String,
+}
+
 /// What is known of a type beyond its name. Bits that this version does not know are carried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TypeFlags(pub u32);

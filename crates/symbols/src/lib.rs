@@ -2,6 +2,7 @@
 //!
 //! # Purpose
 //! - [`ManagedImage`]: from a method token to the method's name as C# writes it, and with its PDB to file and line.
+//! - [`DeclaredEvent`]: which events a type declares; and whether it has a finalizer.
 //! - [`ElfImage`], [`parse_maps`], [`mapped_name`]: from a native address to a function, else module and the offset of the function, else `[unknown]`.
 //! - [`Bundle`]: where the assemblies of a single-file application lie in it.
 //! - [`demangle_raw`], [`short_type_name`], [`demangle_native`]: readable names where only a name is known.
@@ -63,6 +64,7 @@
 mod argument;
 mod bundle;
 mod bytes;
+mod declared;
 mod demangle;
 mod elf;
 mod error;
@@ -87,6 +89,7 @@ mod unwind;
 
 pub use argument::TypeArgument;
 pub use bundle::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, BundledFile, list_of_bundle};
+pub use declared::DeclaredEvent;
 pub use demangle::{demangle_raw, native as demangle_native, short_type_name};
 pub use elf::ElfImage;
 pub use error::SymbolError;

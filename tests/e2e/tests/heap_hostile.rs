@@ -54,6 +54,7 @@ fn a_file_with_a_made_up_graph_is_answered_about_or_refused_and_nothing_breaks()
             name: name.to_owned(),
             assembly: name.to_owned(),
             flags: u32::MAX,
+            events: vec![(name.to_owned(), name.to_owned())],
         });
         let made = Writer::create(Vec::new()).and_then(|mut made| {
             made.stream(&stream)?;

@@ -31,7 +31,12 @@ fn opened_stream(bytes: &[u8]) -> Option<remora_heap_file::Snapshot> {
     let rows: Vec<TypeRow> = bytes
         .chunks(NAME)
         .enumerate()
-        .map(|(number, piece)| TypeRow { name: text(piece), assembly: text(&piece[..1]), flags: number as u32 })
+        .map(|(number, piece)| TypeRow {
+            name: text(piece),
+            assembly: text(&piece[..1]),
+            flags: number as u32,
+            events: vec![(text(piece), text(piece))],
+        })
         .take(NAMES)
         .collect();
     let state = State { complete: true, notes: vec![text(bytes)], ..State::default() };

@@ -177,7 +177,8 @@ pub(crate) fn heap_files() -> Vec<Vec<u8>> {
         let rows = ["Known.Node", "Known.Node[]"].map(|name| remora_heap_file::TypeRow {
             name: name.into(),
             assembly: "Known".into(),
-            flags: 0,
+            events: vec![("Changed".into(), "Known.Handler".into())],
+            ..Default::default()
         });
         let state = remora_heap_file::State { complete: true, ..Default::default() };
         let mut writer = remora_heap_file::Writer::create(Vec::new()).expect("memory takes everything");

@@ -1,16 +1,18 @@
 //! `remora heap report`: what is in a snapshot, and what keeps it, as text or JSON.
 
 use super::condition::{self, Condition, Outcome, Verdict};
+use super::findings::{FindingsTold, Shown, sections};
 use super::size::shown;
 use super::strings::{Strings, StringsTold};
 use super::{notes, open, roots, suspects, told_if_incomplete};
-use crate::args::HeapReportArgs;
+use crate::args::{GroupArg, HeapReportArgs};
 use crate::console::{counted, grouped, out, percent, plain};
 use crate::duration::show;
 use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
-use remora_heap::tables::{TypeRow, by_type};
+use remora_heap::findings::{Findings, Looked, NoValues};
+use remora_heap::tables::{AssemblyRow, Totals, TypeRow, by_assembly, by_type};
 use remora_heap::{DominatorTree, HeapGraph, Node};
 use remora_heap_file::{Snapshot, State};
 use serde::Serialize;
@@ -21,6 +23,8 @@ pub(crate) struct Report<'a> {
     snapshot: &'a Snapshot,
     tree: DominatorTree,
     rows: Vec<TypeRow>,
+    assemblies: Vec<AssemblyRow>,
+    findings: Findings,
     /// Where the snapshot has their characters.
     strings: Option<Strings>,
     outcomes: Vec<Outcome>,
@@ -51,8 +55,11 @@ pub(crate) struct Told {
     /// Roots by their kinds. Those that are `inferred` nobody has seen.
     roots: std::collections::BTreeMap<&'static str, u64>,
     types: Vec<TypeTold>,
+    assemblies: Vec<AssemblyTold>,
     holders: Vec<HolderTold>,
     suspects: Vec<String>,
+    /// What was found without being asked for.
+    findings: FindingsTold,
     notes: Vec<String>,
     /// What strings say, and which texts are there again and again; null without `--strings`.
     strings: Option<StringsTold>,
@@ -79,6 +86,15 @@ struct TypeTold {
 }
 
 #[derive(Debug, Serialize)]
+struct AssemblyTold {
+    /// Empty where it is not known.
+    assembly: String,
+    count: u64,
+    bytes: u64,
+    retained: u64,
+}
+
+#[derive(Debug, Serialize)]
 struct HolderTold {
     address: u64,
     r#type: String,
@@ -91,8 +107,8 @@ struct HolderTold {
 pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
     let report = Report::of(&args.file, &snapshot, &args.failing.fail_if)?;
-    let top = args.shown.top as usize;
-    out(&if args.shown.json { pretty(&report.told(top)) } else { report.text(top) })?;
+    let (by, top) = (args.grouped.by, args.shown.top as usize);
+    out(&if args.shown.json { pretty(&report.told(top)) } else { report.text(by, top) })?;
     report.end(&args.file)
 }
 
@@ -102,8 +118,10 @@ impl<'a> Report<'a> {
         let tree = DominatorTree::new(&snapshot.graph);
         let rows = by_type(&snapshot.graph, &tree);
         let outcomes = condition::judged(conditions, snapshot, &rows);
+        let assemblies = by_assembly(&snapshot.graph, &tree);
+        let findings = Findings::new(Looked { graph: &snapshot.graph, tree: &tree, rows: &rows, values: &NoValues });
         let strings = if snapshot.state.has_texts { Some(Strings::of(file)?) } else { None };
-        Ok(Report { snapshot, tree, rows, strings, outcomes })
+        Ok(Report { snapshot, tree, rows, assemblies, findings, strings, outcomes })
     }
 
     /// Told after what there is has been shown.
@@ -165,8 +183,10 @@ impl<'a> Report<'a> {
             free_bytes: self.snapshot.free_bytes,
             roots,
             types: types.collect(),
+            assemblies: self.assemblies.iter().map(assembly_told).collect(),
             holders: holders.collect(),
             suspects: suspects::sentences(graph, &self.tree),
+            findings: FindingsTold::of(&self.shown(top)),
             notes: notes(self.snapshot),
             strings: self.strings.as_ref().map(Strings::told),
             conditions: self.outcomes.iter().map(condition_told).collect(),
@@ -174,13 +194,22 @@ impl<'a> Report<'a> {
     }
 
     /// For people.
-    pub(crate) fn text(&self, top: usize) -> String {
+    pub(crate) fn text(&self, by: GroupArg, top: usize) -> String {
         let (state, mut text) = (&self.snapshot.state, self.head());
-        text += "\ntypes, by what would go with them\n";
-        text += &self.types(top);
+        match by {
+            GroupArg::Type => {
+                text += "\ntypes, by what would go with them\n";
+                text += &self.types(top);
+            }
+            GroupArg::Assembly => {
+                text += "\nassemblies, by what would go with the objects of their types\n";
+                text += &self.assembly_table(top);
+            }
+        }
         text += "\nholders: objects that no other object alone keeps\n";
         text += &self.holder_table(top);
         text += &self.strings.as_ref().map(|strings| strings.text(top)).unwrap_or_default();
+        text += &sections(&self.shown(top));
         for sentence in suspects::sentences(self.graph(), &self.tree) {
             text += &format!("\nsuspect: {sentence}\n");
         }
@@ -222,19 +251,35 @@ impl<'a> Report<'a> {
     }
 
     fn types(&self, top: usize) -> String {
-        let mut table = Table::new(&["retained", "", "own", "objects", "type"]);
+        let rows = self.rows.iter().take(top);
+        self.totals("type", rows.map(|row| (row.totals, plain(&self.graph().type_at(row.type_ix).name))))
+    }
+
+    fn assembly_table(&self, top: usize) -> String {
+        let name = |row: &AssemblyRow| match row.assembly.as_str() {
+            "" => "[not known]".to_owned(),
+            name => plain(name),
+        };
+        self.totals("assembly", self.assemblies.iter().take(top).map(|row| (row.totals, name(row))))
+    }
+
+    fn totals(&self, what: &str, rows: impl Iterator<Item = (Totals, String)>) -> String {
+        let mut table = Table::new(&["retained", "", "own", "objects", what]);
         (0..4).for_each(|column| table.align_right(column));
-        for row in self.rows.iter().take(top) {
-            let known = self.graph().type_at(row.type_ix);
+        for (totals, name) in rows {
             table.row([
-                shown(row.totals.retained),
-                percent(row.totals.retained, self.bytes()),
-                shown(row.totals.bytes),
-                grouped(row.totals.count),
-                plain(&known.name),
+                shown(totals.retained),
+                percent(totals.retained, self.bytes()),
+                shown(totals.bytes),
+                grouped(totals.count),
+                name,
             ]);
         }
         table.render()
+    }
+
+    fn shown(&self, top: usize) -> Shown<'_> {
+        Shown { findings: &self.findings, graph: self.graph(), bytes: self.bytes(), top }
     }
 
     fn holder_table(&self, top: usize) -> String {
@@ -260,6 +305,11 @@ fn whose(state: &State) -> String {
         return "of which process is not known: the file ends before that, and before the names of types".to_owned();
     }
     format!("{} ({}), {}", plain(&state.application), state.process_id, plain(&state.runtime))
+}
+
+fn assembly_told(row: &AssemblyRow) -> AssemblyTold {
+    let (count, bytes, retained) = (row.totals.count, row.totals.bytes, row.totals.retained);
+    AssemblyTold { assembly: row.assembly.clone(), count, bytes, retained }
 }
 
 fn condition_told(outcome: &Outcome) -> ConditionTold {

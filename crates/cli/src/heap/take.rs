@@ -329,10 +329,15 @@ fn rows(classes: &mut Classes) -> Vec<TypeRow> {
     all.map(|class| {
         let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
         let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
-        let kinds = [(is_array, TypeFlags::ARRAY), (name == "System.String", TypeFlags::STRING)];
+        let kinds = [
+            (is_array, TypeFlags::ARRAY),
+            (name == "System.String", TypeFlags::STRING),
+            (classes.has_finalizer(class), TypeFlags::FINALIZABLE),
+        ];
         let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
         let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
-        TypeRow { name, assembly, flags }
+        let events = classes.events(class).into_iter().map(|event| (event.name, event.delegate)).collect();
+        TypeRow { name, assembly, flags, events }
     })
     .collect()
 }
@@ -356,12 +361,12 @@ fn simple_name(file: &str) -> &str {
 fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
     let snapshot = open(file)?;
     let report = Report::of(file, &snapshot, &args.failing.fail_if)?;
-    let top = args.shown.top as usize;
+    let (by, top) = (args.grouped.by, args.shown.top as usize);
     out(&if args.shown.json {
         let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
         pretty(&Taken { file, told: report.told(top), receipt })
     } else {
-        format!("{}\n{receipt}\n{}\n", report.text(top), file.display())
+        format!("{}\n{receipt}\n{}\n", report.text(by, top), file.display())
     })?;
     report.end(file)
 }

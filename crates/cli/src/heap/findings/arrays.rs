@@ -1,0 +1,84 @@
+//! Arrays that are mostly empty.
+
+use super::Shown;
+use crate::console::{counted, grouped, plain};
+use crate::heap::size::shown as size;
+use crate::table::Table;
+use serde::Serialize;
+
+/// So many are named in the text.
+const NAMED: usize = 3;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    /// Bytes of the empty places of all of them.
+    wasted: u64,
+    types: Vec<TypeTold>,
+    /// Those that waste most.
+    worst: Vec<ArrayTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    r#type: String,
+    count: u64,
+    places: u64,
+    empty: u64,
+    wasted: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ArrayTold {
+    address: u64,
+    r#type: String,
+    places: u64,
+    empty: u64,
+}
+
+pub(super) fn told(shown: &Shown<'_>) -> Told {
+    let (arrays, graph) = (&shown.findings.arrays, shown.graph);
+    let types = arrays.rows.iter().map(|row| TypeTold {
+        r#type: graph.type_at(row.type_ix).name.clone(),
+        count: row.count,
+        places: row.places,
+        empty: row.empty,
+        wasted: row.wasted,
+    });
+    let worst = arrays.worst.iter().take(shown.top).map(|array| ArrayTold {
+        address: graph.address(array.object),
+        r#type: graph.type_of(array.object).name.clone(),
+        places: array.places,
+        empty: array.empty,
+    });
+    Told { wasted: arrays.wasted, types: types.collect(), worst: worst.collect() }
+}
+
+pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+    let (arrays, graph) = (&shown.findings.arrays, shown.graph);
+    if !shown.is_much(arrays.wasted) {
+        return None;
+    }
+    let mut table = Table::new(&["wasted", "arrays", "places", "empty", "type"]);
+    (0..4).for_each(|column| table.align_right(column));
+    for row in arrays.rows.iter().take(shown.top) {
+        table.row([
+            size(row.wasted),
+            grouped(row.count),
+            grouped(row.places),
+            grouped(row.empty),
+            plain(&graph.type_at(row.type_ix).name),
+        ]);
+    }
+    let worst = arrays.worst.iter().take(NAMED.min(shown.top)).map(|array| {
+        format!(
+            "{} (at {:#x}): {} of {} empty\n",
+            plain(&graph.type_of(array.object).name),
+            graph.address(array.object),
+            grouped(array.empty),
+            counted(array.places, "place"),
+        )
+    });
+    let head =
+        format!("arrays of references that are mostly empty: {} of places without an object\n", size(arrays.wasted));
+    Some(head + &table.render() + &worst.collect::<String>())
+}

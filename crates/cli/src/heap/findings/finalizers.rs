@@ -1,0 +1,59 @@
+//! Objects that have a finalizer, and those that wait for it.
+
+use super::{MANY, Shown};
+use crate::console::{counted, grouped, plain};
+use crate::heap::size::shown as size;
+use crate::table::Table;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    /// Objects that have a finalizer.
+    count: u64,
+    /// Of these, such as wait for it; null if nobody has seen the queue.
+    waiting: Option<u64>,
+    types: Vec<TypeTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    r#type: String,
+    count: u64,
+    retained: u64,
+    waiting: u64,
+}
+
+pub(super) fn told(shown: &Shown<'_>) -> Told {
+    let finalizers = &shown.findings.finalizers;
+    let types = finalizers.rows.iter().map(|row| TypeTold {
+        r#type: shown.graph.type_at(row.type_ix).name.clone(),
+        count: row.count,
+        retained: row.retained,
+        waiting: row.waiting,
+    });
+    Told { count: finalizers.count, waiting: finalizers.waiting, types: types.collect() }
+}
+
+pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+    let finalizers = &shown.findings.finalizers;
+    let waiting = finalizers.waiting.unwrap_or(0);
+    if finalizers.count < MANY && waiting == 0 {
+        return None;
+    }
+    let mut table = Table::new(&["retained", "objects", "waiting", "type"]);
+    (0..3).for_each(|column| table.align_right(column));
+    for row in finalizers.rows.iter().take(shown.top) {
+        let waits = finalizers.waiting.map_or("?".to_owned(), |_| grouped(row.waiting));
+        table.row([size(row.retained), grouped(row.count), waits, plain(&shown.graph.type_at(row.type_ix).name)]);
+    }
+    let queue = match finalizers.waiting {
+        Some(0) => "none waits for it".to_owned(),
+        Some(waiting) => format!(
+            "{} for it in the queue",
+            if waiting == 1 { "1 waits".to_owned() } else { format!("{} wait", grouped(waiting)) }
+        ),
+        None => "how many wait for it is not in the snapshot".to_owned(),
+    };
+    let head = format!("finalizers: {} with one, suppressed or not; {queue}\n", counted(finalizers.count, "object"));
+    Some(head + &table.render())
+}

@@ -1,0 +1,70 @@
+//! What classes are made of, as the stream tells it by their ids: from these to indexes of types.
+
+use remora_heap::{ArrayFacts, Builder, Error, Event, Place, TypeFacts, TypeIx};
+use remora_wire::heap::ClassFacts;
+use std::collections::HashMap;
+
+/// The classes of a stream, and the events that rows of types name.
+#[derive(Debug, Default)]
+pub(crate) struct Lineage {
+    classes: Vec<ClassFacts>,
+    /// For each type, in the order of rows.
+    events: Vec<Vec<(String, String)>>,
+    by_id: HashMap<u64, TypeIx>,
+}
+
+impl Lineage {
+    /// The next class of the stream.
+    pub(crate) fn class(&mut self, id: u64, facts: ClassFacts) {
+        self.by_id.insert(id, TypeIx(self.classes.len() as u32));
+        self.classes.push(facts);
+    }
+
+    /// The events of the next type.
+    pub(crate) fn declares(&mut self, events: Vec<(String, String)>) {
+        self.events.push(events);
+    }
+
+    /// Hands on what is known. A class may name others that are told of later, or never.
+    pub(crate) fn tell(&mut self, builder: &mut Builder) -> Result<(), Error> {
+        let mut events = std::mem::take(&mut self.events).into_iter();
+        for (index, class) in self.classes.iter().enumerate() {
+            let mut facts = self.facts(class);
+            let declared = events.next().unwrap_or_default().into_iter();
+            facts.events = declared.map(|(name, delegate)| Event { name, delegate }).collect();
+            builder.describe_type(TypeIx(index as u32), facts)?;
+        }
+        Ok(())
+    }
+
+    fn facts(&self, class: &ClassFacts) -> TypeFacts {
+        let known = |id: &u64| self.by_id.get(id).copied();
+        match class {
+            ClassFacts::Unknown { .. } => TypeFacts::default(),
+            ClassFacts::Plain { parent, arguments, .. } => TypeFacts {
+                base: known(parent),
+                // All or none: each has its place.
+                arguments: arguments.iter().map(known).collect::<Option<_>>().unwrap_or_default(),
+                ..TypeFacts::default()
+            },
+            ClassFacts::Array { element, element_kind, rank } => {
+                let array = ArrayFacts { element: known(element), place: place(*element_kind), rank: *rank };
+                TypeFacts { array: Some(array), ..TypeFacts::default() }
+            }
+        }
+    }
+}
+
+/// What a place of an array holds, by the `CorElementType` of its elements: of an enum the runtime tells that of its numbers.
+fn place(element_kind: u32) -> Place {
+    match element_kind {
+        // string, class, array of any rank, object, and a generic parameter, which stands for a class in shared code.
+        0x0e | 0x12..=0x14 | 0x1c | 0x1d => Place::Reference,
+        0x02 | 0x04 | 0x05 => Place::Value(Some(1)),
+        0x03 | 0x06 | 0x07 => Place::Value(Some(2)),
+        0x08 | 0x09 | 0x0c => Place::Value(Some(4)),
+        // Also pointers, and what is as large as one.
+        0x0a | 0x0b | 0x0d | 0x0f | 0x18 | 0x19 | 0x1b => Place::Value(Some(8)),
+        _ => Place::Value(None),
+    }
+}

@@ -1,0 +1,84 @@
+//! Arrays of references that are mostly empty: places without an object, which cost as much as those with one.
+
+use super::kinds::{Kinds, REFERENCE};
+use crate::graph::{HeapGraph, ObjectIx};
+use crate::types::{Place, TypeIx};
+use std::cmp::Reverse;
+
+/// Arrays with fewer places are left out: a small one costs little, whatever is in it.
+const FEWEST: u64 = 16;
+/// So many are named one by one.
+const WORST: usize = 1000;
+
+/// See the module's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EmptyArrays {
+    /// By type; those that waste most come first.
+    pub rows: Vec<ArrayRow>,
+    /// Those that waste most, the greatest first.
+    pub worst: Vec<EmptyArray>,
+    /// Bytes of the empty places of all of them.
+    pub wasted: u64,
+}
+
+/// The arrays of one type of which more than half is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayRow {
+    /// Their type.
+    pub type_ix: TypeIx,
+    /// How many there are.
+    pub count: u64,
+    /// Places in them.
+    pub places: u64,
+    /// Places without an object.
+    pub empty: u64,
+    /// Bytes of these.
+    pub wasted: u64,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EmptyArray {
+    /// The array.
+    pub object: ObjectIx,
+    /// Places in it.
+    pub places: u64,
+    /// Places without an object.
+    pub empty: u64,
+}
+
+impl EmptyArrays {
+    pub(super) fn of(graph: &HeapGraph, kinds: &Kinds<'_>) -> EmptyArrays {
+        let holds_references =
+            |index: usize| graph.facts(TypeIx(index as u32)).array.is_some_and(|array| array.place == Place::Reference);
+        let candidates: Vec<bool> = (0..graph.types().len()).map(holds_references).collect();
+        let none = |index| ArrayRow { type_ix: TypeIx(index as u32), count: 0, places: 0, empty: 0, wasted: 0 };
+        let mut rows: Vec<ArrayRow> = (0..candidates.len()).map(none).collect();
+        let mut worst = Vec::new();
+        for object in graph.objects().filter(|object| candidates[graph.type_ix(*object).0 as usize]) {
+            let Some(places) = kinds.places(object).and_then(|places| places.count()) else { continue };
+            let empty = places.saturating_sub(graph.references(object).len() as u64);
+            if places < FEWEST || empty * 2 <= places {
+                continue;
+            }
+            let row = &mut rows[graph.type_ix(object).0 as usize];
+            row.count += 1;
+            row.places += places;
+            row.empty += empty;
+            row.wasted += empty * REFERENCE;
+            worst.push(EmptyArray { object, places, empty });
+            if worst.len() >= 2 * WORST {
+                keep_worst(&mut worst);
+            }
+        }
+        keep_worst(&mut worst);
+        rows.retain(|row| row.count > 0);
+        rows.sort_by_key(|row| (Reverse(row.wasted), row.type_ix));
+        EmptyArrays { wasted: rows.iter().map(|row| row.wasted).sum(), rows, worst }
+    }
+}
+
+fn keep_worst(worst: &mut Vec<EmptyArray>) {
+    worst.sort_by_key(|array| (Reverse(array.empty), array.object));
+    worst.truncate(WORST);
+}

@@ -1,0 +1,79 @@
+//! What a type declares that says how its objects live and who may hold them: a finalizer, events.
+
+use crate::image::ManagedImage;
+use crate::metadata::Table;
+use crate::name::MethodName;
+use crate::types::{RawType, row_of};
+
+/// More events of one type than this are not read.
+const EVENT_LIMIT: usize = 256;
+/// The signature of a finalizer: of an instance, no parameters, no result (ECMA-335 II.23.2.1).
+const FINALIZER: [u8; 3] = [0x20, 0x00, 0x01];
+/// Marks of a method (ECMA-335 II.23.1.10): belongs to no instance; overridable; hides what it could override.
+const STATIC: u32 = 0x0010;
+const VIRTUAL: u32 = 0x0040;
+const NEW_SLOT: u32 = 0x0100;
+
+/// An event of a type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DeclaredEvent {
+    /// `Changed`.
+    pub name: String,
+    /// The definition of its delegate, without arguments: `System.EventHandler`.
+    pub delegate: String,
+}
+
+impl ManagedImage {
+    /// Whether the type behind a TypeDef token overrides `Object.Finalize` itself. What `Object` has there is none: who asks leaves that type out.
+    ///
+    /// The runtime sees it so: an object is finalizable if its class has another method in that slot (`methodtablebuilder.cpp`, `HasFinalizer`).
+    pub fn declares_finalizer(&self, token: u32) -> bool {
+        let Some(row) = row_of(token, Table::TypeDef) else { return false };
+        self.metadata.methods_called(row, "Finalize").into_iter().any(|method| {
+            let marks = self.metadata.cell(Table::MethodDef, method, 2).unwrap_or(0);
+            marks & (STATIC | VIRTUAL | NEW_SLOT) == VIRTUAL
+                && self.metadata.blob(Table::MethodDef, method, 4) == Some(&FINALIZER)
+        })
+    }
+
+    /// The events that the type behind a TypeDef token declares itself.
+    pub fn declared_events(&self, token: u32) -> Vec<DeclaredEvent> {
+        let Some(row) = row_of(token, Table::TypeDef) else { return Vec::new() };
+        let maps = 1..=self.metadata.rows(Table::EventMap);
+        let own = maps.filter(|&map| self.metadata.cell(Table::EventMap, map, 0) == Some(row));
+        own.flat_map(|map| self.events_of(map)).take(EVENT_LIMIT).filter_map(|event| self.event(event)).collect()
+    }
+
+    /// The events of a row of the map: a run that ends where the next row's begins; of edited modules through pointers.
+    fn events_of(&self, map: u32) -> impl Iterator<Item = u32> + '_ {
+        let direct = self.metadata.rows(Table::EventPtr) == 0;
+        let end = self.metadata.rows(if direct { Table::Event } else { Table::EventPtr }).saturating_add(1);
+        let begin = |map| self.metadata.cell(Table::EventMap, map, 1).unwrap_or(end).min(end);
+        (begin(map)..begin(map.saturating_add(1)))
+            .filter_map(move |row| if direct { Some(row) } else { self.metadata.cell(Table::EventPtr, row, 0) })
+    }
+
+    fn event(&self, row: u32) -> Option<DeclaredEvent> {
+        let name = self.metadata.text(Table::Event, row, 1)?.into_owned();
+        let delegate = self.definition(self.metadata.cell(Table::Event, row, 2)?)?;
+        let types = delegate.name_parts(&[]);
+        let delegate = MethodName { namespace: delegate.namespace, types, ..MethodName::default() }.type_name();
+        Some(DeclaredEvent { name, delegate })
+    }
+
+    /// The definition that a type, or an instance of a generic one, goes back to.
+    fn definition(&self, coded: u32) -> Option<RawType> {
+        match coded & 3 {
+            0 => self.metadata.type_def(coded >> 2),
+            1 => self.metadata.type_ref(coded >> 2),
+            2 => {
+                // Of a generic instance: that it is one, of a class, and which (ECMA-335 II.23.2.12).
+                let blob = self.metadata.blob(Table::TypeSpec, coded >> 2, 0)?;
+                let mut reader = crate::bytes::Reader::new(blob.strip_prefix(&[0x15, 0x12])?);
+                let named = reader.compressed()?;
+                if named & 3 == 2 { None } else { self.definition(named) }
+            }
+            _ => None,
+        }
+    }
+}
