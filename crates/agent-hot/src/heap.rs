@@ -3,6 +3,7 @@
 //! The copy has one thread, and locks that nobody will ever unlock: it allocates nothing, takes no lock, and calls of the runtime only
 //! what does neither. What it cannot walk it says and passes over. A fault ends the copy, not the process.
 
+mod alike;
 mod classes;
 mod pen;
 mod shape;
@@ -11,11 +12,11 @@ use classes::Classes;
 use pen::{Pen, Record};
 use remora_wire::Contents;
 use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FROZEN, GAP, MOST_CONTENT, PLAIN_CLASS, RANGE, ROOT,
-    UNKNOWN_CLASS, UNTOLD, WORD, distance,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FROZEN, GAP, LENGTHY, MOST_CONTENT, PLAIN_CLASS, RANGE,
+    ROOT, UNKNOWN_CLASS, UNTOLD, WORD, distance,
 };
 pub use shape::Shape;
-use shape::{Digest, Memory, Shapes, Trust};
+use shape::{Digest, Form, Memory, Shapes, Trust};
 
 /// Type arguments of a class that are told.
 pub const MOST_ARGUMENTS: usize = 64;
@@ -236,9 +237,7 @@ impl<'a> ShownWalk<'a> {
                 self.cursor = 0;
             }
         }
-        if walk.walked.objects.is_multiple_of(BETWEEN_WORDS) {
-            walk.say_how_far();
-        }
+        walk.say_how_far_if_due();
         walk.pen.wanted
     }
 
@@ -253,9 +252,12 @@ struct Walk<'a, M> {
     words: M,
     classes: Classes<'a>,
     shapes: Shapes<'a>,
-    tells_texts: bool,
+    /// Whether what stands in an object, if anything is told of it, comes behind it.
+    contents_follow: bool,
     pen: Pen<'a>,
     walked: Walked,
+    /// How many objects there are when the next word on the progress is due.
+    next_word: u64,
 }
 
 /// Where the object behind one of that size lies; `None` if there cannot be one of that size.
@@ -305,9 +307,10 @@ impl<'a, M: Memory> Walk<'a, M> {
             words,
             classes: Classes::new(area.table, area.classes),
             shapes: Shapes::new(area.shapes),
-            tells_texts: contents == Contents::Strings,
+            contents_follow: contents == Contents::Strings,
             pen: Pen::new(area.buffer, outlet),
             walked: Walked::default(),
+            next_word: BETWEEN_WORDS,
         };
         // Number 0 is for whatever has no other.
         walk.classes.add(0);
@@ -317,6 +320,14 @@ impl<'a, M: Memory> Walk<'a, M> {
     fn say_how_far(&mut self) {
         let walked = self.walked;
         self.pen.outlet.progress(&walked);
+    }
+
+    #[inline]
+    fn say_how_far_if_due(&mut self) {
+        if self.walked.objects >= self.next_word {
+            self.next_word = self.walked.objects + BETWEEN_WORDS;
+            self.say_how_far();
+        }
     }
 
     /// That was all.
@@ -333,6 +344,12 @@ impl<'a, M: Memory> Walk<'a, M> {
         let end = range.start.saturating_add(range.length);
         let mut object = range.start;
         while object < end && self.pen.wanted {
+            let next = self.alike(object, end);
+            if next != object {
+                object = next;
+                self.say_how_far_if_due();
+                continue;
+            }
             match self.object(object, end) {
                 Some(next) => object = next,
                 None => {
@@ -341,9 +358,7 @@ impl<'a, M: Memory> Walk<'a, M> {
                     return;
                 }
             }
-            if self.walked.objects.is_multiple_of(BETWEEN_WORDS) {
-                self.say_how_far();
-            }
+            self.say_how_far_if_due();
         }
     }
 
@@ -361,6 +376,9 @@ impl<'a, M: Memory> Walk<'a, M> {
             let size = shape.size(&self.words, object);
             if let Some(next) = behind(object, size, end) {
                 let (pen, mut references) = (&mut self.pen, 0);
+                if shape.form == Form::Told {
+                    pen.number(LENGTHY);
+                }
                 pen.number(FIRST_CLASS + u64::from(shape.number));
                 pen.number(size);
                 shape.references(&self.words, object, size, |target| {
@@ -368,7 +386,7 @@ impl<'a, M: Memory> Walk<'a, M> {
                     pen.number(distance(object, target));
                 });
                 pen.number(0);
-                if self.tells_texts && shape.is_text() {
+                if self.contents_follow && shape.is_text() {
                     tell_text(pen, &self.words, object, size);
                 }
                 self.walked.add(size, references);
@@ -388,6 +406,9 @@ impl<'a, M: Memory> Walk<'a, M> {
             return Some(next);
         }
         let class = self.class(mark, object);
+        if self.shapes.find(mark).is_some_and(|shape| shape.form == Form::Told) {
+            self.pen.number(LENGTHY);
+        }
         self.pen.number(FIRST_CLASS + class);
         self.pen.number(size);
         let (pen, mut told) = (&mut self.pen, Digest::default());
@@ -399,7 +420,7 @@ impl<'a, M: Memory> Walk<'a, M> {
         });
         pen.number(0);
         self.walked.add(size, told.count);
-        if self.tells_texts && self.shapes.find(mark).is_some_and(|shape| shape.is_text()) {
+        if self.contents_follow && self.shapes.find(mark).is_some_and(|shape| shape.is_text()) {
             tell_text(&mut self.pen, &self.words, object, size);
         }
         self.compare(mark, object, size, told);

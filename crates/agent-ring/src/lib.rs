@@ -93,6 +93,33 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
+    /// Appends one record made of `head` and `bytes`, the last word filled up with zeros.
+    ///
+    /// # Errors
+    /// [`Refused`], and nothing was written.
+    pub fn push_bytes(&self, head: u64, bytes: &[u8]) -> Result<(), Refused> {
+        let payload = bytes.len().div_ceil(8) + 1;
+        if payload > MAXIMUM_RECORD_WORDS {
+            return Err(Refused::Full);
+        }
+        let start = self.reserve(payload as u64 + 1)?;
+        self.word(start.wrapping_add(1)).store(head, Ordering::Relaxed);
+        let (whole, rest) = bytes.as_chunks::<8>();
+        let (first, second) = self.stretch(start.wrapping_add(2), payload - 1);
+        let (before, behind) = whole.split_at(whole.len().min(first.len()));
+        for (words, eights) in [(first, before), (second, behind)] {
+            for (word, eight) in words.iter().zip(eights) {
+                word.store(u64::from_le_bytes(*eight), Ordering::Relaxed);
+            }
+        }
+        if !rest.is_empty() {
+            let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.word(start.wrapping_add(payload as u64)).store(last, Ordering::Relaxed);
+        }
+        self.word(start).store(payload as u64 + 1, Ordering::Release);
+        Ok(())
+    }
+
     /// Takes the oldest record: its payload is appended to `take` word by word. Returns how many words it had.
     ///
     /// `None` if there is none, or if the oldest is still being written.
@@ -102,10 +129,12 @@ impl<'a> Ring<'a> {
         if length < 2 || length > MAXIMUM_RECORD_WORDS as u64 + 1 || length > self.words.len() as u64 {
             return None;
         }
-        for offset in 1..length {
-            let word = self.word(tail.wrapping_add(offset));
-            take(word.load(Ordering::Relaxed));
-            word.store(0, Ordering::Relaxed);
+        let (first, second) = self.stretch(tail.wrapping_add(1), length as usize - 1);
+        for words in [first, second] {
+            for word in words {
+                take(word.load(Ordering::Relaxed));
+                word.store(0, Ordering::Relaxed);
+            }
         }
         self.word(tail).store(0, Ordering::Relaxed);
         self.position(TAIL).store(tail.wrapping_add(length), Ordering::Release);
@@ -143,6 +172,13 @@ impl<'a> Ring<'a> {
         Err(Refused::Contended)
     }
 
+    /// So many words from one on, no more than there are: up to the end of the memory, and from its beginning.
+    fn stretch(&self, at: u64, length: usize) -> (&[AtomicU64], &[AtomicU64]) {
+        let at = at as usize & (self.words.len() - 1);
+        let first = length.min(self.words.len() - at);
+        (&self.words[at..at + first], &self.words[..length - first])
+    }
+
     fn position(&self, which: usize) -> &AtomicU64 {
         &self.positions[which]
     }
@@ -177,6 +213,24 @@ mod tests {
             assert_eq!(pop(&ring), Some(std::vec![round]));
             assert!(ring.is_empty());
         }
+    }
+
+    #[test]
+    fn bytes_come_out_as_the_words_that_they_fill_across_the_wrap() {
+        let memory = memory(8);
+        let ring = Ring::new(&memory).expect("a power of two");
+        for length in (0..40).chain(0..40) {
+            let bytes: Vec<u8> = (1..=length).collect();
+            assert_eq!(ring.push_bytes(7, &bytes), Ok(()), "{length}");
+            let record = pop(&ring).expect("it was pushed");
+            let mut expected: Vec<u8> = bytes.clone();
+            expected.resize(bytes.len().next_multiple_of(8), 0);
+            let told: Vec<u8> = record[1..].iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!((record[0], told), (7, expected), "{length}");
+        }
+        assert_eq!(ring.push_bytes(7, &[0; 49]), Err(Refused::Full));
+        assert_eq!(ring.push_bytes(7, &std::vec![0; MAXIMUM_RECORD_WORDS * 8]), Err(Refused::Full));
+        assert!(ring.is_empty());
     }
 
     #[test]

@@ -40,7 +40,6 @@ pub struct Snapshot {
     classes: Mapping,
     shapes: Mapping,
     buffer: Mapping,
-    words: Mapping,
     contents: Contents,
     roots: Option<Roots>,
     outer: &'static [AtomicU64],
@@ -66,7 +65,6 @@ impl Snapshot {
             classes: Mapping::anonymous(PLACES / 2 * 8)?,
             shapes: Mapping::anonymous(PLACES * size_of::<Shape>())?,
             buffer: Mapping::anonymous(CHUNK)?,
-            words: Mapping::anonymous(CHUNK)?,
             contents,
             roots,
             outer,
@@ -228,7 +226,7 @@ impl Snapshot {
             forgive(absent);
         }
         // SAFETY: the only thread of the copy, which alone touches these.
-        let (fork, area, words) = unsafe {
+        let (fork, area) = unsafe {
             let area = HeapArea {
                 ranges: self.ranges.exclusive(),
                 table: self.table.exclusive(),
@@ -237,11 +235,11 @@ impl Snapshot {
                 buffer: self.buffer.exclusive(),
                 roots: self.told_roots(),
             };
-            (InFork::new(), area, self.words.exclusive())
+            (InFork::new(), area)
         };
         let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
         let standing = Standing::new(&fork, heap);
-        Some((Walker { fork, standing, out: Out { ring, counters: self.outer, words, parent } }, area))
+        Some((Walker { fork, standing, out: Out { ring, counters: self.outer, parent } }, area))
     }
 }
 
@@ -319,24 +317,15 @@ fn has_lost(parent: i32) -> bool {
 struct Out {
     ring: Ring<'static>,
     counters: &'static [AtomicU64],
-    words: &'static mut [u64],
     parent: i32,
 }
 
 impl Out {
     /// Hands a piece over; `mark` is in the word of its length.
     fn push(&mut self, bytes: &[u8], mark: u64) -> bool {
-        let (whole, rest) = bytes.as_chunks::<8>();
-        for (word, eight) in self.words.iter_mut().zip(whole) {
-            *word = u64::from_le_bytes(*eight);
-        }
-        if let (Some(word), false) = (self.words.get_mut(whole.len()), rest.is_empty()) {
-            *word = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        }
-        let Some(words) = self.words.get(..bytes.len().div_ceil(8)) else { return false };
         let length = bytes.len() as u64 | mark;
         loop {
-            match self.ring.push(&[&[length], words]) {
+            match self.ring.push_bytes(length, bytes) {
                 Ok(()) => return true,
                 Err(Refused::Full | Refused::Contended) if has_lost(self.parent) => return false,
                 Err(_) => pause(LOOK),

@@ -8,7 +8,8 @@ use std::io::{Read, Write};
 pub enum Codec {
     /// Small files, written at leisure. Pure Rust, and the exporters need it anyway for `.gz`; zstd needs a C compiler to build.
     Deflate,
-    /// Files that are written as fast as a heap is walked: some hundred megabytes a second, where deflate takes a tenth of that.
+    /// Files that are written as fast as a heap is walked: some hundred megabytes a second, where deflate takes a tenth of that. What
+    /// shrinks by little is stored as it is; its stored length is then its plain one.
     Lz4,
 }
 
@@ -21,7 +22,11 @@ impl Codec {
                 let _ = encoder.write_all(plain);
                 encoder.finish().unwrap_or_default()
             }
-            Codec::Lz4 => lz4_flex::compress(plain),
+            Codec::Lz4 if shrinks(plain.get(..SAMPLE).unwrap_or(plain)) => {
+                let packed = lz4_flex::compress(plain);
+                if packed.len() < plain.len() { packed } else { plain.to_vec() }
+            }
+            Codec::Lz4 => plain.to_vec(),
         }
     }
 
@@ -33,6 +38,8 @@ impl Codec {
                 // One byte more than there should be, so that too much is noticed.
                 DeflateDecoder::new(stored).take(length as u64 + 1).read_to_end(&mut plain).ok()?;
             }
+            // What is as long as it was is as it was.
+            Codec::Lz4 if stored.len() == length => plain.extend_from_slice(stored),
             Codec::Lz4 => {
                 // A byte stands for 255 at most: who claims more than that is not believed, nor given memory.
                 plain = vec![0; length.min(stored.len().saturating_mul(255))];
@@ -44,9 +51,33 @@ impl Codec {
     }
 }
 
+/// Bytes of a chunk by which it is judged.
+const SAMPLE: usize = 32 << 10;
+/// What is packed takes no more than this part of what it was; else the time is worth more than the bytes.
+const WORTH: (usize, usize) = (3, 4);
+
+/// Whether packing is worth its time.
+fn shrinks(plain: &[u8]) -> bool {
+    lz4_flex::compress(plain).len() * WORTH.1 <= plain.len() * WORTH.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_packing_hardly_shrinks_is_stored_as_it_is() {
+        let next =
+            |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+        let noise = |count| std::iter::successors(Some(1), next).map(|state| (state >> 56) as u8).take(count);
+        let plain: Vec<u8> = noise(100_000).collect();
+        assert!(Codec::Lz4.pack(&plain) == plain);
+        // A beginning that promises much, and nothing behind it.
+        let plain: Vec<u8> = std::iter::repeat_n(7, SAMPLE).chain(noise(9 * SAMPLE)).collect();
+        let stored = Codec::Lz4.pack(&plain);
+        assert!(stored.len() < plain.len());
+        assert!(Codec::Lz4.unpack(&stored, plain.len()).as_deref() == Some(&plain[..]));
+    }
 
     #[test]
     fn what_was_packed_comes_back_and_a_wrong_length_is_noticed() {

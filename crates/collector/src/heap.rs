@@ -278,11 +278,14 @@ impl Stream {
                 Err(_) => self.damaged = true,
             }
         }
-        while !self.damaged && memory.pop_heap(&mut self.words) {
+        while !self.damaged
+            && let Some(head) = memory.pop_heap(&mut self.bytes)
+        {
             took += 1;
-            match unpacked(&self.words, &mut self.bytes) {
-                Some(Piece::OfTheStream) => sink(&self.bytes),
-                Some(Piece::Beside) => self.damaged = self.beside.push(&self.bytes, classes).is_err(),
+            let length = usize::try_from(head & !BESIDE).unwrap_or(usize::MAX);
+            match self.bytes.get(..length) {
+                Some(bytes) if head & BESIDE == 0 => sink(bytes),
+                Some(bytes) => self.damaged = self.beside.push(bytes, classes).is_err(),
                 None => self.damaged = true,
             }
         }
@@ -297,24 +300,6 @@ fn how_it_ended(status: i32) -> Option<String> {
         (0, code) => Some(format!("the copy of the process that walked its heap ended with status {code}")),
         (signal, _) => Some(format!("the copy of the process that walked its heap was ended by signal {signal}")),
     }
-}
-
-/// What a piece is of.
-enum Piece {
-    /// The stream, which is stored and not read here.
-    OfTheStream,
-    /// What is told a second time.
-    Beside,
-}
-
-/// The bytes of a piece, and what it is of. `None` if it is none.
-fn unpacked(words: &[u64], into: &mut Vec<u8>) -> Option<Piece> {
-    into.clear();
-    let (&head, words) = words.split_first()?;
-    into.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    let length = usize::try_from(head & !BESIDE).ok().filter(|length| *length <= into.len())?;
-    into.truncate(length);
-    Some(if head & BESIDE == 0 { Piece::OfTheStream } else { Piece::Beside })
 }
 
 /// Classes, as the copy told of them, and what they are called. Their numbers begin with 0.

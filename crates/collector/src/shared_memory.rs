@@ -4,7 +4,7 @@
 
 use crate::Error;
 use memmap2::MmapRaw;
-use remora_agent_ring::{HEADER_WORDS, Ring};
+use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_wire::{MEMORY_NAME, layout};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use std::ops::Range;
@@ -53,9 +53,19 @@ impl SharedMemory {
         self.pop_from(layout::messages(true, HEADER_WORDS), into)
     }
 
-    /// The next piece of a heap's stream.
-    pub fn pop_heap(&self, into: &mut Vec<u64>) -> bool {
-        self.pop_from(layout::heap(HEADER_WORDS), into)
+    /// The next piece of a heap's stream: its first word, and its other words' bytes, which are put into `into`. `None` if there is none.
+    pub fn pop_heap(&self, into: &mut Vec<u8>) -> Option<u64> {
+        let ring = self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
+        into.resize(MAXIMUM_RECORD_WORDS * 8, 0);
+        let (mut places, mut head) = (into.as_chunks_mut::<8>().0.iter_mut(), None);
+        let words = ring.pop(|word| match (head, places.as_slice().is_empty()) {
+            (None, _) => head = Some(word),
+            (Some(_), false) => places.next().into_iter().for_each(|place| *place = word.to_le_bytes()),
+            // No record is that long.
+            (Some(_), true) => {}
+        })?;
+        into.truncate((words - 1) * 8);
+        head
     }
 
     fn pop_from(&self, place: Range<usize>, into: &mut Vec<u64>) -> bool {

@@ -5,7 +5,8 @@
 //! [`HeapGraph`], of which everything else is made.
 //!
 //! # Layout
-//! Header and chunks are those of [`remora_chunks`]; the magic is `RMHEAP`. Chunks of version 1:
+//! Header and chunks are those of [`remora_chunks`]; the magic is `RMHEAP`. Chunks of version 2; version 1 was never
+//! released:
 //! ```text
 //! kind 1  stream  the next bytes of the stream of `remora_wire::heap`, as the copy of the process tells it; cut anywhere
 //! kind 2  types   JSON, a list of rows: name, assembly, flags, events; the first row of the first such chunk is class 0 of the stream
@@ -14,7 +15,7 @@
 //! kind 5  methods JSON, a list of rows: the FunctionIDs of methods whose locals hold objects, and their names
 //! ```
 //! A file without its end is a snapshot that ended early: what it holds can be read.
-//! The stream is part of version 1 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 2.
+//! The stream is part of version 2 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 3.
 //!
 //! # Design constraints
 //! What arrives is stored as it is, and named when the names are known: nothing in the file waits for the end of the walk.
@@ -46,7 +47,7 @@ pub use write::{TypeRow, Writer};
 use remora_chunks::{Codec, Format};
 
 /// The format version that [`Writer`] writes, and the newest that [`read`] reads.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The file's container.
 const FORMAT: Format = Format { magic: b"RMHEAP", version: VERSION, codec: Codec::Lz4 };

@@ -67,6 +67,22 @@ impl<'a> Pen<'a> {
         }
     }
 
+    /// Places for as many bytes as fit, of which [`Pen::used`] says afterwards how many were used. Fewer than `least` only if the buffer
+    /// never has so many.
+    #[inline]
+    pub(crate) fn room(&mut self, least: usize) -> &mut [u8] {
+        if self.buffer.len() - self.used < least {
+            self.flush();
+        }
+        self.buffer.get_mut(self.used..).unwrap_or_default()
+    }
+
+    /// So many of the places that [`Pen::room`] gave are used.
+    #[inline]
+    pub(crate) fn used(&mut self, bytes: usize) {
+        self.used = (self.used + bytes).min(self.buffer.len());
+    }
+
     pub(crate) fn byte(&mut self, byte: u8) {
         if self.used == self.buffer.len() {
             self.flush();

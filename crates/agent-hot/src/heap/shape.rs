@@ -11,6 +11,7 @@
 //! answers say, one of many is asked about ever after, and a class that is not described so, or only once, is asked about for good.
 
 use super::SMALLEST;
+use remora_wire::heap::{MOST_PLACES, WORD};
 
 /// A word of the memory.
 pub(crate) trait Memory {
@@ -23,7 +24,7 @@ const MOST_RUNS: usize = 12;
 /// Objects of a class that must agree before it is believed.
 const ENOUGH: u8 = 4;
 /// One of so many objects is asked about though its class is believed. Prime, so that no pattern of the heap keeps step with it.
-const ONE_OF: u32 = 251;
+const ONE_OF: u16 = 251;
 /// In the flags: the low half is the size of an element, and there are elements.
 const HAS_ELEMENTS: u64 = 0x8000_0000;
 /// In the flags: there are references.
@@ -60,6 +61,19 @@ pub(crate) enum Trust {
     Free = 4,
 }
 
+/// Whether objects of a class are told by what they have in common.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Form {
+    /// It has not been looked at yet.
+    #[default]
+    Undecided = 0,
+    /// They are, and it has been told what that is.
+    Told = 1,
+    /// They are not.
+    None = 2,
+}
+
 /// How objects of a class lie. All zeros is a free place.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,7 +89,13 @@ pub struct Shape {
     agreed: u8,
     /// Runs; less than 0 for an array of values.
     count: i32,
-    until_asked: u32,
+    /// How many objects are told before the next one that is asked about.
+    pub(crate) until_asked: u16,
+    pub(crate) form: Form,
+    /// References in each object of a class that has a form.
+    place_count: u8,
+    /// Where they are, in words from the object's beginning.
+    places: [u16; MOST_PLACES],
     runs: [Run; MOST_RUNS],
 }
 
@@ -154,6 +174,47 @@ impl Shape {
             element => u64::from(element) * (memory.word(object + ELEMENTS_AT) & u64::from(u32::MAX)),
         };
         (u64::from(self.base) + elements).max(SMALLEST)
+    }
+
+    /// The size of an object that has no elements, bytes.
+    #[inline]
+    pub(crate) fn base_size(&self) -> u64 {
+        u64::from(self.base).max(SMALLEST)
+    }
+
+    /// Whether objects differ in size.
+    #[inline]
+    pub(crate) fn has_elements(&self) -> bool {
+        self.element != 0
+    }
+
+    /// Where references are in an object of a class that has a form, in words from its beginning; in the order in which they are told.
+    #[inline]
+    pub(crate) fn places(&self) -> &[u16] {
+        self.places.get(..usize::from(self.place_count)).unwrap_or_default()
+    }
+
+    /// Gives the class a form, if it can have one: the size of each object, or 0 if they differ, and how many places for references each
+    /// has. Those of arrays are as many as there are elements, and no form's.
+    pub(crate) fn settle(&mut self) -> Option<(u64, u64)> {
+        if self.has_elements() && self.count != 0 || self.count < 0 {
+            return None;
+        }
+        let size = self.base_size();
+        for run in self.runs.iter().take(self.count as usize) {
+            let length = size.saturating_add_signed(i64::from(run.second));
+            let from = u64::from(run.first).min(size);
+            if from % WORD != 0 {
+                return None;
+            }
+            for word in 0..length.min(size - from) / WORD {
+                let place = self.places.get_mut(usize::from(self.place_count))?;
+                *place = u16::try_from(from / WORD + word).ok()?;
+                self.place_count += 1;
+            }
+        }
+        self.form = Form::Told;
+        Some((if self.has_elements() { 0 } else { size }, u64::from(self.place_count)))
     }
 
     /// Shows what an object of that size refers to, nothing left out but what refers to none; in the order of the runtime's own answers.
@@ -368,6 +429,30 @@ mod tests {
         ]);
         let shape = Shape::read(&memory, MARK, 5);
         assert_eq!((shape.size(&memory, 0x1000), references(&shape, &memory, 0x1000)), (88, vec![0x11, 0x12, 0x21]));
+    }
+
+    #[test]
+    fn a_form_has_the_places_of_all_runs_and_arrays_of_references_have_none() {
+        let less = |bytes: i64| bytes as u64;
+        let memory = words(&[
+            (MARK, 40 << 32 | HAS_REFERENCES),
+            (MARK - 8, 2),
+            (MARK - 16, 8),
+            (MARK - 24, less(16 - 40)),
+            (MARK - 32, 32),
+            (MARK - 40, less(8 - 40)),
+        ]);
+        let mut shape = Shape::read(&memory, MARK, 5);
+        assert_eq!((shape.settle(), shape.places(), shape.form), (Some((40, 3)), &[1, 2, 4][..], Form::Told));
+        let mut text = Shape::read(&words(&[(MARK, 22 << 32 | HAS_ELEMENTS | 2)]), MARK, 5);
+        assert_eq!((text.settle(), text.places()), (Some((0, 0)), &[][..]));
+        let long = (MOST_PLACES as u64 + 3) * 8;
+        let runs = [(MARK - 8, 1), (MARK - 16, 8), (MARK - 24, less(-16))];
+        for head in [24 << 32 | HAS_ELEMENTS | HAS_REFERENCES | 8, long << 32 | HAS_REFERENCES] {
+            let memory = words(&[&[(MARK, head)][..], &runs].concat());
+            let mut shape = Shape::read(&memory, MARK, 5);
+            assert_eq!((shape.settle(), shape.form), (None, Form::Undecided), "{head:#x}");
+        }
     }
 
     #[test]

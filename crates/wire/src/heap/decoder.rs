@@ -1,8 +1,8 @@
 //! The outer end of the stream: bytes in any pieces become records. What is read is not trusted.
 
 use super::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, MOST_CONTENT, PLAIN_CLASS, RANGE, ROOT,
-    UNKNOWN_CLASS, WORD,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LENGTHY, LONGEST_NUMBER, MOST_CONTENT,
+    MOST_PLACES, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS, WORD,
 };
 use crate::Malformed;
 
@@ -70,7 +70,18 @@ pub struct HeapDecoder {
     /// The object whose references are being read.
     object: Option<u64>,
     classes: u64,
+    /// By the classes' numbers.
+    forms: Vec<Option<Form>>,
     ended: bool,
+}
+
+/// What the objects of a class have in common.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    /// Bytes of each; 0 if that is told with each.
+    size: u64,
+    /// Of references.
+    places: usize,
 }
 
 /// Why a record was not read.
@@ -192,15 +203,61 @@ impl HeapDecoder {
                 let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_CONTENT)).ok_or(Stop::Bad)?;
                 visitor.content(whole, reader.bytes(told)?);
             }
+            FORM => {
+                let (class, size, places) = (reader.number()?, reader.number()?, reader.number()?);
+                let class = usize::try_from(class).ok().filter(|_| class < self.classes).ok_or(Stop::Bad)?;
+                let places = usize::try_from(places).ok().filter(|count| *count <= MOST_PLACES).ok_or(Stop::Bad)?;
+                self.forms.resize(self.forms.len().max(class + 1), None);
+                self.forms[class] = Some(Form { size, places });
+            }
+            LENGTHY => {
+                let head = reader.number()?;
+                self.at_length(self.known(head)?, reader, visitor)?;
+            }
             _ => {
-                let class = head.checked_sub(FIRST_CLASS).filter(|class| *class < self.classes).ok_or(Stop::Bad)?;
-                let size = reader.number()?;
-                let address = self.cursor;
-                self.advance(size)?;
-                self.object = Some(address);
-                visitor.object(address, class as u32, size);
+                let class = self.known(head)?;
+                match self.forms.get(class as usize).copied().flatten() {
+                    Some(form) => self.in_form(class, form, reader, visitor)?,
+                    None => self.at_length(class, reader, visitor)?,
+                }
             }
         }
+        Ok(())
+    }
+
+    /// The class whose objects begin with this number.
+    fn known(&self, head: u64) -> Result<u32, Stop> {
+        let class = head.checked_sub(FIRST_CLASS).filter(|class| *class < self.classes).ok_or(Stop::Bad)?;
+        u32::try_from(class).map_err(|_| Stop::Bad)
+    }
+
+    fn at_length(&mut self, class: u32, reader: &mut Reader<'_>, visitor: &mut impl HeapVisitor) -> Result<(), Stop> {
+        let size = reader.number()?;
+        let address = self.cursor;
+        self.advance(size)?;
+        self.object = Some(address);
+        visitor.object(address, class, size);
+        Ok(())
+    }
+
+    fn in_form(
+        &mut self,
+        class: u32,
+        form: Form,
+        reader: &mut Reader<'_>,
+        visitor: &mut impl HeapVisitor,
+    ) -> Result<(), Stop> {
+        let size = if form.size == 0 { reader.number()? } else { form.size };
+        let mut told = [0; MOST_PLACES];
+        // All or nothing of it is read: the rest may not be there yet.
+        for place in told.iter_mut().take(form.places) {
+            *place = reader.number()?;
+        }
+        let address = self.cursor;
+        self.advance(size)?;
+        visitor.object(address, class, size);
+        let references = told.iter().take(form.places).filter(|distance| **distance != 0);
+        references.for_each(|distance| visitor.reference(super::target(address, *distance)));
         Ok(())
     }
 
@@ -326,13 +383,47 @@ mod tests {
     }
 
     #[test]
+    fn objects_of_a_class_with_a_form_are_told_without_what_they_have_in_common() {
+        let mut numbers = vec![RANGE, 2, 0x1000, 200, CLASS, 0x70, UNKNOWN_CLASS, 0, CLASS, 0x80, UNKNOWN_CLASS, 0];
+        numbers.extend([FIRST_CLASS, 32, distance(0x1000, 0x1020), 0, FORM, 0, 32, 2, FORM, 1, 0, 0]);
+        numbers.extend([FIRST_CLASS, 0, distance(0x1020, 0x1000), FIRST_CLASS + 1, 26, CONTENT, 4, 2, 7, 9]);
+        numbers.extend([LENGTHY, FIRST_CLASS, 40, distance(0x1060, 0x1040), 0]);
+        numbers.extend([FIRST_CLASS, distance(0x1088, 0x1000), distance(0x1088, 0x1088), END, 5]);
+        let mut whole = Seen::default();
+        HeapDecoder::default().push(&bytes(&numbers), &mut whole).unwrap();
+        let expected = [
+            "object 0x1000 0 32",
+            "to 0x1020",
+            "object 0x1020 0 32",
+            "to 0x1000",
+            "object 0x1040 1 26",
+            "content 4 [7, 9]",
+            "object 0x1060 0 40",
+            "to 0x1040",
+            "object 0x1088 0 32",
+            "to 0x1000",
+            "to 0x1088",
+            "end 5",
+        ];
+        assert_eq!(whole.0[3..], expected);
+        for step in [1, 2, 5] {
+            let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
+            bytes(&numbers).chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
+            assert_eq!(seen, whole, "in pieces of {step}");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_and_nothing_comes_behind_the_end() {
         let refused = |numbers: &[u64]| {
             let mut decoder = HeapDecoder::default();
             decoder.push(&bytes(numbers), &mut Seen::default()).is_err()
         };
         assert!(refused(&[FIRST_CLASS, 24]), "a class that was never told");
-        assert!(refused(&[7]), "no such record");
+        assert!(refused(&[FIRST_CLASS - 1]), "no such record");
+        assert!(refused(&[FORM, 0, 24, 0]), "of a class that was never told");
+        assert!(refused(&[CLASS, 1, UNKNOWN_CLASS, 0, FORM, 0, 24, MOST_PLACES as u64 + 1]));
+        assert!(refused(&[LENGTHY, GAP]), "what is no object");
         assert!(refused(&[CONTENT, 2, 3, 0, 0, 0]), "more than there is");
         assert!(refused(&[CONTENT, u64::MAX, MOST_CONTENT + 1]), "more than is ever told");
         assert!(refused(&[CLASS, 1, PLAIN_CLASS, 1, 1, 0, MOST_ARGUMENTS + 1]));
