@@ -204,6 +204,9 @@ namespace Found
                 Keep(new Timer(new Clock().Tick, null, TimeSpan.FromDays(1), Timeout.InfiniteTimeSpan));
             for (int i = 0; i < 2; i++)
                 Keep(new Timer(new Stopped().Tick, null, Timeout.Infinite, Timeout.Infinite));
+            var stopped = new Timer(new Stopped().Tick, null, TimeSpan.FromDays(1), TimeSpan.FromDays(1));
+            stopped.Change(Timeout.Infinite, Timeout.Infinite);
+            Keep(stopped);
             Keep(new Timer(state => { }, new State(), TimeSpan.FromDays(1), TimeSpan.FromDays(1)));
             for (int i = 0; i < 3; i++)
                 Keep(Task.Delay(TimeSpan.FromDays(1)));

@@ -38,7 +38,8 @@ impl Lineage {
     }
 
     fn facts(&self, class: &ClassFacts) -> TypeFacts {
-        let known = |id: &u64| self.by_id.get(id).copied();
+        // 0 stands for none, and for what has no class.
+        let known = |id: &u64| self.by_id.get(id).copied().filter(|_| *id != 0);
         match class {
             ClassFacts::Unknown { .. } => TypeFacts::default(),
             ClassFacts::Plain { parent, arguments, .. } => TypeFacts {

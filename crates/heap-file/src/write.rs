@@ -23,7 +23,7 @@ pub struct TypeRow {
     pub assembly: String,
     /// See [`remora_heap::TypeFlags`].
     pub flags: u32,
-    /// The events that it declares itself: each one's name, and the definition of its delegate. See [`remora_heap::Event`].
+    /// The events of its objects that it declares itself: each one's name, and the definition of its delegate. See [`remora_heap::Event`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(String, String)>,
 }

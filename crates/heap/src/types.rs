@@ -24,7 +24,7 @@ pub struct TypeFacts {
     pub arguments: Vec<TypeIx>,
     /// What it holds, if it is an array.
     pub array: Option<ArrayFacts>,
-    /// The events that it declares itself.
+    /// The events of its objects that it declares itself.
     pub events: Vec<Event>,
 }
 
@@ -53,7 +53,7 @@ pub enum Place {
 pub struct Event {
     /// `Changed`.
     pub name: String,
-    /// The definition of its delegate, without arguments: `System.EventHandler`.
+    /// The definition of its delegate, with the number of its type arguments: `System.EventHandler`1`.
     pub delegate: String,
 }
 

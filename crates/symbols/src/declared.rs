@@ -19,8 +19,10 @@ const NEW_SLOT: u32 = 0x0100;
 pub struct DeclaredEvent {
     /// `Changed`.
     pub name: String,
-    /// The definition of its delegate, without arguments: `System.EventHandler`.
+    /// The definition of its delegate, with the number of its type arguments: `System.EventHandler`1`.
     pub delegate: String,
+    /// Whether it is of the type and of no object.
+    pub is_static: bool,
 }
 
 impl ManagedImage {
@@ -41,7 +43,7 @@ impl ManagedImage {
         let Some(row) = row_of(token, Table::TypeDef) else { return Vec::new() };
         let maps = 1..=self.metadata.rows(Table::EventMap);
         let own = maps.filter(|&map| self.metadata.cell(Table::EventMap, map, 0) == Some(row));
-        own.flat_map(|map| self.events_of(map)).take(EVENT_LIMIT).filter_map(|event| self.event(event)).collect()
+        own.flat_map(|map| self.events_of(map)).take(EVENT_LIMIT).filter_map(|event| self.event(row, event)).collect()
     }
 
     /// The events of a row of the map: a run that ends where the next row's begins; of edited modules through pointers.
@@ -53,12 +55,12 @@ impl ManagedImage {
             .filter_map(move |row| if direct { Some(row) } else { self.metadata.cell(Table::EventPtr, row, 0) })
     }
 
-    fn event(&self, row: u32) -> Option<DeclaredEvent> {
+    fn event(&self, of: u32, row: u32) -> Option<DeclaredEvent> {
         let name = self.metadata.text(Table::Event, row, 1)?.into_owned();
-        let delegate = self.definition(self.metadata.cell(Table::Event, row, 2)?)?;
-        let types = delegate.name_parts(&[]);
-        let delegate = MethodName { namespace: delegate.namespace, types, ..MethodName::default() }.type_name();
-        Some(DeclaredEvent { name, delegate })
+        let delegate = definition_name(&self.definition(self.metadata.cell(Table::Event, row, 2)?)?);
+        let adding = self.metadata.methods_called(of, &format!("add_{name}"));
+        let marks = adding.first().and_then(|&method| self.metadata.cell(Table::MethodDef, method, 2)).unwrap_or(0);
+        Some(DeclaredEvent { name, delegate, is_static: marks & STATIC != 0 })
     }
 
     /// The definition that a type, or an instance of a generic one, goes back to.
@@ -76,4 +78,11 @@ impl ManagedImage {
             _ => None,
         }
     }
+}
+
+fn definition_name(of: &RawType) -> String {
+    let arguments: usize = of.parts.iter().map(|(_, own)| own).sum();
+    let name =
+        MethodName { namespace: of.namespace.clone(), types: of.name_parts(&[]), ..MethodName::default() }.type_name();
+    if arguments == 0 { name } else { format!("{name}`{arguments}") }
 }

@@ -1,16 +1,24 @@
 //! What was found in a snapshot without being asked for, as text and for programs: a section each, where there is something to say.
 
 mod arrays;
+mod collections;
 mod finalizers;
+mod subscriptions;
+mod tasks;
+mod timers;
 
-use remora_heap::HeapGraph;
+use crate::console::{counted, plain};
+use crate::heap::size::shown as size;
 use remora_heap::findings::Findings;
+use remora_heap::{HeapGraph, ObjectIx, TypeIx};
 use serde::Serialize;
 
 /// Waste is worth a section if it is at least this part of the heap.
 const PART: u64 = 1000;
 /// So many objects are worth one whatever they take.
 const MANY: u64 = 100;
+/// So many single objects are named in a section.
+const NAMED: usize = 3;
 
 /// What is shown, and of which heap.
 pub(crate) struct Shown<'a> {
@@ -25,25 +33,71 @@ pub(crate) struct Shown<'a> {
 /// The same for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 pub(crate) struct FindingsTold {
+    /// Whether what fields hold was known.
+    had_values: bool,
     empty_arrays: arrays::Told,
+    collections: collections::Told,
+    subscriptions: subscriptions::Told,
+    tasks: tasks::Told,
+    timers: timers::Told,
     finalizers: finalizers::Told,
 }
 
 impl FindingsTold {
     pub(crate) fn of(shown: &Shown<'_>) -> FindingsTold {
-        FindingsTold { empty_arrays: arrays::told(shown), finalizers: finalizers::told(shown) }
+        FindingsTold {
+            had_values: shown.findings.had_values,
+            empty_arrays: arrays::told(shown),
+            collections: collections::told(shown),
+            subscriptions: subscriptions::told(shown),
+            tasks: tasks::told(shown),
+            timers: timers::told(shown),
+            finalizers: finalizers::told(shown),
+        }
     }
 }
 
 /// For people.
 pub(crate) fn sections(shown: &Shown<'_>) -> String {
-    let sections = [arrays::section(shown), finalizers::section(shown)];
+    let sections = [
+        subscriptions::section(shown),
+        collections::section(shown),
+        arrays::section(shown),
+        tasks::section(shown),
+        timers::section(shown),
+        finalizers::section(shown),
+        would_be_known(shown),
+    ];
     sections.into_iter().flatten().map(|section| format!("\n{section}")).collect()
+}
+
+/// What a snapshot with values would tell of this heap, in one line.
+fn would_be_known(shown: &Shown<'_>) -> Option<String> {
+    let Findings { had_values, collections, tasks, .. } = shown.findings;
+    if *had_values {
+        return None;
+    }
+    let in_collections = shown.is_much(collections.not_judged_bytes).then(|| {
+        let room = size(collections.not_judged_bytes);
+        format!("how much of {} in {} is used", room, counted(collections.not_judged, "collection"))
+    });
+    let in_tasks = (tasks.count >= MANY).then(|| format!("which of {} are not done", counted(tasks.count, "task")));
+    let known: Vec<String> = [in_collections, in_tasks].into_iter().flatten().collect();
+    (!known.is_empty()).then(|| format!("A snapshot that is taken with --values says, too: {}.\n", known.join("; ")))
 }
 
 impl Shown<'_> {
     /// Whether so many bytes are worth a section.
     fn is_much(&self, bytes: u64) -> bool {
         bytes > 0 && bytes >= self.bytes / PART
+    }
+
+    fn name(&self, index: TypeIx) -> String {
+        self.graph.type_at(index).name.clone()
+    }
+
+    /// `App.Node[] (at 0x7f0012345678)`.
+    fn object(&self, object: ObjectIx) -> String {
+        format!("{} (at {:#x})", plain(&self.graph.type_of(object).name), self.graph.address(object))
     }
 }

@@ -336,7 +336,9 @@ fn rows(classes: &mut Classes) -> Vec<TypeRow> {
         ];
         let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
         let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
-        let events = classes.events(class).into_iter().map(|event| (event.name, event.delegate)).collect();
+        // What a static one holds is no object's.
+        let events = classes.events(class).into_iter().filter(|event| !event.is_static);
+        let events = events.map(|event| (event.name, event.delegate)).collect();
         TypeRow { name, assembly, flags, events }
     })
     .collect()

@@ -1,9 +1,11 @@
 //! Arrays of references that are mostly empty: places without an object, which cost as much as those with one.
 
 use super::kinds::{Kinds, REFERENCE};
+use crate::bits::Bits;
 use crate::graph::{HeapGraph, ObjectIx};
 use crate::types::{Place, TypeIx};
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 /// Arrays with fewer places are left out: a small one costs little, whatever is in it.
 const FEWEST: u64 = 16;
@@ -48,17 +50,17 @@ pub struct EmptyArray {
 }
 
 impl EmptyArrays {
-    pub(super) fn of(graph: &HeapGraph, kinds: &Kinds<'_>) -> EmptyArrays {
-        let holds_references =
-            |index: usize| graph.facts(TypeIx(index as u32)).array.is_some_and(|array| array.place == Place::Reference);
-        let candidates: Vec<bool> = (0..graph.types().len()).map(holds_references).collect();
-        let none = |index| ArrayRow { type_ix: TypeIx(index as u32), count: 0, places: 0, empty: 0, wasted: 0 };
-        let mut rows: Vec<ArrayRow> = (0..candidates.len()).map(none).collect();
+    /// All but those that are in `collections`, which have a finding of their own, and those in which the runtime keeps static fields.
+    pub(super) fn of(graph: &HeapGraph, kinds: Kinds<'_>, collections: &Bits) -> EmptyArrays {
+        let holds_references = |index| graph.facts(index).array.is_some_and(|array| array.place == Place::Reference);
+        let candidates = kinds.each(holds_references);
+        let mut rows = kinds.each(|type_ix| ArrayRow { type_ix, count: 0, places: 0, empty: 0, wasted: 0 });
         let mut worst = Vec::new();
+        let statics: HashSet<ObjectIx> = kinds.statics().collect();
         for object in graph.objects().filter(|object| candidates[graph.type_ix(*object).0 as usize]) {
             let Some(places) = kinds.places(object).and_then(|places| places.count()) else { continue };
             let empty = places.saturating_sub(graph.references(object).len() as u64);
-            if places < FEWEST || empty * 2 <= places {
+            if places < FEWEST || empty * 2 <= places || collections.contains(object.0) || statics.contains(&object) {
                 continue;
             }
             let row = &mut rows[graph.type_ix(object).0 as usize];

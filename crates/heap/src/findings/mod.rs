@@ -6,24 +6,46 @@
 //! Names of the runtime's own types and fields differ between its versions: each stands beside the file of dotnet/runtime that it was read in.
 
 mod arrays;
+mod collections;
+mod delegates;
+mod events;
 mod finalizers;
 mod kinds;
+mod tasks;
+mod timers;
 mod values;
 
 pub use arrays::{ArrayRow, EmptyArray, EmptyArrays};
+pub use collections::{CollectionRow, Collections, Oversized};
+pub use events::{SubscriptionRow, Subscriptions};
 pub use finalizers::{FinalizerRow, Finalizers};
+pub use tasks::{TaskRow, Tasks};
+pub use timers::{TimerRow, Timers};
 pub use values::{FieldValues, NoValues, Wanted};
 
+use crate::bits::Bits;
 use crate::dominators::DominatorTree;
 use crate::graph::HeapGraph;
 use crate::tables::TypeRow;
+use delegates::Delegates;
 use kinds::Kinds;
+use values::Wishes;
 
 /// All of it.
 #[derive(Debug, Clone)]
 pub struct Findings {
-    /// Arrays of references that are mostly empty.
+    /// Whether what fields hold was known.
+    pub had_values: bool,
+    /// Arrays of references that are mostly empty, those of collections apart.
     pub arrays: EmptyArrays,
+    /// Collections that have far more room than content.
+    pub collections: Collections,
+    /// Objects that an event alone keeps alive.
+    pub subscriptions: Subscriptions,
+    /// What waits to be done.
+    pub tasks: Tasks,
+    /// Timers that will fire.
+    pub timers: Timers,
     /// Objects that have a finalizer, and those whose is to run.
     pub finalizers: Finalizers,
 }
@@ -44,7 +66,22 @@ pub struct Looked<'a> {
 impl Findings {
     /// Those of a snapshot.
     pub fn new(looked: Looked<'_>) -> Findings {
-        let kinds = Kinds::of(looked.graph);
-        Findings { arrays: EmptyArrays::of(looked.graph, &kinds), finalizers: Finalizers::of(looked) }
+        let (graph, kinds) = (looked.graph, Kinds::of(looked.graph));
+        let mut wishes = Wishes::default();
+        let in_collections = collections::Plan::of(graph, kinds, &mut wishes);
+        let in_tasks = tasks::Plan::of(kinds, &mut wishes);
+        let numbers = wishes.granted(looked.values);
+        let mut theirs = Bits::new(graph.object_count());
+        let collections = Collections::of(kinds, graph, &in_collections, &numbers, &mut theirs);
+        let delegates = Delegates::of(graph, kinds);
+        Findings {
+            had_values: looked.values.are_known(),
+            arrays: EmptyArrays::of(graph, kinds, &theirs),
+            collections,
+            subscriptions: Subscriptions::of(looked, kinds, &delegates),
+            tasks: Tasks::of(looked, kinds, &in_tasks, &numbers),
+            timers: Timers::of(graph, kinds, &delegates),
+            finalizers: Finalizers::of(looked),
+        }
     }
 }

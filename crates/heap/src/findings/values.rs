@@ -33,3 +33,50 @@ impl FieldValues for NoValues {
 
     fn integers(&self, _: &[Wanted], _: &mut dyn FnMut(usize, ObjectIx, i64)) {}
 }
+
+/// Which of the fields that are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Column(usize);
+
+/// Fields that are wanted, before they are read.
+#[derive(Debug, Default)]
+pub(super) struct Wishes(Vec<Wanted>);
+
+impl Wishes {
+    /// Adds one.
+    pub(super) fn add(&mut self, type_ix: TypeIx, field: &'static str) -> Column {
+        self.0.push(Wanted { type_ix, field });
+        Column(self.0.len() - 1)
+    }
+
+    /// Reads them all.
+    pub(super) fn granted(&self, values: &dyn FieldValues) -> Numbers {
+        let mut columns = vec![Vec::new(); self.0.len()];
+        values.integers(&self.0, &mut |which, object, number| {
+            if let Some(column) = columns.get_mut(which) {
+                column.push((object, number));
+            }
+        });
+        columns.iter_mut().for_each(|column: &mut Vec<_>| column.sort_unstable());
+        Numbers { columns }
+    }
+}
+
+/// What they hold.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    columns: Vec<Vec<(ObjectIx, i64)>>,
+}
+
+impl Numbers {
+    /// What a field of an object holds.
+    pub(super) fn at(&self, column: Column, object: ObjectIx) -> Option<i64> {
+        let column = &self.columns[column.0];
+        column.binary_search_by_key(&object, |found| found.0).ok().map(|place| column[place].1)
+    }
+
+    /// The same for a number of things, of which there are none below 0.
+    pub(super) fn count(&self, column: Column, object: ObjectIx) -> Option<u64> {
+        self.at(column, object).and_then(|number| u64::try_from(number).ok())
+    }
+}

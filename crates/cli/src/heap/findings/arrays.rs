@@ -1,13 +1,10 @@
 //! Arrays that are mostly empty.
 
-use super::Shown;
+use super::{NAMED, Shown};
 use crate::console::{counted, grouped, plain};
 use crate::heap::size::shown as size;
 use crate::table::Table;
 use serde::Serialize;
-
-/// So many are named in the text.
-const NAMED: usize = 3;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
@@ -38,7 +35,7 @@ struct ArrayTold {
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let (arrays, graph) = (&shown.findings.arrays, shown.graph);
     let types = arrays.rows.iter().map(|row| TypeTold {
-        r#type: graph.type_at(row.type_ix).name.clone(),
+        r#type: shown.name(row.type_ix),
         count: row.count,
         places: row.places,
         empty: row.empty,
@@ -70,13 +67,8 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         ]);
     }
     let worst = arrays.worst.iter().take(NAMED.min(shown.top)).map(|array| {
-        format!(
-            "{} (at {:#x}): {} of {} empty\n",
-            plain(&graph.type_of(array.object).name),
-            graph.address(array.object),
-            grouped(array.empty),
-            counted(array.places, "place"),
-        )
+        let places = counted(array.places, "place");
+        format!("{}: {} of {places} empty\n", shown.object(array.object), grouped(array.empty))
     });
     let head =
         format!("arrays of references that are mostly empty: {} of places without an object\n", size(arrays.wasted));

@@ -26,7 +26,7 @@ struct TypeTold {
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let finalizers = &shown.findings.finalizers;
     let types = finalizers.rows.iter().map(|row| TypeTold {
-        r#type: shown.graph.type_at(row.type_ix).name.clone(),
+        r#type: shown.name(row.type_ix),
         count: row.count,
         retained: row.retained,
         waiting: row.waiting,
@@ -44,7 +44,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
     (0..3).for_each(|column| table.align_right(column));
     for row in finalizers.rows.iter().take(shown.top) {
         let waits = finalizers.waiting.map_or("?".to_owned(), |_| grouped(row.waiting));
-        table.row([size(row.retained), grouped(row.count), waits, plain(&shown.graph.type_at(row.type_ix).name)]);
+        table.row([size(row.retained), grouped(row.count), waits, plain(&shown.name(row.type_ix))]);
     }
     let queue = match finalizers.waiting {
         Some(0) => "none waits for it".to_owned(),

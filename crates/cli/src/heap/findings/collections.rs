@@ -1,0 +1,95 @@
+//! Collections that have far more room than content.
+
+use super::{NAMED, Shown};
+use crate::console::{counted, grouped, plain};
+use crate::heap::size::shown as size;
+use crate::table::Table;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    /// Bytes of the unused places of all of them.
+    wasted: u64,
+    types: Vec<TypeTold>,
+    /// Those that waste most.
+    worst: Vec<CollectionTold>,
+    /// Collections of which nobody can say how much they use: that is in their fields.
+    not_judged: u64,
+    /// Bytes of their places.
+    not_judged_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    r#type: String,
+    count: u64,
+    places: u64,
+    used: u64,
+    wasted: u64,
+    /// Whether what is used was read in fields; else it was told by references.
+    exact: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct CollectionTold {
+    address: u64,
+    r#type: String,
+    places: u64,
+    used: u64,
+    wasted: u64,
+}
+
+pub(super) fn told(shown: &Shown<'_>) -> Told {
+    let found = &shown.findings.collections;
+    let types = found.rows.iter().map(|row| TypeTold {
+        r#type: shown.name(row.type_ix),
+        count: row.count,
+        places: row.places,
+        used: row.used,
+        wasted: row.wasted,
+        exact: row.is_exact,
+    });
+    let worst = found.worst.iter().take(shown.top).map(|one| CollectionTold {
+        address: shown.graph.address(one.object),
+        r#type: shown.graph.type_of(one.object).name.clone(),
+        places: one.places,
+        used: one.used,
+        wasted: one.wasted,
+    });
+    Told {
+        wasted: found.wasted,
+        types: types.collect(),
+        worst: worst.collect(),
+        not_judged: found.not_judged,
+        not_judged_bytes: found.not_judged_bytes,
+    }
+}
+
+pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+    let found = &shown.findings.collections;
+    if !shown.is_much(found.wasted) {
+        return None;
+    }
+    let mut table = Table::new(&["wasted", "collections", "places", "used", "type"]);
+    (0..4).for_each(|column| table.align_right(column));
+    for row in found.rows.iter().take(shown.top) {
+        let about = if row.is_exact { "" } else { "~" };
+        table.row([
+            size(row.wasted),
+            grouped(row.count),
+            grouped(row.places),
+            format!("{about}{}", grouped(row.used)),
+            plain(&shown.name(row.type_ix)),
+        ]);
+    }
+    let worst = found.worst.iter().take(NAMED.min(shown.top)).map(|one| {
+        let places = counted(one.places, "place");
+        format!("{}: {} of {places} used, {} wasted\n", shown.object(one.object), grouped(one.used), size(one.wasted))
+    });
+    let by = match found.rows.iter().all(|row| row.is_exact) {
+        true => "",
+        false => " (~ as references tell: null counts as unused, and of an entry its key and its value count)",
+    };
+    let head = format!("collections that are mostly room: {} of places that are not used{by}\n", size(found.wasted));
+    Some(head + &table.render() + &worst.collect::<String>())
+}

@@ -1,0 +1,75 @@
+//! Objects that an event alone keeps alive.
+
+use super::{MANY, Shown};
+use crate::console::{grouped, plain};
+use crate::heap::size::shown as size;
+use crate::table::Table;
+use remora_heap::findings::SubscriptionRow;
+use serde::Serialize;
+
+/// Subscribers of one type to one event that are worth a section, however little they keep.
+const FEW: u64 = MANY / 10;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    /// What would go if all of them were unsubscribed.
+    retained: u64,
+    subscribers: Vec<RowTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct RowTold {
+    /// Null where the delegate is in a static field.
+    publisher: Option<String>,
+    /// The names that the event may have.
+    events: Vec<String>,
+    delegate: String,
+    subscriber: String,
+    count: u64,
+    retained: u64,
+    /// The address of that which keeps most.
+    example: u64,
+}
+
+pub(super) fn told(shown: &Shown<'_>) -> Told {
+    let found = &shown.findings.subscriptions;
+    let rows = found.rows.iter().map(|row| RowTold {
+        publisher: row.publisher.map(|publisher| shown.name(publisher)),
+        events: row.events.clone(),
+        delegate: shown.name(row.delegate),
+        subscriber: shown.name(row.subscriber),
+        count: row.count,
+        retained: row.retained,
+        example: shown.graph.address(row.example),
+    });
+    Told { retained: found.retained, subscribers: rows.collect() }
+}
+
+pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+    let found = &shown.findings.subscriptions;
+    let worth: Vec<&SubscriptionRow> =
+        found.rows.iter().filter(|row| shown.is_much(row.retained) || row.count >= FEW).collect();
+    if worth.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(&["retained", "subscribers", "of type", "to", "for example"]);
+    (0..2).for_each(|column| table.align_right(column));
+    for row in worth.into_iter().take(shown.top) {
+        table.row([
+            size(row.retained),
+            grouped(row.count),
+            plain(&shown.name(row.subscriber)),
+            plain(&event(shown, row)),
+            format!("@{:#x}", shown.graph.address(row.example)),
+        ]);
+    }
+    Some("subscribers that only an event keeps alive: unsubscribed, they would go\n".to_owned() + &table.render())
+}
+
+/// `App.Shop.Changed`; of a static field its delegate.
+fn event(shown: &Shown<'_>, row: &SubscriptionRow) -> String {
+    match row.publisher {
+        Some(publisher) => format!("{}.{}", shown.name(publisher), row.events.join("|")),
+        None => format!("a static {}", shown.name(row.delegate)),
+    }
+}

@@ -1,0 +1,61 @@
+//! Tasks that wait to be done.
+
+use super::{MANY, Shown};
+use crate::console::{counted, grouped, plain};
+use crate::heap::size::shown as size;
+use crate::table::Table;
+use remora_heap::findings::TaskRow;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    /// Tasks in all.
+    count: u64,
+    /// Those that are not done; null where nobody can say.
+    pending: Option<u64>,
+    types: Vec<TypeTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    r#type: String,
+    /// The async method that they are of.
+    method: Option<String>,
+    count: u64,
+    pending: Option<u64>,
+    retained: u64,
+}
+
+pub(super) fn told(shown: &Shown<'_>) -> Told {
+    let tasks = &shown.findings.tasks;
+    let types = tasks.rows.iter().map(|row| TypeTold {
+        r#type: shown.name(row.type_ix),
+        method: row.method.clone(),
+        count: row.count,
+        pending: row.pending,
+        retained: row.retained,
+    });
+    Told { count: tasks.count, pending: tasks.pending, types: types.collect() }
+}
+
+pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+    let tasks = &shown.findings.tasks;
+    if tasks.pending.unwrap_or(tasks.count) < MANY {
+        return None;
+    }
+    let mut table = Table::new(&["retained", "tasks", "not done", "of"]);
+    (0..3).for_each(|column| table.align_right(column));
+    for row in tasks.rows.iter().take(shown.top) {
+        let pending = row.pending.map_or("?".to_owned(), grouped);
+        table.row([size(row.retained), grouped(row.count), pending, plain(&of(shown, row))]);
+    }
+    let head = match tasks.pending {
+        Some(pending) => format!("tasks: {}, of which {} not done\n", counted(tasks.count, "task"), grouped(pending)),
+        None => format!("tasks: {}, done or not\n", counted(tasks.count, "task")),
+    };
+    Some(head + &table.render())
+}
+
+fn of(shown: &Shown<'_>, row: &TaskRow) -> String {
+    row.method.as_ref().map_or_else(|| shown.name(row.type_ix), |method| format!("async {method}"))
+}

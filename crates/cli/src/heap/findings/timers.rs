@@ -1,0 +1,48 @@
+//! Timers that will fire.
+
+use super::{MANY, Shown};
+use crate::console::{counted, grouped, plain};
+use crate::table::Table;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    /// Timers in all.
+    count: u64,
+    /// Those that are to fire.
+    scheduled: u64,
+    types: Vec<TypeTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    /// Whom they call, or of a lambda that captured nothing, what they hand it; null where neither can be told.
+    r#type: Option<String>,
+    count: u64,
+    scheduled: u64,
+}
+
+pub(super) fn told(shown: &Shown<'_>) -> Told {
+    let timers = &shown.findings.timers;
+    let types = timers.rows.iter().map(|row| TypeTold {
+        r#type: row.calls.map(|calls| shown.name(calls)),
+        count: row.count,
+        scheduled: row.scheduled,
+    });
+    Told { count: timers.count, scheduled: timers.scheduled, types: types.collect() }
+}
+
+pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+    let timers = &shown.findings.timers;
+    if timers.count < MANY {
+        return None;
+    }
+    let mut table = Table::new(&["timers", "to fire", "calling"]);
+    (0..2).for_each(|column| table.align_right(column));
+    for row in timers.rows.iter().take(shown.top) {
+        let calls = row.calls.map_or("[not known]".to_owned(), |calls| plain(&shown.name(calls)));
+        table.row([grouped(row.count), grouped(row.scheduled), calls]);
+    }
+    let (count, scheduled) = (counted(timers.count, "timer"), grouped(timers.scheduled));
+    Some(format!("timers: {count}, of which {scheduled} are to fire\n") + &table.render())
+}

@@ -1,0 +1,54 @@
+//! Delegates: whom they call.
+
+use super::kinds::Kinds;
+use crate::graph::{HeapGraph, ObjectIx};
+use crate::types::TypeIx;
+
+/// All delegates derive from it.
+const DELEGATE: &str = "System.MulticastDelegate";
+/// Handlers of one delegate that are looked at.
+const MOST: usize = 1 << 20;
+
+/// Which types are delegates.
+pub(super) struct Delegates<'a> {
+    graph: &'a HeapGraph,
+    /// For each type.
+    are: Vec<bool>,
+}
+
+impl<'a> Delegates<'a> {
+    pub(super) fn of(graph: &'a HeapGraph, kinds: Kinds<'_>) -> Delegates<'a> {
+        Delegates { graph, are: kinds.each(|index| kinds.derives_from(index, DELEGATE)) }
+    }
+
+    /// Whether objects of a type are delegates.
+    pub(super) fn is_type(&self, index: TypeIx) -> bool {
+        self.are[index.0 as usize]
+    }
+
+    /// Whether an object is one.
+    pub(super) fn is_one(&self, object: ObjectIx) -> bool {
+        self.is_type(self.graph.type_ix(object))
+    }
+
+    /// The object whose method a delegate calls: its first field, in which one that calls a static method, or several others, has itself.
+    /// Source: `System.Private.CoreLib/src/System/Delegate.CoreCLR.cs` (`_target`) and `MulticastDelegate.CoreCLR.cs` (NewMulticastDelegate).
+    pub(super) fn target(&self, delegate: ObjectIx) -> Option<ObjectIx> {
+        self.graph.references(delegate).next().filter(|target| *target != delegate)
+    }
+
+    /// The delegates that one calls: those in its list, or itself.
+    pub(super) fn called(&self, delegate: ObjectIx) -> Vec<ObjectIx> {
+        let of_several = self.graph.references(delegate).next() == Some(delegate);
+        let list = self.graph.references(delegate).nth(1).filter(|list| of_several && self.is_list(*list));
+        match list {
+            // Behind the last one in use there may be others, left over when one of them was taken out: those are not called, and kept all the same.
+            Some(list) => self.graph.references(list).filter(|one| self.is_one(*one)).take(MOST).collect(),
+            None => vec![delegate],
+        }
+    }
+
+    fn is_list(&self, object: ObjectIx) -> bool {
+        self.graph.facts(self.graph.type_ix(object)).array.is_some()
+    }
+}

@@ -1,0 +1,105 @@
+//! Tasks: what waits to be done, and of async methods which.
+//!
+//! Whether a task is done stands in its fields. Without these all are counted that are there: a task that is done may be kept for its result.
+
+use super::Looked;
+use super::kinds::{Kinds, bare};
+use super::values::{Column, Numbers, Wishes};
+use crate::types::TypeIx;
+use std::cmp::Reverse;
+
+/// All tasks derive from it.
+const TASK: &str = "System.Threading.Tasks.Task";
+/// A task has this of its states, and it is done if one of these bits is set: RanToCompletion, Canceled, Faulted.
+/// Source: `System.Private.CoreLib/src/System/Threading/Tasks/Task.cs`, the same from 3.1 to 10.
+const STATE: &str = "m_stateFlags";
+const DONE: i64 = 0x100_0000 | 0x40_0000 | 0x20_0000;
+/// What an async method's state is kept in once it has waited; its last type argument is the compiler's type for the method.
+/// Source: `System.Private.CoreLib/src/System/Runtime/CompilerServices/AsyncTaskMethodBuilderT.cs`.
+const BOXES: [&str; 2] = [
+    "System.Runtime.CompilerServices.AsyncTaskMethodBuilder.AsyncStateMachineBox",
+    "System.Runtime.CompilerServices.AsyncTaskMethodBuilder.DebugFinalizableAsyncStateMachineBox",
+];
+/// How the type for a method is called.
+const MACHINE: &str = ".StateMachine";
+
+/// See the module's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tasks {
+    /// Async methods and types of other tasks; those with most that wait come first.
+    pub rows: Vec<TaskRow>,
+    /// Tasks in all.
+    pub count: u64,
+    /// Those that are not done; `None` if nobody can say.
+    pub pending: Option<u64>,
+}
+
+/// Tasks of one type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRow {
+    /// The type.
+    pub type_ix: TypeIx,
+    /// The async method that they are of: `App.Shop.OrderAsync`.
+    pub method: Option<String>,
+    /// How many there are.
+    pub count: u64,
+    /// How many of them are not done.
+    pub pending: Option<u64>,
+    /// What would go with them.
+    pub retained: u64,
+}
+
+/// Which types are tasks, and where their states are.
+pub(super) struct Plan {
+    /// For each type.
+    states: Vec<Option<Column>>,
+}
+
+impl Plan {
+    pub(super) fn of(kinds: Kinds<'_>, wishes: &mut Wishes) -> Plan {
+        Plan { states: kinds.each(|index| kinds.derives_from(index, TASK).then(|| wishes.add(index, STATE))) }
+    }
+}
+
+impl Tasks {
+    pub(super) fn of(looked: Looked<'_>, kinds: Kinds<'_>, plan: &Plan, numbers: &Numbers) -> Tasks {
+        let Looked { graph, rows, values, .. } = looked;
+        let mut done = vec![0_u64; plan.states.len()];
+        if values.are_known() {
+            for object in graph.objects() {
+                let index = graph.type_ix(object).0 as usize;
+                let state = plan.states[index].and_then(|column| numbers.at(column, object));
+                done[index] += u64::from(state.is_some_and(|state| state & DONE != 0));
+            }
+        }
+        let tasks = rows.iter().filter(|row| plan.states[row.type_ix.0 as usize].is_some());
+        let mut found: Vec<TaskRow> = tasks
+            .map(|row| TaskRow {
+                type_ix: row.type_ix,
+                method: method(looked, kinds, row.type_ix),
+                count: row.totals.count,
+                pending: values.are_known().then(|| row.totals.count - done[row.type_ix.0 as usize]),
+                retained: row.totals.retained,
+            })
+            .collect();
+        found.sort_by_key(|row| (Reverse(row.pending.unwrap_or(row.count)), Reverse(row.count), row.type_ix));
+        let pending = found.iter().map(|row| row.pending).sum::<Option<u64>>();
+        Tasks {
+            count: found.iter().map(|row| row.count).sum(),
+            pending: pending.filter(|_| values.are_known()),
+            rows: found,
+        }
+    }
+}
+
+/// The async method whose state objects of a type keep.
+fn method(looked: Looked<'_>, kinds: Kinds<'_>, of: TypeIx) -> Option<String> {
+    let graph = looked.graph;
+    if !BOXES.contains(&&*bare(&graph.type_at(of).name)) {
+        return None;
+    }
+    let machine = kinds.argument(of, graph.facts(of).arguments.len().checked_sub(1)?)?;
+    let name = &graph.type_at(machine).name;
+    let at = name.rfind(MACHINE)?;
+    Some(format!("{}{}", &name[..at], &name[at + MACHINE.len()..]))
+}

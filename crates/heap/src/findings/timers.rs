@@ -1,0 +1,95 @@
+//! Timers that will fire, by whom they call.
+//!
+//! A timer stands in one of the runtime's queues exactly as long as it is to fire: then the queue, or another timer of it, refers to it.
+//! Source: `System.Private.CoreLib/src/System/Threading/Timer.cs` (TimerQueue.LinkTimer, UnlinkTimer), from 3.1 to 10.
+
+use super::delegates::Delegates;
+use super::kinds::{Kinds, captures_nothing, written_in};
+use crate::bits::Bits;
+use crate::graph::{HeapGraph, ObjectIx};
+use crate::types::TypeIx;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+const TIMER: &str = "System.Threading.TimerQueueTimer";
+const QUEUE: &str = "System.Threading.TimerQueue";
+/// What a timer refers to that is neither whom it calls nor what it hands over.
+const CONTEXT: &str = "System.Threading.ExecutionContext";
+
+/// See the module's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timers {
+    /// By whom they call; those of which most are to fire come first.
+    pub rows: Vec<TimerRow>,
+    /// Timers in all.
+    pub count: u64,
+    /// Those that are to fire.
+    pub scheduled: u64,
+}
+
+/// Timers that call one type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimerRow {
+    /// Whose method is called; of a lambda that captured nothing, what it is handed; `None` where neither can be told.
+    pub calls: Option<TypeIx>,
+    /// How many there are.
+    pub count: u64,
+    /// How many of them are to fire.
+    pub scheduled: u64,
+}
+
+impl Timers {
+    pub(super) fn of(graph: &HeapGraph, kinds: Kinds<'_>, delegates: &Delegates<'_>) -> Timers {
+        let are_timers = kinds.each(|index| kinds.is_of_runtime(index, TIMER));
+        let are_queues = kinds.each(|index| kinds.is_of_runtime(index, QUEUE));
+        let is_timer = |object: ObjectIx| are_timers[graph.type_ix(object).0 as usize];
+        let mut queued = Bits::new(graph.object_count());
+        let mut timers = Vec::new();
+        for object in graph.objects() {
+            let index = graph.type_ix(object).0 as usize;
+            if are_timers[index] || are_queues[index] {
+                graph
+                    .references(object)
+                    .filter(|target| is_timer(*target))
+                    .for_each(|target| _ = queued.insert(target.0));
+            }
+            if are_timers[index] {
+                timers.push(object);
+            }
+        }
+        let mut rows = BTreeMap::<Option<TypeIx>, TimerRow>::new();
+        for timer in &timers {
+            let calls = calls(graph, kinds, delegates, *timer, &|object| {
+                is_timer(object) || are_queues[graph.type_ix(object).0 as usize]
+            });
+            let row = rows.entry(calls).or_insert(TimerRow { calls, count: 0, scheduled: 0 });
+            row.count += 1;
+            row.scheduled += u64::from(queued.contains(timer.0));
+        }
+        let mut rows: Vec<TimerRow> = rows.into_values().collect();
+        rows.sort_by_key(|row| (Reverse(row.scheduled), Reverse(row.count), row.calls));
+        Timers { count: timers.len() as u64, scheduled: rows.iter().map(|row| row.scheduled).sum(), rows }
+    }
+}
+
+fn calls(
+    graph: &HeapGraph,
+    kinds: Kinds<'_>,
+    delegates: &Delegates<'_>,
+    timer: ObjectIx,
+    is_of_queue: &dyn Fn(ObjectIx) -> bool,
+) -> Option<TypeIx> {
+    let callback = graph.references(timer).find(|target| delegates.is_one(*target))?;
+    let target = delegates.target(callback).map(|target| graph.type_ix(target));
+    let says_nothing = |index: TypeIx| captures_nothing(&graph.type_at(index).name);
+    match target.filter(|index| !says_nothing(*index)) {
+        Some(index) => Some(index),
+        None => {
+            let is_handed = |object: &ObjectIx| {
+                *object != callback && !is_of_queue(*object) && !kinds.is_of_runtime(graph.type_ix(*object), CONTEXT)
+            };
+            let handed = graph.references(timer).find(is_handed).map(|object| graph.type_ix(object));
+            handed.or(target.filter(|index| written_in(&graph.type_at(*index).name).is_some()))
+        }
+    }
+}
