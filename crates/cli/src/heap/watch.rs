@@ -47,7 +47,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
             return not_attached(&before, &process, &mut facts, error.into());
         }
     };
-    let mut course = Course::new(session, duration, allowance);
+    let mut course = Course::new(&process, session, duration, allowance);
     let broke = course.run(&mut stop).err();
     let Course { session, mut watch, end, lasted, cut, .. } = course;
     let mut finished = session.detach(&mut |event| _ = feed(&mut watch, event));
@@ -140,6 +140,8 @@ pub(crate) struct End {
 struct Course {
     session: WatchSession,
     watch: Watch,
+    name: String,
+    process_id: u32,
     duration: Duration,
     allowance: Allowance,
     /// When the first snapshot had ended.
@@ -156,10 +158,12 @@ struct Course {
 }
 
 impl Course {
-    fn new(session: WatchSession, duration: Duration, allowance: Allowance) -> Course {
+    fn new(process: &Process, session: WatchSession, duration: Duration, allowance: Allowance) -> Course {
         Course {
             session,
             watch: Watch::default(),
+            name: name_of(process),
+            process_id: process.pid,
             duration,
             allowance,
             begun: None,
@@ -196,6 +200,7 @@ impl Course {
     fn snapshot_ended(&mut self, compared: Option<Compared>) {
         if self.begun.is_none() && compared.is_some() {
             self.begun = Some(Instant::now());
+            note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
         }
         if !self.is_ending {
             self.watch.go_on();
