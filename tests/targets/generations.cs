@@ -26,12 +26,12 @@ static class Generations
         made++;
         switch (type)
         {
-            case "node": return new Node { Value = made };
-            case "pair": return new Pair<string> { First = "first" };
+            case "node": return new Node { Next = null, Value = made };
+            case "pair": return new Pair<string> { First = "first", Second = "second" };
             case "text": return new string('x', (int)(made % 50) + 1);
             case "blob": return new byte[made % 200];
             case "large": return new byte[100_000];
-            case "boxed": return new Point { X = (int)made };
+            case "boxed": return new Point { X = (int)made, Y = 1, Z = 2 };
             default: throw new ArgumentException(type);
         }
     }
