@@ -54,6 +54,10 @@ impl<P: Platform, R: Runtime> Runtime for Asking<'_, P, R> {
         self.ask(|runtime| runtime.describe_module(module))
     }
 
+    fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
+        self.ask(|runtime| runtime.keep_watch(keeps))
+    }
+
     fn modules(&self) -> Result<Vec<usize>, u32> {
         self.ask(R::modules)
     }

@@ -5,7 +5,7 @@
 //! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
 //! Which of the two is which is decided by who gets a processor first ([`Host::start_pair`]).
 
-use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_HEAP, LOW_MASK_OF_ROOTS};
+use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
 use crate::entrances::{EntranceKind, Entrances};
 use crate::host::{Host, HostedPlatform, Roles};
 use crate::platform::Platform;
@@ -55,14 +55,15 @@ pub fn begin<H: Host>(
     if is_on(Sabotage::EnumerateTooEarly) {
         drop(info.enum_modules());
     }
-    let wants_roots = config.roots == Roots::Seen;
+    // What is refused here for good is told when it is needed.
+    let wants_roots = config.roots == Roots::Seen || config.event == EventKind::Watch;
     let roots_refused =
-        if wants_roots { info.set_event_mask2(LOW_MASK_OF_ROOTS, HIGH_MASK_OF_HEAP).err() } else { None };
+        if wants_roots { info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).err() } else { None };
     if is_on(Sabotage::EnableRejit) {
         let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
     } else {
-        let is_heap = config.event == EventKind::Heap;
+        let is_heap = config.event.is_of_heap();
         let (low, high) = if is_heap { (LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP) } else { (LOW_MASK, HIGH_MASK) };
         info.set_event_mask2(low, high)?;
     }

@@ -5,10 +5,12 @@ use crate::gate::Unload;
 use crate::host::{Host, HostedPlatform};
 use crate::platform::Platform;
 use crate::shared::Shared;
+use crate::watch::Watch;
 use corprof::{
     Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, HResult, HandleId, Info, ModuleId, ObjectId,
     ProfilerCallback, RootFlags, RootKind, SuspendReason, ThreadId,
 };
+use remora_agent_hot::{HeapRange, StandingHeap};
 use remora_wire::heap::{DEPENDENT_ROOT, FINALIZER_ROOT, HANDLE_ROOT, OTHER_ROOT, PINNED_ROOT, STACK_ROOT};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -32,6 +34,17 @@ impl<H: Host> Agent<H> {
         }
     }
 
+    /// If the heap is watched; how long that takes is counted.
+    fn watching(&self, tell: impl FnOnce(&Shared<H::Platform>, &Watch)) {
+        if let Some(shared) = self.shared.get()
+            && let Some(watch) = shared.watch.get()
+        {
+            let begun = shared.platform.now();
+            tell(shared, watch);
+            watch.took(shared.platform.now().saturating_sub(begun));
+        }
+    }
+
     fn threads_changed(&self) {
         if let Some(shared) = self.shared.get() {
             shared.threads_changed.store(true, Ordering::SeqCst);
@@ -52,6 +65,22 @@ fn holding(kind: RootKind, flags: RootFlags) -> Option<u64> {
         RootKind::HANDLE => HANDLE_ROOT,
         _ => OTHER_ROOT,
     })
+}
+
+impl<P: HostedPlatform> Shared<P> {
+    /// In a callback of a collection: has the heap shown.
+    fn looking(&self, watch: &Watch, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+        let mut has_looked = false;
+        if let Some(heap) = watch.view() {
+            self.platform.look(heap, &mut |heap, into| {
+                has_looked = true;
+                visit(heap, into);
+            });
+        }
+        if !has_looked {
+            watch.lose();
+        }
+    }
 }
 
 impl<H: Host> ProfilerCallback for Agent<H> {
@@ -126,6 +155,34 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         {
             shared.platform.roots_begin();
         }
+        self.watching(|shared, watch| {
+            watch.begins(shared.platform.now(), collected, reason, &|piece| shared.platform.tell_of_collection(piece));
+            shared.looking(watch, &mut |heap, into| {
+                watch.bounds(heap, into, collected, &|piece| shared.platform.tell_of_collection(piece));
+            });
+        });
+    }
+
+    fn objects_allocated_by_class(&self, classes: &[ClassId], counts: &[u32]) -> Result<(), HResult> {
+        self.watching(|shared, watch| {
+            let now = shared.platform.now();
+            shared.looking(watch, &mut |heap, _| {
+                let counted = classes.iter().map(|class| class.0 as u64).zip(counts.iter().copied());
+                watch.allocated(now, heap, counted, &|piece| shared.platform.tell_of_collection(piece));
+            });
+        });
+        Ok(())
+    }
+
+    fn moved_references2(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) {
+        let places = old_starts.iter().zip(new_starts).zip(lengths);
+        let ranges = places.map(|((old, new), length)| (old.0 as u64, new.0 as u64, *length as u64));
+        self.watching(|shared, watch| watch.live(ranges, &|piece| shared.platform.tell_of_collection(piece)));
+    }
+
+    fn surviving_references2(&self, starts: &[ObjectId], lengths: &[usize]) {
+        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0 as u64, *length as u64));
+        self.watching(|shared, watch| watch.stay(ranges, &|piece| shared.platform.tell_of_collection(piece)));
     }
 
     fn root_references2(
@@ -135,6 +192,11 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         flags: &[RootFlags],
         ids: &[usize],
     ) -> Result<(), HResult> {
+        if let Some(shared) = self.shared.get()
+            && let Some(watch) = shared.watch.get()
+        {
+            watch.roots_begin(shared.platform.now());
+        }
         if let Some(shared) = self.shared.get().filter(|shared| shared.snapshot.collects()) {
             for (((object, kind), flags), id) in roots.iter().zip(kinds).zip(flags).zip(ids) {
                 if let Some(kind) = holding(*kind, *flags).filter(|_| object.0 != 0) {
@@ -166,9 +228,14 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn garbage_collection_finished(&self) {
-        if let Some(shared) = self.shared.get()
-            && let Some(heap) = shared.snapshot.collection_ends()
-        {
+        let Some(shared) = self.shared.get() else { return };
+        let wanted = shared.snapshot.collection_ends();
+        if let Some(watch) = shared.watch.get() {
+            let put = |piece: &[u8]| shared.platform.tell_of_collection(piece);
+            shared.looking(watch, &mut |heap, _| watch.born(heap, &put));
+            watch.ends(shared.platform.now(), wanted.is_some(), &put);
+        }
+        if let Some(heap) = wanted {
             shared.platform.fork_to_walk(heap);
         }
     }

@@ -5,6 +5,7 @@ use crate::host::HostedPlatform;
 use crate::persist::{Attempt, persist};
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::shared::Shared;
+use crate::watch::Watch;
 use corprof::{
     Alive, AttachMask, Attached, ClassId, FunctionId, Guid, HResult, HighAttachMask, IlMapping, Info, MethodToken,
     ModuleFlags, ModuleId, RejitId,
@@ -23,10 +24,10 @@ pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
 /// What a snapshot of the heap wants besides: to know when the program goes on.
 pub const LOW_MASK_OF_HEAP: AttachMask = LOW_MASK.with(AttachMask::SUSPENDS);
 
-/// What tells of roots besides. The runtime takes it anew only while it attaches the profiler, and switches concurrent collection off
+/// What tells of roots besides, and of what lives. The runtime takes it anew only while it attaches the profiler, and switches concurrent collection off
 /// then, until the profiler leaves; from then on it may be cleared and set (measured). With it every collection costs more: so it is set
 /// around our own alone.
-pub const LOW_MASK_OF_ROOTS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask::GC);
+pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask::GC);
 
 /// The high half for a snapshot of the heap: collections, and nothing of what they do.
 pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
@@ -203,7 +204,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         }
         let sees_roots = self.shared.platform.roots() == Roots::Seen;
         if sees_roots {
-            self.info.set_event_mask2(LOW_MASK_OF_ROOTS, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)?;
+            self.info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)?;
         }
         self.shared.snapshot.arm(self.info.heap_view());
         let answer = self.info.force_gc();
@@ -213,6 +214,15 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
         }
         answer.map_err(|code| code.0 as u32)
+    }
+
+    fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
+        if keeps {
+            // The first and only value.
+            let _ = self.shared.watch.set(Watch::new(self.info.heap_view()));
+        }
+        let low = if keeps { LOW_MASK_OF_COLLECTIONS } else { LOW_MASK_OF_HEAP };
+        self.info.set_event_mask2(low, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)
     }
 
     fn copy_as_it_is(&self) -> Result<(), u32> {

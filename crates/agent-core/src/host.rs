@@ -3,6 +3,7 @@
 use crate::Entrances;
 use crate::platform::Platform;
 use corprof::HeapView;
+use remora_agent_hot::{HeapRange, StandingHeap};
 use remora_wire::Config;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -66,6 +67,9 @@ pub trait HostedPlatform: Platform {
 
     /// In GarbageCollectionFinished: makes a copy of the process, which walks the heap and ends; here it goes on at once.
     fn fork_to_walk(&self, _heap: HeapView) {}
+
+    /// In a callback of a collection which no other runs beside: shows the heap, and a place for its ranges. Nothing if that is not to be had.
+    fn look(&self, _heap: HeapView, _visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {}
 
     /// Has the runtime stand still, makes a copy of the process, and lets it go on; the copy is shown each object and ends.
     ///

@@ -37,6 +37,8 @@ mod sabotage;
 mod shared;
 mod snapshot;
 mod stacks;
+mod watch;
+mod watching;
 mod worker;
 
 pub use batch::REPEATED;
@@ -51,4 +53,5 @@ pub use persist::{Attempt, persist};
 pub use platform::{Child, CodeKind, Platform, Received, Started};
 pub use runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 pub use shared::Shared;
+pub use watch::Watch;
 pub use worker::{Outcome, Worker};

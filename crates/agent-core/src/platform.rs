@@ -160,12 +160,22 @@ pub trait Platform: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Whether snapshots are taken until no other is wanted, and later collections told of.
+    fn keeps_watch(&self) -> bool {
+        false
+    }
+
+    /// Any thread, in callbacks of collections, several at once: hands a piece over that tells of a collection, if there is room. Never waits.
+    fn tell_of_collection(&self, _piece: &[u8]) -> bool {
+        false
+    }
+
     /// How the snapshot is to be taken.
     fn moment(&self) -> Moment {
         Moment::Collected
     }
 
-    /// Agent's thread: memory and place for the walk of a copy of the process.
+    /// Agent's thread: memory and place for the walk of a copy of the process; for another walk, if there was one.
     ///
     /// # Errors
     /// In words.

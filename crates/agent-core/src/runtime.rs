@@ -124,6 +124,14 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
+    /// Asks for everything that collections do, or for no more of it. What callbacks then need is in place.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn keep_watch(&self, _keeps: bool) -> Result<(), u32> {
+        Err(NOT_THERE)
+    }
+
     /// Has the heap copied as it is, without a collection. Returns when the program goes on.
     ///
     /// # Errors

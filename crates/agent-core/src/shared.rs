@@ -1,8 +1,8 @@
 //! What the callbacks and the agent's thread share: one value per attach, no static.
 
-use crate::{Entrances, Gate, Platform, Snapshot};
-use std::sync::Arc;
+use crate::{Entrances, Gate, Platform, Snapshot, Watch};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// See the module's text.
 pub struct Shared<P: Platform> {
@@ -28,6 +28,8 @@ pub struct Shared<P: Platform> {
     pub inside: AtomicU32,
     /// Where a snapshot of the heap stands.
     pub snapshot: Snapshot,
+    /// What a watched heap needs; set once, by the agent's thread, before callbacks are asked for.
+    pub watch: OnceLock<Watch>,
     /// What the runtime answered when it was asked for roots while it attached us; 0 if it agreed, or was not asked.
     pub roots_refused: AtomicU32,
     /// RuntimeSuspendStarted callbacks for a profiler that asked, ourselves mostly: the proof that callbacks still arrive.
@@ -49,6 +51,7 @@ impl<P: Platform> Shared<P> {
             longest_callback: AtomicU64::new(0),
             inside: AtomicU32::new(0),
             snapshot: Snapshot::default(),
+            watch: OnceLock::new(),
             roots_refused: AtomicU32::new(0),
             suspensions: AtomicU64::new(0),
         }

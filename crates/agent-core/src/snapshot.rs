@@ -32,7 +32,7 @@ fn what_was_asked(moment: Moment) -> &'static str {
 
 /// What is known of the modules' ids: the index under which each was described, or that it may be anybody's.
 #[derive(Debug, Default)]
-struct Modules(BTreeMap<usize, Option<u32>>);
+pub(crate) struct Modules(BTreeMap<usize, Option<u32>>);
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Everything from the first module to the end of the copy.
@@ -57,7 +57,15 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             engine: started.engine,
         });
         let mut modules = Modules::default();
-        self.catch_up(&mut modules)?;
+        self.take_one(&mut modules)?;
+        self.watch();
+        Ok(())
+    }
+
+    /// Everything up to the moment when the copy walks and the modules are known.
+    pub(crate) fn take_one(&mut self, modules: &mut Modules) -> Result<(), String> {
+        let platform = &self.shared.platform;
+        self.catch_up(modules)?;
         let begun = platform.now();
         let asking = Asking { shared: self.shared, runtime: self.runtime };
         match platform.moment() {
@@ -75,16 +83,15 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             Child::Ended { took, .. } => platform.send(&FromAgent::Forked { child: 0, collection, fork: took }),
             Child::None => return Err("the runtime told nothing of its collection".into()),
         }
-        self.describe_methods(&mut modules);
-        self.catch_up(&mut modules)?;
-        self.tell(&modules);
-        platform.send(&FromAgent::Described);
-        self.watch();
+        self.describe_methods(modules);
+        self.catch_up(modules)?;
+        self.tell(modules);
+        self.shared.platform.send(&FromAgent::Described);
         Ok(())
     }
 
     /// Describes the modules that are loaded now and were not known.
-    fn catch_up(&mut self, modules: &mut Modules) -> Result<(), String> {
+    pub(crate) fn catch_up(&mut self, modules: &mut Modules) -> Result<(), String> {
         let asking = Asking { shared: self.shared, runtime: self.runtime };
         let failed = |code: u32| format!("the runtime does not tell its modules ({code:#010x})");
         let mut rest = self.runtime.modules().map_err(failed)?;
@@ -163,17 +170,18 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         }
     }
 
-    /// Until the copy has ended, or nobody wants it any more.
-    fn watch(&mut self) {
+    /// Until the copy has ended, or nobody wants it any more. Whether it has ended by itself.
+    pub(crate) fn watch(&mut self) -> bool {
         let platform = &self.shared.platform;
         let (mut walked, mut since) = (0, platform.now());
         loop {
             if let Child::Ended { status, .. } = platform.child() {
-                return platform.send(&FromAgent::Walked { status });
+                platform.send(&FromAgent::Walked { status });
+                return true;
             }
             match platform.receive() {
-                Received::Message(ToAgent::Detach) | Received::HungUp => return,
-                _ if self.shared.panicked.load(Ordering::SeqCst) => return,
+                Received::Message(ToAgent::Detach) | Received::HungUp => return false,
+                _ if self.shared.panicked.load(Ordering::SeqCst) => return false,
                 _ => {}
             }
             let objects = platform.counter(layout::HEAP_OBJECTS);
@@ -181,14 +189,15 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 (walked, since) = (objects, platform.now());
             } else if platform.now() - since > LONGEST_STANDSTILL {
                 let what = "the copy of the process that walked its heap stood still and was ended";
-                return platform.send(&FromAgent::Failed { what: what.into() });
+                platform.send(&FromAgent::Failed { what: what.into() });
+                return false;
             }
             platform.wait(ROUND);
         }
     }
 
     /// Ends the copy, if there still is one, and waits until it is gone.
-    fn until_no_child_walks(&self) {
+    pub(crate) fn until_no_child_walks(&self) {
         let platform = &self.shared.platform;
         while let Child::Walks { .. } = platform.child() {
             platform.end_child();

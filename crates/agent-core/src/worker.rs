@@ -75,7 +75,11 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         }
         self.shared.gate.shut();
         if platform.wants_snapshot() {
-            self.take_snapshot();
+            if platform.keeps_watch() {
+                self.keep_watch()
+            } else {
+                self.take_snapshot()
+            }
             return self.leave();
         }
         if platform.wants_nothing() {

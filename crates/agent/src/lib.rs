@@ -29,6 +29,7 @@ mod standing;
 mod thread_locals;
 mod threads;
 mod wall;
+mod watch;
 
 use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
 use host::Process;

@@ -8,9 +8,10 @@ use crate::signal::OwnSignal;
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
+use crate::watch::Looker;
 use corprof::{HResult, HeapView};
 use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
-use remora_agent_hot::{Engine, HeapRoot, RawSample, Session, monotonic};
+use remora_agent_hot::{Engine, HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -51,6 +52,8 @@ pub struct Linux {
     outer: AtomicPtr<&'static [AtomicU64]>,
     /// The memory of a heap snapshot and its copy of the process; set once, by the agent's thread, before callbacks look.
     snapshot: OnceLock<Snapshot>,
+    /// What looks at a heap that is watched; set once, in the same way.
+    looker: OnceLock<Looker>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
     /// When threads may be looked for again.
@@ -110,6 +113,7 @@ impl Linux {
             session: AtomicPtr::new(std::ptr::null_mut()),
             outer: AtomicPtr::new(std::ptr::null_mut()),
             snapshot: OnceLock::new(),
+            looker: OnceLock::new(),
             handler_stays: AtomicBool::new(false),
             scan_due: AtomicU64::new(0),
         })
@@ -135,10 +139,10 @@ impl Linux {
 
     /// Maps the shared memory that came with the welcome.
     fn adopt(&self, descriptor: &OwnedFd) -> Result<(), String> {
-        let mapping =
-            Mapping::shared(descriptor.as_raw_fd(), layout::size_in_bytes(HEADER_WORDS)).map_err(|error| {
-                format!("the shared memory is not usable: {}", std::io::Error::from_raw_os_error(error))
-            })?;
+        let bytes = layout::size_in_bytes(self.keeps_watch(), HEADER_WORDS);
+        let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes).map_err(|error| {
+            format!("the shared memory is not usable: {}", std::io::Error::from_raw_os_error(error))
+        })?;
         // SAFETY: kept mapped as long as `self`: the mapping is stored beside and dropped with it.
         let words = unsafe { mapping.words() };
         if words.first().map(|word| word.load(Ordering::Relaxed)) != Some(layout::MAGIC) {
@@ -155,7 +159,7 @@ impl Linux {
         let engine = match self.config.event {
             EventKind::Cpu => Engine::CpuTimers,
             EventKind::Wall => Engine::WallSignals,
-            EventKind::Heap | EventKind::Nothing => return Err("nothing is to be sampled".into()),
+            EventKind::Heap | EventKind::Watch | EventKind::Nothing => return Err("nothing is to be sampled".into()),
         };
         // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
         let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
@@ -272,6 +276,12 @@ impl HostedPlatform for Linux {
         snapshot.fork_as_it_is(heap).map_err(|code| code.0 as u32)
     }
 
+    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+        if let Some(looker) = self.looker.get() {
+            looker.look(heap, visit);
+        }
+    }
+
     fn fork_to_walk(&self, heap: HeapView) {
         if let Some(snapshot) = self.snapshot.get() {
             snapshot.fork(heap);
@@ -381,7 +391,7 @@ impl Platform for Linux {
     fn start_sampling(&self) -> Result<Started, String> {
         let (mut sampling, threads) = self.begin()?;
         let result = match self.config.event {
-            EventKind::Cpu | EventKind::Heap | EventKind::Nothing => Ok(()),
+            EventKind::Cpu | EventKind::Heap | EventKind::Watch | EventKind::Nothing => Ok(()),
             EventKind::Wall => self.start_wall(&mut sampling),
         };
         let signal = sampling.signal.number as u32;
@@ -390,7 +400,7 @@ impl Platform for Linux {
         let engine = match self.config.event {
             EventKind::Cpu => "thread timers",
             EventKind::Wall => "budgeted signals",
-            EventKind::Heap | EventKind::Nothing => COPY,
+            EventKind::Heap | EventKind::Watch | EventKind::Nothing => COPY,
         };
         Ok(Started { signal, thread: this_thread(), threads, engine: engine.into() })
     }
@@ -471,7 +481,20 @@ impl Platform for Linux {
     }
 
     fn wants_snapshot(&self) -> bool {
-        self.config.event == EventKind::Heap
+        self.config.event.is_of_heap()
+    }
+
+    fn keeps_watch(&self) -> bool {
+        self.config.event == EventKind::Watch
+    }
+
+    fn tell_of_collection(&self, piece: &[u8]) -> bool {
+        let ring = self.outer_words().and_then(|words| Ring::new(words.get(layout::watch(HEADER_WORDS))?));
+        let is_told = ring.is_some_and(|ring| crate::watch::push(&ring, piece));
+        if !is_told {
+            self.count(layout::WATCH_LOST, 1);
+        }
+        is_told
     }
 
     fn wants_nothing(&self) -> bool {
@@ -503,10 +526,17 @@ impl Platform for Linux {
     }
 
     fn prepare_snapshot(&self) -> Result<Started, String> {
-        let outer = self.outer_words().ok_or("there is no shared memory")?;
-        let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
-        // The first and only one.
-        let _ = self.snapshot.set(snapshot);
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.begin_anew();
+        } else {
+            let outer = self.outer_words().ok_or("there is no shared memory")?;
+            let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
+            // The first and only one.
+            let _ = self.snapshot.set(snapshot);
+        }
+        if self.keeps_watch() && self.looker.get().is_none() {
+            let _ = self.looker.set(Looker::new().map_err(in_words)?);
+        }
         Ok(Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() })
     }
 

@@ -151,6 +151,13 @@ impl Snapshot {
         None
     }
 
+    /// Agent's thread: another copy is wanted. The one before has ended and was waited for.
+    pub fn begin_anew(&self) {
+        self.took.store(0, Ordering::SeqCst);
+        self.status.store(RUNNING, Ordering::SeqCst);
+        self.pid.store(0, Ordering::SeqCst);
+    }
+
     /// What became of it. Waits for it, if it has ended, once.
     pub fn child(&self) -> Child {
         let status = self.status.load(Ordering::SeqCst);

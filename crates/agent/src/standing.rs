@@ -1,4 +1,4 @@
-//! The heap as a copy of the process sees it, which was made while the program stood still.
+//! The heap as a copy of the process sees it, which was made while the program stood still; and as a callback of a collection does.
 
 use corprof::{ClassId, FrozenRange, GenerationRange, HeapView, ObjectId};
 use remora_agent_hot::{FROZEN_RANGE, HeapClass, HeapRange, InFork, MOST_ARGUMENTS, StandingHeap};
@@ -18,10 +18,18 @@ impl Standing {
         Standing(view)
     }
 
+    /// The same in the process itself.
+    ///
+    /// # Safety
+    /// For as long as it is used, a callback of a collection runs.
+    pub unsafe fn in_collection(view: HeapView) -> Standing {
+        Standing(view)
+    }
+
     fn generations(&self, into: &mut [HeapRange]) -> usize {
         // SAFETY: the same size, and fields of the same sizes at the same places; all bytes are valid values of either.
         let ranges = unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<GenerationRange>(), into.len()) };
-        // SAFETY: this is a copy that was made in a callback of a collection; so for all questions below.
+        // SAFETY: this is a callback of a collection, or a copy that was made in one; so for all questions below.
         unsafe { self.0.generation_bounds(ranges) }.unwrap_or(0)
     }
 

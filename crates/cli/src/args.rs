@@ -284,6 +284,9 @@ pub(crate) struct HeapTakeArgs {
     /// See what holds objects from outside (locals, handles, the finalizer queue), as the main profiler: see docs/heap.md
     #[arg(long, conflicts_with = "no_gc")]
     pub(crate) roots: bool,
+    /// Watch the heap for so long (30s, 5m): which types grow, which objects survive, as the main profiler: see docs/heap.md
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["no_gc", "roots", "strings", "fail_if", "output"])]
+    pub(crate) watch: Option<Duration>,
     /// Keep the characters of strings, too: the file then holds data of the application
     #[arg(long)]
     pub(crate) strings: bool,

@@ -132,6 +132,11 @@ pub(crate) enum Failure {
         /// Where it is.
         path: PathBuf,
     },
+    /// What was kept true by collections is not what a second snapshot shows.
+    #[error(
+        "the picture of the heap was not true to the end: {0}; what the two snapshots say of types holds, what lies between them may not; try a shorter time, or `remora heap diff` of two snapshots"
+    )]
+    NotTrue(String),
     /// Nothing was walked.
     #[error("no object was walked: {0}; look what limits the process (processes, memory, seccomp), then try again")]
     NoSnapshot(String),
@@ -409,7 +414,7 @@ impl Failure {
             Failure::DiskFull { .. } => Exit::DiskFull,
             Failure::Input { .. } => Exit::NotARecording,
             Failure::Incomplete { .. } => Exit::Truncated,
-            Failure::PartOfTheHeap { .. } => Exit::PartOfTheHeap,
+            Failure::PartOfTheHeap { .. } | Failure::NotTrue(_) => Exit::PartOfTheHeap,
             Failure::ConditionMet { .. } => Exit::ConditionMet,
             Failure::TooLargeToExport(_) => Exit::OutputRefused,
             Failure::HeapFile { error, .. } => heap_file_exit(error),

@@ -13,6 +13,8 @@ mod strings;
 mod suspects;
 mod take;
 mod view;
+mod watch;
+mod watched;
 
 use crate::args::{HeapArgs, HeapCommand};
 use crate::console::grouped;
@@ -30,7 +32,11 @@ const BUFFER: usize = 1 << 20;
 pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
     match &args.command {
         // What else can record, cannot tell a heap.
-        None => take::run(&args.take).map_err(Failure::without_other_engine),
+        None => match args.take.watch {
+            None => take::run(&args.take),
+            Some(duration) => watch::run(&args.take, duration),
+        }
+        .map_err(Failure::without_other_engine),
         Some(HeapCommand::Report(args)) => report::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Show(args)) => show::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Diff(args)) => diff::run(args).map(|()| Exit::Done),

@@ -42,6 +42,13 @@ pub(crate) struct Task {
     pub(crate) thread_budget: u32,
 }
 
+impl Task {
+    /// Whether the runtime is to say more of collections than when they are: which roots there are, what lives.
+    fn is_told_of_collections(&self) -> bool {
+        self.roots == Roots::Seen || self.event == EventKind::Watch
+    }
+}
+
 /// Places the library, attaches, and returns when the agent has begun its task.
 ///
 /// # Errors
@@ -52,17 +59,17 @@ pub(crate) fn arrive(
     task: Task,
     timeout: Duration,
 ) -> Result<(Presence, Began), NotAttached> {
-    let memory = SharedMemory::new()?;
+    let memory = SharedMemory::new(task.event == EventKind::Watch)?;
     let (listener, socket) = remora_trigger::place_socket(process)?;
     let placed = match task.event {
         EventKind::Nothing => remora_trigger::place_library_that_may_stay(process, library),
         _ => remora_trigger::place_library(process, library),
     }?;
     let config = config(&socket.target_path.to_string_lossy(), task)?;
-    let slot = slot(process, task.roots);
+    let slot = slot(process, task);
     let request = request(slot, &config, &placed.target_path, timeout);
     let mut target = Target::of(process.pid);
-    let mut facts = facts(process, slot, task.roots, vec![placed.host_path.clone(), socket.host_path.clone()]);
+    let mut facts = facts(process, slot, task, vec![placed.host_path.clone(), socket.host_path.clone()]);
     let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (requested, asked) = (monotonic(), Instant::now());
     // From here on there may be something in the target.
@@ -120,13 +127,13 @@ fn request(slot: ProfilerSlot, config: &Config, library: &Path, timeout: Duratio
 }
 
 /// What the receipt has to look for, as far as it is known before the attach.
-fn facts(process: &Process, slot: ProfilerSlot, roots: Roots, placed: Vec<PathBuf>) -> Facts {
+fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>) -> Facts {
     Facts {
         agent_thread_name: THREAD_NAME.into(),
         memory_name: Some(MEMORY_NAME.into()),
         placed,
         slot,
-        gc_mode: if roots == Roots::Seen { GcMode::OffUntilDetach } else { GcMode::Untouched },
+        gc_mode: if task.is_told_of_collections() { GcMode::OffUntilDetach } else { GcMode::Untouched },
         musl: matches!(process.libc, Libc::Musl { .. }),
         runtime: shown_runtime(process),
         ..Facts::default()
@@ -228,9 +235,9 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
     }
 }
 
-/// Which place among profilers the agent takes: roots are told to main profilers alone.
-fn slot(process: &Process, roots: Roots) -> ProfilerSlot {
-    if can_stand_beside(process) && roots == Roots::Inferred {
+/// Which place among profilers the agent takes: what collections do is told to main profilers alone.
+fn slot(process: &Process, task: Task) -> ProfilerSlot {
+    if can_stand_beside(process) && !task.is_told_of_collections() {
         ProfilerSlot::NotificationOnly
     } else {
         ProfilerSlot::Main

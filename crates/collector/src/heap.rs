@@ -294,7 +294,7 @@ impl Stream {
 }
 
 /// What is to be said of a copy that ended otherwise than it should; `status` as `wait` tells it.
-fn how_it_ended(status: i32) -> Option<String> {
+pub(crate) fn how_it_ended(status: i32) -> Option<String> {
     match (status & 0x7f, (status >> 8) & 0xff) {
         (0, 0) => None,
         (0, code) => Some(format!("the copy of the process that walked its heap ended with status {code}")),
@@ -319,7 +319,7 @@ impl std::fmt::Debug for Classes {
 }
 
 impl Classes {
-    fn new(names: Names, methods: Methods) -> Classes {
+    pub(crate) fn new(names: Names, methods: Methods) -> Classes {
         Classes {
             methods,
             names,
@@ -345,8 +345,8 @@ impl Classes {
         self.names().type_name(class)
     }
 
-    /// The number of a class.
-    pub(crate) fn number(&self, id: u64) -> Option<u32> {
+    /// The number of the class that an id has come to mean last.
+    pub fn number(&self, id: u64) -> Option<u32> {
         self.by_id.get(&id).copied()
     }
 
@@ -364,7 +364,7 @@ impl Classes {
         self.methods.named()
     }
 
-    fn message(&mut self, message: Message) {
+    pub(crate) fn message(&mut self, message: Message) {
         match message {
             Message::Module { index, path, mvid } => {
                 self.methods.message(Message::Module { index, path: path.clone(), mvid });

@@ -30,8 +30,10 @@ mod session;
 mod shared_memory;
 mod socket;
 mod target;
+mod watch;
 
 pub use count::set_count_right;
 pub use error::{Error, NotAttached};
 pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};
+pub use watch::{WatchFinished, WatchSession, WatchState, Watched};

@@ -18,12 +18,12 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Makes it, zeroed but for the magic word.
+    /// Makes it, zeroed but for the magic word; with the third ring, if a heap is watched.
     ///
     /// # Errors
     /// [`Error::SharedMemory`]: not enough memory, or no memfd (kernel before 3.17).
-    pub fn new() -> Result<SharedMemory, Error> {
-        let bytes = layout::size_in_bytes(HEADER_WORDS) as u64;
+    pub fn new(is_watched: bool) -> Result<SharedMemory, Error> {
+        let bytes = layout::size_in_bytes(is_watched, HEADER_WORDS) as u64;
         let descriptor = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         fallocate(&descriptor, FallocateFlags::empty(), 0, bytes)?;
         fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
@@ -68,6 +68,11 @@ impl SharedMemory {
         head
     }
 
+    /// The next piece of what is told of collections.
+    pub fn pop_watch(&self, into: &mut Vec<u64>) -> bool {
+        self.pop_from(layout::watch(HEADER_WORDS), into)
+    }
+
     fn pop_from(&self, place: Range<usize>, into: &mut Vec<u64>) -> bool {
         into.clear();
         let ring = self.words().get(place).and_then(Ring::new);
@@ -87,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_one_side_pushes_the_other_pops_and_the_size_is_sealed() {
-        let memory = SharedMemory::new().expect("a memfd");
+        let memory = SharedMemory::new(false).expect("a memfd");
         let other = MmapRaw::map_raw(memory.descriptor()).expect("mapped again");
         // SAFETY: as in `words`.
         let words = unsafe { std::slice::from_raw_parts(other.as_ptr().cast::<AtomicU64>(), other.len() / 8) };

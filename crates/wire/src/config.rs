@@ -14,9 +14,18 @@ pub enum EventKind {
     Wall,
     /// Nothing: a snapshot of the heap is taken.
     Heap,
+    /// Nothing: a snapshot of the heap is taken, and kept true through later collections, until another one is wanted.
+    Watch,
     /// Nothing at all: the agent comes, and leaves. Where the runtime has counted one notification-only profiler too few since a main
     /// one left, it cannot leave, and its staying sets the count right.
     Nothing,
+}
+
+impl EventKind {
+    /// Whether there are snapshots of the heap, and no samples.
+    pub fn is_of_heap(self) -> bool {
+        matches!(self, EventKind::Heap | EventKind::Watch)
+    }
 }
 
 /// What of the objects a snapshot of the heap holds, beside their shape.
@@ -83,6 +92,7 @@ impl Config {
             EventKind::Wall => 1,
             EventKind::Heap => 2,
             EventKind::Nothing => 3,
+            EventKind::Watch => 4,
         });
         writer.u8(match self.contents {
             Contents::None => 0,
@@ -116,6 +126,7 @@ impl Config {
                 1 => EventKind::Wall,
                 2 => EventKind::Heap,
                 3 => EventKind::Nothing,
+                4 => EventKind::Watch,
                 _ => return Err(Malformed),
             },
             contents: match reader.u8()? {

@@ -20,6 +20,8 @@ pub enum ToAgent {
     SetFrequency(u32),
     /// Stop, close every way in, detach.
     Detach,
+    /// Of a watch: take another snapshot.
+    TakeAnother,
 }
 
 /// From the agent to the collector.
@@ -138,6 +140,7 @@ impl ToAgent {
                 ToAgent::Begin => writer.u8(2),
                 ToAgent::SetFrequency(hertz) => writer.u8(3).u32(*hertz),
                 ToAgent::Detach => writer.u8(4),
+                ToAgent::TakeAnother => writer.u8(5),
             };
         })
     }
@@ -153,6 +156,7 @@ impl ToAgent {
             2 => ToAgent::Begin,
             3 => ToAgent::SetFrequency(reader.u32()?),
             4 => ToAgent::Detach,
+            5 => ToAgent::TakeAnother,
             _ => return Err(Malformed),
         })
     }
@@ -262,7 +266,9 @@ mod tests {
 
     #[test]
     fn commands_come_back_and_absurd_lengths_are_refused() {
-        for message in [ToAgent::Welcome, ToAgent::Begin, ToAgent::SetFrequency(999), ToAgent::Detach] {
+        let commands =
+            [ToAgent::Welcome, ToAgent::Begin, ToAgent::SetFrequency(999), ToAgent::Detach, ToAgent::TakeAnother];
+        for message in commands {
             assert_eq!(ToAgent::decode(&message.encode()[4..]), Ok(message));
         }
         let mut frame = Frame::default();

@@ -24,7 +24,7 @@
 //!
 //! Objects lie one behind the other, each at a multiple of eight bytes: no address is told but that of a range.
 
-mod decoder;
+pub(crate) mod decoder;
 
 pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor};
 

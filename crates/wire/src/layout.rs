@@ -52,6 +52,8 @@ pub const HEAP_WITHOUT_CLASS: usize = 37;
 pub const HEAP_PAGES_ABSENT: usize = 38;
 /// Objects that are otherwise than was believed of their class.
 pub const HEAP_CONTRADICTED: usize = 39;
+/// Pieces of what a watch tells that found no room.
+pub const WATCH_LOST: usize = 42;
 
 /// Roots that the runtime told of.
 pub const HEAP_ROOTS: usize = 40;
@@ -63,6 +65,9 @@ pub const SMALL_RING_WORDS: usize = 1 << 17;
 
 /// Words of data of the second: the stream of a heap.
 pub const HEAP_RING_WORDS: usize = 1 << 19;
+
+/// Words of data of the third, where a heap is watched (32 MiB): a collection tells of all its ranges at once, and waits for nobody.
+pub const WATCH_RING_WORDS: usize = 1 << 22;
 
 /// The one ring of a recording, or the first of two.
 pub fn messages(has_heap: bool, ring_header_words: usize) -> std::ops::Range<usize> {
@@ -76,7 +81,14 @@ pub fn heap(ring_header_words: usize) -> std::ops::Range<usize> {
     begin..begin + ring_header_words + HEAP_RING_WORDS
 }
 
+/// The third, behind what the others have.
+pub fn watch(ring_header_words: usize) -> std::ops::Range<usize> {
+    let begin = HEADER_WORDS + ring_header_words + RING_WORDS;
+    begin..begin + ring_header_words + WATCH_RING_WORDS
+}
+
 /// Bytes of the whole shared memory.
-pub const fn size_in_bytes(ring_header_words: usize) -> usize {
-    (HEADER_WORDS + ring_header_words + RING_WORDS) * 8
+pub const fn size_in_bytes(is_watched: bool, ring_header_words: usize) -> usize {
+    let third = if is_watched { ring_header_words + WATCH_RING_WORDS } else { 0 };
+    (HEADER_WORDS + ring_header_words + RING_WORDS + third) * 8
 }

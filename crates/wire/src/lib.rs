@@ -20,6 +20,7 @@ mod message;
 
 pub mod heap;
 pub mod layout;
+pub mod watch;
 
 pub use bytes::Malformed;
 pub use config::{Config, Contents, EventKind, Moment, Roots};

@@ -69,7 +69,9 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         Err(NotAttached { error, facts }) => {
             spool.discard();
             let Some(mut facts) = facts else { return Err(error.into()) };
-            set_right(args, &process, &mut facts);
+            if args.roots {
+                set_right(&process, &mut facts);
+            }
             let receipt = before.prove(&facts, false);
             note(&receipt.to_string());
             return verdict(Err(error.into()), receipt.clean());
@@ -86,8 +88,8 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         false => Spooled::Unfinished(spool),
     };
     let mut finished = session.detach(&mut |piece| spooled.stream(piece));
-    if !finished.target_ended {
-        set_right(args, &process, &mut finished.facts);
+    if args.roots && !finished.target_ended {
+        set_right(&process, &mut finished.facts);
     }
     let receipt = before.prove(&finished.facts, finished.target_ended);
     let written = places.write_receipt(&receipt);
@@ -122,6 +124,11 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
         "--roots takes the main profiler's place for the time of the snapshot: no other main profiler can come meanwhile. \
          Where concurrent collection is on, it is off until Remora leaves.",
     );
+    say_what_stays(process);
+}
+
+/// What a main profiler's leaving does to the runtime.
+pub(super) fn say_what_stays(process: &Process) {
     if version(process).is_none_or(|version| version.major >= FIRST_WITH_COUNT) {
         note(
             "When a main profiler leaves, .NET counts one notification-only profiler too few, which would end the process of \
@@ -131,9 +138,9 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
 }
 
 /// After a main profiler, whether it was let in or not: the runtime's count.
-fn set_right(args: &HeapTakeArgs, process: &Process, facts: &mut Facts) {
+pub(super) fn set_right(process: &Process, facts: &mut Facts) {
     let stays = facts.inert.is_some() || facts.attach_completed && !facts.detach_confirmed;
-    if !args.roots || stays {
+    if stays {
         return;
     }
     match set_count_right(process, library::BYTES, ATTACH_PATIENCE) {
@@ -355,7 +362,7 @@ fn unnamed(facts: Option<&ClassFacts>) -> String {
 }
 
 /// The name of an assembly, after that of its file.
-fn simple_name(file: &str) -> &str {
+pub(super) fn simple_name(file: &str) -> &str {
     [".dll", ".exe"].iter().find_map(|ending| file.strip_suffix(ending)).unwrap_or(file)
 }
 

@@ -180,7 +180,7 @@ fn hear(stream: &mut UnixStream, frame: &mut Frame) -> io::Result<Option<FromAge
 /// Hands over memory as the agent wants it: whole, sealed, and with the magic word.
 fn welcome(stream: &UnixStream) -> io::Result<()> {
     let memory = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    fallocate(&memory, FallocateFlags::empty(), 0, layout::size_in_bytes(HEADER_WORDS) as u64)?;
+    fallocate(&memory, FallocateFlags::empty(), 0, layout::size_in_bytes(false, HEADER_WORDS) as u64)?;
     fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let memory = File::from(memory);
     memory.write_all_at(&layout::MAGIC.to_ne_bytes(), (layout::WORD_MAGIC * 8) as u64)?;

@@ -85,20 +85,26 @@ struct Form {
 }
 
 /// Why a record was not read.
-enum Stop {
+pub(crate) enum Stop {
     /// More bytes are needed.
     Short,
     /// It makes no sense.
     Bad,
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// Takes numbers from the front.
+pub(crate) struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) at: usize,
 }
 
 impl Reader<'_> {
-    fn number(&mut self) -> Result<u64, Stop> {
+    /// Whether everything has been taken.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, Stop> {
         let mut value = 0_u64;
         for index in 0..LONGEST_NUMBER {
             let byte = *self.bytes.get(self.at + index).ok_or(Stop::Short)?;
@@ -268,7 +274,8 @@ impl HeapDecoder {
     }
 }
 
-fn class(reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
+/// What follows the id in a record of a class.
+pub(crate) fn class(reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
     Ok(match reader.number()? {
         UNKNOWN_CLASS => ClassFacts::Unknown { code: reader.small()? },
         PLAIN_CLASS => {

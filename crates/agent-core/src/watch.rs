@@ -1,0 +1,274 @@
+//! What a watched heap needs in the callbacks: each collection is told of while it runs, and nothing of it is kept here.
+//!
+//! The runtime says which ranges of what it collects live on, and where they lie now (MONITOR_GC). They go outside as they come, from
+//! whichever of the collector's threads they come on: packed on its stack, into a ring that refuses and never waits. Of what was born since
+//! the collection before nobody outside knows anything. So ranges that lay in the youngest generation, or among large or pinned objects,
+//! which are never moved up, are remembered until the end of the collection: then the objects in them are asked about, in their new places.
+//!
+//! What does not fit anywhere is counted, and makes the picture outside a stale one.
+//!
+//! Callbacks of a collection of which no beginning was heard are ignored (contract GCH-01).
+
+mod classes;
+mod ranges;
+
+use classes::Classes;
+use corprof::{GcReason, HeapView};
+use ranges::{Remembered, Young};
+use remora_agent_hot::{HeapRange, StandingHeap};
+use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOVED, PieceWriter, SURVIVED};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Newborn objects that are asked about in one collection, at most: the program stands meanwhile.
+const MOST_BORN: u64 = 1 << 23;
+/// Objects begin at multiples of this.
+const WORD: u64 = 8;
+
+/// Of generations: the youngest; those that no other grows into.
+const YOUNGEST: i32 = 0;
+const LARGE: i32 = 3;
+
+/// Takes a piece, or says that there is no room.
+pub type Put<'a> = &'a dyn Fn(&[u8]) -> bool;
+
+/// See the module's text.
+pub struct Watch {
+    view: OnceLock<HeapView>,
+    /// Whether the beginning of the collection that is under way was heard.
+    runs: AtomicBool,
+    collection: AtomicU64,
+    /// What could not be told of it.
+    lost: AtomicU64,
+    /// When its parts began, nanoseconds.
+    begun: AtomicU64,
+    roots: AtomicU64,
+    /// What of its time is ours, or the runtime's for our sake.
+    extra: AtomicU64,
+    young: Young,
+    remembered: Remembered,
+    classes: Classes,
+}
+
+impl Watch {
+    /// One that has heard of nothing yet.
+    pub fn new(view: HeapView) -> Watch {
+        let place = OnceLock::new();
+        // The first and only value.
+        let _ = place.set(view);
+        Watch { view: place, ..Watch::without_view() }
+    }
+
+    fn without_view() -> Watch {
+        Watch {
+            view: OnceLock::new(),
+            runs: AtomicBool::new(false),
+            collection: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            roots: AtomicU64::new(0),
+            extra: AtomicU64::new(0),
+            young: Young::new(),
+            remembered: Remembered::new(),
+            classes: Classes::new(),
+        }
+    }
+
+    /// The heap, to be asked in callbacks of collections.
+    pub fn view(&self) -> Option<HeapView> {
+        self.view.get().copied()
+    }
+
+    /// Whether a collection is under way whose beginning was heard.
+    pub fn runs(&self) -> bool {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    /// In GarbageCollectionStarted.
+    pub fn begins(&self, now: u64, collected: &[i32], reason: GcReason, put: Put<'_>) {
+        let collection = self.collection.fetch_add(1, Ordering::SeqCst) + 1;
+        self.lost.store(0, Ordering::SeqCst);
+        self.extra.store(0, Ordering::SeqCst);
+        self.begun.store(now, Ordering::SeqCst);
+        self.roots.store(0, Ordering::SeqCst);
+        self.young.clear();
+        self.remembered.clear();
+        let oldest = (0..3).rev().find(|generation| is_collected(collected, *generation)).unwrap_or(0);
+        let mut piece = PieceWriter::new(BEGINS, collection);
+        piece.number(now);
+        piece.number(oldest as u64);
+        piece.number(u64::from(reason == GcReason::INDUCED));
+        self.put(piece.bytes(), put);
+        self.runs.store(true, Ordering::SeqCst);
+    }
+
+    /// In GarbageCollectionStarted, behind [`Watch::begins`]: where what is collected lies.
+    pub fn bounds(&self, heap: &dyn StandingHeap, into: &mut [HeapRange], collected: &[i32], put: Put<'_>) {
+        let total = heap.ranges(into);
+        let Some(ranges) = into.get_mut(..total) else { return self.lose() };
+        ranges.sort_unstable_by_key(|range| range.start);
+        let is_whole = is_collected(collected, 2);
+        let mut piece = PieceWriter::new(BOUNDS, self.collection.load(Ordering::SeqCst));
+        for range in ranges.iter().filter(|range| is_collected(collected, range.kind)) {
+            if (range.kind == YOUNGEST || range.kind >= LARGE) && !self.young.add(range.start, range.length) {
+                self.lose();
+            }
+            // Of a whole collection everything is collected; how much of it is young must be known all the same.
+            if !is_whole || range.kind == YOUNGEST {
+                piece.make_room(&mut |bytes| self.put(bytes, put));
+                piece.bounds(range.kind.unsigned_abs(), range.start, range.length);
+            }
+        }
+        piece.flush(&mut |bytes| self.put(bytes, put));
+    }
+
+    /// In ObjectsAllocatedByClass: how many of each class were made since the last collection.
+    pub fn allocated(&self, now: u64, heap: &dyn StandingHeap, counts: impl Iterator<Item = (u64, u32)>, put: Put<'_>) {
+        if !self.runs() {
+            return;
+        }
+        // Between the beginning and this the runtime has walked the youngest generation, for our sake alone.
+        self.extra.store(now.saturating_sub(self.begun.load(Ordering::SeqCst)), Ordering::SeqCst);
+        let mut piece = PieceWriter::new(ALLOCATED, self.collection.load(Ordering::SeqCst));
+        for (class, count) in counts {
+            let Some(number) = self.class(class, heap, put) else { continue };
+            piece.make_room(&mut |bytes| self.put(bytes, put));
+            piece.number(u64::from(number));
+            piece.number(u64::from(count));
+        }
+        piece.flush(&mut |bytes| self.put(bytes, put));
+    }
+
+    /// In MovedReferences2 and SurvivingReferences2, on any of the collector's threads: where ranges lay, where they lie, their lengths.
+    pub fn live(&self, ranges: impl Iterator<Item = (u64, u64, u64)>, put: Put<'_>) {
+        if !self.runs() {
+            return;
+        }
+        let collection = self.collection.load(Ordering::SeqCst);
+        let mut piece = PieceWriter::new(MOVED, collection);
+        for (old, new, length) in ranges {
+            self.remember(old, new, length);
+            piece.make_room(&mut |bytes| self.put(bytes, put));
+            piece.range(old, new, length);
+        }
+        piece.flush(&mut |bytes| self.put(bytes, put));
+    }
+
+    /// The same of ranges that have not moved.
+    pub fn stay(&self, ranges: impl Iterator<Item = (u64, u64)>, put: Put<'_>) {
+        if !self.runs() {
+            return;
+        }
+        let mut piece = PieceWriter::new(SURVIVED, self.collection.load(Ordering::SeqCst));
+        for (place, length) in ranges {
+            self.remember(place, place, length);
+            piece.make_room(&mut |bytes| self.put(bytes, put));
+            piece.range(place, place, length);
+        }
+        piece.flush(&mut |bytes| self.put(bytes, put));
+    }
+
+    /// Time that a callback of ours took.
+    pub fn took(&self, nanoseconds: u64) {
+        self.extra.fetch_add(nanoseconds, Ordering::SeqCst);
+    }
+
+    /// In RootReferences2: from here to the end the runtime works for us alone.
+    pub fn roots_begin(&self, now: u64) {
+        let _ = self.roots.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// In GarbageCollectionFinished: what was born.
+    pub fn born(&self, heap: &dyn StandingHeap, put: Put<'_>) {
+        if !self.runs() {
+            return;
+        }
+        self.lost.fetch_add(self.remembered.forgotten(), Ordering::SeqCst);
+        let mut piece = PieceWriter::new(BORN, self.collection.load(Ordering::SeqCst));
+        let mut left = MOST_BORN;
+        for (start, length) in self.remembered.iter() {
+            if !self.born_in(heap, (start, start.saturating_add(length)), &mut left, &mut piece, put) {
+                self.lose();
+            }
+        }
+        piece.flush(&mut |bytes| self.put(bytes, put));
+    }
+
+    /// The objects of a range. False if it could not be walked to its end.
+    fn born_in(
+        &self,
+        heap: &dyn StandingHeap,
+        (start, end): (u64, u64),
+        left: &mut u64,
+        piece: &mut PieceWriter,
+        put: Put<'_>,
+    ) -> bool {
+        let mut object = start;
+        while object < end {
+            let Some(rest) = left.checked_sub(1) else { return false };
+            *left = rest;
+            let Some(size) = heap.size_of(object).filter(|size| *size >= WORD) else { return false };
+            let Some(class) = heap.class_of(object) else { return false };
+            let Some(taken) = size.checked_next_multiple_of(WORD) else { return false };
+            // Room between objects is of class 0.
+            if class != 0 {
+                let Some(number) = self.class(class, heap, put) else { return false };
+                piece.make_room(&mut |bytes| self.put(bytes, put));
+                piece.born_at(object);
+                piece.born(number, size, taken);
+            }
+            object = object.saturating_add(taken);
+        }
+        true
+    }
+
+    /// In GarbageCollectionFinished, behind [`Watch::born`] and before a copy is made.
+    pub fn ends(&self, now: u64, is_copied: bool, put: Put<'_>) {
+        if !self.runs.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        let roots = self.roots.load(Ordering::SeqCst);
+        let since = if roots == 0 { 0 } else { now.saturating_sub(roots) };
+        let mut piece = PieceWriter::new(ENDS, self.collection.load(Ordering::SeqCst));
+        piece.number(now);
+        piece.number(self.lost.load(Ordering::SeqCst));
+        piece.number(u64::from(is_copied));
+        piece.number(self.extra.load(Ordering::SeqCst).saturating_add(since));
+        self.put(piece.bytes(), put);
+    }
+
+    /// The number of a class, which is told of if it is new; `None`, and counted, if there are too many.
+    fn class(&self, id: u64, heap: &dyn StandingHeap, put: Put<'_>) -> Option<u32> {
+        let number = self.classes.number(id);
+        if number.is_none() {
+            self.lose();
+        }
+        self.classes.tell_new(heap, &mut |bytes| self.put(bytes, put));
+        number
+    }
+
+    fn remember(&self, old: u64, new: u64, length: u64) {
+        let last = old.saturating_add(length).saturating_sub(1);
+        if self.young.has(old) || self.young.has(last) {
+            self.remembered.add(new, length);
+        }
+    }
+
+    fn put(&self, bytes: &[u8], put: Put<'_>) {
+        if !put(bytes) {
+            self.lose();
+        }
+    }
+
+    /// Something could not be told.
+    pub fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn is_collected(collected: &[i32], generation: i32) -> bool {
+    usize::try_from(generation).is_ok_and(|at| collected.get(at).is_some_and(|collected| *collected != 0))
+}
+
+#[cfg(test)]
+mod tests;

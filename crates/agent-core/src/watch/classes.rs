@@ -1,0 +1,98 @@
+//! The classes that a watch has met, and the numbers under which it tells of them. One thread at a time asks: the runtime's callbacks in
+//! which that happens come one after the other.
+
+use remora_agent_hot::{HeapClass, MOST_ARGUMENTS, StandingHeap};
+use remora_wire::heap::{ARRAY_CLASS, PLAIN_CLASS, UNKNOWN_CLASS};
+use remora_wire::watch::{CLASS, MOST_CLASSES, PieceWriter};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Places of the table: twice as many as there may be classes.
+const PLACES: usize = MOST_CLASSES * 2;
+
+pub(super) struct Classes {
+    /// Open addressing: ids; a place of 0 is free.
+    keys: Box<[AtomicU64]>,
+    numbers: Box<[AtomicU64]>,
+    ids: Box<[AtomicU64]>,
+    count: AtomicUsize,
+    told: AtomicUsize,
+}
+
+fn places(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+impl Classes {
+    pub(super) fn new() -> Classes {
+        Classes {
+            keys: places(PLACES),
+            numbers: places(PLACES),
+            ids: places(MOST_CLASSES),
+            count: AtomicUsize::new(0),
+            told: AtomicUsize::new(0),
+        }
+    }
+
+    /// The number of a class; `None` if there is no room for another.
+    pub(super) fn number(&self, id: u64) -> Option<u32> {
+        let mut at = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES;
+        for _ in 0..PLACES {
+            let (key, number) = (self.keys.get(at)?, self.numbers.get(at)?);
+            match key.load(Ordering::Relaxed) {
+                0 => {
+                    let count = self.count.load(Ordering::Relaxed);
+                    self.ids.get(count)?.store(id, Ordering::Relaxed);
+                    number.store(count as u64, Ordering::Relaxed);
+                    key.store(id, Ordering::Relaxed);
+                    self.count.store(count + 1, Ordering::Relaxed);
+                    return Some(count as u32);
+                }
+                held if held == id => return Some(number.load(Ordering::Relaxed) as u32),
+                _ => at = (at + 1) % PLACES,
+            }
+        }
+        None
+    }
+
+    /// Tells of those that nobody has been told of. A class may have others as arguments or elements, and these others.
+    pub(super) fn tell_new(&self, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8])) {
+        while self.told.load(Ordering::Relaxed) < self.count.load(Ordering::Relaxed) {
+            let number = self.told.fetch_add(1, Ordering::Relaxed);
+            let Some(id) = self.ids.get(number).map(|id| id.load(Ordering::Relaxed)) else { return };
+            self.tell(number as u64, id, heap, put);
+        }
+    }
+
+    fn tell(&self, number: u64, id: u64, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8])) {
+        let mut piece = PieceWriter::new(CLASS, number);
+        piece.number(id);
+        let mut arguments = [0; MOST_ARGUMENTS];
+        match heap.class(id, &mut arguments) {
+            HeapClass::Unknown(code) => numbers(&mut piece, &[UNKNOWN_CLASS, u64::from(code)]),
+            HeapClass::Plain { module, token, parent, arguments: count } => {
+                let count = count.min(MOST_ARGUMENTS);
+                numbers(&mut piece, &[PLAIN_CLASS, module, u64::from(token), parent, count as u64]);
+                for argument in arguments.iter().take(count) {
+                    piece.number(*argument);
+                    self.meet(*argument);
+                }
+            }
+            HeapClass::Array { element, element_kind, rank } => {
+                numbers(&mut piece, &[ARRAY_CLASS, element, u64::from(element_kind), u64::from(rank)]);
+                self.meet(element);
+            }
+        }
+        put(piece.bytes());
+    }
+
+    fn meet(&self, id: u64) {
+        if id != 0 {
+            // What finds no room has no name.
+            let _ = self.number(id);
+        }
+    }
+}
+
+fn numbers(piece: &mut PieceWriter, numbers: &[u64]) {
+    numbers.iter().for_each(|number| piece.number(*number));
+}

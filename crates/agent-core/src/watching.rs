@@ -1,0 +1,74 @@
+//! A watch over the heap, on the agent's thread: a first snapshot, collections that tell of themselves, and another snapshot whenever one is
+//! wanted: when something was lost in between, and at the end.
+
+use crate::asking::Asking;
+use crate::entrances::EntranceKind;
+use crate::platform::{Platform, Received};
+use crate::runtime::Runtime;
+use crate::snapshot::Modules;
+use crate::worker::{ROUND, Worker};
+use remora_wire::{FromAgent, ToAgent};
+use std::sync::atomic::Ordering;
+
+/// Rounds between two looks at the modules: what was loaded and has objects is then known when it is told of.
+const ROUNDS_OF_MODULES: u32 = 50;
+
+impl<P: Platform, R: Runtime> Worker<'_, P, R> {
+    /// Everything from the first module to the end of the last copy.
+    pub(crate) fn keep_watch(&mut self) {
+        // Before there is a copy, and until there can be none any more.
+        self.shared.entrances.open(EntranceKind::Child);
+        if let Err(what) = self.try_to_keep_watch() {
+            self.shared.platform.send(&FromAgent::Failed { what });
+        }
+        // Who leaves asks for no callbacks at all, a moment later: nothing more could be done about a refusal.
+        let _ = Asking { shared: self.shared, runtime: self.runtime }.keep_watch(false);
+        self.until_no_child_walks();
+        self.shared.entrances.close(EntranceKind::Child);
+    }
+
+    fn try_to_keep_watch(&mut self) -> Result<(), String> {
+        let platform = &self.shared.platform;
+        let started = platform.prepare_snapshot()?;
+        platform.send(&FromAgent::Started {
+            signal: started.signal,
+            thread: started.thread,
+            threads: 0,
+            time: platform.now(),
+            engine: started.engine,
+        });
+        let asking = Asking { shared: self.shared, runtime: self.runtime };
+        let refused = |code: u32| format!("the runtime refused to tell of its collections with {code:#010x}");
+        asking.keep_watch(true).map_err(refused)?;
+        let mut modules = Modules::default();
+        loop {
+            self.take_one(&mut modules)?;
+            if !self.watch() || !self.until_another_is_wanted(&mut modules)? {
+                return Ok(());
+            }
+            self.shared.platform.prepare_snapshot()?;
+        }
+    }
+
+    /// Whether one is; else it is time to leave.
+    fn until_another_is_wanted(&mut self, modules: &mut Modules) -> Result<bool, String> {
+        let mut rounds = 0;
+        loop {
+            match self.shared.platform.receive() {
+                Received::Message(ToAgent::TakeAnother) => return Ok(true),
+                Received::Message(ToAgent::Detach) | Received::HungUp => return Ok(false),
+                _ if self.shared.panicked.load(Ordering::SeqCst) => {
+                    return Err("a callback of the agent panicked".into());
+                }
+                _ if self.shared.shutdown.load(Ordering::SeqCst) => return Ok(false),
+                Received::Message(_) => continue,
+                Received::Nothing => {}
+            }
+            rounds += 1;
+            if rounds % ROUNDS_OF_MODULES == 0 {
+                self.catch_up(modules)?;
+            }
+            self.shared.platform.wait(ROUND);
+        }
+    }
+}

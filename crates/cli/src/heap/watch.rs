@@ -1,0 +1,254 @@
+//! `remora heap -p PID --watch TIME`: a first snapshot, every collection after it, and a second snapshot that shows whether the picture that
+//! they keep is true.
+
+use super::allowance::Allowance;
+use super::take::{say_what_stays, set_right};
+use super::watched::Watched;
+use crate::args::HeapTakeArgs;
+use crate::console::{StatusLine, counted, grouped, note, plain};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hold::Hold;
+use crate::library;
+use crate::output::Destination;
+use crate::preconditions::{examine, obstacle};
+use crate::proof::{Before, verdict};
+use crate::stop::{Input, Stop};
+use crate::target::choose;
+use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
+use remora_heap_watch::{Compared, Difference, Watch};
+use remora_receipt::Facts;
+use remora_trigger::{Process, Slot};
+use std::time::{Duration, Instant};
+
+/// How long an attach may take: it waits for a collection that runs beside the program.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(30);
+/// Time for which the agent is waited for before looking whether the watch should end.
+const STEP: Duration = Duration::from_millis(50);
+/// Between two snapshots because something was lost: each of them stops the program for a whole collection.
+const BETWEEN_SNAPSHOTS: Duration = Duration::from_secs(10);
+
+/// Runs the command.
+pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failure> {
+    let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
+    let process = choose(&args.target)?;
+    let destination = receipt_place(args)?;
+    if let Some(obstacle) = obstacle(&process, &examine(&process, Slot::Main)?) {
+        return Err(beside_another(obstacle.failure));
+    }
+    let allowance = Allowance::of(&process, args.max_extra_memory)?;
+    let _hold = Hold::take(&process)?;
+    let before = Before::of(&process)?;
+    say_beforehand(&process);
+    let session = match WatchSession::attach(&process, library::BYTES, ATTACH_PATIENCE) {
+        Ok(session) => session,
+        Err(NotAttached { error, facts }) => {
+            let Some(mut facts) = facts else { return Err(error.into()) };
+            return not_attached(&before, &process, &mut facts, error.into());
+        }
+    };
+    let mut course = Course::new(&process, session, duration, allowance);
+    let broke = course.run(&mut stop).err();
+    let Course { session, mut watch, end, lasted, cut, .. } = course;
+    let mut finished = session.detach(&mut |event| _ = feed(&mut watch, event));
+    if !finished.target_ended {
+        set_right(&process, &mut finished.facts);
+    }
+    let receipt = before.prove(&finished.facts, finished.target_ended);
+    let written = destination.map_or(Ok(()), |place| place.write(|out| out.write_all(receipt.to_json().as_bytes())));
+    let target_ended = finished.target_ended;
+    let failure = finished.failure.take().map(Failure::from);
+    finished.notes.extend(cut);
+    let told = if watch.cache().is_some() {
+        Watched::new(&process, watch, finished, end, lasted).tell(args, &receipt)
+    } else {
+        note(&receipt.to_string());
+        Err(match stop.wish() {
+            Some(_) => Failure::Interrupted,
+            None => Failure::NoSnapshot(finished.notes.join("; ")),
+        })
+    };
+    let ended = match broke.or(failure) {
+        Some(failure) => Err(failure),
+        None if target_ended => Err(Failure::TargetEnded("the target ended during the watch".to_owned())),
+        None => Ok(()),
+    };
+    verdict(ended.and(told).and(written), receipt.clean())
+}
+
+fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
+    let place = args.receipt.as_deref().map(|path| Destination::of(path, args.force));
+    if args.shown.json && place == Some(Destination::Stdout) {
+        return Err(Failure::Usage(
+            "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out".to_owned(),
+        ));
+    }
+    place.as_ref().map_or(Ok(()), Destination::check)?;
+    Ok(place)
+}
+
+fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
+    set_right(process, facts);
+    let receipt = before.prove(facts, false);
+    note(&receipt.to_string());
+    verdict(Err(failure), receipt.clean())
+}
+
+/// What a watch does to the process, before it is done.
+fn say_beforehand(process: &Process) {
+    note(
+        "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent collection is \
+         off until Remora leaves. Every collection takes longer, since the runtime counts what is young and tells what lives: by how \
+         much is told at the end. At the beginning and at the end there is one full collection.",
+    );
+    say_what_stays(process);
+}
+
+/// What remains possible where the main profiler's place is taken.
+fn beside_another(failure: Failure) -> Failure {
+    match failure {
+        Failure::Precondition { process_id, found, exit: Exit::SlotTaken, .. } => {
+            let remedy = "take two snapshots beside the other profiler (.NET 6 and later), `remora heap -p PID -o FILE` now and later, \
+                          and compare them with `remora heap diff`";
+            Failure::Precondition { process_id, found, remedy: remedy.to_owned(), exit: Exit::SlotTaken }
+        }
+        other => other,
+    }
+}
+
+/// What comes goes to where it is understood. What a snapshot that has ended said of the picture.
+fn feed(watch: &mut Watch, event: Event<'_>) -> Option<Option<Compared>> {
+    match event {
+        // It is stale then, and says so.
+        Event::Piece(piece) => _ = watch.piece(piece),
+        Event::Stream(bytes) => watch.stream(bytes),
+        Event::Snapshot { .. } => return Some(watch.snapshot()),
+    }
+    None
+}
+
+/// How the last snapshot came out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct End {
+    /// What is not the same in the picture and in the last snapshot; `None` if nothing could be compared.
+    pub(crate) difference: Option<Difference>,
+    /// Whether there was a last snapshot at all.
+    pub(crate) was_taken: bool,
+}
+
+/// A watch under way.
+struct Course {
+    session: WatchSession,
+    watch: Watch,
+    name: String,
+    process_id: u32,
+    duration: Duration,
+    allowance: Allowance,
+    /// When the first snapshot had ended.
+    begun: Option<Instant>,
+    /// When another one was asked for last.
+    asked: Instant,
+    /// Whether the last snapshot is being taken.
+    is_ending: bool,
+    end: End,
+    /// How long it was watched.
+    lasted: Duration,
+    /// Why it ended before its time.
+    cut: Option<String>,
+}
+
+impl Course {
+    fn new(process: &Process, session: WatchSession, duration: Duration, allowance: Allowance) -> Course {
+        Course {
+            session,
+            watch: Watch::default(),
+            name: name_of(process),
+            process_id: process.pid,
+            duration,
+            allowance,
+            begun: None,
+            asked: Instant::now(),
+            is_ending: false,
+            end: End::default(),
+            lasted: Duration::ZERO,
+            cut: None,
+        }
+    }
+
+    /// Until the last snapshot has been compared, or it must end before.
+    fn run(&mut self, stop: &mut Stop) -> Result<(), Failure> {
+        let mut line = StatusLine::new();
+        while !self.end.was_taken {
+            let mut compared = None;
+            let watch = &mut self.watch;
+            let state = self.session.step(STEP, &mut |event| compared = feed(watch, event).or(compared))?;
+            if let Some(compared) = compared {
+                self.snapshot_ended(compared);
+            }
+            line.show(&self.progressed(&state));
+            self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)));
+            let wishes_end = stop.wish().is_some();
+            if state.ended || self.cut.is_some() || wishes_end && self.begun.is_none() {
+                break;
+            }
+            self.go_on(&state, wishes_end);
+        }
+        line.clear();
+        Ok(())
+    }
+
+    fn snapshot_ended(&mut self, compared: Option<Compared>) {
+        if self.begun.is_none() && compared.is_some() {
+            self.begun = Some(Instant::now());
+            note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
+        }
+        if !self.is_ending {
+            self.watch.go_on();
+        } else {
+            self.watch.end();
+            self.end.was_taken = true;
+            if let Some(Compared::With(difference)) = compared {
+                self.end.difference = Some(difference);
+            }
+        }
+    }
+
+    /// Asks for another snapshot, if one is due.
+    fn go_on(&mut self, state: &WatchState, wishes_end: bool) {
+        let Some(begun) = self.begun.filter(|_| !state.is_taking) else { return };
+        if !self.is_ending && (begun.elapsed() >= self.duration || wishes_end) {
+            (self.is_ending, self.lasted) = (true, begun.elapsed());
+        } else if !self.watch.is_stale() || self.asked.elapsed() < BETWEEN_SNAPSHOTS {
+            return;
+        }
+        self.asked = Instant::now();
+        self.session.take_another();
+    }
+
+    fn progressed(&self, state: &WatchState) -> String {
+        match self.begun {
+            None if state.objects == 0 => "the first collection · Ctrl-C gives it up".to_owned(),
+            None => format!("the first snapshot, {} objects · Ctrl-C gives it up", grouped(state.objects)),
+            Some(_) if self.is_ending => "the last snapshot".to_owned(),
+            Some(begun) => {
+                let known = self.watch.cache().map_or(0, remora_heap_watch::ObjectCache::count);
+                format!(
+                    "{} s of {} s, {}, {} objects · Ctrl-C ends it with a last snapshot",
+                    begun.elapsed().as_secs(),
+                    self.duration.as_secs(),
+                    counted(self.watch.collections().count(), "collection"),
+                    grouped(known),
+                )
+            }
+        }
+    }
+}
+
+fn progress(state: &WatchState) -> HeapProgress {
+    HeapProgress { objects: state.objects, extra_memory: state.extra_memory, ..HeapProgress::default() }
+}
+
+/// How a process is called.
+pub(crate) fn name_of(process: &Process) -> String {
+    plain(&process.name())
+}

@@ -1,0 +1,313 @@
+//! Every object of a heap, by where it lies: kept in pages of the address space, so that a collection touches those alone that it collects.
+
+use crate::account::Account;
+use crate::collection::Collection;
+use std::collections::BTreeMap;
+
+/// Bits of an address within a page: 1 MiB.
+const PAGE_BITS: u32 = 20;
+/// Objects begin at multiples of this.
+const WORD: u64 = 8;
+
+/// What is known of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// Its class, as [`crate::Classes`] numbers it.
+    pub class: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// Collections of its generation that it has survived since it is known.
+    pub survived: u32,
+    /// Whether it was there at the beginning.
+    pub is_of_the_start: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// Where it lies in its page.
+    at: u32,
+    class: u32,
+    bytes: u64,
+    survived: u32,
+    is_of_the_start: bool,
+}
+
+impl Entry {
+    fn known(&self) -> Known {
+        let Entry { class, bytes, survived, is_of_the_start, .. } = *self;
+        Known { class, bytes, survived, is_of_the_start }
+    }
+}
+
+/// What became of a picture in one collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// Objects that lived on.
+    pub survived: u64,
+    /// Of these, those that lie elsewhere now.
+    pub moved: u64,
+    /// Objects that did not.
+    pub died: u64,
+    /// Objects that were not known before.
+    pub born: u64,
+    /// What does not fit together: two objects at one place, one that is of another class or size than it was known to be.
+    pub contradictions: u64,
+    /// Bytes that live and of which no object is known.
+    pub unexplained: u64,
+}
+
+/// What is not the same in two pictures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Difference {
+    /// Objects that are the same in both.
+    pub same: u64,
+    /// Objects that only the first has.
+    pub missing: u64,
+    /// Objects that only the second has.
+    pub unknown: u64,
+    /// Of those, objects in parts that are never collected: nothing tells of their birth.
+    pub unknown_frozen: u64,
+    /// Objects at one place with another class or size.
+    pub other: u64,
+}
+
+impl Difference {
+    /// Whether there is none but what nothing could have told of.
+    pub fn is_none(&self) -> bool {
+        self.missing == 0 && self.other == 0 && self.unknown == self.unknown_frozen
+    }
+}
+
+/// See the module's text.
+#[derive(Debug, Clone, Default)]
+pub struct ObjectCache {
+    pages: BTreeMap<u64, Vec<Entry>>,
+    /// Parts that are never collected, as start and end.
+    frozen: Vec<(u64, u64)>,
+    objects: u64,
+}
+
+fn page_of(address: u64) -> u64 {
+    address >> PAGE_BITS
+}
+
+fn address_of(page: u64, at: u32) -> u64 {
+    page << PAGE_BITS | u64::from(at)
+}
+
+fn taken(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(WORD).unwrap_or(u64::MAX)
+}
+
+/// Whether ascending parts have an address.
+fn within(parts: &[(u64, u64)], address: u64) -> bool {
+    let behind = parts.partition_point(|(start, _)| *start <= address);
+    behind.checked_sub(1).and_then(|at| parts.get(at)).is_some_and(|(_, end)| address < *end)
+}
+
+impl ObjectCache {
+    /// An object of a snapshot. They may come in any order; [`ObjectCache::settle`] comes after the last.
+    pub fn add(&mut self, address: u64, known: Known) {
+        let at = (address & ((1 << PAGE_BITS) - 1)) as u32;
+        let Known { class, bytes, survived, is_of_the_start } = known;
+        self.pages.entry(page_of(address)).or_default().push(Entry { at, class, bytes, survived, is_of_the_start });
+    }
+
+    /// A part of the heap that is never collected.
+    pub fn add_frozen(&mut self, start: u64, end: u64) {
+        self.frozen.push((start, end));
+    }
+
+    /// Brings what was added into order; how many objects lie where another one does: these are left out.
+    pub fn settle(&mut self) -> u64 {
+        self.frozen.sort_unstable();
+        let pages: Vec<u64> = self.pages.keys().copied().collect();
+        let twice = self.order(&pages);
+        self.objects = self.pages.values().map(|page| page.len() as u64).sum();
+        twice
+    }
+
+    /// What is there now was there at the beginning.
+    pub(crate) fn is_of_the_start(&mut self) {
+        self.pages.values_mut().flatten().for_each(|entry| entry.is_of_the_start = true);
+    }
+
+    /// How many objects there are.
+    pub fn count(&self) -> u64 {
+        self.objects
+    }
+
+    /// Every object, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Known)> + '_ {
+        self.pages
+            .iter()
+            .flat_map(|(page, entries)| entries.iter().map(|entry| (address_of(*page, entry.at), entry.known())))
+    }
+
+    /// The object at an address; `None` if nobody has told of one: it may have been born since (contract GCH-04).
+    pub fn get(&self, address: u64) -> Option<Known> {
+        let entries = self.pages.get(&page_of(address))?;
+        let at = (address & ((1 << PAGE_BITS) - 1)) as u32;
+        let index = entries.binary_search_by_key(&at, |entry| entry.at).ok()?;
+        entries.get(index).map(Entry::known)
+    }
+
+    /// Applies a collection: its `born` have classes as [`crate::Classes`] numbers them. `account` is told who was young, who died, who was born.
+    pub fn apply(&mut self, collection: &Collection, account: &mut Account) -> Applied {
+        let mut applied = Applied::default();
+        let (moved, explained) = self.pass(collection, account, &mut applied);
+        applied.moved = moved.len() as u64;
+        applied.contradictions += self.insert(moved.into_iter());
+        let born = self.add_born(collection, account, &mut applied);
+        let living: u64 = collection.lives.iter().fold(0, |sum, (.., length)| sum.saturating_add(taken(*length)));
+        applied.unexplained = living.abs_diff(explained.saturating_add(born));
+        self.objects = (self.objects + applied.born).saturating_sub(applied.died);
+        applied
+    }
+
+    /// Goes through what was collected: who has moved is taken out, and who has died is gone. Returns who has moved, by where it lies now,
+    /// and the bytes of all who live.
+    fn pass(
+        &mut self,
+        collection: &Collection,
+        account: &mut Account,
+        applied: &mut Applied,
+    ) -> (Vec<(u64, Entry)>, u64) {
+        let (mut moved, mut explained) = (Vec::new(), 0_u64);
+        for page in self.pages_of(collection) {
+            let Some(entries) = self.pages.get_mut(&page) else { continue };
+            let mut next =
+                collection.lives.partition_point(|(old, _, length)| old.saturating_add(*length) <= address_of(page, 0));
+            entries.retain_mut(|entry| {
+                let address = address_of(page, entry.at);
+                if within(&collection.youngest, address) {
+                    account.was_young(entry.class);
+                }
+                if !is_collected(collection, &self.frozen, address) {
+                    return true;
+                }
+                while collection.lives.get(next).is_some_and(|(old, _, length)| old.saturating_add(*length) <= address)
+                {
+                    next += 1;
+                }
+                let Some((old, new, _)) = collection.lives.get(next).filter(|(old, ..)| *old <= address) else {
+                    applied.died += 1;
+                    account.died(&entry.known());
+                    return false;
+                };
+                applied.survived += 1;
+                explained = explained.saturating_add(taken(entry.bytes));
+                entry.survived = entry.survived.saturating_add(1);
+                if old == new {
+                    return true;
+                }
+                moved.push((new.wrapping_add(address - old), *entry));
+                false
+            });
+        }
+        self.pages.retain(|_, entries| !entries.is_empty());
+        (moved, explained)
+    }
+
+    /// The pages that a collection may touch.
+    fn pages_of(&self, collection: &Collection) -> Vec<u64> {
+        if collection.is_whole() {
+            return self.pages.keys().copied().collect();
+        }
+        let mut pages = Vec::new();
+        for (start, end) in collection.collected.iter().filter(|(start, end)| start < end) {
+            let those = self.pages.range(page_of(*start)..=page_of(end - 1)).map(|(page, _)| *page);
+            pages.extend(those.filter(|page| pages.last() != Some(page)).collect::<Vec<_>>());
+        }
+        pages
+    }
+
+    /// Who was not known is added. Returns the bytes of those.
+    fn add_born(&mut self, collection: &Collection, account: &mut Account, applied: &mut Applied) -> u64 {
+        let (mut new, mut bytes) = (Vec::new(), 0_u64);
+        for born in &collection.born {
+            let known = Known { class: born.class, bytes: born.bytes, survived: 1, is_of_the_start: false };
+            match self.get(born.address) {
+                Some(there) => {
+                    applied.contradictions += u64::from((there.class, there.bytes) != (born.class, born.bytes));
+                }
+                None => {
+                    bytes = bytes.saturating_add(taken(born.bytes));
+                    account.born(&known);
+                    let Known { class, bytes, survived, is_of_the_start } = known;
+                    new.push((born.address, Entry { at: 0, class, bytes, survived, is_of_the_start }));
+                }
+            }
+        }
+        let count = new.len() as u64;
+        let twice = self.insert(new.into_iter());
+        applied.contradictions += twice;
+        applied.born = count - twice;
+        bytes
+    }
+
+    /// Puts objects where they lie; how many lie where another one does.
+    fn insert(&mut self, entries: impl Iterator<Item = (u64, Entry)>) -> u64 {
+        let mut touched: Vec<u64> = Vec::new();
+        for (address, entry) in entries {
+            let page = page_of(address);
+            let at = (address & ((1 << PAGE_BITS) - 1)) as u32;
+            self.pages.entry(page).or_default().push(Entry { at, ..entry });
+            if touched.last() != Some(&page) {
+                touched.push(page);
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        self.order(&touched)
+    }
+
+    fn order(&mut self, pages: &[u64]) -> u64 {
+        let mut twice = 0;
+        for page in pages {
+            let Some(entries) = self.pages.get_mut(page) else { continue };
+            if !entries.is_sorted_by_key(|entry| entry.at) {
+                entries.sort_by_key(|entry| entry.at);
+            }
+            let before = entries.len();
+            entries.dedup_by_key(|entry| entry.at);
+            twice += (before - entries.len()) as u64;
+        }
+        twice
+    }
+
+    /// What is not the same in `other`, which is the truth.
+    pub fn difference(&self, other: &ObjectCache) -> Difference {
+        let mut difference = Difference::default();
+        let (mut ours, mut theirs) = (self.iter().peekable(), other.iter().peekable());
+        loop {
+            let (left, right) = (ours.peek().copied(), theirs.peek().copied());
+            match (left, right) {
+                (None, None) => return difference,
+                (Some((address, one)), Some((there, another))) if address == there => {
+                    let is_same = (one.class, one.bytes) == (another.class, another.bytes);
+                    *(if is_same { &mut difference.same } else { &mut difference.other }) += 1;
+                    ours.next();
+                    theirs.next();
+                }
+                (Some((address, _)), right) if right.is_none_or(|(there, _)| address < there) => {
+                    difference.missing += 1;
+                    ours.next();
+                }
+                (_, Some((there, _))) => {
+                    difference.unknown += 1;
+                    difference.unknown_frozen += u64::from(within(&other.frozen, there));
+                    theirs.next();
+                }
+                (Some(_), None) => {
+                    difference.missing += 1;
+                    ours.next();
+                }
+            }
+        }
+    }
+}
+
+fn is_collected(collection: &Collection, frozen: &[(u64, u64)], address: u64) -> bool {
+    if collection.is_whole() { !within(frozen, address) } else { within(&collection.collected, address) }
+}

@@ -1,0 +1,190 @@
+//! A heap that is watched: a first snapshot, the collections behind it, and a last snapshot that shows the picture to be true.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::probe::Stage;
+use remora_e2e::{Finished, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Longer than any test: it is ended before.
+const LONG: &str = "1h";
+
+/// How a program's collector is set: by variables, since which version.
+const MODES: [(u32, &[(&str, &str)]); 3] = [
+    (3, &[]),
+    (3, &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")]),
+    // The collector of segments, which those before 7 had.
+    (8, &[("DOTNET_GCName", "libclrgc.so")]),
+];
+
+/// The program that keeps and drops what it is told to.
+fn program(runtime: &Runtime, variables: &[(&str, &str)]) -> Target {
+    variables.iter().fold(Start::managed(runtime, "generations"), |start, (name, value)| start.env(name, value)).ready()
+}
+
+fn does(target: &mut Target, deeds: &[&str]) {
+    for deed in deeds {
+        assert_eq!(target.ask(deed), "done", "{deed}");
+    }
+}
+
+/// Watches it, and returns when the first snapshot has been taken.
+fn watched(target: &Target) -> Remora {
+    let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json"]);
+    command.wait_until_it_says("watching generations");
+    command
+}
+
+/// Ends it as a user does.
+fn ended(command: Remora) -> Finished {
+    command.signal(Signal::INT);
+    command.finish()
+}
+
+/// How often each generation was collected, as the program says: a collection of an older one is one of the younger, too.
+fn collections(target: &mut Target) -> [u64; 3] {
+    let told = target.ask("count");
+    let counts: Vec<u64> = told.split(' ').map(|count| count.parse().unwrap()).collect();
+    [counts[0] - counts[1], counts[1] - counts[2], counts[2]]
+}
+
+fn row<'a>(told: &'a Value, name: &str) -> &'a Value {
+    let rows = told["types"].as_array().unwrap();
+    rows.iter().find(|row| row["type"] == name).unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+#[track_caller]
+fn is_true(told: &Value) {
+    let picture = &told["picture"];
+    assert_eq!(picture["is_true"], true, "{picture:#}");
+    for none in ["lost", "missing", "other", "contradictions", "unexplained_bytes"] {
+        assert_eq!(picture[none], 0, "{none}: {picture:#}");
+    }
+    assert_eq!(picture["unknown"], picture["unknown_frozen"], "{picture:#}");
+}
+
+/// Of a type: objects at the start and at the end, made, born, still there, died of the start; and deaths after no collection, one, more.
+#[track_caller]
+fn counts(told: &Value, name: &str, expected: [u64; 9]) {
+    let row = row(told, name);
+    let fields = ["objects_at_start", "objects", "allocated", "born", "born_and_there", "died_of_start"];
+    let ages = ["none", "one", "two_to_five"].map(|age| row["died_after"][age].as_u64().unwrap());
+    let counts: Vec<u64> = fields.map(|field| row[field].as_u64().unwrap()).into_iter().chain(ages).collect();
+    assert_eq!(counts, expected, "{name}: {row:#}");
+    assert_eq!(row["died_after"]["more"], 0, "{name}");
+}
+
+#[test]
+fn gch_03_survivors_moves_and_deaths_of_known_objects_are_told_exactly() {
+    on_every_runtime(|runtime| {
+        for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
+            let mut target = program(runtime, variables);
+            does(&mut target, &["make node 1000", "make pair 300", "make large 4", "collect 2"]);
+            let command = watched(&target);
+            let before = collections(&mut target);
+            does(&mut target, &["make node 500", "collect 0", "drop node 300", "collect 1", "collect 2"]);
+            does(&mut target, &["hole pair", "make large 3", "compact", "drop large 2", "collect 2", "drop node 900"]);
+            let after = collections(&mut target);
+            let told = ended(command).succeeded().json();
+            is_true(&told);
+            assert_eq!(told["receipt"]["clean"], true, "{variables:?}");
+            // 200 of those that were made are gone with the last collection, having survived five.
+            counts(&told, "Generations.Node", [1000, 300, 500, 500, 300, 1000, 0, 0, 200]);
+            counts(&told, "Generations.Pair<string>", [300, 150, 0, 0, 0, 150, 0, 0, 0]);
+            // The last snapshot's own collection comes behind those that the program knows of.
+            let of = |generation: usize| told["collections"][format!("generation_{generation}")].as_u64().unwrap();
+            let expected = [after[0] - before[0], after[1] - before[1], after[2] - before[2] + 1];
+            assert_eq!([of(0), of(1), of(2)], expected, "{variables:?}");
+        }
+    });
+}
+
+#[test]
+fn gch_03_the_price_is_said_beforehand_and_told_afterwards() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime, &[]);
+        let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG]);
+        command.wait_until_it_says("Every collection takes longer");
+        command.wait_until_it_says("watching generations");
+        does(&mut target, &["waste node 100000", "collect 0"]);
+        let said = ended(command).succeeded().text();
+        for words in ["since they were watched", "the program stood for", "the picture that was kept is the last snapshot's"] {
+            assert!(said.contains(words), "{words} is not in {said}");
+        }
+    });
+}
+
+#[test]
+fn gch_04_what_was_born_is_unknown_until_the_next_collection_and_then_added_with_its_class_and_size() {
+    on_every_runtime(|runtime| {
+        for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
+            let mut target = program(runtime, variables);
+            let command = watched(&target);
+            // These never come to be known: the runtime alone has counted them.
+            does(&mut target, &["waste boxed 10000", "collect 0"]);
+            // These are known by a collection of their own, and by an older one.
+            does(&mut target, &["make blob 1000", "collect 0", "hole blob", "collect 2"]);
+            // Of these only the last snapshot's collection knows.
+            does(&mut target, &["make node 77", "make large 5"]);
+            let told = ended(command).succeeded().json();
+            is_true(&told);
+            counts(&told, "Generations.Point", [0, 0, 10_000, 0, 0, 0, 10_000, 0, 0]);
+            counts(&told, "Generations.Node", [0, 77, 77, 77, 77, 0, 0, 0, 0]);
+            let blobs = row(&told, "System.Byte[]");
+            // Large ones are not counted when they are made, but found when all of the heap is collected.
+            let born = blobs["born"].as_u64().unwrap();
+            assert!(born >= 1005 && blobs["died_after"]["one"].as_u64() >= Some(500), "{blobs:#}");
+            assert!(blobs["bytes"].as_u64() > Some(5 * 100_000 + 500 * 100), "{blobs:#}");
+        }
+    });
+}
+
+/// A program that allocates all the time, on several threads, and so collects all the time.
+#[test]
+fn gch_03_the_picture_of_a_busy_program_is_true_after_hundreds_of_collections() {
+    on_every_runtime(|runtime| {
+        for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
+            let start = variables
+                .iter()
+                .fold(Start::managed(runtime, "gc").arg("3"), |start, (name, value)| start.env(name, value));
+            let target = start.ready();
+            let told = remora(["heap", "-p", &target.pid().to_string(), "--watch", "2s", "--json"]).succeeded().json();
+            is_true(&told);
+            assert!(row(&told, "Gc.Node")["allocated"].as_u64() > Some(1000), "{variables:?}");
+        }
+    });
+}
+
+/// What is told finds no room while nobody reads it: that is counted, and the picture begins anew.
+#[test]
+fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime, &[]);
+        // Every second object in between is gone: many small ranges.
+        does(&mut target, &["make node 400000", "make pair 10", "collect 2", "hole node"]);
+        let command = watched(&target);
+        command.signal(Signal::STOP);
+        // Each tells of some hundred thousand ranges; there is room for 32 MiB of them.
+        for _ in 0..100 {
+            does(&mut target, &["hole node", "make node 200000", "collect 2"]);
+        }
+        command.signal(Signal::CONT);
+        does(&mut target, &["make pair 5", "collect 2"]);
+        let ended = ended(command).failed_with(42, &["the picture of the heap was not true to the end", "found no room once"]);
+        let told = ended.json();
+        assert_eq!((&told["picture"]["lost"], &told["receipt"]["clean"]), (&1.into(), &true.into()), "{told:#}");
+        assert_eq!(row(&told, "Generations.Pair<string>")["objects"], 15);
+    });
+}
+
+#[test]
+fn gch_03_beside_a_main_profiler_it_is_refused_with_what_remains_possible() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let stage = Stage::start_program(runtime, "generations", &[], &[]);
+        let main = stage.attached(0, 0);
+        let process = stage.pid().to_string();
+        remora(["heap", "-p", &process, "--watch", LONG]).failed_with(17, &["two snapshots beside the other profiler"]);
+        stage.leave(main);
+    });
+}
