@@ -4,6 +4,7 @@ mod allowance;
 pub(crate) mod condition;
 mod convert;
 mod diff;
+mod inside;
 mod report;
 mod show;
 pub(crate) mod size;

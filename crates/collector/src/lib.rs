@@ -21,6 +21,7 @@ mod count;
 mod error;
 mod files;
 mod heap;
+mod layouts;
 mod names;
 mod presence;
 mod rate;

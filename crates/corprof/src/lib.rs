@@ -91,7 +91,7 @@ pub use ids::{
 };
 pub use info::{
     Alive, ArrayClass, AssemblyInfo, Attached, ClassHead, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,
-    EnterLeave3WithInfo, Enumerated, Enumeration, FrozenRange, FunctionInfo, GenerationRange, HeapView, Info,
+    EnterLeave3WithInfo, Enumerated, Enumeration, FieldPlace, FrozenRange, FunctionInfo, GenerationRange, HeapView, Info,
     JittedFunction, Life, Loading, ModuleInfo, ProviderConfig, RuntimeInformation, Sealed, Startup, SuspendedRuntime,
 };
 pub use mask::{

@@ -11,6 +11,7 @@
 //! kind 2  types   JSON, a list of rows: name, assembly, flags; the first row of the first such chunk is class 0 of the stream
 //! kind 3  state   JSON, see [`State`]; the last one holds
 //! kind 4  end     nothing: the file is whole
+//! kind 5  layouts JSON, a list of rows: how objects are laid out, where values were asked for
 //! ```
 //! A file without its end is a snapshot that ended early: what it holds can be read.
 //! The stream is part of version 1 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 2.
@@ -23,16 +24,20 @@
 //! Columns by kind of number: smaller by a third, but each object would be taken apart and put together while the copy waits.
 #![forbid(unsafe_code)]
 
+mod contents;
 mod error;
 mod graph;
 mod identity;
+mod layouts;
 mod read;
 mod state;
 mod texts;
 mod write;
 
+pub use contents::{Content, contents};
 pub use error::Error;
 pub use identity::Identity;
+pub use layouts::layouts;
 pub use read::{Snapshot, is_snapshot, read};
 pub use remora_heap::{HeapGraph, Limits};
 pub use state::State;
@@ -53,4 +58,5 @@ mod kind {
     pub(crate) const TYPES: u32 = 2;
     pub(crate) const STATE: u32 = 3;
     pub(crate) const END: u32 = 4;
+    pub(crate) const LAYOUTS: u32 = 5;
 }

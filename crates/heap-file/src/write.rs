@@ -1,7 +1,9 @@
 //! Writing a snapshot while it is taken.
 
+use crate::layouts::packed;
 use crate::state::{State, shorten};
 use crate::{Error, FORMAT, kind};
+use remora_heap::layout::Layouts;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
@@ -70,6 +72,14 @@ impl<W: Write> Writer<W> {
             self.put(kind::TYPES, &serde_json::to_vec(&rows).unwrap_or_default())?;
         }
         Ok(())
+    }
+
+    /// Writes how objects are laid out.
+    ///
+    /// # Errors
+    /// See [`Writer::create`].
+    pub fn layouts(&mut self, layouts: &Layouts) -> Result<(), Error> {
+        packed(layouts).iter().try_for_each(|chunk| self.put(kind::LAYOUTS, chunk))
     }
 
     /// Writes what is missing and the end, and gives the output back.

@@ -40,6 +40,8 @@ mod duplicates;
 mod error;
 mod graph;
 mod inference;
+pub mod layout;
+pub mod values;
 mod limits;
 mod lookup;
 mod order;

@@ -66,6 +66,7 @@ mod bytes;
 mod demangle;
 mod elf;
 mod error;
+mod fields;
 mod generated;
 mod image;
 mod inflate;
@@ -90,6 +91,7 @@ pub use bundle::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, BundledFile, list_of_b
 pub use demangle::{demangle_raw, native as demangle_native, short_type_name};
 pub use elf::ElfImage;
 pub use error::SymbolError;
+pub use fields::{Declared, Field, FieldPlace, FieldType, Order, TypeNature, TypeReference};
 pub use image::ManagedImage;
 pub use keyword::Primitive;
 pub use mapped::{NativeName, UNKNOWN, mapped_name};

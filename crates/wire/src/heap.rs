@@ -6,21 +6,25 @@
 //! RANGE   kind of the range, address, length
 //! CLASS   the class with the next number: its id, then 0 and a code; or 1, module id, token, id of its parent, count and ids of its type
 //!         arguments; or 2, id of the element's class, CorElementType of the element, rank
+//!         beside the stream it may also be no new class: the number of one, then 3, bytes of an object as the runtime says, fields that it
+//!         declares, how many follow, and of each its token and where it begins. A class with many fields has several of these
 //! GAP     bytes without an object
 //! BROKEN  the address from which on a range cannot be walked
 //! END     objects in all
 //! ROOT    what holds an object from outside: its kind, the object's address, and what tells more of it, or 0
 //! CONTENT of the last object, where it was asked for: bytes that it has, bytes that follow, these. Of a string its UTF-16 characters
+//! VALUES  of the last object, where it was asked for and it is no string: bytes behind its class, bytes that follow, these
 //! object  size in bytes; each reference as the zigzag of its distance in words from the object, plus 1; 0 behind the last
 //! ```
 //! What the reader must know at once, classes and the end, is told a second time beside the stream, in pieces that [`BESIDE`] marks: so
-//! the stream itself can be stored unread while it comes.
+//! the stream itself can be stored unread while it comes. Layouts are told there alone: what they mean is found out while the process is
+//! there, and stored as that.
 //!
 //! Objects lie one behind the other, each at a multiple of eight bytes: no address is told but that of a range.
 
 mod decoder;
 
-pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor};
+pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
 
 /// See the module's text.
 pub const END: u64 = 0;
@@ -36,6 +40,8 @@ pub const BROKEN: u64 = 4;
 pub const CONTENT: u64 = 5;
 /// See the module's text.
 pub const ROOT: u64 = 6;
+/// See the module's text.
+pub const VALUES: u64 = 7;
 /// The first number that means an object.
 pub const FIRST_CLASS: u64 = 8;
 
@@ -45,6 +51,8 @@ pub const UNKNOWN_CLASS: u64 = 0;
 pub const PLAIN_CLASS: u64 = 1;
 /// Kind of an array.
 pub const ARRAY_CLASS: u64 = 2;
+/// No new class, but how the objects of one are laid out.
+pub const LAYOUT: u64 = 3;
 
 /// Kind of a root: a local variable or parameter of a method that runs; FunctionID of the method.
 pub const STACK_ROOT: u64 = 1;
@@ -68,8 +76,14 @@ pub const UNTOLD: u64 = 6;
 /// In the word that tells a piece's length, bytes: it is not of the stream, but repeats CLASS and END records of it.
 pub const BESIDE: u64 = 1 << 63;
 
-/// The most of an object's content that is told, bytes.
+/// The most of a string's content that is told, bytes.
 pub const MOST_CONTENT: u64 = 8 << 10;
+
+/// The most of what stands in any other object that is told, bytes.
+pub const MOST_VALUES: u64 = 4 << 10;
+
+/// Fields of a class that are told in one record.
+pub const LAYOUT_FIELDS: usize = 30;
 
 /// Objects begin at multiples of this.
 pub const WORD: u64 = 8;

@@ -7,6 +7,7 @@
 use super::destination::directory_of;
 use super::format::as_io;
 use crate::failure::{Failure, Place};
+use remora_heap::layout::Layouts;
 use remora_heap_file::{State, TypeRow};
 use remora_profile::Profile;
 use remora_recording::Writer;
@@ -135,12 +136,13 @@ impl HeapSpool {
     }
 
     /// Writes the rest: from here on it is a whole snapshot. Where that fails, what was kept stays where the failure says.
-    pub(crate) fn finish(mut self, types: &[TypeRow], state: &State) -> Result<PathBuf, Failure> {
+    pub(crate) fn finish(mut self, types: &[TypeRow], layouts: &Layouts, state: &State) -> Result<PathBuf, Failure> {
         let refused = |error| unkept(&self.path, error).kept_in(&self.path);
         if let Some(failure) = self.failed {
             return Err(failure.kept_in(&self.path));
         }
         self.writer.types(types).map_err(refused)?;
+        self.writer.layouts(layouts).map_err(refused)?;
         let reserved = self.writer.finish(state).map_err(refused)?;
         reserved.file.set_len(reserved.position).map_err(|error| self::refused(&self.path, error))?;
         Ok(self.path)
