@@ -5,15 +5,17 @@
 
 mod alike;
 mod classes;
+mod contents;
 mod pen;
 mod shape;
 
 use classes::Classes;
+use contents::{tell_layout, tell_text, tell_values};
 use pen::{Pen, Record};
 use remora_wire::Contents;
 use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FROZEN, GAP, LENGTHY, MOST_CONTENT, PLAIN_CLASS, RANGE,
-    ROOT, UNKNOWN_CLASS, UNTOLD, WORD, distance,
+    ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, LENGTHY, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS,
+    UNTOLD, WORD, distance,
 };
 pub use shape::Shape;
 use shape::{Digest, Form, Memory, Shapes, Trust};
@@ -91,6 +93,11 @@ pub trait StandingHeap {
     fn references(&self, object: u64, visit: &mut dyn FnMut(u64));
     /// What a class is.
     fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass;
+    /// The fields that a class declares, each its token and where it begins in an object, as many as fit; how many there are, and the bytes
+    /// of an object.
+    fn layout(&self, _class: u64, _fields: &mut [[u32; 2]]) -> Option<(usize, u32)> {
+        None
+    }
 }
 
 /// The copy's own memory.
@@ -158,6 +165,8 @@ pub struct HeapArea<'a> {
     pub classes: &'a mut [u64],
     /// A power of two of places for how the objects of a class lie.
     pub shapes: &'a mut [Shape],
+    /// For the fields of a class.
+    pub fields: &'a mut [[u32; 2]],
     /// What has not been put yet.
     pub buffer: &'a mut [u8],
     /// What was told of roots.
@@ -252,8 +261,8 @@ struct Walk<'a, M> {
     words: M,
     classes: Classes<'a>,
     shapes: Shapes<'a>,
-    /// Whether what stands in an object, if anything is told of it, comes behind it.
-    contents_follow: bool,
+    contents: Contents,
+    fields: &'a mut [[u32; 2]],
     pen: Pen<'a>,
     walked: Walked,
     /// How many objects there are when the next word on the progress is due.
@@ -266,21 +275,6 @@ fn behind(object: u64, size: u64, end: u64) -> Option<u64> {
     let next = object.checked_add(size.checked_next_multiple_of(WORD)?)?;
     (size >= SMALLEST && next <= end).then_some(next)
 }
-
-/// Tells the characters of a string: their number is its second word's lower half, and they begin with the upper one (what GetStringLayout2
-/// answers on every runtime: 8 and 12).
-fn tell_text(pen: &mut Pen<'_>, words: &impl Memory, object: u64, size: u64) {
-    let whole = (words.word(object + WORD) & u64::from(u32::MAX)) * 2;
-    let told = whole.min(MOST_CONTENT).min(size.saturating_sub(shape::TEXT_BASE));
-    pen.numbers(&[CONTENT, whole, told]);
-    for index in 0..told {
-        let at = object + TEXT_AT + index;
-        pen.byte((words.word(at & !(WORD - 1)) >> (8 * (at % WORD))) as u8);
-    }
-}
-
-/// Where the characters of a string begin.
-const TEXT_AT: u64 = 12;
 
 impl Walked {
     #[inline]
@@ -307,7 +301,8 @@ impl<'a, M: Memory> Walk<'a, M> {
             words,
             classes: Classes::new(area.table, area.classes),
             shapes: Shapes::new(area.shapes),
-            contents_follow: contents == Contents::Strings,
+            contents,
+            fields: area.fields,
             pen: Pen::new(area.buffer, outlet),
             walked: Walked::default(),
             next_word: BETWEEN_WORDS,
@@ -386,8 +381,11 @@ impl<'a, M: Memory> Walk<'a, M> {
                     pen.number(distance(object, target));
                 });
                 pen.number(0);
-                if self.contents_follow && shape.is_text() {
-                    tell_text(pen, &self.words, object, size);
+                match self.contents {
+                    Contents::None => {}
+                    _ if shape.is_text() => tell_text(pen, &self.words, object, size),
+                    Contents::Strings => {}
+                    Contents::Values => tell_values(pen, &self.words, object, size),
                 }
                 self.walked.add(size, references);
                 return Some(next);
@@ -420,8 +418,13 @@ impl<'a, M: Memory> Walk<'a, M> {
         });
         pen.number(0);
         self.walked.add(size, told.count);
-        if self.contents_follow && self.shapes.find(mark).is_some_and(|shape| shape.is_text()) {
-            tell_text(&mut self.pen, &self.words, object, size);
+        match self.contents {
+            Contents::None => {}
+            _ if self.shapes.find(mark).is_some_and(|shape| shape.is_text()) => {
+                tell_text(&mut self.pen, &self.words, object, size);
+            }
+            Contents::Strings => {}
+            Contents::Values => tell_values(&mut self.pen, &self.words, object, size),
         }
         self.compare(mark, object, size, told);
         Some(next)
@@ -501,6 +504,15 @@ impl<'a, M: Memory> Walk<'a, M> {
                 }
             }
             self.pen.record_twice(&record);
+            if self.contents == Contents::Values {
+                let parent = if let HeapClass::Plain { parent, .. } = facts { parent } else { 0 };
+                // What it inherits is laid out by those that it derives from.
+                self.classes.meet(parent);
+                if let Some((count, bytes)) = self.heap.layout(id, self.fields) {
+                    let told = self.fields.get(..count.min(self.fields.len())).unwrap_or_default();
+                    tell_layout(&mut self.pen, self.classes.last_told(), bytes, count, told);
+                }
+            }
         }
     }
 }

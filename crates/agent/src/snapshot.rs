@@ -24,6 +24,8 @@ const PLACES: usize = 1 << 18;
 const CHUNK: usize = (MAXIMUM_RECORD_WORDS - 1) * 8;
 /// Between two looks whether there is room, nanoseconds.
 const LOOK: u64 = 100_000;
+/// Fields of a class that fit into their list.
+const FIELDS: usize = 1 << 16;
 /// How the copy is called.
 const NAME: &[u8; 12] = b"remora-heap\0";
 /// How much it gives way to others.
@@ -39,6 +41,7 @@ pub struct Snapshot {
     table: Mapping,
     classes: Mapping,
     shapes: Mapping,
+    fields: Mapping,
     buffer: Mapping,
     contents: Contents,
     roots: Option<Roots>,
@@ -64,6 +67,7 @@ impl Snapshot {
             table: Mapping::anonymous(PLACES * 16)?,
             classes: Mapping::anonymous(PLACES / 2 * 8)?,
             shapes: Mapping::anonymous(PLACES * size_of::<Shape>())?,
+            fields: Mapping::anonymous(FIELDS * size_of::<[u32; 2]>())?,
             buffer: Mapping::anonymous(CHUNK)?,
             contents,
             roots,
@@ -239,6 +243,7 @@ impl Snapshot {
                 table: self.table.exclusive(),
                 classes: self.classes.exclusive(),
                 shapes: self.shapes.exclusive(),
+                fields: self.fields.exclusive(),
                 buffer: self.buffer.exclusive(),
                 roots: self.told_roots(),
             };

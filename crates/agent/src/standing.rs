@@ -1,6 +1,6 @@
 //! The heap as a copy of the process sees it, which was made while the program stood still; and as a callback of a collection does.
 
-use corprof::{ClassId, FrozenRange, GenerationRange, HeapView, ObjectId};
+use corprof::{ClassId, FieldPlace, FrozenRange, GenerationRange, HeapView, ObjectId};
 use remora_agent_hot::{FROZEN_RANGE, HeapClass, HeapRange, InFork, MOST_ARGUMENTS, StandingHeap};
 
 /// See the module's text.
@@ -11,6 +11,9 @@ pub struct Standing(HeapView);
 const _: () = assert!(size_of::<HeapRange>() == size_of::<GenerationRange>());
 const _: () = assert!(size_of::<HeapRange>() >= size_of::<FrozenRange>());
 const _: () = assert!(align_of::<HeapRange>() >= align_of::<FrozenRange>());
+/// A field's place is two numbers, its token first.
+const _: () = assert!(size_of::<FieldPlace>() == size_of::<[u32; 2]>());
+const _: () = assert!(align_of::<FieldPlace>() == align_of::<[u32; 2]>());
 
 impl Standing {
     /// The heap behind `view`, in the copy that `fork` proves.
@@ -97,5 +100,12 @@ impl StandingHeap for Standing {
             }
             Err(code) => HeapClass::Unknown(code.0 as u32),
         }
+    }
+
+    fn layout(&self, class: u64, fields: &mut [[u32; 2]]) -> Option<(usize, u32)> {
+        // SAFETY: the same size, and two numbers in the same order; all bytes are valid values of either.
+        let places = unsafe { std::slice::from_raw_parts_mut(fields.as_mut_ptr().cast::<FieldPlace>(), fields.len()) };
+        // SAFETY: as above.
+        unsafe { self.0.layout(ClassId(class as usize), places) }.ok()
     }
 }

@@ -290,6 +290,9 @@ pub(crate) struct HeapTakeArgs {
     /// Keep the characters of strings, too: the file then holds data of the application
     #[arg(long)]
     pub(crate) strings: bool,
+    /// Keep what stands in fields and arrays, and what strings say, for `remora heap show`: the file then holds data of the application
+    #[arg(long)]
+    pub(crate) values: bool,
     /// Memory that the copy of the process may cost, as pages that the program writes to meanwhile [default: half of what is free]
     #[arg(long, value_name = "SIZE", value_parser = crate::heap::size::parse)]
     pub(crate) max_extra_memory: Option<u64>,

@@ -5,6 +5,7 @@ pub(crate) mod condition;
 mod convert;
 mod diff;
 mod findings;
+mod inside;
 mod report;
 mod roots;
 mod show;

@@ -8,7 +8,7 @@ mod spool;
 pub(crate) use destination::{Destination, place};
 pub(crate) use format::FileFormat;
 pub(crate) use name::default_output;
-pub(crate) use spool::{HeapSpool, Spool, StreamSpool};
+pub(crate) use spool::{HeapSpool, Named, Spool, StreamSpool};
 
 use crate::failure::Failure;
 use remora_profile::Profile;

@@ -8,9 +8,10 @@ use crate::names::Names;
 use crate::presence::Presence;
 use crate::shared_memory::SharedMemory;
 use crate::{Error, NotAttached};
+use remora_heap::layout::Layouts;
 use remora_receipt::Facts;
 use remora_trigger::Process;
-use remora_wire::heap::{BESIDE, ClassFacts, HeapDecoder, HeapVisitor};
+use remora_wire::heap::{BESIDE, ClassFacts, HeapDecoder, HeapVisitor, Layout};
 use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, Roots, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -197,9 +198,9 @@ impl HeapSession {
             bytes: self.presence.memory.counter(layout::HEAP_BYTES),
             extra_memory: self.cost.most(),
             ended: self.presence.ended.is_some()
+                // The agent tells the modules' ids before it says that the copy has ended. By then the copy may long have told everything.
                 || self.told.has_ended()
                 || self.stream.damaged
-                // The agent may be slower than a copy that has little to tell.
                 || self.stream.beside.has_ended() && self.told.described,
         }
     }
@@ -305,10 +306,11 @@ pub(crate) fn how_it_ended(status: i32) -> Option<String> {
 /// Classes, as the copy told of them, and what they are called. Their numbers begin with 0.
 pub struct Classes {
     methods: Methods,
-    names: Names,
-    classes: Vec<ClassFacts>,
-    by_id: HashMap<u64, u32>,
-    modules: HashMap<u64, Option<u32>>,
+    pub(crate) names: Names,
+    pub(crate) classes: Vec<ClassFacts>,
+    pub(crate) by_id: HashMap<u64, u32>,
+    pub(crate) modules: HashMap<u64, Option<u32>>,
+    pub(crate) layouts: HashMap<u32, Layout>,
     are_described: bool,
 }
 
@@ -326,6 +328,7 @@ impl Classes {
             classes: Vec::new(),
             by_id: HashMap::new(),
             modules: HashMap::new(),
+            layouts: HashMap::new(),
             are_described: false,
         }
     }
@@ -362,6 +365,11 @@ impl Classes {
     /// The methods whose locals hold objects: FunctionIDs and whole names, as far as they can be told.
     pub fn methods(&mut self) -> Vec<(u64, String)> {
         self.methods.named()
+    }
+
+    /// How their objects are laid out, where that was told.
+    pub fn laid_out(&mut self) -> Layouts {
+        crate::layouts::layouts(self)
     }
 
     pub(crate) fn message(&mut self, message: Message) {
@@ -411,6 +419,12 @@ impl HeapVisitor for Classes {
     fn class(&mut self, id: u64, facts: ClassFacts) {
         self.by_id.insert(id, self.classes.len() as u32);
         self.classes.push(facts);
+    }
+
+    fn layout(&mut self, class: u32, layout: Layout) {
+        let known = self.layouts.entry(class).or_default();
+        (known.bytes, known.count) = (layout.bytes, layout.count);
+        known.fields.extend(layout.fields);
     }
 
     fn object(&mut self, _: u64, _: u32, _: u64) {}

@@ -22,6 +22,7 @@ mod declared;
 mod error;
 mod files;
 mod heap;
+mod layouts;
 mod methods;
 mod names;
 mod presence;

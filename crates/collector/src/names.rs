@@ -103,7 +103,13 @@ impl Names {
         !self.unnamed.contains(&frame)
     }
 
-    fn image(&mut self, module: u32) -> Option<Arc<ManagedImage>> {
+    /// The modules that were described, each with the name of its file.
+    pub(crate) fn module_files(&self) -> Vec<(u32, String)> {
+        self.modules.iter().map(|(index, module)| (*index, file_name(&module.path).to_owned())).collect()
+    }
+
+    /// The file of a module.
+    pub(crate) fn image(&mut self, module: u32) -> Option<Arc<ManagedImage>> {
         let Module { path, mvid } = self.modules.get(&module)?;
         self.files.managed(path, *mvid)
     }

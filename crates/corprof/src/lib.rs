@@ -91,8 +91,9 @@ pub use ids::{
 };
 pub use info::{
     Alive, ArrayClass, AssemblyInfo, Attached, ClassHead, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,
-    EnterLeave3WithInfo, Enumerated, Enumeration, FrozenRange, FunctionInfo, GenerationRange, HeapView, Info,
-    JittedFunction, Life, Loading, ModuleInfo, ProviderConfig, RuntimeInformation, Sealed, Startup, SuspendedRuntime,
+    EnterLeave3WithInfo, Enumerated, Enumeration, FieldPlace, FrozenRange, FunctionInfo, GenerationRange, HeapView,
+    Info, JittedFunction, Life, Loading, ModuleInfo, ProviderConfig, RuntimeInformation, Sealed, Startup,
+    SuspendedRuntime,
 };
 pub use mask::{
     AttachMask, ForbiddenBits, Half, HighAttachMask, HighStartupMask, Irreversible, IrreversibleMask, NotificationMask,

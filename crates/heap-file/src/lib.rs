@@ -13,6 +13,7 @@
 //! kind 3  state   JSON, see [`State`]; the last one holds
 //! kind 4  end     nothing: the file is whole
 //! kind 5  methods JSON, a list of rows: the FunctionIDs of methods whose locals hold objects, and their names
+//! kind 6  layouts JSON, a list of rows: how objects are laid out, where values were asked for
 //! ```
 //! A file without its end is a snapshot that ended early: what it holds can be read.
 //! The stream is part of version 2 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 3.
@@ -25,9 +26,11 @@
 //! Columns by kind of number: smaller by a third, but each object would be taken apart and put together while the copy waits.
 #![forbid(unsafe_code)]
 
+mod contents;
 mod error;
 mod graph;
 mod identity;
+mod layouts;
 mod lineage;
 mod read;
 mod roots;
@@ -35,8 +38,10 @@ mod state;
 mod texts;
 mod write;
 
+pub use contents::{Content, contents};
 pub use error::Error;
 pub use identity::Identity;
+pub use layouts::layouts;
 pub use read::{Snapshot, is_snapshot, read};
 pub use remora_heap::{HeapGraph, Limits};
 pub use roots::MethodRow;
@@ -59,4 +64,5 @@ mod kind {
     pub(crate) const STATE: u32 = 3;
     pub(crate) const END: u32 = 4;
     pub(crate) const METHODS: u32 = 5;
+    pub(crate) const LAYOUTS: u32 = 6;
 }

@@ -103,6 +103,8 @@ impl Reading {
                 self.assembly.details.methods(rows);
             }
             kind::END => self.ended = true,
+            // Read when they are wanted.
+            kind::LAYOUTS => {}
             _ => self.unknown_chunks += 1,
         }
         Ok(())

@@ -30,6 +30,8 @@ pub struct State {
     pub has_garbage: bool,
     /// Whether the characters of strings were told.
     pub has_texts: bool,
+    /// Whether what stands in objects was told.
+    pub has_values: bool,
     /// Ranges of the heap that were not walked, or not to their end.
     pub ranges_unwalked: u64,
     /// Objects whose class could not be told.

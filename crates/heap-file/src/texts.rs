@@ -1,8 +1,6 @@
 //! The characters of strings, in a snapshot that has them: read from its stream when they are wanted, and never all at once.
 
-use crate::{Error, FORMAT, kind};
-use remora_chunks::{Fault, HEADER, Next};
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use crate::{Content, Error, contents};
 use std::io::Read;
 
 /// The characters of one string.
@@ -35,46 +33,10 @@ impl Text<'_> {
 ///
 /// # Errors
 /// As [`crate::read`].
-pub fn texts(mut input: impl Read, visit: impl FnMut(Text<'_>)) -> Result<(), Error> {
-    FORMAT.read_header(&mut input)?;
-    let (mut decoder, mut seen) = (HeapDecoder::default(), Seen { address: 0, bytes: 0, objects: 0, visit });
-    let mut offset = HEADER as u64;
-    loop {
-        let before = seen.objects;
-        match FORMAT.next(&mut input).map_err(|fault| Error::of_chunk(fault, offset, before))? {
-            Next::Chunk(chunk) if chunk.kind == kind::STREAM => {
-                let read = decoder.push(&chunk.plain, &mut seen);
-                read.map_err(|_| {
-                    Error::of_chunk(Fault::Damaged("the stream of objects makes no sense"), offset, before)
-                })?;
-                offset += chunk.length;
-            }
-            Next::Chunk(chunk) => offset += chunk.length,
-            Next::End | Next::Torn(_) => return Ok(()),
+pub fn texts(input: impl Read, mut visit: impl FnMut(Text<'_>)) -> Result<(), Error> {
+    contents(input, |content| {
+        if let Content::Text(text) = content {
+            visit(text);
         }
-    }
-}
-
-/// The last object, and who is shown what is in it.
-struct Seen<V> {
-    address: u64,
-    bytes: u64,
-    objects: u64,
-    visit: V,
-}
-
-impl<V: FnMut(Text<'_>)> HeapVisitor for Seen<V> {
-    fn range(&mut self, _: u64, _: u64, _: u64) {}
-    fn class(&mut self, _: u64, _: ClassFacts) {}
-    fn object(&mut self, address: u64, _: u32, size: u64) {
-        (self.address, self.bytes) = (address, size);
-        self.objects += 1;
-    }
-    fn reference(&mut self, _: u64) {}
-    fn gap(&mut self, _: u64, _: u64) {}
-    fn broken(&mut self, _: u64) {}
-    fn content(&mut self, whole: u64, bytes: &[u8]) {
-        (self.visit)(Text { address: self.address, bytes: self.bytes, characters: whole / 2, utf16: bytes });
-    }
-    fn end(&mut self, _: u64) {}
+    })
 }

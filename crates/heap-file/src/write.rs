@@ -1,8 +1,10 @@
 //! Writing a snapshot while it is taken.
 
+use crate::layouts::packed;
 use crate::roots::MethodRow;
 use crate::state::{State, shorten};
 use crate::{Error, FORMAT, kind};
+use remora_heap::layout::Layouts;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
@@ -99,6 +101,14 @@ impl<W: Write> Writer<W> {
             self.put(kind::METHODS, &serde_json::to_vec(&rows).unwrap_or_default())?;
         }
         Ok(())
+    }
+
+    /// Writes how objects are laid out.
+    ///
+    /// # Errors
+    /// See [`Writer::create`].
+    pub fn layouts(&mut self, layouts: &Layouts) -> Result<(), Error> {
+        packed(layouts).iter().try_for_each(|chunk| self.put(kind::LAYOUTS, chunk))
     }
 
     /// Writes what is missing and the end, and gives the output back.

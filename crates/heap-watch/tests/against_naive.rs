@@ -111,7 +111,9 @@ impl Naive {
             address
         };
         match told.lives.last_mut() {
-            Some((old, there, length)) if *old + *length == address && *there + *length == new && *last_end == address => {
+            Some((old, there, length))
+                if *old + *length == address && *there + *length == new && *last_end == address =>
+            {
                 *length += taken;
             }
             _ => told.lives.push((address, new, taken)),
@@ -185,7 +187,8 @@ fn known(class: u32, bytes: u64) -> Known {
 #[test]
 fn what_differs_is_counted_by_how_it_differs() {
     let ours = cache_of(&[(0x1000, known(1, 24)), (0x2000, known(1, 24)), (0x3000, known(1, 24))]);
-    let theirs = cache_of(&[(0x2000, known(1, 24)), (0x3000, known(2, 24)), (0x4000, known(1, 24)), (FROZEN + 8, known(1, 24))]);
+    let theirs =
+        cache_of(&[(0x2000, known(1, 24)), (0x3000, known(2, 24)), (0x4000, known(1, 24)), (FROZEN + 8, known(1, 24))]);
     let difference = ours.difference(&theirs);
     assert_eq!(difference, Difference { same: 1, missing: 1, unknown: 2, unknown_frozen: 1, other: 1 });
     assert!(!difference.is_none());

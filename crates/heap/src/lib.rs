@@ -42,6 +42,7 @@ mod error;
 pub mod findings;
 mod graph;
 mod inference;
+pub mod layout;
 mod limits;
 mod lookup;
 mod order;
@@ -50,6 +51,7 @@ mod referrers;
 mod root;
 pub mod tables;
 mod types;
+pub mod values;
 mod workers;
 
 pub use builder::{Builder, Object};

@@ -51,6 +51,14 @@ impl TypeArgument {
         }
     }
 
+    /// The name of a type as C# writes it where it is used: without its namespace; `None` if it cannot be told.
+    pub fn short_name(&self) -> Option<String> {
+        match self {
+            TypeArgument::Canon | TypeArgument::Unknown => None,
+            known => Some(known.text("?", ARGUMENT_DEPTH)),
+        }
+    }
+
     /// How the argument of a parameter called `parameter` is shown; `depth` is how deep arguments may still nest.
     pub(crate) fn text(&self, parameter: &str, depth: u32) -> String {
         let Some(depth) = depth.checked_sub(1) else { return "…".to_owned() };

@@ -33,7 +33,12 @@ impl Metadata {
 
     /// Whether a row carries an attribute of this class; `parent` is the row as a HasCustomAttribute index.
     pub(crate) fn has_attribute(&self, parent: u32, class: &[u8]) -> bool {
-        self.equal_rows(Table::CustomAttribute, 0, parent).any(|row| self.attribute_class(row) == Some(class))
+        self.attribute_row(parent, class).is_some()
+    }
+
+    /// The row of that attribute.
+    pub(crate) fn attribute_row(&self, parent: u32, class: &[u8]) -> Option<u32> {
+        self.equal_rows(Table::CustomAttribute, 0, parent).find(|&row| self.attribute_class(row) == Some(class))
     }
 
     fn starts_machine(&self, method: u32, wanted: &str) -> bool {

@@ -36,6 +36,8 @@ pub enum Contents {
     None,
     /// The characters of strings.
     Strings,
+    /// These, what stands in all other objects, and how the objects of each class are laid out.
+    Values,
 }
 
 /// How a snapshot of the heap is taken.
@@ -97,6 +99,7 @@ impl Config {
         writer.u8(match self.contents {
             Contents::None => 0,
             Contents::Strings => 1,
+            Contents::Values => 2,
         });
         writer.u8(match self.moment {
             Moment::Collected => 0,
@@ -132,6 +135,7 @@ impl Config {
             contents: match reader.u8()? {
                 0 => Contents::None,
                 1 => Contents::Strings,
+                2 => Contents::Values,
                 _ => return Err(Malformed),
             },
             moment: match reader.u8()? {

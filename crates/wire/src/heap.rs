@@ -6,11 +6,14 @@
 //! RANGE   kind of the range, address, length
 //! CLASS   the class with the next number: its id, then 0 and a code; or 1, module id, token, id of its parent, count and ids of its type
 //!         arguments; or 2, id of the element's class, CorElementType of the element, rank
+//!         beside the stream it may also be no new class: the number of one, then 3, bytes of an object as the runtime says, fields that it
+//!         declares, how many follow, and of each its token and where it begins. A class with many fields has several of these
 //! GAP     bytes without an object
 //! BROKEN  the address from which on a range cannot be walked
 //! END     objects in all
 //! ROOT    what holds an object from outside: its kind, the object's address, and what tells more of it, or 0
 //! CONTENT of the last object, where it was asked for: bytes that it has, bytes that follow, these. Of a string its UTF-16 characters
+//! VALUES  of the last object, where it was asked for and it is no string: bytes behind its class, bytes that follow, these
 //! FORM    of a class by its number, from here on: the size of each of its objects, or 0 where it is told with each; the places for
 //!         references in each
 //! LENGTHY the next object is told as if its class had no form: its class's number, and what stands behind that
@@ -20,13 +23,14 @@
 //! Most objects are of few classes, whose objects are alike: with a form they take two thirds of the bytes, and half of the work.
 //!
 //! What the reader must know at once, classes and the end, is told a second time beside the stream, in pieces that [`BESIDE`] marks: so
-//! the stream itself can be stored unread while it comes.
+//! the stream itself can be stored unread while it comes. Layouts are told there alone: what they mean is found out while the process is
+//! there, and stored as that.
 //!
 //! Objects lie one behind the other, each at a multiple of eight bytes: no address is told but that of a range.
 
 pub(crate) mod decoder;
 
-pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor};
+pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
 
 /// See the module's text.
 pub const END: u64 = 0;
@@ -43,6 +47,8 @@ pub const CONTENT: u64 = 5;
 /// See the module's text.
 pub const ROOT: u64 = 6;
 /// See the module's text.
+pub const VALUES: u64 = 7;
+/// See the module's text.
 pub const FORM: u64 = 8;
 /// See the module's text.
 pub const LENGTHY: u64 = 9;
@@ -58,6 +64,8 @@ pub const UNKNOWN_CLASS: u64 = 0;
 pub const PLAIN_CLASS: u64 = 1;
 /// Kind of an array.
 pub const ARRAY_CLASS: u64 = 2;
+/// No new class, but how the objects of one are laid out.
+pub const LAYOUT: u64 = 3;
 
 /// Kind of a root: a local variable or parameter of a method that runs; FunctionID of the method.
 pub const STACK_ROOT: u64 = 1;
@@ -81,8 +89,14 @@ pub const UNTOLD: u64 = 6;
 /// In the word that tells a piece's length, bytes: it is not of the stream, but repeats CLASS and END records of it.
 pub const BESIDE: u64 = 1 << 63;
 
-/// The most of an object's content that is told, bytes.
+/// The most of a string's content that is told, bytes.
 pub const MOST_CONTENT: u64 = 8 << 10;
+
+/// The most of what stands in any other object that is told, bytes.
+pub const MOST_VALUES: u64 = 4 << 10;
+
+/// Fields of a class that are told in one record.
+pub const LAYOUT_FIELDS: usize = 30;
 
 /// Objects begin at multiples of this.
 pub const WORD: u64 = 8;

@@ -109,7 +109,9 @@ fn gch_03_the_price_is_said_beforehand_and_told_afterwards() {
         command.wait_until_it_says("watching generations");
         does(&mut target, &["waste node 100000", "collect 0"]);
         let said = ended(command).succeeded().text();
-        for words in ["since they were watched", "the program stood for", "the picture that was kept is the last snapshot's"] {
+        for words in
+            ["since they were watched", "the program stood for", "the picture that was kept is the last snapshot's"]
+        {
             assert!(said.contains(words), "{words} is not in {said}");
         }
     });
@@ -171,7 +173,8 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
         }
         command.signal(Signal::CONT);
         does(&mut target, &["make pair 5", "collect 2"]);
-        let ended = ended(command).failed_with(42, &["the picture of the heap was not true to the end", "found no room once"]);
+        let ended =
+            ended(command).failed_with(42, &["the picture of the heap was not true to the end", "found no room once"]);
         let told = ended.json();
         assert_eq!((&told["picture"]["lost"], &told["receipt"]["clean"]), (&1.into(), &true.into()), "{told:#}");
         assert_eq!(row(&told, "Generations.Pair<string>")["objects"], 15);

@@ -148,6 +148,7 @@ fn frozen(heap: HeapView) -> Vec<u64> {
 fn walk_in_copy(heap: HeapView, file: &Path) {
     let (mut ranges, mut table) = (vec![HeapRange::default(); RANGES], vec![[0; 2]; PLACES]);
     let (mut classes, mut shapes, mut buffer) = (vec![0; PLACES / 2], vec![Shape::default(); PLACES], vec![0; BUFFER]);
+    let mut fields = [[0; 2]; 1];
     let Ok(file) = CString::new(file.as_os_str().as_bytes()) else { return };
     // SAFETY: a name that lives.
     let descriptor = unsafe { libc::open(file.as_ptr(), libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, 0o644) };
@@ -161,6 +162,7 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
             table: &mut table,
             classes: &mut classes,
             shapes: &mut shapes,
+            fields: &mut fields,
             buffer: &mut buffer,
             roots: &[],
         };

@@ -5,6 +5,7 @@
 
 use super::Walk;
 use super::shape::{Form, Memory, Trust};
+use remora_wire::Contents;
 use remora_wire::heap::{FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, write_number};
 
 impl<M: Memory> Walk<'_, M> {
@@ -29,7 +30,11 @@ impl<M: Memory> Walk<'_, M> {
     fn decide(&mut self, mark: u64, object: u64) -> u64 {
         let Some(shape) = self.shapes.find(mark) else { return object };
         // What stands in an object follows it, and of that each has its own.
-        let follows = self.contents_follow && shape.is_text();
+        let follows = match self.contents {
+            Contents::None => false,
+            Contents::Strings => shape.is_text(),
+            Contents::Values => true,
+        };
         if !follows && let Some((size, places)) = shape.settle() {
             self.pen.numbers(&[FORM, u64::from(shape.number), size, places]);
         } else {

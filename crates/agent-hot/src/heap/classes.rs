@@ -57,6 +57,11 @@ impl<'a> Classes<'a> {
         }
     }
 
+    /// The number of the one that [`Classes::next_untold`] gave last.
+    pub(crate) fn last_told(&self) -> u64 {
+        self.told.saturating_sub(1) as u64
+    }
+
     /// The next one that has not been told of.
     pub(crate) fn next_untold(&mut self) -> Option<u64> {
         let id = (self.told < self.count).then(|| self.ids.get(self.told).copied()).flatten()?;

@@ -93,6 +93,23 @@ impl<'a> Pen<'a> {
         }
     }
 
+    /// These as they are.
+    #[inline]
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        match self.buffer.get_mut(self.used..).and_then(|rest| rest.get_mut(..bytes.len())) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.used += bytes.len();
+            }
+            None => bytes.iter().for_each(|byte| self.byte(*byte)),
+        }
+    }
+
+    /// Beside the stream only.
+    pub(crate) fn record_beside(&mut self, record: &Record) {
+        self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
+    }
+
     /// Into the stream and beside it.
     pub(crate) fn record_twice(&mut self, record: &Record) {
         record.bytes().iter().for_each(|byte| self.byte(*byte));

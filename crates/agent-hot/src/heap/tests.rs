@@ -115,6 +115,7 @@ where
         table: &mut table,
         classes: &mut classes,
         shapes: &mut shapes,
+        fields: &mut [[0; 2]; 40],
         buffer: &mut buffer,
         roots: &[HeapRoot { kind: HANDLE_ROOT, address: 0x1000, detail: 0x70 }],
     };

@@ -1,5 +1,6 @@
 //! `remora heap show`: one object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
 
+use super::inside::{InsideTold, Opened, Values};
 use super::size::shown;
 use super::strings::text_at;
 use super::{open, roots, suspects, told_if_incomplete};
@@ -61,6 +62,9 @@ struct OneTold {
     object: ObjectTold,
     /// Of a string, where the snapshot has its characters.
     text: Option<String>,
+    /// What stands in it, where the snapshot has that.
+    #[serde(flatten)]
+    inside: InsideTold,
     retained_count: u64,
     /// Why it is alive; null if no root reaches it.
     path: Option<PathTold>,
@@ -105,6 +109,8 @@ struct Show<'a> {
     tree: DominatorTree,
     /// Of the object that is wanted.
     text: Option<String>,
+    /// And what stands in it.
+    inside: Option<(Values<'a>, Option<Opened>)>,
     top: usize,
 }
 
@@ -117,7 +123,16 @@ pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
         Wanted::Object(object) if snapshot.state.has_texts => text_at(&args.file, graph.address(object))?,
         _ => None,
     };
-    let show = Show { graph, tree: DominatorTree::new(graph), text, top };
+    let inside = match wanted {
+        _ if !snapshot.state.has_values => None,
+        Wanted::Object(object) => {
+            let mut values = Values::of(&args.file, graph)?;
+            let opened = values.open(&args.file, object, top)?;
+            Some((values, opened))
+        }
+        Wanted::Type(_) => Some((Values::of(&args.file, graph)?, None)),
+    };
+    let show = Show { graph, tree: DominatorTree::new(graph), text, inside, top };
     out(&match (wanted, args.shown.json) {
         (Wanted::Object(object), true) => pretty(&show.object(object)),
         (Wanted::Object(object), false) => show.object_text(object),
@@ -181,6 +196,12 @@ fn type_(graph: &HeapGraph, text: &str) -> Result<TypeIx, String> {
 }
 
 impl Show<'_> {
+    /// The object that is wanted, looked into.
+    fn opened(&self) -> Option<(&Values<'_>, &Opened)> {
+        let (values, opened) = self.inside.as_ref()?;
+        Some((values, opened.as_ref()?))
+    }
+
     fn retained(&self, object: ObjectIx) -> u64 {
         self.tree.retained(self.tree.node(object))
     }
@@ -221,6 +242,7 @@ impl Show<'_> {
         OneTold {
             object: self.told(object),
             text: self.text.clone(),
+            inside: self.opened().map(|(values, opened)| values.told(opened)).unwrap_or_default(),
             retained_count: self.tree.retained_count(self.tree.node(object)),
             path: path.map(|path| PathTold {
                 root: path.root.kind.name(),
@@ -244,6 +266,7 @@ impl Show<'_> {
             counted(kept, "object"),
         );
         text += &self.text.as_ref().map(|said| format!("its text: {said}\n")).unwrap_or_default();
+        text += &self.opened().map(|(values, opened)| values.text(opened)).unwrap_or_default();
         text += "\nwhy it is alive\n";
         text += &self.path_text(ShortestPaths::new(self.graph).to(self.graph, object));
         let [to, from] = self.neighbours(object);
@@ -382,7 +405,7 @@ mod tests {
     }
 
     fn show(graph: &HeapGraph) -> Show<'_> {
-        Show { graph, tree: DominatorTree::new(graph), text: None, top: 3 }
+        Show { graph, tree: DominatorTree::new(graph), text: None, inside: None, top: 3 }
     }
 
     #[test]

@@ -110,13 +110,19 @@ pub(crate) fn text_at(file: &Path, address: u64) -> Result<Option<String>, Failu
     let mut found = None;
     each(file, |text| {
         if text.address == address {
-            found = Some((text.text(), text.characters, text.is_whole()));
+            found = Some(of_one(&text));
         }
     })?;
-    Ok(found.map(|(text, characters, whole)| {
-        let told = quoted(&text, SHOWN_OF_ONE);
-        if whole { told } else { format!("{told} (the beginning of {} characters)", grouped(characters)) }
-    }))
+    Ok(found)
+}
+
+/// A text as C# would write it, all that was kept of it.
+pub(crate) fn of_one(text: &Text<'_>) -> String {
+    let told = quoted(&text.text(), SHOWN_OF_ONE);
+    if text.is_whole() {
+        return told;
+    }
+    format!("{told} (the beginning of {} characters)", grouped(text.characters))
 }
 
 fn each(file: &Path, visit: impl FnMut(Text<'_>)) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
 use crate::library;
-use crate::output::{Destination, FileFormat, HeapSpool, default_output, place};
+use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output, place};
 use crate::preconditions::{examine, obstacle};
 use crate::proof::{Before, verdict};
 use crate::report::pretty;
@@ -19,6 +19,7 @@ use crate::target::choose;
 use jiff::Zoned;
 use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, set_count_right};
 use remora_heap::TypeFlags;
+use remora_heap::layout::Layouts;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_receipt::{Facts, Receipt};
 use remora_trigger::{Process, Slot, Version};
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
     say_beforehand(args, &process);
-    let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings)?;
+    let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings || args.values)?;
     let mut session = match HeapSession::attach(&process, library::BYTES, wanted(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
@@ -184,7 +185,11 @@ fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
 fn wanted(args: &HeapTakeArgs) -> HeapWish {
     HeapWish {
         moment: if args.no_gc { Moment::AsItIs } else { Moment::Collected },
-        contents: if args.strings { Contents::Strings } else { Contents::None },
+        contents: match (args.values, args.strings) {
+            (true, _) => Contents::Values,
+            (false, true) => Contents::Strings,
+            (false, false) => Contents::None,
+        },
         roots: if args.roots { Roots::Seen } else { Roots::Inferred },
     }
 }
@@ -312,14 +317,17 @@ impl Keeping<'_> {
             copy_nanoseconds: about.fork,
             extra_memory_bytes: about.extra_memory,
             has_garbage: self.args.no_gc,
-            has_texts: self.args.strings,
+            has_texts: self.args.strings || self.args.values,
+            has_values: self.args.values,
             ranges_unwalked: about.ranges_unwalked,
             objects_unwalked: about.objects_unwalked,
             complete: about.complete,
             notes,
         };
         let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
-        let kept = spool.finish(&rows(classes), &methods, &state)?;
+        let layouts = if self.args.values { classes.laid_out() } else { Layouts::default() };
+        let named = Named { types: &rows(classes), methods: &methods, layouts: &layouts };
+        let kept = spool.finish(&named, &state)?;
         let Some((path, force)) = self.destination.regular() else { return Ok(kept) };
         place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;
         Ok(path.to_owned())

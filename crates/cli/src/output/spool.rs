@@ -7,6 +7,7 @@
 use super::destination::directory_of;
 use super::format::as_io;
 use crate::failure::{Failure, Place};
+use remora_heap::layout::Layouts;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_profile::Profile;
 use remora_recording::Writer;
@@ -109,6 +110,13 @@ pub(crate) struct HeapSpool {
     failed: Option<Failure>,
 }
 
+/// What things in a snapshot are called.
+pub(crate) struct Named<'a> {
+    pub(crate) types: &'a [TypeRow],
+    pub(crate) methods: &'a [MethodRow],
+    pub(crate) layouts: &'a Layouts,
+}
+
 impl HeapSpool {
     /// Begins one, in the same place as [`Spool::create`]; one for its owner's eyes alone, if it is `private`.
     pub(crate) fn create(output: Option<&Path>, private: bool) -> Result<HeapSpool, Failure> {
@@ -135,18 +143,14 @@ impl HeapSpool {
     }
 
     /// Writes the rest: from here on it is a whole snapshot. Where that fails, what was kept stays where the failure says.
-    pub(crate) fn finish(
-        mut self,
-        types: &[TypeRow],
-        methods: &[MethodRow],
-        state: &State,
-    ) -> Result<PathBuf, Failure> {
+    pub(crate) fn finish(mut self, named: &Named<'_>, state: &State) -> Result<PathBuf, Failure> {
         let refused = |error| unkept(&self.path, error).kept_in(&self.path);
         if let Some(failure) = self.failed {
             return Err(failure.kept_in(&self.path));
         }
-        self.writer.types(types).map_err(refused)?;
-        self.writer.methods(methods).map_err(refused)?;
+        self.writer.types(named.types).map_err(refused)?;
+        self.writer.methods(named.methods).map_err(refused)?;
+        self.writer.layouts(named.layouts).map_err(refused)?;
         let reserved = self.writer.finish(state).map_err(refused)?;
         reserved.file.set_len(reserved.position).map_err(|error| self::refused(&self.path, error))?;
         Ok(self.path)

@@ -32,6 +32,18 @@ pub struct FrozenRange {
     pub reserved: usize,
 }
 
+/// Where a field of an object is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FieldPlace {
+    /// Its row in the module of the class.
+    pub token: u32,
+    /// Where it begins in an object, bytes.
+    pub offset: u32,
+}
+
+const _: () = assert!(size_of::<FieldPlace>() == size_of::<sys::COR_FIELD_OFFSET>());
+
 /// A class without its type arguments, which are written elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassHead {
@@ -206,6 +218,24 @@ impl HeapView {
         answer.ok()?;
         let array = super::ArrayClass { element, class: ClassId(element_class), rank };
         Ok((answer != HResult::S_FALSE).then_some(array))
+    }
+
+    /// How the objects of a class are laid out: how many fields it declares itself, of which as many as fit are written, and the bytes of an
+    /// object. Takes no lock, by its contract in the runtime (`GetClassLayout` in `vm/proftoeeinterfaceimpl.cpp`).
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn layout(&self, class: ClassId, into: &mut [FieldPlace]) -> Result<(usize, u32), HResult> {
+        self.has(2)?;
+        let (mut count, mut size) = (0, 0);
+        let capacity = u32::try_from(into.len()).unwrap_or(u32::MAX);
+        // SAFETY: as above; the places have the runtime's layout, and there are that many.
+        let answer = unsafe {
+            let into = into.as_mut_ptr().cast();
+            sys::ICorProfilerInfo2::GetClassLayout(self.raw.cast(), class.0, into, capacity, &mut count, &mut size)
+        };
+        HResult(answer).ok()?;
+        Ok((count as usize, size))
     }
 
     fn has(&self, version: u8) -> Result<(), HResult> {

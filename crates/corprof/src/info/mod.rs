@@ -18,7 +18,7 @@ mod suspension;
 pub use detach::DetachRefused;
 pub use enumeration::{Enumerated, Enumeration, JittedFunction};
 pub use event_pipe::ProviderConfig;
-pub use heap::{ClassHead, FrozenRange, GenerationRange, HeapView};
+pub use heap::{ClassHead, FieldPlace, FrozenRange, GenerationRange, HeapView};
 pub use lookup::{ArrayClass, AssemblyInfo, ClassInfo, DynamicFunction, FunctionInfo, ModuleInfo, RuntimeInformation};
 pub use startup::{EnterLeave3, EnterLeave3WithInfo};
 pub use suspension::SuspendedRuntime;

@@ -142,14 +142,19 @@ impl Metadata {
         low
     }
 
+    /// The fields of a TypeDef row.
+    pub(crate) fn fields_of(&self, type_row: u32) -> impl Iterator<Item = u32> + '_ {
+        self.owned_rows((Table::TypeDef, 4), type_row, Table::FieldPtr, Table::Field)
+    }
+
     /// The methods of a TypeDef row.
     pub(crate) fn methods_of(&self, type_row: u32) -> impl Iterator<Item = u32> + '_ {
-        self.owned_rows(Table::TypeDef, type_row, Table::MethodPtr, Table::MethodDef)
+        self.owned_rows((Table::TypeDef, 5), type_row, Table::MethodPtr, Table::MethodDef)
     }
 
     /// The parameters of a MethodDef row; a parameter without a name or marks may have no row.
     pub(crate) fn parameters_of(&self, method: u32) -> impl Iterator<Item = u32> + '_ {
-        self.owned_rows(Table::MethodDef, method, Table::ParamPtr, Table::Param).take(PARAMETER_LIMIT)
+        self.owned_rows((Table::MethodDef, 5), method, Table::ParamPtr, Table::Param).take(PARAMETER_LIMIT)
     }
 
     /// The type that declares a method.
@@ -165,14 +170,20 @@ impl Metadata {
         after.checked_sub(1).filter(|&row| row > 0)
     }
 
-    /// The rows of `list` that belong to `row` of `table`: column 5 holds the first of a run that ends where the next row's begins.
+    /// The rows of `list` that belong to `row` of a table: its column holds the first of a run that ends where the next row's begins.
     ///
     /// In modules that were edited while running, the run is one of `pointers`, and those point at the rows.
-    fn owned_rows(&self, table: Table, row: u32, pointers: Table, list: Table) -> impl Iterator<Item = u32> + '_ {
+    fn owned_rows(
+        &self,
+        (table, column): (Table, usize),
+        row: u32,
+        pointers: Table,
+        list: Table,
+    ) -> impl Iterator<Item = u32> + '_ {
         let direct = self.rows(pointers) == 0;
         let last = self.rows(if direct { list } else { pointers }).saturating_add(1);
-        let first = self.cell(table, row, 5).unwrap_or(last).clamp(1, last);
-        let end = self.cell(table, row.saturating_add(1), 5).unwrap_or(last).clamp(first, last);
+        let first = self.cell(table, row, column).unwrap_or(last).clamp(1, last);
+        let end = self.cell(table, row.saturating_add(1), column).unwrap_or(last).clamp(first, last);
         (first..end).filter_map(move |row| if direct { Some(row) } else { self.cell(pointers, row, 0) })
     }
 }

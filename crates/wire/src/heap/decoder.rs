@@ -1,8 +1,8 @@
 //! The outer end of the stream: bytes in any pieces become records. What is read is not trusted.
 
 use super::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LENGTHY, LONGEST_NUMBER, MOST_CONTENT,
-    MOST_PLACES, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS, WORD,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LAYOUT, LAYOUT_FIELDS, LENGTHY, LONGEST_NUMBER,
+    MOST_CONTENT, MOST_PLACES, MOST_VALUES, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS, VALUES, WORD,
 };
 use crate::Malformed;
 
@@ -39,6 +39,17 @@ pub enum ClassFacts {
     },
 }
 
+/// How the objects of a class are laid out, as the runtime says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// Bytes of an object.
+    pub bytes: u32,
+    /// Fields that the class itself declares.
+    pub count: u32,
+    /// Of these, the next ones: each field's token, and where it begins in an object.
+    pub fields: Vec<(u32, u32)>,
+}
+
 /// Gets what is read, in the order of the stream.
 pub trait HeapVisitor {
     /// A range begins; what follows lies in it.
@@ -53,10 +64,14 @@ pub trait HeapVisitor {
     fn gap(&mut self, address: u64, length: u64);
     /// From here on the range could not be walked.
     fn broken(&mut self, address: u64);
-    /// What is in the last object, of so many bytes in all: no more than [`MOST_CONTENT`] of them.
+    /// What is in the last object, a string, of so many bytes in all: no more than [`MOST_CONTENT`] of them.
     fn content(&mut self, _whole: u64, _bytes: &[u8]) {}
     /// What holds the object at `address` from outside; `detail` is as its kind says.
     fn root(&mut self, _kind: u64, _address: u64, _detail: u64) {}
+    /// What is in the last object behind its class, of so many bytes in all: no more than [`MOST_VALUES`] of them.
+    fn values(&mut self, _whole: u64, _bytes: &[u8]) {}
+    /// How the objects of a class, by its number, are laid out, or more of that.
+    fn layout(&mut self, _class: u32, _layout: Layout) {}
     /// It is complete, with so many objects.
     fn end(&mut self, objects: u64);
 }
@@ -193,7 +208,13 @@ impl HeapDecoder {
                 visitor.range(kind, address, length);
             }
             CLASS => {
-                let (id, facts) = (reader.number()?, class(reader)?);
+                let (id, kind) = (reader.number()?, reader.number()?);
+                if kind == LAYOUT {
+                    let known = u32::try_from(id).ok().filter(|_| id < self.classes).ok_or(Stop::Bad)?;
+                    visitor.layout(known, layout(reader)?);
+                    return Ok(());
+                }
+                let facts = class(kind, reader)?;
                 self.classes += 1;
                 visitor.class(id, facts);
             }
@@ -219,6 +240,11 @@ impl HeapDecoder {
             LENGTHY => {
                 let head = reader.number()?;
                 self.at_length(self.known(head)?, reader, visitor)?;
+            }
+            VALUES => {
+                let (whole, told) = (reader.number()?, reader.number()?);
+                let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_VALUES)).ok_or(Stop::Bad)?;
+                visitor.values(whole, reader.bytes(told)?);
             }
             _ => {
                 let class = self.known(head)?;
@@ -274,9 +300,9 @@ impl HeapDecoder {
     }
 }
 
-/// What follows the id in a record of a class.
-pub(crate) fn class(reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
-    Ok(match reader.number()? {
+/// What follows the kind in a record of a class.
+pub(crate) fn class(kind: u64, reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
+    Ok(match kind {
         UNKNOWN_CLASS => ClassFacts::Unknown { code: reader.small()? },
         PLAIN_CLASS => {
             let (module, token, parent, count) =
@@ -292,6 +318,15 @@ pub(crate) fn class(reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
         }
         _ => return Err(Stop::Bad),
     })
+}
+
+fn layout(reader: &mut Reader<'_>) -> Result<Layout, Stop> {
+    let (bytes, count, follow) = (reader.small()?, reader.small()?, reader.number()?);
+    if follow > LAYOUT_FIELDS as u64 {
+        return Err(Stop::Bad);
+    }
+    let fields = (0..follow).map(|_| Ok((reader.small()?, reader.small()?))).collect::<Result<_, _>>()?;
+    Ok(Layout { bytes, count, fields })
 }
 
 #[cfg(test)]
@@ -326,6 +361,12 @@ mod tests {
         }
         fn root(&mut self, kind: u64, address: u64, detail: u64) {
             self.0.push(format!("root {kind} {address:#x} {detail:#x}"));
+        }
+        fn values(&mut self, whole: u64, bytes: &[u8]) {
+            self.0.push(format!("values {whole} {bytes:?}"));
+        }
+        fn layout(&mut self, class: u32, layout: Layout) {
+            self.0.push(format!("layout {class} {layout:?}"));
         }
         fn end(&mut self, objects: u64) {
             self.0.push(format!("end {objects}"));
@@ -421,6 +462,18 @@ mod tests {
     }
 
     #[test]
+    fn values_and_layouts_come_out_as_they_were_told() {
+        let mut seen = Seen::default();
+        let class = [CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
+        let layout = [CLASS, 0, LAYOUT, 32, 2, 2, 0x0400_0001, 8, 0x0400_0002, 16];
+        let object = [FIRST_CLASS, 32, 0, VALUES, 16, 2, 7, 9];
+        HeapDecoder::default().push(&bytes(&[&class[..], &layout, &object].concat()), &mut seen).unwrap();
+        let fields = vec![(0x0400_0001, 8), (0x0400_0002, 16)];
+        let told = Layout { bytes: 32, count: 2, fields };
+        assert_eq!(seen.0[1..], [format!("layout 0 {told:?}"), "object 0x0 0 32".into(), "values 16 [7, 9]".into()]);
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_and_nothing_comes_behind_the_end() {
         let refused = |numbers: &[u64]| {
             let mut decoder = HeapDecoder::default();
@@ -431,6 +484,10 @@ mod tests {
         assert!(refused(&[FORM, 0, 24, 0]), "of a class that was never told");
         assert!(refused(&[CLASS, 1, UNKNOWN_CLASS, 0, FORM, 0, 24, MOST_PLACES as u64 + 1]));
         assert!(refused(&[LENGTHY, GAP]), "what is no object");
+        assert!(refused(&[CLASS, 0, LAYOUT, 24, 0, 0]), "of a class that was never told");
+        assert!(refused(&[CLASS, 1, UNKNOWN_CLASS, 0, CLASS, 0, LAYOUT, 24, 0, LAYOUT_FIELDS as u64 + 1]));
+        assert!(refused(&[VALUES, 2, 3, 0, 0, 0]), "more than there is");
+        assert!(refused(&[VALUES, u64::MAX, MOST_VALUES + 1]), "more than is ever told");
         assert!(refused(&[CONTENT, 2, 3, 0, 0, 0]), "more than there is");
         assert!(refused(&[CONTENT, u64::MAX, MOST_CONTENT + 1]), "more than is ever told");
         assert!(refused(&[CLASS, 1, PLAIN_CLASS, 1, 1, 0, MOST_ARGUMENTS + 1]));

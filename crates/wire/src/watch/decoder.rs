@@ -116,7 +116,10 @@ fn read(reader: &mut Reader<'_>) -> Result<WatchPiece, Stop> {
         BOUNDS => WatchPiece::Bounds { collection, ranges: list(reader, bounds)? },
         MOVED => WatchPiece::Lives { collection, ranges: list(reader, moved)? },
         SURVIVED => WatchPiece::Lives { collection, ranges: list(reader, survived)? },
-        CLASS => WatchPiece::Class { number: class_number(collection)?, id: reader.number()?, facts: class(reader)? },
+        CLASS => {
+            let (number, id, kind) = (class_number(collection)?, reader.number()?, reader.number()?);
+            WatchPiece::Class { number, id, facts: class(kind, reader)? }
+        }
         ALLOCATED => {
             let one = |reader: &mut Reader<'_>, _: &mut u64| Ok((class_number(reader.number()?)?, reader.number()?));
             WatchPiece::Allocated { collection, counts: list(reader, one)? }

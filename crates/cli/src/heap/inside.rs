@@ -1,0 +1,313 @@
+//! What stands in one object of a snapshot that has values: its fields or elements, in words and for programs.
+
+use super::strings::of_one;
+use super::{BUFFER, opened};
+use crate::console::{counted, grouped, plain};
+use crate::failure::Failure;
+use remora_heap::layout::{Layouts, Shape};
+use remora_heap::values::{Elements, Inside, Member, Value};
+use remora_heap::{HeapGraph, ObjectIx, TypeFlags};
+use remora_heap_file::{Content, contents, layouts};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::path::Path;
+
+/// What stands in a place, for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+pub(crate) struct ValueTold {
+    /// As C# writes it; null of a reference that is not to a string or a box, of a value with fields, and of what is not known.
+    value: Option<String>,
+    /// Of a reference, where it leads to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<u64>,
+    /// Of a value, its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<MemberTold>>,
+    /// Of a tuple, its parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<ValueTold>>,
+    /// Why there is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<String>,
+}
+
+/// A field, for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct MemberTold {
+    name: String,
+    r#type: String,
+    /// The class that declares it, where that is not the object's own.
+    declared_by: Option<String>,
+    /// Whether how it lies follows from its declaration, since the runtime told nothing of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    computed: bool,
+    #[serde(flatten)]
+    value: ValueTold,
+}
+
+/// The elements of an array, for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct ElementsTold {
+    r#type: String,
+    count: u64,
+    /// Where each dimension begins, and how long it is.
+    dimensions: Vec<(i32, u32)>,
+    first: Vec<ValueTold>,
+}
+
+/// What stands in an object, for programs.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct InsideTold {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<MemberTold>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elements: Option<ElementsTold>,
+    /// Of a value in a box.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boxed: Option<ValueTold>,
+    /// Bytes of the object that were not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_not_kept: Option<u64>,
+}
+
+/// The layouts of a snapshot, and what of its objects is shown.
+pub(crate) struct Values<'a> {
+    graph: &'a HeapGraph,
+    layouts: Layouts,
+    /// Strings as they are written.
+    texts: HashMap<u64, String>,
+    /// Values in boxes: what stands behind the class.
+    boxes: HashMap<u64, Vec<u8>>,
+}
+
+/// An object that was looked into.
+pub(crate) struct Opened {
+    inside: Inside,
+    not_kept: u64,
+}
+
+impl<'a> Values<'a> {
+    /// Reads how objects are laid out.
+    pub(crate) fn of(file: &Path, graph: &'a HeapGraph) -> Result<Values<'a>, Failure> {
+        let read = layouts(BufReader::with_capacity(BUFFER, opened(file)?));
+        let layouts = read.map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
+        Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new() })
+    }
+
+    /// How objects are laid out.
+    pub(crate) fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// Looks into an object; of an array no more than `most` elements. `None` for a string, and where nothing of it was kept.
+    pub(crate) fn open(&mut self, file: &Path, object: ObjectIx, most: usize) -> Result<Option<Opened>, Failure> {
+        let (wanted, class) = (self.graph.address(object), self.graph.type_ix(object));
+        let mut found = None;
+        each(file, |content| {
+            if let Content::Values { address, whole, bytes } = content
+                && address == wanted
+            {
+                let inside = self.layouts.inside(class, bytes, whole, most);
+                found = Some(Opened { inside, not_kept: whole - bytes.len() as u64 });
+            }
+        })?;
+        if let Some(opened) = &found {
+            self.follow(file, &opened.inside.values())?;
+        }
+        Ok(found)
+    }
+
+    /// Reads what strings and boxes say to which these refer.
+    pub(crate) fn follow(&mut self, file: &Path, values: &[&Value]) -> Result<(), Failure> {
+        let mut addresses = Vec::new();
+        values.iter().for_each(|value| references(value, &mut addresses));
+        for address in addresses {
+            let Some(target) = self.graph.object_at(address) else { continue };
+            let class = self.graph.type_ix(target);
+            let shape = self.layouts.of(class).and_then(|of| self.layouts.at(of)).map(|layout| &layout.shape);
+            if self.graph.type_at(class).flags.0 & TypeFlags::STRING.0 != 0 {
+                self.texts.insert(address, String::new());
+            } else if matches!(shape, Some(Shape::Value { .. } | Shape::Enum { .. })) {
+                self.boxes.insert(address, Vec::new());
+            }
+        }
+        if self.texts.is_empty() && self.boxes.is_empty() {
+            return Ok(());
+        }
+        let (texts, boxes) = (&mut self.texts, &mut self.boxes);
+        each(file, |content| match content {
+            Content::Text(text) => {
+                if let Some(place) = texts.get_mut(&text.address) {
+                    *place = of_one(&text);
+                }
+            }
+            Content::Values { address, bytes, .. } => {
+                if let Some(place) = boxes.get_mut(&address) {
+                    *place = bytes.to_vec();
+                }
+            }
+        })
+    }
+
+    /// For programs.
+    pub(crate) fn told(&self, opened: &Opened) -> InsideTold {
+        let mut told = InsideTold::default();
+        match &opened.inside {
+            Inside::Fields(members) => told.fields = Some(self.members_told(members)),
+            Inside::Elements(elements) => {
+                told.elements = Some(ElementsTold {
+                    r#type: elements.of.clone(),
+                    count: elements.count,
+                    dimensions: elements.dimensions.clone(),
+                    first: elements.first.iter().map(|value| self.value_told(value)).collect(),
+                });
+            }
+            Inside::Boxed(value) | Inside::Unknown(value) => told.boxed = Some(self.value_told(value)),
+        }
+        told.bytes_not_kept = (opened.not_kept > 0).then_some(opened.not_kept);
+        told
+    }
+
+    fn members_told(&self, members: &[Member]) -> Vec<MemberTold> {
+        let told = members.iter().map(|member| MemberTold {
+            name: member.name.clone(),
+            r#type: member.of.clone(),
+            declared_by: member.declared_by.clone(),
+            computed: member.is_computed,
+            value: self.value_told(&member.value),
+        });
+        told.collect()
+    }
+
+    /// What stands in a place, for programs.
+    pub(crate) fn value_told(&self, value: &Value) -> ValueTold {
+        let nothing = ValueTold { value: None, address: None, fields: None, items: None, missing: None };
+        match value {
+            Value::Text(text) => ValueTold { value: Some(text.clone()), ..nothing },
+            Value::Null => ValueTold { value: Some("null".to_owned()), ..nothing },
+            Value::Reference(address) => ValueTold { value: self.behind(*address), address: Some(*address), ..nothing },
+            Value::Tuple(parts) => {
+                ValueTold { items: Some(parts.iter().map(|part| self.value_told(part)).collect()), ..nothing }
+            }
+            Value::Fields(members) => ValueTold { fields: Some(self.members_told(members)), ..nothing },
+            Value::Raw { .. } | Value::Cut => ValueTold { missing: Some(missing(value)), ..nothing },
+        }
+    }
+
+    /// What a string or a box says.
+    fn behind(&self, address: u64) -> Option<String> {
+        if let Some(text) = self.texts.get(&address) {
+            return Some(text.clone());
+        }
+        let (bytes, target) = (self.boxes.get(&address)?, self.graph.object_at(address)?);
+        match self.layouts.inside(self.graph.type_ix(target), bytes, bytes.len() as u64, 0) {
+            Inside::Boxed(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// In words.
+    pub(crate) fn text(&self, opened: &Opened) -> String {
+        let mut text = match &opened.inside {
+            Inside::Fields(members) if members.is_empty() => "\nit has no fields\n".to_owned(),
+            Inside::Fields(members) => format!("\nits fields\n{}", self.lines(members, 1)),
+            Inside::Elements(elements) => self.elements_text(elements),
+            Inside::Boxed(value) => format!("\nthe value in it\n{}", self.after("  ", value, 1)),
+            Inside::Unknown(value) => format!("\nwhat is in it: {}\n", missing(value)),
+        };
+        if opened.not_kept > 0 {
+            text += &format!("  … and {} that were not kept\n", counted(opened.not_kept, "byte"));
+        }
+        text
+    }
+
+    fn elements_text(&self, elements: &Elements) -> String {
+        let mut text = format!("\nits {}\n", counted(elements.count, "element"));
+        for (place, value) in elements.first.iter().enumerate() {
+            let indexes: Vec<String> = elements.indexes(place as u64).iter().map(i64::to_string).collect();
+            text += &self.after(&format!("  [{}] = ", indexes.join(", ")), value, 1);
+        }
+        let left = elements.count.saturating_sub(elements.first.len() as u64);
+        if left > 0 {
+            text += &format!("  … {} (--top shows more)\n", counted(left, "other"));
+        }
+        text
+    }
+
+    fn lines(&self, members: &[Member], depth: usize) -> String {
+        let mut text = String::new();
+        for member in members {
+            let from = member.declared_by.as_deref().map(|class| format!("[{}] ", plain(class))).unwrap_or_default();
+            let head = format!("{}{from}{} {} = ", "  ".repeat(depth), plain(&member.of), plain(&member.name));
+            text += &self.after(&head, &member.value, depth);
+        }
+        text
+    }
+
+    /// A value behind the words that say whose it is; what has fields takes lines of its own.
+    pub(crate) fn after(&self, head: &str, value: &Value, depth: usize) -> String {
+        match value {
+            Value::Fields(members) => format!("{}\n{}", head.trim_end(), self.lines(members, depth + 1)),
+            value => format!("{head}{}\n", self.short(value)),
+        }
+    }
+
+    /// A value in one line.
+    fn short(&self, value: &Value) -> String {
+        match value {
+            Value::Text(text) => plain(text),
+            Value::Null => "null".to_owned(),
+            Value::Reference(address) => self.reference(*address),
+            Value::Tuple(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.short(part)).collect();
+                format!("({})", parts.join(", "))
+            }
+            Value::Fields(members) => {
+                let one = |member: &Member| format!("{} = {}", plain(&member.name), self.short(&member.value));
+                let members: Vec<String> = members.iter().map(one).collect();
+                format!("{{ {} }}", members.join(", "))
+            }
+            Value::Raw { .. } | Value::Cut => format!("[{}]", missing(value)),
+        }
+    }
+
+    fn reference(&self, address: u64) -> String {
+        let Some(target) = self.graph.object_at(address) else {
+            return format!("@{address:#x} (no object of this snapshot)");
+        };
+        let name = plain(&self.graph.type_of(target).name);
+        match self.behind(address) {
+            Some(text) if self.texts.contains_key(&address) => format!("{text} @{address:#x}"),
+            Some(text) => format!("{} ({name} @{address:#x})", plain(&text)),
+            None => format!("{name} @{address:#x}"),
+        }
+    }
+}
+
+/// Why there is nothing to show.
+fn missing(value: &Value) -> String {
+    match value {
+        Value::Raw { count: Some(count), bytes } => {
+            let hexadecimal: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let more = if (bytes.len() as u64) < *count { " …" } else { "" };
+            format!("{} bytes, laid out in an unknown way: {}{more}", grouped(*count), hexadecimal.join(" "))
+        }
+        Value::Raw { count: None, .. } => "laid out in an unknown way".to_owned(),
+        _ => "not kept".to_owned(),
+    }
+}
+
+fn references(value: &Value, into: &mut Vec<u64>) {
+    match value {
+        Value::Reference(address) => into.push(*address),
+        Value::Tuple(parts) => parts.iter().for_each(|part| references(part, into)),
+        Value::Fields(members) => members.iter().for_each(|member| references(&member.value, into)),
+        _ => {}
+    }
+}
+
+fn each(file: &Path, visit: impl FnMut(Content<'_>)) -> Result<(), Failure> {
+    let input = BufReader::with_capacity(BUFFER, opened(file)?);
+    contents(input, visit).map_err(|error| Failure::HeapFile { file: file.to_owned(), error })
+}

@@ -1,0 +1,280 @@
+//! How the objects of a snapshot are laid out: what the runtime told of classes, and what their metadata says of fields.
+
+mod computed;
+mod resolve;
+
+use crate::heap::Classes;
+use computed::{Computed, Computing};
+use remora_heap::TypeIx;
+use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
+use remora_symbols::{FieldPlace, FieldType, Order, TypeNature};
+use remora_wire::heap::ClassFacts;
+use resolve::{Known, Modules};
+use std::collections::HashMap;
+
+/// What every object begins with, bytes.
+const HEAD: u32 = 8;
+/// Layouts that are made: a value in a value in a value of damaged metadata has an end.
+const MOST: usize = 1 << 20;
+
+/// What is made of a snapshot's classes.
+pub(crate) fn layouts(classes: &mut Classes) -> Layouts {
+    let Classes { names, classes, by_id, modules: module_ids, layouts: told, .. } = classes;
+    let module_of = |id: &u64| module_ids.get(id).copied().flatten();
+    let mut making = Making {
+        modules: Modules::of(names),
+        known: Vec::new(),
+        class_of: HashMap::new(),
+        told,
+        parents: HashMap::new(),
+        computing: Computing::default(),
+        differs: Vec::new(),
+        made: HashMap::new(),
+        layouts: Layouts::default(),
+    };
+    making.meet(classes, by_id, module_of);
+    making.compare();
+    for class in 0..making.known.len() {
+        making.of_class(class as u32);
+    }
+    making.layouts
+}
+
+struct Making<'a> {
+    modules: Modules<'a>,
+    /// The classes by their numbers.
+    known: Vec<Known>,
+    class_of: HashMap<Known, u32>,
+    told: &'a HashMap<u32, remora_wire::heap::Layout>,
+    parents: HashMap<u32, u32>,
+    computing: Computing,
+    /// Orders of fields in which what was computed is not what was told.
+    differs: Vec<Order>,
+    made: HashMap<Known, LayoutIx>,
+    layouts: Layouts,
+}
+
+impl Making<'_> {
+    /// Who the classes are. Those that are arguments or elements of others may be told of later than these.
+    fn meet(&mut self, classes: &[ClassFacts], by_id: &HashMap<u64, u32>, module_of: impl Fn(&u64) -> Option<u32>) {
+        let mut known: Vec<Option<Known>> = vec![None; classes.len()];
+        for class in 0..classes.len() {
+            let made = self.identify(class, classes, by_id, &module_of, &mut known, 16);
+            known[class] = Some(made);
+        }
+        self.known = known.into_iter().map(|known| known.unwrap_or(Known::Unknown)).collect();
+        for (class, known) in self.known.iter().enumerate() {
+            self.class_of.entry(known.clone()).or_insert(class as u32);
+        }
+        for (class, facts) in classes.iter().enumerate() {
+            if let ClassFacts::Plain { parent, .. } = facts
+                && let Some(parent) = by_id.get(parent)
+            {
+                self.parents.insert(class as u32, *parent);
+            }
+        }
+    }
+
+    fn identify(
+        &mut self,
+        class: usize,
+        classes: &[ClassFacts],
+        by_id: &HashMap<u64, u32>,
+        module_of: &impl Fn(&u64) -> Option<u32>,
+        known: &mut Vec<Option<Known>>,
+        depth: u32,
+    ) -> Known {
+        if let Some(Some(known)) = known.get(class) {
+            return known.clone();
+        }
+        let Some(depth) = depth.checked_sub(1) else { return Known::Unknown };
+        let mut other = |making: &mut Self, id: &u64| match by_id.get(id) {
+            Some(class) => making.identify(*class as usize, classes, by_id, module_of, known, depth),
+            None => Known::Unknown,
+        };
+        match classes.get(class) {
+            Some(ClassFacts::Plain { module, token, arguments, .. }) => {
+                let arguments = arguments.iter().map(|id| other(self, id)).collect();
+                match module_of(module) {
+                    Some(module) => self.modules.normal(module, *token, arguments),
+                    None => Known::Unknown,
+                }
+            }
+            Some(ClassFacts::Array { element, element_kind, rank }) => {
+                let element = match (other(self, element), u8::try_from(*element_kind)) {
+                    (Known::Unknown, Ok(kind)) if !matches!(kind, 0x11 | 0x12 | 0x1d | 0x14) => Known::Primitive(kind),
+                    (element, _) => element,
+                };
+                Known::Array { element: Box::new(element), rank: *rank }
+            }
+            _ => Known::Unknown,
+        }
+    }
+
+    /// Holds what is computed beside what the runtime told.
+    fn compare(&mut self) {
+        for class in 0..self.known.len() as u32 {
+            let known = self.known[class as usize].clone();
+            let Some(told) = self.told_value(class, &known) else { continue };
+            let Some(computed) = self.computing.value(&mut self.modules, &known) else { continue };
+            let mut fields = computed.fields.clone();
+            fields.sort_unstable();
+            if (told != fields) && !self.differs.contains(&computed.order) {
+                self.differs.push(computed.order);
+            }
+        }
+    }
+
+    /// The fields of a value type as the runtime told them.
+    fn told_value(&mut self, class: u32, known: &Known) -> Option<Vec<(u32, u32)>> {
+        let told = self.told.get(&class)?;
+        matches!(self.modules.nature(known)?, TypeNature::Value).then_some(())?;
+        (told.fields.len() == told.count as usize).then_some(())?;
+        let mut fields: Vec<(u32, u32)> = told
+            .fields
+            .iter()
+            .map(|(token, offset)| Some((*token, offset.checked_sub(HEAD)?)))
+            .collect::<Option<_>>()?;
+        fields.sort_unstable();
+        Some(fields)
+    }
+
+    fn of_class(&mut self, class: u32) -> Option<LayoutIx> {
+        let known = self.known.get(class as usize)?.clone();
+        // Of two that are alike, as those of two contexts are not, each has its own.
+        let index = match self.class_of.get(&known) {
+            Some(first) if *first == class => self.made(&known),
+            _ => self.add(&known, Some(class)),
+        }?;
+        Some(index)
+    }
+
+    /// The layout of a type, made if it is not there yet.
+    fn made(&mut self, known: &Known) -> Option<LayoutIx> {
+        if let Some(made) = self.made.get(known) {
+            return Some(*made);
+        }
+        let class = self.class_of.get(known).copied();
+        self.add(known, class)
+    }
+
+    fn add(&mut self, known: &Known, class: Option<u32>) -> Option<LayoutIx> {
+        if self.layouts.len() >= MOST {
+            return None;
+        }
+        let (name, family) = (self.modules.text(known), self.modules.family(known));
+        let type_ix = class.map(TypeIx);
+        let (shape, source, statics) = (Shape::Unknown, Source::Told, Vec::new());
+        let index = self.layouts.add(Layout { class: type_ix, name, family, shape, source, statics });
+        // Before what is in it, which may name it again.
+        self.made.entry(known.clone()).or_insert(index);
+        let (shape, source) = self.shape(known, class);
+        if let Some(place) = self.layouts.at_mut(index) {
+            (place.shape, place.source) = (shape, source);
+        }
+        Some(index)
+    }
+
+    fn shape(&mut self, known: &Known, class: Option<u32>) -> (Shape, Source) {
+        let shape = match known {
+            Known::Array { element, rank } => {
+                let element = self.slot(element);
+                Some(Shape::Array { element, rank: *rank, has_bounds: *rank > 1 })
+            }
+            Known::Defined { .. } => match self.modules.nature(known) {
+                Some(TypeNature::Enum { is_flags }) => self.members(known, is_flags),
+                Some(TypeNature::Value) => return self.value(known, class),
+                Some(TypeNature::Class) => self.class(known, class),
+                _ => None,
+            },
+            // One that is boxed.
+            Known::Primitive(kind) if !matches!(kind, 0x0e | 0x1c) => {
+                let kind = SlotKind(*kind);
+                let bytes = kind.bytes().unwrap_or(0);
+                let slot = Slot { kind, of: self.modules.text(known), layout: None };
+                Some(Shape::Value { bytes, fields: vec![Field { name: String::new(), offset: 0, slot }] })
+            }
+            Known::Primitive(0x1c) => Some(Shape::Class { base: None, fields: Vec::new() }),
+            _ => None,
+        };
+        (shape.unwrap_or(Shape::Unknown), Source::Told)
+    }
+
+    fn members(&mut self, known: &Known, is_flags: bool) -> Option<Shape> {
+        let Known::Defined { module, token, .. } = known else { return None };
+        let (mut members, mut number) = (Vec::new(), None);
+        for field in self.modules.image(*module)?.fields(*token) {
+            match (field.place, field.of) {
+                (FieldPlace::Literal { value: Some(value) }, _) => members.push((field.name, value)),
+                (FieldPlace::Instance { .. }, Some(FieldType::Primitive(kind))) => number = Some(kind),
+                _ => {}
+            }
+        }
+        let number = self.slot(&Known::Primitive(number?));
+        Some(Shape::Enum { number, is_flags, members })
+    }
+
+    fn value(&mut self, known: &Known, class: Option<u32>) -> (Shape, Source) {
+        let told = class.and_then(|class| self.told_value(class, known));
+        let computed = self.computing.value(&mut self.modules, known);
+        let computed = computed.filter(|computed| told.is_some() || self.is_believed(computed));
+        let source = if told.is_some() { Source::Told } else { Source::Computed };
+        let Some(Computed { bytes, fields, .. }) = computed else {
+            return (told.and_then(|told| self.told_alone(known, told)).unwrap_or(Shape::Unknown), source);
+        };
+        let fields = self.fields(known, &told.unwrap_or(fields));
+        (fields.map_or(Shape::Unknown, |fields| Shape::Value { bytes, fields }), source)
+    }
+
+    fn is_believed(&self, computed: &Computed) -> bool {
+        !self.differs.contains(&computed.order)
+    }
+
+    /// A value type of which the runtime told where its fields are, but not how large it is.
+    fn told_alone(&mut self, known: &Known, told: Vec<(u32, u32)>) -> Option<Shape> {
+        let fields = self.fields(known, &told)?;
+        let ends = fields.iter().map(|field| Some(field.offset + self.layouts.bytes_of(&field.slot)?));
+        let bytes = ends.collect::<Option<Vec<u32>>>()?.into_iter().max()?;
+        Some(Shape::Value { bytes, fields })
+    }
+
+    fn class(&mut self, known: &Known, class: Option<u32>) -> Option<Shape> {
+        let class = class?;
+        let told = self.told.get(&class)?;
+        let places: Option<Vec<(u32, u32)>> =
+            told.fields.iter().map(|(token, offset)| Some((*token, offset.checked_sub(HEAD)?))).collect();
+        let fields = self.fields(known, &places?)?;
+        let base = self.parents.get(&class).copied().and_then(|parent| self.of_class(parent));
+        Some(Shape::Class { base, fields })
+    }
+
+    /// Fields with these tokens at these places, in the order of the source.
+    fn fields(&mut self, known: &Known, places: &[(u32, u32)]) -> Option<Vec<Field>> {
+        let Known::Defined { module, token, arguments } = known else { return None };
+        let mut fields = Vec::new();
+        for field in self.modules.image(*module)?.fields(*token) {
+            let Some((_, offset)) = places.iter().find(|(token, _)| *token == field.token) else { continue };
+            let held = field.of.map_or(Known::Unknown, |of| self.modules.known(*module, &of, arguments));
+            fields.push(Field { name: field.name, offset: *offset, slot: self.slot(&held) });
+        }
+        Some(fields)
+    }
+
+    /// What a place of this type holds.
+    fn slot(&mut self, known: &Known) -> Slot {
+        let of = self.modules.text(known);
+        let (kind, has_layout) = match known {
+            Known::Primitive(kind) => (SlotKind(*kind), false),
+            Known::Array { .. } => (SlotKind::ARRAY, false),
+            Known::Pointer(_) => (SlotKind::POINTER, false),
+            Known::Unknown => (SlotKind::UNKNOWN, false),
+            Known::Defined { .. } => match self.modules.nature(known) {
+                Some(TypeNature::Value | TypeNature::Enum { .. }) => (SlotKind::VALUE, true),
+                Some(_) => (SlotKind::CLASS, false),
+                None => (SlotKind::UNKNOWN, false),
+            },
+        };
+        let layout = if has_layout { self.made(known) } else { None };
+        Slot { kind, of, layout }
+    }
+}

@@ -1,0 +1,190 @@
+//! From the types that fields name to types of the process: through references to other assemblies, and through what these forward.
+
+use crate::names::Names;
+use remora_symbols::{FieldType, ManagedImage, Primitive, TypeArgument, TypeNature, TypeReference};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How often a type may be forwarded.
+const MOST_FORWARDS: u32 = 8;
+/// How deep types may nest.
+const MOST_NESTED: u32 = 16;
+
+/// A type of the process, its parameters told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Known {
+    /// One that the runtime builds in, by its `CorElementType`.
+    Primitive(u8),
+    /// One that a module defines.
+    Defined { module: u32, token: u32, arguments: Vec<Known> },
+    /// An array.
+    Array { element: Box<Known>, rank: u32 },
+    /// A pointer to what is called so.
+    Pointer(String),
+    /// It could not be found.
+    Unknown,
+}
+
+/// All modules of a process, by their names.
+pub(crate) struct Modules<'a> {
+    names: &'a mut Names,
+    /// By the simple name of the assembly; `None` where several have it.
+    by_assembly: HashMap<String, Option<u32>>,
+    /// The types of a module, by namespace and names.
+    types: HashMap<u32, HashMap<(String, Vec<String>), u32>>,
+}
+
+impl Modules<'_> {
+    pub(crate) fn of(names: &mut Names) -> Modules<'_> {
+        let mut by_assembly: HashMap<String, Option<u32>> = HashMap::new();
+        for (index, file) in names.module_files() {
+            let simple = [".dll", ".exe"].iter().find_map(|end| file.strip_suffix(end)).unwrap_or(&file).to_owned();
+            by_assembly.entry(simple).and_modify(|known| *known = None).or_insert(Some(index));
+        }
+        Modules { names, by_assembly, types: HashMap::new() }
+    }
+
+    pub(crate) fn image(&mut self, module: u32) -> Option<Arc<ManagedImage>> {
+        self.names.image(module)
+    }
+
+    /// What a field of a type of `module` holds, where that has these arguments.
+    pub(crate) fn known(&mut self, module: u32, of: &FieldType, arguments: &[Known]) -> Known {
+        self.known_within(module, of, arguments, MOST_NESTED)
+    }
+
+    fn known_within(&mut self, module: u32, of: &FieldType, arguments: &[Known], depth: u32) -> Known {
+        let Some(depth) = depth.checked_sub(1) else { return Known::Unknown };
+        match of {
+            FieldType::Primitive(kind) => Known::Primitive(*kind),
+            FieldType::Parameter(index) => arguments.get(*index as usize).cloned().unwrap_or(Known::Unknown),
+            FieldType::Array { element, rank } => {
+                Known::Array { element: Box::new(self.known_within(module, element, arguments, depth)), rank: *rank }
+            }
+            FieldType::Pointer(None) => Known::Pointer("delegate*".to_owned()),
+            FieldType::Pointer(Some(to)) | FieldType::Reference(to) => {
+                let to = match &**to {
+                    FieldType::Primitive(0x01) => "void".to_owned(),
+                    to => {
+                        let known = self.known_within(module, to, arguments, depth);
+                        self.text(&known)
+                    }
+                };
+                Known::Pointer(format!("{to}*"))
+            }
+            FieldType::Named { of, arguments: own, .. } => {
+                let own: Vec<Known> = own.iter().map(|one| self.known_within(module, one, arguments, depth)).collect();
+                match self.defined(module, of) {
+                    Some((module, token)) => self.normal(module, token, own),
+                    None => Known::Unknown,
+                }
+            }
+        }
+    }
+
+    /// A defined type; one that the runtime builds in is that, whatever way it was come to.
+    pub(crate) fn normal(&mut self, module: u32, token: u32, arguments: Vec<Known>) -> Known {
+        let image = self.image(module);
+        let names = image.filter(|image| image.is_core()).and_then(|image| image.names_of(token));
+        let built_in = names.and_then(|(namespace, names)| match (&*namespace, &names[..]) {
+            ("System", [only]) => element_type(only),
+            _ => None,
+        });
+        built_in.map_or(Known::Defined { module, token, arguments }, Known::Primitive)
+    }
+
+    fn defined(&mut self, module: u32, of: &TypeReference) -> Option<(u32, u32)> {
+        match of {
+            TypeReference::Own(token) => Some((module, *token)),
+            TypeReference::Other { assembly, namespace, names } => {
+                let mut assembly = assembly.clone();
+                for _ in 0..MOST_FORWARDS {
+                    let module = (*self.by_assembly.get(&assembly)?)?;
+                    if let Some(token) = self.token(module, namespace, names) {
+                        return Some((module, token));
+                    }
+                    assembly = self.image(module)?.forwarded(namespace, names.first()?)?;
+                }
+                None
+            }
+        }
+    }
+
+    fn token(&mut self, module: u32, namespace: &str, names: &[String]) -> Option<u32> {
+        if !self.types.contains_key(&module) {
+            let image = self.image(module)?;
+            let all = image.type_tokens().filter_map(|token| Some((image.names_of(token)?, token))).collect();
+            self.types.insert(module, all);
+        }
+        self.types.get(&module)?.get(&(namespace.to_owned(), names.to_vec())).copied()
+    }
+
+    pub(crate) fn nature(&mut self, known: &Known) -> Option<TypeNature> {
+        match known {
+            Known::Defined { module, token, .. } => self.image(*module)?.nature(*token),
+            _ => None,
+        }
+    }
+
+    /// What a type is called where it is used.
+    pub(crate) fn text(&mut self, known: &Known) -> String {
+        match known {
+            Known::Pointer(text) => text.clone(),
+            known => self.argument(known).short_name().unwrap_or_else(|| "?".to_owned()),
+        }
+    }
+
+    /// Its whole name, without arguments.
+    pub(crate) fn family(&mut self, known: &Known) -> String {
+        match known {
+            Known::Defined { module, token, .. } => {
+                let names = self.image(*module).and_then(|image| image.names_of(*token));
+                names.map(|(namespace, names)| format!("{namespace}.{}", names.join("."))).unwrap_or_default()
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn argument(&mut self, known: &Known) -> TypeArgument {
+        match known {
+            Known::Primitive(kind) => {
+                Primitive::from_element_type(*kind).map_or(TypeArgument::Unknown, TypeArgument::Primitive)
+            }
+            Known::Defined { module, token, arguments } => {
+                let arguments = arguments.iter().map(|one| self.argument(one)).collect();
+                match self.image(*module) {
+                    Some(image) => TypeArgument::Class { image, token: *token, arguments },
+                    None => TypeArgument::Unknown,
+                }
+            }
+            Known::Array { element, rank } => {
+                TypeArgument::Array { element: Box::new(self.argument(element)), rank: *rank }
+            }
+            Known::Pointer(text) => TypeArgument::Named(text.clone()),
+            Known::Unknown => TypeArgument::Named("?".to_owned()),
+        }
+    }
+}
+
+/// The `CorElementType` of a type of namespace `System`.
+fn element_type(name: &str) -> Option<u8> {
+    Some(match name {
+        "Boolean" => 0x02,
+        "Char" => 0x03,
+        "SByte" => 0x04,
+        "Byte" => 0x05,
+        "Int16" => 0x06,
+        "UInt16" => 0x07,
+        "Int32" => 0x08,
+        "UInt32" => 0x09,
+        "Int64" => 0x0a,
+        "UInt64" => 0x0b,
+        "Single" => 0x0c,
+        "Double" => 0x0d,
+        "String" => 0x0e,
+        "IntPtr" => 0x18,
+        "UIntPtr" => 0x19,
+        "Object" => 0x1c,
+        _ => return None,
+    })
+}

@@ -1,0 +1,74 @@
+//! What stands in objects, in a snapshot that has it: read from its stream when it is wanted, and never all at once.
+
+use crate::{Error, FORMAT, Text, kind};
+use remora_chunks::{Fault, HEADER, Next};
+use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use std::io::Read;
+
+/// What stands in one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// It is a string, with these characters.
+    Text(Text<'a>),
+    /// It is another object.
+    Values {
+        /// The object's address.
+        address: u64,
+        /// The bytes behind its class that it has.
+        whole: u64,
+        /// Of these the first: all, unless there are very many.
+        bytes: &'a [u8],
+    },
+}
+
+/// Shows what stands in each object of a snapshot, where that was kept. A file that ends early is read as far as it goes.
+///
+/// # Errors
+/// As [`crate::read`].
+pub fn contents(mut input: impl Read, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
+    FORMAT.read_header(&mut input)?;
+    let (mut decoder, mut seen) = (HeapDecoder::default(), Seen { address: 0, bytes: 0, objects: 0, visit });
+    let mut offset = HEADER as u64;
+    loop {
+        let before = seen.objects;
+        match FORMAT.next(&mut input).map_err(|fault| Error::of_chunk(fault, offset, before))? {
+            Next::Chunk(chunk) if chunk.kind == kind::STREAM => {
+                let read = decoder.push(&chunk.plain, &mut seen);
+                read.map_err(|_| {
+                    Error::of_chunk(Fault::Damaged("the stream of objects makes no sense"), offset, before)
+                })?;
+                offset += chunk.length;
+            }
+            Next::Chunk(chunk) => offset += chunk.length,
+            Next::End | Next::Torn(_) => return Ok(()),
+        }
+    }
+}
+
+/// The last object, and who is shown what is in it.
+struct Seen<V> {
+    address: u64,
+    bytes: u64,
+    objects: u64,
+    visit: V,
+}
+
+impl<V: FnMut(Content<'_>)> HeapVisitor for Seen<V> {
+    fn range(&mut self, _: u64, _: u64, _: u64) {}
+    fn class(&mut self, _: u64, _: ClassFacts) {}
+    fn object(&mut self, address: u64, _: u32, size: u64) {
+        (self.address, self.bytes) = (address, size);
+        self.objects += 1;
+    }
+    fn reference(&mut self, _: u64) {}
+    fn gap(&mut self, _: u64, _: u64) {}
+    fn broken(&mut self, _: u64) {}
+    fn content(&mut self, whole: u64, bytes: &[u8]) {
+        let text = Text { address: self.address, bytes: self.bytes, characters: whole / 2, utf16: bytes };
+        (self.visit)(Content::Text(text));
+    }
+    fn values(&mut self, whole: u64, bytes: &[u8]) {
+        (self.visit)(Content::Values { address: self.address, whole, bytes });
+    }
+    fn end(&mut self, _: u64) {}
+}

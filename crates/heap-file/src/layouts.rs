@@ -1,0 +1,215 @@
+//! How objects are laid out, in a snapshot that has their values. The boundary types of version 1: frozen, fields are only added.
+
+use crate::{Error, FORMAT, kind};
+use remora_chunks::{Fault, HEADER, Next};
+use remora_heap::TypeIx;
+use remora_heap::layout::{Field, Found, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source, Static};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+
+/// Rows in a chunk.
+const ROWS_CHUNK: usize = 512;
+/// Layouts, fields and members of a file that are taken; more are passed over.
+const MOST_ROWS: usize = 1 << 20;
+
+/// One layout: its place among all rows of a file is its index.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<u32>,
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    family: String,
+    /// `class`, `value`, `enum`, `array`; anything else is not known.
+    shape: String,
+    #[serde(skip_serializing_if = "is_default")]
+    computed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<u32>,
+    #[serde(skip_serializing_if = "is_default")]
+    bytes: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    rank: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    has_bounds: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    is_flags: bool,
+    /// Of an array what it holds, of an enum the number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<SlotRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fields: Vec<FieldRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<(String, u64)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    statics: Vec<StaticRow>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct SlotRow {
+    kind: u8,
+    #[serde(rename = "type")]
+    of: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<u32>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct FieldRow {
+    name: String,
+    offset: u32,
+    #[serde(flatten)]
+    slot: SlotRow,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct StaticRow {
+    name: String,
+    #[serde(flatten)]
+    slot: SlotRow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<Vec<u8>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    constant: Option<u64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    nothing: String,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The chunks of all layouts.
+pub(crate) fn packed(layouts: &Layouts) -> Vec<Vec<u8>> {
+    let rows: Vec<Row> = layouts.iter().map(Row::of).collect();
+    // Plain data: it cannot fail.
+    rows.chunks(ROWS_CHUNK).map(|rows| serde_json::to_vec(rows).unwrap_or_default()).collect()
+}
+
+/// The layouts of a snapshot; none, where it was taken without values. A file that ends early has none, since they stand at its end.
+///
+/// # Errors
+/// As [`crate::read`].
+pub fn layouts(mut input: impl Read) -> Result<Layouts, Error> {
+    FORMAT.read_header(&mut input)?;
+    let (mut layouts, mut offset) = (Layouts::default(), HEADER as u64);
+    loop {
+        match FORMAT.next(&mut input).map_err(|fault| Error::of_chunk(fault, offset, 0))? {
+            Next::Chunk(chunk) => {
+                if chunk.kind == kind::LAYOUTS {
+                    let rows: Vec<Row> = serde_json::from_slice(&chunk.plain)
+                        .map_err(|_| Error::of_chunk(Fault::Damaged("a row of layouts makes no sense"), offset, 0))?;
+                    for row in rows {
+                        if layouts.len() < MOST_ROWS {
+                            layouts.add(row.layout());
+                        }
+                    }
+                }
+                offset += chunk.length;
+            }
+            Next::End | Next::Torn(_) => return Ok(layouts),
+        }
+    }
+}
+
+impl Row {
+    fn of(layout: &Layout) -> Row {
+        let mut row = Row {
+            class: layout.class.map(|class| class.0),
+            name: layout.name.clone(),
+            family: layout.family.clone(),
+            computed: layout.source == Source::Computed,
+            statics: layout.statics.iter().map(StaticRow::of).collect(),
+            ..Row::default()
+        };
+        match &layout.shape {
+            Shape::Unknown => "unknown".clone_into(&mut row.shape),
+            Shape::Class { base, fields } => {
+                "class".clone_into(&mut row.shape);
+                row.base = base.map(|base| base.0);
+                row.fields = fields.iter().map(FieldRow::of).collect();
+            }
+            Shape::Value { bytes, fields } => {
+                "value".clone_into(&mut row.shape);
+                row.bytes = *bytes;
+                row.fields = fields.iter().map(FieldRow::of).collect();
+            }
+            Shape::Enum { number, is_flags, members } => {
+                "enum".clone_into(&mut row.shape);
+                row.holds = Some(SlotRow::of(number));
+                row.is_flags = *is_flags;
+                row.members.clone_from(members);
+            }
+            Shape::Array { element, rank, has_bounds } => {
+                "array".clone_into(&mut row.shape);
+                row.holds = Some(SlotRow::of(element));
+                (row.rank, row.has_bounds) = (*rank, *has_bounds);
+            }
+        }
+        row
+    }
+
+    fn layout(self) -> Layout {
+        let fields = self.fields.into_iter().map(FieldRow::field).collect();
+        let holds = self.holds.unwrap_or_default().slot();
+        let shape = match &*self.shape {
+            "class" => Shape::Class { base: self.base.map(LayoutIx), fields },
+            "value" => Shape::Value { bytes: self.bytes, fields },
+            "enum" => Shape::Enum { number: holds, is_flags: self.is_flags, members: self.members },
+            "array" => Shape::Array { element: holds, rank: self.rank, has_bounds: self.has_bounds },
+            _ => Shape::Unknown,
+        };
+        Layout {
+            class: self.class.map(TypeIx),
+            name: self.name,
+            family: self.family,
+            shape,
+            source: if self.computed { Source::Computed } else { Source::Told },
+            statics: self.statics.into_iter().map(StaticRow::static_).collect(),
+        }
+    }
+}
+
+impl SlotRow {
+    fn of(slot: &Slot) -> SlotRow {
+        SlotRow { kind: slot.kind.0, of: slot.of.clone(), layout: slot.layout.map(|layout| layout.0) }
+    }
+
+    fn slot(self) -> Slot {
+        Slot { kind: SlotKind(self.kind), of: self.of, layout: self.layout.map(LayoutIx) }
+    }
+}
+
+impl FieldRow {
+    fn of(field: &Field) -> FieldRow {
+        FieldRow { name: field.name.clone(), offset: field.offset, slot: SlotRow::of(&field.slot) }
+    }
+
+    fn field(self) -> Field {
+        Field { name: self.name, offset: self.offset, slot: self.slot.slot() }
+    }
+}
+
+impl StaticRow {
+    fn of(field: &Static) -> StaticRow {
+        let row = StaticRow { name: field.name.clone(), slot: SlotRow::of(&field.slot), ..StaticRow::default() };
+        match &field.found {
+            Found::Bytes(bytes) => StaticRow { bytes: Some(bytes.clone()), ..row },
+            Found::Constant(value) => StaticRow { constant: Some(*value), ..row },
+            Found::Nothing(why) => StaticRow { nothing: why.clone(), ..row },
+        }
+    }
+
+    fn static_(self) -> Static {
+        let found = match (self.bytes, self.constant) {
+            (Some(bytes), _) => Found::Bytes(bytes),
+            (None, Some(value)) => Found::Constant(value),
+            (None, None) => Found::Nothing(self.nothing),
+        };
+        Static { name: self.name, slot: self.slot.slot(), found }
+    }
+}

@@ -1,0 +1,257 @@
+//! What stands in an object, as C# would write it: its bytes read by the layout of its class.
+//!
+//! Bytes and layouts come from files, and are not trusted: what does not fit is said to be missing, and nothing nests deeper than it may.
+
+mod numbers;
+mod times;
+
+use crate::TypeIx;
+use crate::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind};
+use numbers::{bits, combined, number};
+
+/// How deep values are followed into each other.
+const MOST_NESTED: u32 = 16;
+/// Classes that one derives from that are followed.
+const MOST_BASES: u32 = 64;
+/// Bytes of a value of which nobody knows how it is laid out that are shown.
+const MOST_RAW: usize = 32;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// As C# writes it.
+    Text(String),
+    /// A reference to nothing, or a `Nullable<T>` without a value.
+    Null,
+    /// A reference to the object at this address.
+    Reference(u64),
+    /// A tuple.
+    Tuple(Vec<Value>),
+    /// A value with fields.
+    Fields(Vec<Member>),
+    /// Bytes of which nobody knows what they mean.
+    Raw {
+        /// How many there are; `None` where that is not known, either.
+        count: Option<u64>,
+        /// The first of them.
+        bytes: Vec<u8>,
+    },
+    /// It lies behind what was kept of the object.
+    Cut,
+}
+
+/// A field and what stands in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The field's name.
+    pub name: String,
+    /// Its type as C# writes it.
+    pub of: String,
+    /// The class that declares it, where that is not the object's own.
+    pub declared_by: Option<String>,
+    /// What stands there.
+    pub value: Value,
+    /// Whether its place follows from the declaration of a value type, of which the runtime told nothing.
+    pub is_computed: bool,
+}
+
+/// The elements of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elements {
+    /// What it holds.
+    pub of: String,
+    /// Where each dimension begins, and how long it is.
+    pub dimensions: Vec<(i32, u32)>,
+    /// How many elements there are.
+    pub count: u64,
+    /// The first of them.
+    pub first: Vec<Value>,
+}
+
+impl Elements {
+    /// The indexes of an element by its place.
+    pub fn indexes(&self, place: u64) -> Vec<i64> {
+        let (mut rest, mut indexes) = (place, Vec::new());
+        for (begin, length) in self.dimensions.iter().rev() {
+            let length = u64::from(*length).max(1);
+            indexes.push(i64::from(*begin) + (rest % length) as i64);
+            rest /= length;
+        }
+        indexes.reverse();
+        indexes
+    }
+}
+
+/// What stands in an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inside {
+    /// It has fields.
+    Fields(Vec<Member>),
+    /// It is an array.
+    Elements(Elements),
+    /// It is a value in a box.
+    Boxed(Value),
+    /// Nobody knows how it is laid out.
+    Unknown(Value),
+}
+
+impl Inside {
+    /// All values in it.
+    pub fn values(&self) -> Vec<&Value> {
+        match self {
+            Inside::Fields(members) => members.iter().map(|member| &member.value).collect(),
+            Inside::Elements(elements) => elements.first.iter().collect(),
+            Inside::Boxed(value) | Inside::Unknown(value) => vec![value],
+        }
+    }
+}
+
+impl Layouts {
+    /// What stands in an object of a class: `bytes` are the first of the `whole` behind its class. Of an array no more than `most` elements.
+    pub fn inside(&self, class: TypeIx, bytes: &[u8], whole: u64, most: usize) -> Inside {
+        let unknown = || Inside::Unknown(raw(Some(whole), bytes));
+        let Some(index) = self.of(class) else { return unknown() };
+        let Some(layout) = self.at(index) else { return unknown() };
+        match &layout.shape {
+            Shape::Unknown => unknown(),
+            Shape::Class { .. } => Inside::Fields(self.members(index, bytes)),
+            Shape::Value { .. } | Shape::Enum { .. } => {
+                let slot = Slot { kind: SlotKind::VALUE, of: layout.name.clone(), layout: Some(index) };
+                Inside::Boxed(self.value(&slot, bytes))
+            }
+            Shape::Array { element, rank, has_bounds } => {
+                let elements = self.elements(element, (*rank, *has_bounds), bytes, most);
+                elements.map_or_else(unknown, Inside::Elements)
+            }
+        }
+    }
+
+    /// What stands in a place, whose bytes are the first of these.
+    pub fn value(&self, slot: &Slot, bytes: &[u8]) -> Value {
+        self.value_within(slot, bytes, MOST_NESTED)
+    }
+
+    /// The fields of an object: those of its own class first, then what it inherits.
+    fn members(&self, of: LayoutIx, bytes: &[u8]) -> Vec<Member> {
+        let (mut members, mut next) = (Vec::new(), Some(of));
+        for _ in 0..MOST_BASES {
+            let Some(Layout { shape: Shape::Class { base, fields }, name, .. }) = next.and_then(|at| self.at(at))
+            else {
+                break;
+            };
+            let declared_by = (next != Some(of)).then(|| name.clone());
+            let own = fields.iter().map(|field| self.member(field, bytes, declared_by.clone(), MOST_NESTED));
+            members.extend(own);
+            next = *base;
+        }
+        members
+    }
+
+    fn member(&self, field: &Field, bytes: &[u8], declared_by: Option<String>, depth: u32) -> Member {
+        let value = match bytes.get(field.offset as usize..) {
+            Some(bytes) => self.value_within(&field.slot, bytes, depth),
+            None => Value::Cut,
+        };
+        let layout = field.slot.layout.and_then(|at| self.at(at));
+        let is_computed = layout.is_some_and(|layout| layout.source == crate::layout::Source::Computed);
+        Member { name: readable(&field.name), of: field.slot.of.clone(), declared_by, value, is_computed }
+    }
+
+    fn value_within(&self, slot: &Slot, bytes: &[u8], depth: u32) -> Value {
+        let Some(depth) = depth.checked_sub(1) else { return Value::Cut };
+        if slot.kind.is_reference() {
+            return match bits(bytes, 8) {
+                None => Value::Cut,
+                Some(0) => Value::Null,
+                Some(address) => Value::Reference(address),
+            };
+        }
+        if slot.kind != SlotKind::VALUE {
+            return match (slot.kind.bytes(), number(slot.kind, bytes)) {
+                (_, Some(text)) => Value::Text(text),
+                (Some(_), None) => Value::Cut,
+                (None, None) => raw(None, bytes),
+            };
+        }
+        let Some(layout) = slot.layout.and_then(|layout| self.at(layout)) else { return raw(None, bytes) };
+        match &layout.shape {
+            Shape::Enum { number, is_flags, members } => {
+                let value = number.kind.bytes().and_then(|count| bits(bytes, count));
+                value.map_or(Value::Cut, |value| {
+                    Value::Text(combined(&layout.name, number.kind, (*is_flags, members), value))
+                })
+            }
+            Shape::Value { bytes: count, fields } => match bytes.get(..*count as usize) {
+                Some(bytes) => self.structure(layout, fields, bytes, depth),
+                None => Value::Cut,
+            },
+            _ => raw(None, bytes),
+        }
+    }
+
+    fn structure(&self, layout: &Layout, fields: &[Field], bytes: &[u8], depth: u32) -> Value {
+        let at = |name: &str| {
+            let field = fields.iter().find(|field| field.name == name)?;
+            Some((field, bytes.get(field.offset as usize..)?))
+        };
+        if layout.family == "System.Nullable`1"
+            && let (Some((_, has)), Some((field, value))) = (at("hasValue"), at("value"))
+        {
+            let has = has.first().is_some_and(|has| *has != 0);
+            return if has { self.value_within(&field.slot, value, depth) } else { Value::Null };
+        }
+        if layout.family.starts_with("System.ValueTuple`") {
+            let parts = fields.iter().map(|field| self.member(field, bytes, None, depth).value);
+            return Value::Tuple(parts.collect());
+        }
+        if let Some(text) = times::shown(&layout.family, bytes) {
+            return Value::Text(text);
+        }
+        match fields {
+            // A number in a box.
+            [Field { name, slot, .. }] if name.is_empty() => self.value_within(slot, bytes, depth),
+            fields => Value::Fields(fields.iter().map(|field| self.member(field, bytes, None, depth)).collect()),
+        }
+    }
+
+    /// Elements lie behind their number, which takes a word; before them, of more than one dimension, stands how long each is and where
+    /// it begins.
+    fn elements(&self, element: &Slot, shape: (u32, bool), bytes: &[u8], most: usize) -> Option<Elements> {
+        let (rank, has_bounds) = (shape.0 as usize, shape.1);
+        let count = bits(bytes, 4)?;
+        let at = |index: usize| bits(bytes.get(8 + 4 * index..)?, 4).map(|number| number as u32);
+        let (begin, dimensions) = if has_bounds {
+            let one = |index| Some((at(rank + index)? as i32, at(index)?));
+            (8 + 8 * rank, (0..rank).map(one).collect::<Option<Vec<_>>>()?)
+        } else {
+            (8, vec![(0, count as u32)])
+        };
+        let size = self.bytes_of(element)? as usize;
+        let number = (count as usize).min(most);
+        let value = |index: usize| match bytes.get(begin + index * size..) {
+            Some(bytes) if bytes.len() >= size => self.value(element, bytes),
+            _ => Value::Cut,
+        };
+        let mut first = Vec::new();
+        for index in 0..number {
+            first.push(value(index));
+            if first.last() == Some(&Value::Cut) {
+                break;
+            }
+        }
+        Some(Elements { of: element.of.clone(), dimensions, count, first })
+    }
+}
+
+/// What a compiler called the field behind a property is called by the property.
+fn readable(name: &str) -> String {
+    match name.strip_prefix('<').and_then(|rest| rest.strip_suffix(">k__BackingField")) {
+        Some(property) => property.to_owned(),
+        None => name.to_owned(),
+    }
+}
+
+fn raw(count: Option<u64>, bytes: &[u8]) -> Value {
+    let shown = if count.is_some() { bytes.len().min(MOST_RAW) } else { 0 };
+    Value::Raw { count, bytes: bytes[..shown].to_vec() }
+}

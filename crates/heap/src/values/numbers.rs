@@ -1,0 +1,176 @@
+//! Numbers, characters and enums as C# writes them.
+
+use crate::layout::SlotKind;
+
+/// From this power of ten on, and below the other, C# writes a floating number with an exponent.
+const LARGE: i32 = 15;
+const SMALL: i32 = -5;
+
+/// The number in the first bytes.
+pub(super) fn bits(bytes: &[u8], count: u32) -> Option<u64> {
+    let bytes = bytes.get(..count as usize)?;
+    Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+/// What stands in a place of a kind that the runtime builds in, and that is no reference.
+pub(super) fn number(kind: SlotKind, bytes: &[u8]) -> Option<String> {
+    let value = bits(bytes, kind.bytes()?)?;
+    Some(match kind.0 {
+        0x02 => match value {
+            0 => "false".to_owned(),
+            1 => "true".to_owned(),
+            other => format!("true ({other})"),
+        },
+        0x03 => character(value as u16),
+        0x0c => floating(&format!("{:E}", f32::from_bits(value as u32)), f64::from(f32::from_bits(value as u32))),
+        0x0d => floating(&format!("{:E}", f64::from_bits(value)), f64::from_bits(value)),
+        0x0f => format!("{value:#x}"),
+        _ if is_signed(kind) => format!("{}", extended(kind, value)),
+        _ => value.to_string(),
+    })
+}
+
+fn is_signed(kind: SlotKind) -> bool {
+    matches!(kind.0, 0x04 | 0x06 | 0x08 | 0x0a | 0x18)
+}
+
+/// A signed number as wide as it can be.
+fn extended(kind: SlotKind, value: u64) -> i64 {
+    let unused = 64 - 8 * kind.bytes().unwrap_or(8);
+    (value << unused) as i64 >> unused
+}
+
+fn character(unit: u16) -> String {
+    match char::from_u32(u32::from(unit)) {
+        Some('\'') => r"'\''".to_owned(),
+        Some('\\') => r"'\\'".to_owned(),
+        Some('\0') => r"'\0'".to_owned(),
+        Some('\n') => r"'\n'".to_owned(),
+        Some('\r') => r"'\r'".to_owned(),
+        Some('\t') => r"'\t'".to_owned(),
+        Some(known) if !known.is_control() => format!("'{known}'"),
+        _ => format!("'\\u{unit:04x}'"),
+    }
+}
+
+/// `scientific` is the shortest form that is read back as the same number.
+fn floating(scientific: &str, value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let (digits, exponent) = scientific.split_once('E').unwrap_or((scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (SMALL..LARGE).contains(&exponent) {
+        return plain(digits, exponent);
+    }
+    format!("{digits}E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
+}
+
+/// Without an exponent.
+fn plain(digits: &str, exponent: i32) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let digits = digits.replace('.', "");
+    if exponent < 0 {
+        return format!("{sign}0.{}{digits}", "0".repeat(exponent.unsigned_abs() as usize - 1));
+    }
+    let whole = exponent as usize + 1;
+    if digits.len() <= whole {
+        return format!("{sign}{digits}{}", "0".repeat(whole - digits.len()));
+    }
+    format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
+}
+
+/// A number of an enum by its members: one that has the number, or else, where they are to be combined, those that make it up.
+pub(super) fn combined(name: &str, kind: SlotKind, of: (bool, &[(String, u64)]), value: u64) -> String {
+    let (is_flags, members) = of;
+    let unused = 64 - 8 * kind.bytes().unwrap_or(8);
+    // Members of a signed number are as a `long` has them.
+    let own = |value: u64| value << unused >> unused;
+    if let Some((member, _)) = members.iter().find(|(_, number)| own(*number) == value) {
+        return format!("{name}.{member}");
+    }
+    let cast = || {
+        let number = if is_signed(kind) { extended(kind, value).to_string() } else { value.to_string() };
+        let number = if number.starts_with('-') { format!("({number})") } else { number };
+        format!("({name}){number}")
+    };
+    if !is_flags || value == 0 {
+        return cast();
+    }
+    let mut all: Vec<(&str, u64)> = members.iter().map(|(member, number)| (member.as_str(), own(*number))).collect();
+    // Those of several bits before those of one.
+    all.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let (mut rest, mut parts) = (value, Vec::new());
+    for (member, number) in all {
+        if number != 0 && rest & number == number {
+            parts.push(format!("{name}.{member}"));
+            rest &= !number;
+        }
+    }
+    if rest != 0 {
+        return cast();
+    }
+    parts.reverse();
+    parts.join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_csharp_writes_them() {
+        let shown = |kind: u8, bytes: &[u8]| number(SlotKind(kind), bytes).unwrap_or_default();
+        for (kind, bytes, text) in [
+            (0x02, &[1][..], "true"),
+            (0x02, &[0], "false"),
+            (0x03, &[0x41, 0], "'A'"),
+            (0x03, &[0x27, 0], r"'\''"),
+            (0x03, &[0, 0xd8], r"'\ud800'"),
+            (0x04, &[0xff], "-1"),
+            (0x05, &[0xff], "255"),
+            (0x06, &[0, 0x80], "-32768"),
+            (0x08, &[0xfe, 0xff, 0xff, 0xff], "-2"),
+            (0x0a, &i64::MIN.to_le_bytes(), "-9223372036854775808"),
+            (0x0b, &[0xff; 8], "18446744073709551615"),
+            (0x0f, &[0x10, 0, 0, 0, 0, 0, 0, 0], "0x10"),
+        ] {
+            assert_eq!(shown(kind, bytes), text);
+        }
+        for (value, text) in [
+            (0.1, "0.1"),
+            (1.0, "1"),
+            (-1234.5, "-1234.5"),
+            (1e14, "100000000000000"),
+            (1e15, "1E+15"),
+            (1.5e-5, "1.5E-05"),
+            (0.0001, "0.0001"),
+            (f64::MAX, "1.7976931348623157E+308"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(shown(0x0d, &value.to_le_bytes()), text);
+        }
+        assert_eq!(shown(0x0c, &0.1_f32.to_le_bytes()), "0.1");
+        assert_eq!(number(SlotKind(0x08), &[1, 2]), None);
+    }
+
+    #[test]
+    fn enums_are_written_by_their_members() {
+        let members = [("None", 0), ("Read", 1), ("Write", 2), ("Both", 3), ("Low", u64::MAX)];
+        let members = members.map(|(name, value)| (name.to_owned(), value));
+        let shown = |is_flags, value| combined("Access", SlotKind(0x06), (is_flags, &members), value);
+        assert_eq!(shown(true, 0), "Access.None");
+        assert_eq!(shown(true, 3), "Access.Both");
+        assert_eq!(shown(true, 4), "(Access)4");
+        assert_eq!(shown(false, 0xffff), "Access.Low");
+        assert_eq!(shown(false, 0xfffe), "(Access)(-2)");
+        let members = [("A", 1), ("B", 2), ("C", 8)].map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(combined("F", SlotKind(0x05), (true, &members), 11), "F.A | F.B | F.C");
+        assert_eq!(combined("F", SlotKind(0x05), (true, &members), 12), "(F)12");
+        assert_eq!(combined("F", SlotKind(0x05), (false, &members), 3), "(F)3");
+    }
+}

@@ -1,0 +1,341 @@
+//! Fields of a type as its metadata declares them, and what it says of how they lie: for values out of a heap.
+//!
+//! A field's type is kept as a shape, and not as text: what it stands for is found out by whoever knows the other modules.
+
+use crate::bytes::Reader;
+use crate::image::ManagedImage;
+use crate::metadata::{Metadata, Table};
+use crate::types::row_of;
+
+/// More fields than this are not read of one type.
+const FIELD_LIMIT: usize = 1 << 16;
+/// Types nested deeper in one signature than this make it unreadable.
+const DEPTH_LIMIT: u32 = 64;
+/// More types in one signature than this make it unreadable.
+const TYPE_LIMIT: u32 = 1024;
+/// More generic arguments than this make a signature unreadable.
+const ARGUMENT_LIMIT: u32 = 256;
+
+const STATIC: u32 = 0x10;
+const LITERAL: u32 = 0x40;
+const HAS_ADDRESS: u32 = 0x100;
+const LAYOUT_MASK: u32 = 0x18;
+const SEQUENTIAL: u32 = 0x08;
+const EXPLICIT: u32 = 0x10;
+const INTERFACE: u32 = 0x20;
+
+/// A field as it is declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its token.
+    pub token: u32,
+    /// Its name, as the metadata has it.
+    pub name: String,
+    /// Where it is.
+    pub place: FieldPlace,
+    /// What it holds; `None` where that cannot be read.
+    pub of: Option<FieldType>,
+}
+
+/// Where a field is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldPlace {
+    /// In each object.
+    Instance {
+        /// At this offset, where the layout is explicit.
+        offset: Option<u32>,
+    },
+    /// Once for the type.
+    Static {
+        /// Once for each thread.
+        of_thread: bool,
+        /// In the file of its module.
+        in_file: bool,
+    },
+    /// Nowhere: a constant, with its bits where it is a number.
+    Literal {
+        /// See above.
+        value: Option<u64>,
+    },
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum FieldType {
+    /// A type that the runtime builds in, by its `CorElementType`; `string` and `object` among them.
+    Primitive(u8),
+    /// Another type.
+    Named {
+        /// Which.
+        of: TypeReference,
+        /// Whether it is a value type.
+        is_value: bool,
+        /// Its arguments.
+        arguments: Vec<FieldType>,
+    },
+    /// A generic parameter of the type that declares the field.
+    Parameter(u32),
+    /// An array.
+    Array {
+        /// What it holds.
+        element: Box<FieldType>,
+        /// Dimensions.
+        rank: u32,
+    },
+    /// A pointer; `None` for one to a function.
+    Pointer(Option<Box<FieldType>>),
+    /// A reference to a place, which only values on a stack have.
+    Reference(Box<FieldType>),
+}
+
+/// A type by its name in some module.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TypeReference {
+    /// A TypeDef token of the same module.
+    Own(u32),
+    /// One of another assembly.
+    Other {
+        /// Its simple name.
+        assembly: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its names as the metadata has them, the outermost first.
+        names: Vec<String>,
+    },
+}
+
+/// How a type is said to be laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Declared {
+    /// By whom.
+    pub order: Order,
+    /// The most that a field is aligned to, bytes; 0 where nothing is said.
+    pub pack: u32,
+    /// At least so many bytes; 0 where nothing is said.
+    pub size: u32,
+    /// How often its only field is repeated, if it is an inline array.
+    pub repeated: Option<u32>,
+}
+
+/// Who decides on the order of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The runtime.
+    #[default]
+    Automatic,
+    /// The source.
+    Sequential,
+    /// Each field has its offset.
+    Explicit,
+}
+
+/// What kind of a type it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TypeNature {
+    /// A class.
+    Class,
+    /// An interface.
+    Interface,
+    /// A value type.
+    Value,
+    /// An enum.
+    Enum {
+        /// Whether its members may be combined.
+        is_flags: bool,
+    },
+}
+
+impl ManagedImage {
+    /// The fields of a type in the order of the metadata, constants among them.
+    pub fn fields(&self, type_token: u32) -> Vec<Field> {
+        let Some(row) = row_of(type_token, Table::TypeDef) else { return Vec::new() };
+        self.metadata.fields_of(row).take(FIELD_LIMIT).filter_map(|row| self.field(row)).collect()
+    }
+
+    /// The tokens of all types.
+    pub fn type_tokens(&self) -> impl Iterator<Item = u32> + use<> {
+        (1..=self.metadata.rows(Table::TypeDef)).map(|row| (Table::TypeDef as u32) << 24 | row)
+    }
+
+    /// Whether the module defines what the runtime builds in.
+    pub fn is_core(&self) -> bool {
+        self.metadata.text(Table::Assembly, 1, 7).is_some_and(|name| name == "System.Private.CoreLib")
+    }
+
+    /// How a type is said to be laid out.
+    pub fn declared_layout(&self, type_token: u32) -> Option<Declared> {
+        let row = row_of(type_token, Table::TypeDef)?;
+        let order = match self.metadata.cell(Table::TypeDef, row, 0)? & LAYOUT_MASK {
+            SEQUENTIAL => Order::Sequential,
+            EXPLICIT => Order::Explicit,
+            _ => Order::Automatic,
+        };
+        let layout = self.metadata.equal_rows(Table::ClassLayout, 2, row).next();
+        let cell = |column| layout.and_then(|row| self.metadata.cell(Table::ClassLayout, row, column)).unwrap_or(0);
+        let parent = type_def_parent(row);
+        let repeated = self.metadata.attribute_number(parent, b"InlineArrayAttribute");
+        Some(Declared { order, pack: cell(0), size: cell(1), repeated })
+    }
+
+    /// What kind of a type it is.
+    pub fn nature(&self, type_token: u32) -> Option<TypeNature> {
+        let row = row_of(type_token, Table::TypeDef)?;
+        if self.metadata.cell(Table::TypeDef, row, 0)? & INTERFACE != 0 {
+            return Some(TypeNature::Interface);
+        }
+        let extends = self.metadata.cell(Table::TypeDef, row, 3)?;
+        let parent = match extends & 3 {
+            0 => self.metadata.type_def(extends >> 2),
+            1 => self.metadata.type_ref(extends >> 2),
+            _ => None,
+        };
+        let own = self.metadata.type_def(row)?;
+        Some(match parent {
+            Some(parent) if parent.is("System", "Enum") => {
+                TypeNature::Enum { is_flags: self.metadata.has_attribute(type_def_parent(row), b"FlagsAttribute") }
+            }
+            Some(parent) if parent.is("System", "ValueType") && !own.is("System", "Enum") => TypeNature::Value,
+            _ => TypeNature::Class,
+        })
+    }
+
+    /// How many generic parameters a type has, those of enclosing types among them.
+    pub fn parameter_count(&self, type_token: u32) -> usize {
+        row_of(type_token, Table::TypeDef).map_or(0, |row| self.metadata.type_parameters(row).len())
+    }
+
+    /// The namespace of a type and its names, the outermost first, as the metadata has them.
+    pub fn names_of(&self, type_token: u32) -> Option<(String, Vec<String>)> {
+        let raw = self.metadata.type_def(row_of(type_token, Table::TypeDef)?)?;
+        Some((raw.namespace, raw.parts.into_iter().map(|(name, _)| name).collect()))
+    }
+
+    /// The assembly to which a type is forwarded from here.
+    pub fn forwarded(&self, namespace: &str, name: &str) -> Option<String> {
+        let metadata = &self.metadata;
+        let is = |row: &u32, column, text: &str| {
+            metadata.raw_text(Table::ExportedType, *row, column) == Some(text.as_bytes())
+        };
+        let row = (1..=metadata.rows(Table::ExportedType)).find(|row| is(row, 2, name) && is(row, 3, namespace))?;
+        let implementation = metadata.cell(Table::ExportedType, row, 4)?;
+        (implementation & 3 == 1).then(|| metadata.text(Table::AssemblyRef, implementation >> 2, 6))?.map(Into::into)
+    }
+
+    fn field(&self, row: u32) -> Option<Field> {
+        let flags = self.metadata.cell(Table::Field, row, 0)?;
+        let place = if flags & LITERAL != 0 {
+            FieldPlace::Literal { value: self.metadata.constant(row) }
+        } else if flags & STATIC != 0 {
+            let of_thread = self.metadata.has_attribute(row << 5 | 1, b"ThreadStaticAttribute");
+            FieldPlace::Static { of_thread, in_file: flags & HAS_ADDRESS != 0 }
+        } else {
+            let layout = self.metadata.equal_rows(Table::FieldLayout, 1, row).next();
+            FieldPlace::Instance { offset: layout.and_then(|row| self.metadata.cell(Table::FieldLayout, row, 0)) }
+        };
+        let of = self.metadata.blob(Table::Field, row, 2).and_then(|blob| self.metadata.field_type(blob));
+        let name = self.metadata.text(Table::Field, row, 1)?.into_owned();
+        Some(Field { token: (Table::Field as u32) << 24 | row, name, place, of })
+    }
+}
+
+/// A TypeDef row as a HasCustomAttribute index.
+fn type_def_parent(row: u32) -> u32 {
+    row << 5 | 3
+}
+
+impl Metadata {
+    /// The bits of a constant number.
+    fn constant(&self, field: u32) -> Option<u64> {
+        let row = self.equal_rows(Table::Constant, 1, field << 2).next()?;
+        let blob = self.blob(Table::Constant, row, 2)?;
+        let mut bytes = [0; 8];
+        bytes.get_mut(..blob.len())?.copy_from_slice(blob);
+        let value = u64::from_le_bytes(bytes);
+        // Signed ones, as wide as they can be: a short of -1 is the same number as a long of -1.
+        Some(match self.cell(Table::Constant, row, 0)? & 0xff {
+            0x04 => value as u8 as i8 as u64,
+            0x06 => value as u16 as i16 as u64,
+            0x08 => value as u32 as i32 as u64,
+            _ => value,
+        })
+    }
+
+    /// The first argument, a number, of an attribute of that class.
+    fn attribute_number(&self, parent: u32, class: &[u8]) -> Option<u32> {
+        let row = self.attribute_row(parent, class)?;
+        let mut reader = Reader::new(self.blob(Table::CustomAttribute, row, 2)?);
+        (reader.u16()? == 1).then(|| reader.u32())?
+    }
+
+    fn field_type(&self, blob: &[u8]) -> Option<FieldType> {
+        let mut reader = Reader::new(blob);
+        // The calling convention of fields.
+        (reader.byte()? & 0x0f == 0x06).then_some(())?;
+        Types { metadata: self, left: TYPE_LIMIT }.read(&mut reader, DEPTH_LIMIT)
+    }
+
+    fn reference(&self, coded: u32) -> Option<TypeReference> {
+        let row = coded >> 2;
+        if coded & 3 == 0 {
+            return Some(TypeReference::Own((Table::TypeDef as u32) << 24 | row));
+        }
+        let raw = self.type_ref(row)?;
+        let mut scope = self.cell(Table::TypeRef, row, 0)?;
+        for _ in 0..raw.parts.len() {
+            if scope & 3 == 3 {
+                scope = self.cell(Table::TypeRef, scope >> 2, 0)?;
+            }
+        }
+        let assembly = (scope & 3 == 2).then(|| self.text(Table::AssemblyRef, scope >> 2, 6))?.map(Into::into)?;
+        let names = raw.parts.into_iter().map(|(name, _)| name).collect();
+        Some(TypeReference::Other { assembly, namespace: raw.namespace, names })
+    }
+}
+
+/// Reads types of one signature.
+struct Types<'a> {
+    metadata: &'a Metadata,
+    left: u32,
+}
+
+impl Types<'_> {
+    fn read(&mut self, reader: &mut Reader<'_>, depth: u32) -> Option<FieldType> {
+        let depth = depth.checked_sub(1)?;
+        self.left = self.left.checked_sub(1)?;
+        while matches!(reader.peek()?, 0x1f | 0x20 | 0x45) {
+            if reader.byte()? != 0x45 {
+                reader.compressed()?;
+            }
+        }
+        Some(match reader.byte()? {
+            0x0f if reader.peek()? == 0x01 => FieldType::Pointer(Some(Box::new(FieldType::Primitive(0x01)))),
+            0x0f => FieldType::Pointer(Some(Box::new(self.read(reader, depth)?))),
+            0x10 => FieldType::Reference(Box::new(self.read(reader, depth)?)),
+            kind @ (0x11 | 0x12) => self.named(reader.compressed()?, kind == 0x11, Vec::new(), depth)?,
+            0x13 => FieldType::Parameter(reader.compressed()?),
+            0x14 => {
+                let element = Box::new(self.read(reader, depth)?);
+                FieldType::Array { element, rank: reader.compressed()? }
+            }
+            0x15 => {
+                let is_value = reader.byte()? == 0x11;
+                let (coded, count) = (reader.compressed()?, reader.compressed()?);
+                (count <= ARGUMENT_LIMIT).then_some(())?;
+                let arguments = (0..count).map(|_| self.read(reader, depth)).collect::<Option<_>>()?;
+                self.named(coded, is_value, arguments, depth)?
+            }
+            0x1b => FieldType::Pointer(None),
+            0x1d => FieldType::Array { element: Box::new(self.read(reader, depth)?), rank: 1 },
+            element @ (0x02..=0x0e | 0x16 | 0x18 | 0x19 | 0x1c) => FieldType::Primitive(element),
+            _ => return None,
+        })
+    }
+
+    fn named(&mut self, coded: u32, is_value: bool, arguments: Vec<FieldType>, depth: u32) -> Option<FieldType> {
+        if coded & 3 == 2 {
+            let mut reader = Reader::new(self.metadata.blob(Table::TypeSpec, coded >> 2, 0)?);
+            return self.read(&mut reader, depth);
+        }
+        Some(FieldType::Named { of: self.metadata.reference(coded)?, is_value, arguments })
+    }
+}

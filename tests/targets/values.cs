@@ -1,0 +1,155 @@
+// Holds values of every kind in fields, arrays and statics, and then stands still: what a snapshot says of them is known beforehand.
+//
+// values
+// `ready` when all is there.
+using System;
+using System.Collections.Generic;
+using System.Runtime.InteropServices;
+
+#pragma warning disable 169, 414, 649 // Fields that only a snapshot reads.
+
+namespace Known
+{
+    enum Colour : short { Red = 1, Green = 2, Blue = -3 }
+    enum Plain { Zero, One }
+    [Flags] enum Access : byte { None = 0, Read = 1, Write = 2, All = 7 }
+    enum Wide : ulong { Most = ulong.MaxValue }
+
+    struct Point { public int X, Y; }
+    struct Mixed { public byte Small; public string Name; public long Large; public Point At; public short Last; }
+    struct Pair<A, B> { public A First; public B Second; }
+    struct Timed { public byte Before; public DateTime At; public bool After; }
+    [StructLayout(LayoutKind.Explicit)] struct Union { [FieldOffset(0)] public int Number; [FieldOffset(0)] public byte Low; [FieldOffset(4)] public short Next; }
+    [StructLayout(LayoutKind.Sequential, Pack = 1)] struct Packed { public byte A; public int B; public byte C; }
+    struct Nothing { }
+
+    class Primitives
+    {
+        public bool True = true, False;
+        public char Letter = 'x', Quote = '\'', Accent = 'é';
+        public sbyte SignedByte = -100;
+        public byte Byte = 200;
+        public short Short = -30000;
+        public ushort UnsignedShort = 60000;
+        public int Int = -2000000000;
+        public uint UnsignedInt = 4000000000;
+        public long Long = -9000000000000000000;
+        public ulong UnsignedLong = 18000000000000000000;
+        public float Float = 0.1f;
+        public double Double = -1.5e300;
+        public IntPtr Native = new IntPtr(-5);
+        public UIntPtr UnsignedNative = new UIntPtr(5);
+        public string Text = "a \"known\" text", Empty = "", None;
+        public Colour Colour = Colour.Blue;
+        public Plain Plain = (Plain)5;
+        public Access Access = Access.Read | Access.Write, Everything = Access.All, Nobody;
+        public Wide Wide = Wide.Most;
+        public int Property { get; set; } = 7;
+    }
+
+    class Times
+    {
+        public DateTime Utc = new DateTime(2024, 2, 29, 12, 34, 56, DateTimeKind.Utc).AddTicks(1234567);
+        public DateTime Unspecified = new DateTime(1999, 12, 31);
+        public TimeSpan Span = new TimeSpan(1, 2, 3, 4, 5);
+        public TimeSpan Negative = TimeSpan.FromMilliseconds(-1500);
+        public Guid Guid = new Guid("12345678-9abc-def0-1234-56789abcdef0");
+        public decimal Price = -12345.6789m;
+        public decimal Most = decimal.MaxValue;
+        public DateTimeOffset Offset = new DateTimeOffset(2024, 1, 2, 3, 4, 5, TimeSpan.FromHours(2));
+        public Timed Timed = new Timed { Before = 1, At = new DateTime(2001, 2, 3), After = true };
+    }
+
+    class Nested
+    {
+        public Point Point = new Point { X = 3, Y = -4 };
+        public Mixed Mixed = new Mixed { Small = 9, Name = "in a value", Large = 1L << 40, At = new Point { X = 5, Y = 6 }, Last = -7 };
+        public int? Has = 42, Has_not;
+        public Point? Maybe = new Point { X = 1, Y = 2 };
+        public DateTime? When = new DateTime(2020, 1, 1);
+        public (int, string) Tuple = (1, "two");
+        public (byte A, long B, bool C) Three = (1, 2, true);
+        public KeyValuePair<string, int> Entry = new KeyValuePair<string, int>("key", 11);
+        public Pair<int, Pair<string, byte>> Pairs = new Pair<int, Pair<string, byte>> { First = 1, Second = new Pair<string, byte> { First = "deep", Second = 2 } };
+        public Union Union = new Union { Number = 0x01020304, Next = 5 };
+        public Packed Packed = new Packed { A = 1, B = 2, C = 3 };
+        public Nothing Nothing;
+        public Colour? Shade = Colour.Green;
+    }
+
+    class Base { public int Same = 1; protected long Inherited = 2; }
+    class Middle<T> : Base { public T Generic; }
+    class Derived : Middle<string> { public new int Same = 3; public Derived() { Generic = "of the middle"; } }
+
+    class References
+    {
+        public object Boxed = 5, BoxedEnum = Colour.Red, BoxedPoint = new Point { X = 8, Y = 9 }, BoxedTime = new DateTime(2000, 1, 1);
+        public object Nobody;
+        public Base Other = new Derived();
+        public Action Delegate;
+        public IComparable Interface = "comparable";
+        public Generic<int> OfInt = new Generic<int> { Value = 1 };
+        public Generic<Point> OfPoint = new Generic<Point> { Value = new Point { X = 10, Y = 11 } };
+        public Generic<string> OfString = new Generic<string> { Value = "generic" };
+        public void Run() { }
+    }
+
+    class Generic<T> { public T Value; public T[] Many; public Dictionary<string, T> Map; }
+
+    class Arrays
+    {
+        public int[] Ints = { 1, -2, 3 };
+        public byte[] Bytes = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+        public bool[] Bools = { true, false };
+        public string[] Texts = { "first", null, "third" };
+        public Point[] Points = { new Point { X = 1, Y = 2 }, new Point { X = 3, Y = 4 } };
+        public Mixed[] Many = { new Mixed { Small = 1, Name = "one", Large = 10, At = new Point { X = 2 }, Last = 3 }, new Mixed { Small = 4, Name = "two" } };
+        public int[,] Square = { { 1, 2, 3 }, { 4, 5, 6 } };
+        public Array From = Array.CreateInstance(typeof(int), new[] { 2 }, new[] { 5 });
+        public Colour[] Colours = { Colour.Red, Colour.Blue };
+        public int?[] Maybe = { 1, null };
+        public DateTime[] Times = { new DateTime(2010, 1, 1) };
+        public object[] Objects = { 1, "two", null };
+        public long[] Long = new long[5000];
+        public int[][] Jagged = { new[] { 1 }, new[] { 2, 3 } };
+    }
+
+    class Statics
+    {
+        public const int Constant = 77;
+        public const string Said = "constant";
+        public static int Number = 123;
+        public static readonly string Text = "static text";
+        public static Base Instance = new Derived();
+        public static Point At = new Point { X = 21, Y = 22 };
+        public static Colour Shade = Colour.Green;
+        public static DateTime Since = new DateTime(2015, 5, 5);
+        public static Cached[] Cache;
+        [ThreadStatic] public static int OfThread;
+    }
+
+    class Cached { public int Number; }
+
+    static class NeverTouched { public static object Value = new object(); }
+
+    static class Program
+    {
+        static readonly List<object> kept = new List<object>();
+
+        static void Main()
+        {
+            var references = new References();
+            references.Delegate = references.Run;
+            var arrays = new Arrays();
+            arrays.From.SetValue(50, 5);
+            arrays.From.SetValue(60, 6);
+            kept.AddRange(new object[] { new Primitives(), new Times(), new Nested(), new Derived(), references, arrays });
+            Statics.Cache = new[] { new Cached { Number = 1 } };
+            Statics.OfThread = 5;
+            GC.KeepAlive(Statics.Instance);
+            Console.WriteLine("ready");
+            while (Console.ReadLine() is string line && line != "quit")
+                Console.WriteLine(line);
+        }
+    }
+}
