@@ -37,8 +37,10 @@ const path = (told) => {
     part.append(element("p", { className: "warn" }, "No root reaches it: it is garbage, or not all of the heap is here."));
     return part;
   }
-  const kinds = told.path.roots.map((kind) => element("span", { className: `root ${kind}` }, kind));
-  const inferred = told.path.roots.includes("inferred");
+  const kinds = told.path.roots.map(({ kind, note }) =>
+    element("span", { className: `root ${kind}` }, note === null ? kind : element("bdi", {}, plain(`${kind}, ${note}`))),
+  );
+  const inferred = told.path.roots.some(({ kind }) => kind === "inferred");
   const remark = inferred ? ofInferred : "";
   const hidden = told.path.hidden > 0 ? `… ${counted(told.path.hidden, "other")}` : "";
   part.append(element("p", {}, "held by a root: ", ...kinds, element("small", {}, remark)), chain(told.path.objects, 1, hidden));

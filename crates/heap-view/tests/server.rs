@@ -4,6 +4,7 @@
 mod running;
 mod support;
 
+use remora_heap::{ObjectIx, RootKind};
 use remora_heap_view::{Index, MOST_ROWS, View};
 use running::Running;
 use serde_json::Value;
@@ -194,12 +195,15 @@ fn the_map_tells_a_node_and_two_levels_below_it() {
 
 #[test]
 fn what_is_longer_than_a_picture_is_told_as_a_rest_and_long_ways_are_cut() {
-    let graph = ring(3_000);
+    let mut graph = ring(3_000);
+    graph.note_root(ObjectIx(0), RootKind::Handle, "as <b>was</b> said".to_owned());
     let server = Running::of(View::new(index_of(&graph), "ring".into(), || Err("nobody makes one".into())));
     let last = server.answer("object?id=2999");
     let path = &last["path"];
     let told = path["objects"].as_array().unwrap().len() as u64;
-    assert_eq!((&path["roots"][0], &path["objects"][0]["id"]), (&"handle".into(), &0.into()));
+    assert_eq!((&path["roots"][0]["kind"], &path["objects"][0]["id"]), (&"handle".into(), &0.into()));
+    assert_eq!(path["roots"][0]["note"], "as <b>was</b> said");
+    assert_eq!(server.answer("about")["about"]["root_notes"], serde_json::json!({}), "not told with everything");
     assert_eq!(path["objects"][told as usize - 1]["id"], 2999);
     assert_eq!(path["hidden"].as_u64().unwrap() + told, 3_000);
     assert_eq!((&last["cut"], &last["above"][0]["name"]), (&true.into(), &"all of the heap".into()));
@@ -235,7 +239,10 @@ fn objects_are_found_by_address_and_told_with_why_they_are_alive() {
         told["path"]["objects"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(
         (path, &told["path"]["roots"]),
-        (vec!["Shop.Cache", "object[]", "Shop.Order", "string"], &serde_json::json!(["static"]))
+        (
+            vec!["Shop.Cache", "object[]", "Shop.Order", "string"],
+            &serde_json::json!([{ "kind": "static", "note": null }])
+        )
     );
     let within = server.answer("search?text=%402337");
     assert!(within["note"].as_str().unwrap().contains("no object begins at 0x2337"), "{within}");

@@ -118,6 +118,11 @@ impl HeapGraph {
         self.parts.notes.get(&(object.0, kind)).map(String::as_str)
     }
 
+    /// All that is known of roots beyond their kinds, by the objects that they hold.
+    pub fn root_notes(&self) -> impl Iterator<Item = (ObjectIx, RootKind, &str)> {
+        self.parts.notes.iter().map(|((object, kind), note)| (ObjectIx(*object), *kind, note.as_str()))
+    }
+
     /// Says what is known of roots of this kind that hold an object.
     pub fn note_root(&mut self, object: ObjectIx, kind: RootKind, note: String) {
         self.parts.notes.insert((object.0, kind), note);

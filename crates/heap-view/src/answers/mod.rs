@@ -9,7 +9,7 @@ mod row;
 mod types;
 
 use crate::view::Told;
-use crate::{Error, Index};
+use crate::{About, Error, Index};
 use query::Query;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -65,8 +65,10 @@ pub(crate) fn answer(index: &Index, told: &Told, question: &str, query: &str) ->
 }
 
 fn about(index: &Index, told: &Told) -> Value {
+    // What is known of roots is told with the objects that they hold.
+    let about = About { root_notes: Default::default(), ..index.about.clone() };
     json!({
-        "about": index.about,
+        "about": about,
         "file": told.file,
         "objects": index.objects(),
         "references": index.references(),

@@ -7,6 +7,7 @@ use super::types::{self, TypeRow};
 use super::{NoAnswer, Page};
 use crate::Index;
 use crate::index::{Id, Record};
+use remora_heap::RootKind;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -32,11 +33,19 @@ pub(super) struct Object {
 #[derive(Debug, Serialize)]
 struct Path {
     /// Kinds of the roots that hold the first object.
-    roots: Vec<&'static str>,
+    roots: Vec<HeldBy>,
     /// From the object that a root holds to the one that is asked about.
     objects: Vec<Row>,
     /// How many are left out behind the first.
     hidden: u32,
+}
+
+/// What holds it.
+#[derive(Debug, Serialize)]
+struct HeldBy {
+    kind: &'static str,
+    /// What is known of it beyond its kind.
+    note: Option<String>,
 }
 
 /// What was found.
@@ -72,7 +81,10 @@ fn path(index: &Index, id: Id, record: &Record) -> Result<Option<Path>, NoAnswer
         next = record.step;
         objects.push(Row::of(index, on, &record));
     }
-    let roots = index.record(origin)?.roots.iter().map(|kind| kind.name()).collect();
+    let notes = index.about.root_notes.get(&origin.number());
+    let held =
+        |kind: &RootKind| HeldBy { kind: kind.name(), note: notes.and_then(|notes| notes.get(kind.name())).cloned() };
+    let roots = index.record(origin)?.roots.iter().map(held).collect();
     let mut hidden = 0;
     if next.is_some() {
         hidden = record.distance.saturating_sub(objects.len() as u32 + 1);

@@ -11,7 +11,7 @@ const CHECKED: usize = 72;
 /// The first bytes of every index.
 const MAGIC: &[u8; 6] = b"RMHIDX";
 /// The version that is written, and the only one that is read: whoever meets another makes a new index.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Bytes that are read and checked together: few enough for one object, enough for a page of a list.
 pub(super) const BLOCK: u64 = 16 << 10;
 /// Bytes of a record of an object.

@@ -32,9 +32,7 @@ pub struct Parts<'a> {
 /// [`Error::Write`], [`Error::Interrupted`], [`Error::TooLarge`].
 pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let Parts { graph, mut about, key, goes_on } = parts;
-    for root in graph.roots() {
-        *about.roots.entry(root.kind.name().to_owned()).or_default() += 1;
-    }
+    about.take_roots(graph);
     // Plain data: it cannot fail.
     let about = serde_json::to_vec(&about).unwrap_or_default();
     let (tree, ways) = thread::scope(|scope| {
