@@ -2,7 +2,7 @@
 
 use crate::channel::Channel;
 use crate::follow::{Followed, slot_memory};
-use crate::memory::Mapping;
+use crate::memory::{MappedWords, Mapping};
 use crate::roots;
 use crate::signal::OwnSignal;
 use crate::snapshot::Snapshot;
@@ -10,7 +10,7 @@ use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
 use crate::watch::Looker;
 use corprof::{HResult, HeapView};
-use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
+use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words};
 use remora_agent_hot::{Engine, HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
@@ -486,6 +486,10 @@ impl Platform for Linux {
 
     fn keeps_watch(&self) -> bool {
         self.config.event == EventKind::Watch
+    }
+
+    fn words(&self, count: usize) -> Option<Words> {
+        Some(Box::new(MappedWords::new(count).ok()?))
     }
 
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
