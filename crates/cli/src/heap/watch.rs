@@ -215,11 +215,18 @@ impl Course {
 
     /// Asks for another snapshot, if one is due.
     fn go_on(&mut self, state: &WatchState, wishes_end: bool) {
-        let Some(begun) = self.begun.filter(|_| !state.is_taking) else { return };
-        if !self.is_ending && (begun.elapsed() >= self.duration || wishes_end) {
-            (self.is_ending, self.lasted) = (true, begun.elapsed());
-        } else if !self.watch.is_stale() || self.asked.elapsed() < BETWEEN_SNAPSHOTS {
+        if state.is_taking {
             return;
+        }
+        let lasted = self.begun.map(|begun| begun.elapsed());
+        // Without a first snapshot there is nothing that could be kept true: its collection was not heard of.
+        let is_due = (self.watch.is_stale() || lasted.is_none()) && self.asked.elapsed() >= BETWEEN_SNAPSHOTS;
+        match lasted {
+            Some(lasted) if !self.is_ending && (lasted >= self.duration || wishes_end) => {
+                (self.is_ending, self.lasted) = (true, lasted);
+            }
+            _ if is_due => {}
+            _ => return,
         }
         self.asked = Instant::now();
         self.session.take_another();
