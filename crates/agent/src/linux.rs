@@ -2,6 +2,7 @@
 
 use crate::channel::Channel;
 use crate::follow::{Followed, slot_memory};
+use crate::futex::futex_wait;
 use crate::memory::{MappedWords, Mapping};
 use crate::roots;
 use crate::signal::OwnSignal;
@@ -493,12 +494,7 @@ impl Platform for Linux {
     }
 
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
-        let ring = self.outer_words().and_then(|words| Ring::new(words.get(layout::watch(HEADER_WORDS))?));
-        let is_told = ring.is_some_and(|ring| crate::watch::push(&ring, piece));
-        if !is_told {
-            self.count(layout::WATCH_LOST, 1);
-        }
-        is_told
+        crate::watch::tell(self.outer_words().unwrap_or_default(), piece)
     }
 
     fn wants_nothing(&self) -> bool {
@@ -581,23 +577,6 @@ impl Platform for Linux {
         *lock(&self.retired) = Some(retired);
         Ok(())
     }
-}
-
-fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
-    let time = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the address of the counter's low half (little-endian), a live time-out; no other argument is used.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            counter.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            low,
-            &raw const time,
-        )
-    };
 }
 
 fn in_words(error: i32) -> String {

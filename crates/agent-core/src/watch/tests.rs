@@ -1,3 +1,5 @@
+//! What a watch tells of collections, and what it counts as lost.
+
 use super::*;
 use crate::platform::words;
 use remora_agent_hot::{HeapClass, MOST_ARGUMENTS};
