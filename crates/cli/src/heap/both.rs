@@ -4,7 +4,8 @@ use super::take::{now, rows};
 use crate::failure::Failure;
 use crate::output::{Destination, HeapSpool, Named, place};
 use remora_collector::{Classes, EndedSnapshot};
-use remora_heap_file::{Layouts, State};
+use remora_heap::layout::Layouts;
+use remora_heap_file::State;
 use remora_trigger::Process;
 use std::path::{Path, PathBuf};
 
