@@ -48,7 +48,12 @@ impl Both {
             return;
         }
         if self.current.is_none() {
-            match HeapSpool::create(self.places[0].regular().map(|(path, _)| path), false) {
+            // Of those behind the first only the last one is wanted: the one before makes room for it.
+            if let Some(before) = self.last.take() {
+                before.spool.discard();
+            }
+            let place = &self.places[usize::from(self.first.is_some())];
+            match HeapSpool::create(place.regular().map(|(path, _)| path), false) {
                 Ok(spool) => self.current = Some(spool),
                 Err(failure) => return self.failed = Some(failure),
             }
@@ -58,14 +63,14 @@ impl Both {
         }
     }
 
-    /// That was all of it. Of those behind the first the last one counts.
+    /// That was all of it.
     pub(crate) fn snapshot(&mut self, about: EndedSnapshot) {
         let Some(spool) = self.current.take() else { return };
         let whole = Whole { spool, about, taken: now() };
         if self.first.is_none() {
             self.first = Some(whole);
-        } else if let Some(before) = self.last.replace(whole) {
-            before.spool.discard();
+        } else {
+            self.last = Some(whole);
         }
     }
 
