@@ -218,8 +218,11 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
 
     fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
         if keeps {
+            let view = Some(self.info.heap_view());
+            let watch =
+                Watch::new(view, |count| self.shared.platform.words(count)).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
             // The first and only value.
-            let _ = self.shared.watch.set(Watch::new(self.info.heap_view()));
+            let _ = self.shared.watch.set(watch);
         }
         let low = if keeps { LOW_MASK_OF_COLLECTIONS } else { LOW_MASK_OF_HEAP };
         self.info.set_event_mask2(low, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)

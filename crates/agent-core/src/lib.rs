@@ -50,7 +50,7 @@ pub use heap::Snapshot;
 pub use host::{Alone, Host, HostedPlatform, Roles};
 pub use leaf::{Caller, caller};
 pub use persist::{Attempt, persist};
-pub use platform::{Child, CodeKind, Platform, Received, Started};
+pub use platform::{Child, CodeKind, Platform, Received, Started, Words, words};
 pub use runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 pub use shared::Shared;
 pub use watch::Watch;

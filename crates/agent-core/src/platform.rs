@@ -61,6 +61,15 @@ pub enum Child {
     },
 }
 
+/// Words that are zero at first, for callbacks, which allocate nothing.
+pub type Words = Box<dyn AsRef<[AtomicU64]> + Send + Sync>;
+
+/// So many, all there at once.
+pub fn words(count: usize) -> Words {
+    let all: Box<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
+    Box::new(all)
+}
+
 /// The operating system. Methods say on which thread they may be called; `wake` and `wait_in_callback` alone run in callbacks.
 pub trait Platform: Send + Sync + 'static {
     /// Monotonic time, nanoseconds.
@@ -168,6 +177,11 @@ pub trait Platform: Send + Sync + 'static {
     /// Any thread, in callbacks of collections, several at once: hands a piece over that tells of a collection, if there is room. Never waits.
     fn tell_of_collection(&self, _piece: &[u8]) -> bool {
         false
+    }
+
+    /// Agent's thread: so many words, of which only those that are touched need memory; fewer, where no more are wanted.
+    fn words(&self, count: usize) -> Option<Words> {
+        Some(words(count))
     }
 
     /// How the snapshot is to be taken.

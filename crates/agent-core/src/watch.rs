@@ -12,12 +12,12 @@
 mod classes;
 mod ranges;
 
+use crate::platform::Words;
 use classes::Classes;
 use corprof::{GcReason, HeapView};
-use ranges::{Remembered, Young};
+use ranges::{MOST_REMEMBERED, MOST_YOUNG, Remembered, Young};
 use remora_agent_hot::{HeapRange, StandingHeap};
-use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOVED, PieceWriter, SURVIVED};
-use std::sync::OnceLock;
+use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOST_CLASSES, MOVED, PieceWriter, SURVIVED};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Newborn objects that are asked about in one collection, at most: the program stands meanwhile.
@@ -34,7 +34,7 @@ pub type Put<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 /// See the module's text.
 pub struct Watch {
-    view: OnceLock<HeapView>,
+    view: Option<HeapView>,
     /// Whether the beginning of the collection that is under way was heard.
     runs: AtomicBool,
     collection: AtomicU64,
@@ -51,32 +51,25 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// One that has heard of nothing yet.
-    pub fn new(view: HeapView) -> Watch {
-        let place = OnceLock::new();
-        // The first and only value.
-        let _ = place.set(view);
-        Watch { view: place, ..Watch::without_view() }
-    }
-
-    fn without_view() -> Watch {
-        Watch {
-            view: OnceLock::new(),
+    /// One that has heard of nothing yet, with places made by `words`. `None` if there is no memory for them.
+    pub fn new(view: Option<HeapView>, words: impl Fn(usize) -> Option<Words>) -> Option<Watch> {
+        Some(Watch {
+            view,
             runs: AtomicBool::new(false),
             collection: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             roots: AtomicU64::new(0),
             extra: AtomicU64::new(0),
-            young: Young::new(),
-            remembered: Remembered::new(),
-            classes: Classes::new(),
-        }
+            young: Young::new(words(MOST_YOUNG)?, words(MOST_YOUNG)?),
+            remembered: Remembered::new(words(MOST_REMEMBERED)?, words(MOST_REMEMBERED)?),
+            classes: Classes::new(words(MOST_CLASSES * 2)?, words(MOST_CLASSES * 2)?, words(MOST_CLASSES)?),
+        })
     }
 
     /// The heap, to be asked in callbacks of collections.
     pub fn view(&self) -> Option<HeapView> {
-        self.view.get().copied()
+        self.view
     }
 
     /// Whether a collection is under way whose beginning was heard.

@@ -16,6 +16,7 @@
 mod channel;
 mod faults;
 mod follow;
+mod futex;
 mod host;
 mod linux;
 mod memory;

@@ -2,7 +2,8 @@
 
 use crate::channel::Channel;
 use crate::follow::{Followed, slot_memory};
-use crate::memory::Mapping;
+use crate::futex::futex_wait;
+use crate::memory::{MappedWords, Mapping};
 use crate::roots;
 use crate::signal::OwnSignal;
 use crate::snapshot::Snapshot;
@@ -10,7 +11,7 @@ use crate::threads::{OwnThread, pause, this_thread};
 use crate::wall::{self, Wall};
 use crate::watch::Looker;
 use corprof::{HResult, HeapView};
-use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
+use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words};
 use remora_agent_hot::{Engine, HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
@@ -488,13 +489,12 @@ impl Platform for Linux {
         self.config.event == EventKind::Watch
     }
 
+    fn words(&self, count: usize) -> Option<Words> {
+        Some(Box::new(MappedWords::new(count).ok()?))
+    }
+
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
-        let ring = self.outer_words().and_then(|words| Ring::new(words.get(layout::watch(HEADER_WORDS))?));
-        let is_told = ring.is_some_and(|ring| crate::watch::push(&ring, piece));
-        if !is_told {
-            self.count(layout::WATCH_LOST, 1);
-        }
-        is_told
+        crate::watch::tell(self.outer_words().unwrap_or_default(), piece)
     }
 
     fn wants_nothing(&self) -> bool {
@@ -577,23 +577,6 @@ impl Platform for Linux {
         *lock(&self.retired) = Some(retired);
         Ok(())
     }
-}
-
-fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
-    let time = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the address of the counter's low half (little-endian), a live time-out; no other argument is used.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            counter.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            low,
-            &raw const time,
-        )
-    };
 }
 
 fn in_words(error: i32) -> String {

@@ -83,6 +83,23 @@ impl Mapping {
     }
 }
 
+/// Words of a mapping of their own.
+pub struct MappedWords(Mapping);
+
+impl MappedWords {
+    /// So many, zero; none of them has memory before it is touched.
+    pub fn new(count: usize) -> Result<MappedWords, i32> {
+        Mapping::anonymous(count * 8).map(MappedWords)
+    }
+}
+
+impl AsRef<[AtomicU64]> for MappedWords {
+    fn as_ref(&self) -> &[AtomicU64] {
+        // SAFETY: the words live no longer than `self`, which holds the mapping.
+        unsafe { self.0.words() }
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: made by `made`, unmapped once, and no view is used any more (promised by those who took one).

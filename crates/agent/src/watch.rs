@@ -4,9 +4,10 @@ use crate::memory::Mapping;
 use crate::standing::Standing;
 use corprof::HeapView;
 use remora_agent_hot::{HeapRange, StandingHeap};
-use remora_agent_ring::{Refused, Ring};
+use remora_agent_ring::{HEADER_WORDS, Refused, Ring};
+use remora_wire::layout;
 use remora_wire::watch::PIECE_BYTES;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Parts of the heap that fit into the list.
 const RANGES: usize = 1 << 14;
@@ -43,8 +44,18 @@ impl Looker {
     }
 }
 
+/// Hands a piece over by the shared memory, if there is room; counts it, if not.
+pub fn tell(outer: &[AtomicU64], piece: &[u8]) -> bool {
+    let ring = outer.get(layout::watch(HEADER_WORDS)).and_then(Ring::new);
+    let is_told = ring.is_some_and(|ring| push(&ring, piece));
+    if let (false, Some(lost)) = (is_told, outer.get(layout::WATCH_LOST)) {
+        lost.fetch_add(1, Ordering::Relaxed);
+    }
+    is_told
+}
+
 /// Puts a piece into the ring: its length in bytes, and its words. Whether there was room.
-pub fn push(ring: &Ring<'_>, piece: &[u8]) -> bool {
+fn push(ring: &Ring<'_>, piece: &[u8]) -> bool {
     let mut words = [0_u64; PIECE_BYTES / 8];
     let count = piece.len().div_ceil(8);
     let Some(words) = words.get_mut(..count) else { return false };
@@ -64,8 +75,6 @@ pub fn push(ring: &Ring<'_>, piece: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_agent_ring::HEADER_WORDS;
-    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn a_piece_comes_out_as_it_was_and_one_without_room_is_refused() {

@@ -269,7 +269,7 @@ pub(crate) enum HeapCommand {
 pub(crate) struct HeapTakeArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// Where to keep the snapshot [default: APP_DATE_TIME.remora-heap]
+    /// Where to keep the snapshot [default: APP_DATE_TIME.remora-heap]; with --watch both, as FILE.before.remora-heap and FILE.after.remora-heap [default: nowhere]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Overwrite files that exist
@@ -285,7 +285,7 @@ pub(crate) struct HeapTakeArgs {
     #[arg(long, conflicts_with = "no_gc")]
     pub(crate) roots: bool,
     /// Watch the heap for so long (30s, 5m): which types grow, which objects survive, as the main profiler: see docs/heap.md
-    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["no_gc", "roots", "strings", "fail_if", "output"])]
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["no_gc", "roots", "strings", "values", "fail_if"])]
     pub(crate) watch: Option<Duration>,
     /// Keep the characters of strings, too: the file then holds data of the application
     #[arg(long)]

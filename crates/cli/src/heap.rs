@@ -1,6 +1,7 @@
 //! `remora heap`: snapshots of heaps, taken by a copy of the process while the program goes on, and what they say.
 
 mod allowance;
+mod both;
 pub(crate) mod condition;
 mod convert;
 mod diff;

@@ -37,4 +37,4 @@ pub use count::set_count_right;
 pub use error::{Error, NotAttached};
 pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};
-pub use watch::{WatchFinished, WatchSession, WatchState, Watched};
+pub use watch::{EndedSnapshot, WatchFinished, WatchSession, WatchState, Watched};

@@ -30,10 +30,18 @@ pub enum Watched<'a> {
     /// The next bytes of a snapshot's stream, as [`remora_wire::heap`] says.
     Stream(&'a [u8]),
     /// The snapshot has ended. All pieces from before it have come.
-    Snapshot {
-        /// Whether its stream has.
-        is_whole: bool,
-    },
+    Snapshot(EndedSnapshot),
+}
+
+/// What is known of a snapshot that has ended.
+#[derive(Debug, Clone, Default)]
+pub struct EndedSnapshot {
+    /// Whether all of its stream has come.
+    pub is_whole: bool,
+    /// What its numbers of classes are among [`Classes`].
+    pub classes: Vec<u32>,
+    /// How long the program stood for it, and how long of that for the copying, nanoseconds.
+    pub stood: Option<(u64, u64)>,
 }
 
 /// How far it is.
@@ -74,6 +82,8 @@ pub struct WatchSession {
     told: Told,
     classes: Classes,
     beside: HeapDecoder,
+    /// The classes of the snapshot that is being taken.
+    numbers: Vec<u32>,
     words: Vec<u64>,
     bytes: Vec<u8>,
     damaged: bool,
@@ -115,6 +125,7 @@ impl WatchSession {
             told: Told { is_taking: true, ..Told::default() },
             classes: Classes::new(Names::new(files), Methods::new(process.pid)),
             beside: HeapDecoder::default(),
+            numbers: Vec::new(),
             words: Vec::new(),
             bytes: Vec::new(),
             damaged: false,
@@ -161,9 +172,9 @@ impl WatchSession {
     /// Has the agent detach, and waits until the library is unmapped (bounded).
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>)) -> WatchFinished {
         self.presence.ask_to_leave();
-        let WatchSession { presence, told, classes, beside, words, bytes, damaged, .. } = &mut self;
+        let WatchSession { presence, told, classes, beside, numbers, words, bytes, damaged, .. } = &mut self;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
-            Draining { memory, classes, beside, words, bytes, damaged }.all(sink)
+            Draining { memory, classes, beside, numbers, words, bytes, damaged }.all(sink)
         };
         let failure = presence.leave(LOOK, drain, |message| told.take(message));
         self.presence.facts.children.extend(self.told.child.take());
@@ -193,14 +204,15 @@ impl WatchSession {
     }
 
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
-        let WatchSession { presence, classes, beside, words, bytes, damaged, .. } = self;
-        Draining { memory: &mut presence.memory, classes, beside, words, bytes, damaged }.all(sink)
+        let WatchSession { presence, classes, beside, numbers, words, bytes, damaged, .. } = self;
+        Draining { memory: &mut presence.memory, classes, beside, numbers, words, bytes, damaged }.all(sink)
     }
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
         self.told.is_taking = false;
         let is_whole = std::mem::take(&mut self.beside).has_ended();
-        sink(Watched::Snapshot { is_whole });
+        let classes = std::mem::take(&mut self.numbers);
+        sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.told.stood.last().copied() }));
     }
 }
 
@@ -209,6 +221,7 @@ struct Draining<'a> {
     memory: &'a mut crate::shared_memory::SharedMemory,
     classes: &'a mut Classes,
     beside: &'a mut HeapDecoder,
+    numbers: &'a mut Vec<u32>,
     words: &'a mut Vec<u64>,
     bytes: &'a mut Vec<u8>,
     damaged: &'a mut bool,
@@ -267,7 +280,11 @@ impl Draining<'_> {
             let length = usize::try_from(head & !BESIDE).unwrap_or(usize::MAX);
             match self.bytes.get(..length) {
                 Some(bytes) if head & BESIDE == 0 => sink(Watched::Stream(bytes)),
-                Some(bytes) => *self.damaged = self.beside.push(bytes, self.classes).is_err(),
+                Some(bytes) => {
+                    let before = self.classes.count();
+                    *self.damaged = self.beside.push(bytes, self.classes).is_err();
+                    self.numbers.extend(before..self.classes.count());
+                }
                 None => *self.damaged = true,
             }
         }

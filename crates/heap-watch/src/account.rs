@@ -19,7 +19,7 @@ pub struct Ages {
 impl Ages {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.none + self.one + self.some + self.more
+        self.none.saturating_add(self.one + self.some + self.more)
     }
 
     fn add(&mut self, survived: u32) {
@@ -78,7 +78,7 @@ impl Tally {
             (&mut self.ages.some, other.ages.some),
             (&mut self.ages.more, other.ages.more),
         ] {
-            *sum += one;
+            *sum = sum.saturating_add(one);
         }
     }
 }
@@ -104,8 +104,9 @@ impl Collections {
         if let Some(count) = self.by_generation.get_mut(usize::from(collection.generation)) {
             *count += 1;
         }
-        self.time += collection.ended.saturating_sub(collection.begun);
-        self.extra += collection.extra.min(collection.ended.saturating_sub(collection.begun));
+        let time = collection.ended.saturating_sub(collection.begun);
+        self.time = self.time.saturating_add(time);
+        self.extra = self.extra.saturating_add(collection.extra.min(time));
     }
 }
 
@@ -127,14 +128,14 @@ impl Account {
     pub(crate) fn starts_with(&mut self, known: &Known) {
         let tally = self.of(known.class);
         tally.objects_at_start += 1;
-        tally.bytes_at_start += known.bytes;
+        tally.bytes_at_start = tally.bytes_at_start.saturating_add(known.bytes);
     }
 
     /// An object that is there now, whatever was thought before.
     pub(crate) fn is_there(&mut self, known: &Known) {
         let tally = self.of(known.class);
         tally.objects += 1;
-        tally.bytes += known.bytes;
+        tally.bytes = tally.bytes.saturating_add(known.bytes);
     }
 
     /// Nothing is known to be there.
@@ -150,7 +151,8 @@ impl Account {
     pub(crate) fn allocated(&mut self, counts: &[(u32, u64)]) {
         for (class, count) in counts {
             let known = std::mem::take(slot(&mut self.known_young, *class));
-            self.of(*class).allocated += count.saturating_sub(known);
+            let tally = self.of(*class);
+            tally.allocated = tally.allocated.saturating_add(count.saturating_sub(known));
         }
         self.known_young.iter_mut().for_each(|known| *known = 0);
     }
@@ -158,7 +160,7 @@ impl Account {
     pub(crate) fn born(&mut self, known: &Known) {
         let tally = self.of(known.class);
         tally.born += 1;
-        tally.born_bytes += known.bytes;
+        tally.born_bytes = tally.born_bytes.saturating_add(known.bytes);
         self.is_there(known);
     }
 
@@ -166,7 +168,7 @@ impl Account {
         let tally = self.of(known.class);
         tally.objects = tally.objects.saturating_sub(1);
         tally.bytes = tally.bytes.saturating_sub(known.bytes);
-        tally.died_bytes += known.bytes;
+        tally.died_bytes = tally.died_bytes.saturating_add(known.bytes);
         if known.is_of_the_start {
             tally.start_died += 1;
         } else {

@@ -157,11 +157,12 @@ impl ObjectCache {
         let mut applied = Applied::default();
         let (moved, explained) = self.pass(collection, account, &mut applied);
         applied.moved = moved.len() as u64;
-        applied.contradictions += self.insert(moved.into_iter());
+        let twice = self.insert(moved.into_iter());
+        applied.contradictions += twice;
         let born = self.add_born(collection, account, &mut applied);
         let living: u64 = collection.lives.iter().fold(0, |sum, (.., length)| sum.saturating_add(taken(*length)));
         applied.unexplained = living.abs_diff(explained.saturating_add(born));
-        self.objects = (self.objects + applied.born).saturating_sub(applied.died);
+        self.objects = (self.objects + applied.born).saturating_sub(applied.died + twice);
         applied
     }
 

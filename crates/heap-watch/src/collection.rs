@@ -82,12 +82,11 @@ impl Gathering {
         match piece {
             WatchPiece::Class { number, id, facts } => return Heard::Class { number, id, facts },
             WatchPiece::Begins { collection, time, generation, is_induced } => {
-                let interrupted = self.current.take().is_some();
-                let follows = self.last.is_none_or(|last| collection == last + 1);
+                let follows = self.last.is_none_or(|last| last.checked_add(1) == Some(collection));
                 let new =
                     Collection { number: collection, generation, is_induced, begun: time, ..Collection::default() };
                 self.current = Some(new);
-                if interrupted || !follows {
+                if !follows {
                     self.last = None;
                     return Heard::Hole;
                 }

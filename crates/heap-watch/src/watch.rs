@@ -166,7 +166,7 @@ impl Watch {
         collection.allocated.iter_mut().for_each(|(class, _)| *class = number(*class));
         if unknown > 0 {
             // The piece that says what they are was lost.
-            collection.lost += unknown;
+            collection.lost = collection.lost.saturating_add(unknown);
             collection.born.clear();
             collection.allocated.clear();
         }
@@ -209,7 +209,7 @@ impl Watch {
             (&mut sum.contradictions, applied.contradictions),
             (&mut sum.unexplained, applied.unexplained),
         ] {
-            *sum += one;
+            *sum = sum.saturating_add(one);
         }
     }
 

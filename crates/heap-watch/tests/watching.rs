@@ -206,6 +206,15 @@ fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
     assert!(watch.is_stale() && watch.stales() == 1);
+    // The same behind a later snapshot, with which the picture can still be compared.
+    let mut watch = begun(&[(OLD, NODE)]);
+    feed(&mut watch, Told::begins(2, 2).stays(OLD).ends(0, 1));
+    feed(&mut watch, Told::begins(4, 2).ends(0, 0));
+    watch.stream(&stream(&[(OLD, NODE)]));
+    let same = Difference { same: 1, ..Difference::default() };
+    assert_eq!(watch.snapshot(), Some(Compared::With(same)));
+    watch.go_on();
+    assert!(watch.is_stale() && watch.stales() == 1 && addresses(&watch) == [OLD]);
 }
 
 #[test]

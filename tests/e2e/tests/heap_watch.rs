@@ -181,6 +181,36 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
     });
 }
 
+/// The two snapshots are files like any other.
+#[test]
+fn gch_03_the_first_and_the_last_snapshot_are_kept_where_that_is_asked_for() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime, &[]);
+        does(&mut target, &["make node 1000", "collect 2"]);
+        let folder = remora_e2e::folder();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let asked = file("watched.remora-heap");
+        let mut command =
+            Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json", "-o", &asked]);
+        command.wait_until_it_says("watching generations");
+        does(&mut target, &["make node 234", "collect 1", "drop node 100"]);
+        let told = ended(command).succeeded().json();
+        is_true(&told);
+        let (before, after) = (file("watched.before.remora-heap"), file("watched.after.remora-heap"));
+        assert_eq!(told["files"], serde_json::json!([before, after]));
+        let nodes = |of: &str| {
+            let report = remora(["heap", "report", of, "--json"]).succeeded().json();
+            assert_eq!(report["complete"], true, "{of}");
+            row(&report, "Generations.Node")["count"].as_u64().unwrap()
+        };
+        assert_eq!((nodes(&before), nodes(&after)), (1000, 1134));
+        let diff = remora(["heap", "diff", &before, &after, "--json"]).succeeded().json();
+        assert_eq!(row(&diff, "Generations.Node")["after"]["count"], 1134);
+        let again = remora(["heap", "-p", &target.pid().to_string(), "--watch", "1s", "-o", &asked]);
+        again.failed_with(20, &["watched.before.remora-heap exists"]);
+    });
+}
+
 #[test]
 fn gch_03_beside_a_main_profiler_it_is_refused_with_what_remains_possible() {
     on_runtimes(&Runtime::from_major(6), |runtime| {

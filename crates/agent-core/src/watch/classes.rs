@@ -1,54 +1,50 @@
 //! The classes that a watch has met, and the numbers under which it tells of them. One thread at a time asks: the runtime's callbacks in
 //! which that happens come one after the other.
 
+use crate::platform::Words;
 use remora_agent_hot::{HeapClass, MOST_ARGUMENTS, StandingHeap};
 use remora_wire::heap::{ARRAY_CLASS, PLAIN_CLASS, UNKNOWN_CLASS};
 use remora_wire::watch::{CLASS, MOST_CLASSES, PieceWriter};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Places of the table: twice as many as there may be classes.
-const PLACES: usize = MOST_CLASSES * 2;
-
 pub(super) struct Classes {
     /// Open addressing: ids; a place of 0 is free.
-    keys: Box<[AtomicU64]>,
-    numbers: Box<[AtomicU64]>,
-    ids: Box<[AtomicU64]>,
+    keys: Words,
+    numbers: Words,
+    ids: Words,
     count: AtomicUsize,
     told: AtomicUsize,
 }
 
-fn places(count: usize) -> Box<[AtomicU64]> {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
-}
-
 impl Classes {
-    pub(super) fn new() -> Classes {
-        Classes {
-            keys: places(PLACES),
-            numbers: places(PLACES),
-            ids: places(MOST_CLASSES),
-            count: AtomicUsize::new(0),
-            told: AtomicUsize::new(0),
-        }
+    /// Twice as many places for keys and numbers as for ids, which are [`MOST_CLASSES`] at most.
+    pub(super) fn new(keys: Words, numbers: Words, ids: Words) -> Classes {
+        Classes { keys, numbers, ids, count: AtomicUsize::new(0), told: AtomicUsize::new(0) }
+    }
+
+    fn ids(&self) -> &[AtomicU64] {
+        let ids = self.ids.as_ref().as_ref();
+        ids.get(..MOST_CLASSES).unwrap_or(ids)
     }
 
     /// The number of a class; `None` if there is no room for another.
     pub(super) fn number(&self, id: u64) -> Option<u32> {
-        let mut at = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES;
-        for _ in 0..PLACES {
-            let (key, number) = (self.keys.get(at)?, self.numbers.get(at)?);
+        let (keys, numbers, ids) = (self.keys.as_ref().as_ref(), self.numbers.as_ref().as_ref(), self.ids());
+        let places = keys.len().max(1);
+        let mut at = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % places;
+        for _ in 0..places {
+            let (key, number) = (keys.get(at)?, numbers.get(at)?);
             match key.load(Ordering::Relaxed) {
                 0 => {
                     let count = self.count.load(Ordering::Relaxed);
-                    self.ids.get(count)?.store(id, Ordering::Relaxed);
+                    ids.get(count)?.store(id, Ordering::Relaxed);
                     number.store(count as u64, Ordering::Relaxed);
                     key.store(id, Ordering::Relaxed);
                     self.count.store(count + 1, Ordering::Relaxed);
                     return Some(count as u32);
                 }
                 held if held == id => return Some(number.load(Ordering::Relaxed) as u32),
-                _ => at = (at + 1) % PLACES,
+                _ => at = (at + 1) % places,
             }
         }
         None
@@ -58,7 +54,7 @@ impl Classes {
     pub(super) fn tell_new(&self, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8])) {
         while self.told.load(Ordering::Relaxed) < self.count.load(Ordering::Relaxed) {
             let number = self.told.fetch_add(1, Ordering::Relaxed);
-            let Some(id) = self.ids.get(number).map(|id| id.load(Ordering::Relaxed)) else { return };
+            let Some(id) = self.ids().get(number).map(|id| id.load(Ordering::Relaxed)) else { return };
             self.tell(number as u64, id, heap, put);
         }
     }

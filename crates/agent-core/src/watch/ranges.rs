@@ -1,26 +1,31 @@
 //! Ranges of the heap, in places that were made before: callbacks allocate nothing.
 
+use crate::platform::Words;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Parts of the heap in which objects may be new: with regions of 4 MiB, 64 GiB of them.
-const MOST_YOUNG: usize = 1 << 14;
+pub(super) const MOST_YOUNG: usize = 1 << 14;
 /// Ranges that are remembered to the end of a collection.
-const MOST_REMEMBERED: usize = 1 << 19;
-
-fn places(count: usize) -> Box<[AtomicU64]> {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
-}
+pub(super) const MOST_REMEMBERED: usize = 1 << 19;
 
 /// Where objects lie that may be new: ascending, written at the beginning of a collection and read while it runs.
 pub(super) struct Young {
-    starts: Box<[AtomicU64]>,
-    ends: Box<[AtomicU64]>,
+    starts: Words,
+    ends: Words,
     count: AtomicUsize,
 }
 
 impl Young {
-    pub(super) fn new() -> Young {
-        Young { starts: places(MOST_YOUNG), ends: places(MOST_YOUNG), count: AtomicUsize::new(0) }
+    pub(super) fn new(starts: Words, ends: Words) -> Young {
+        Young { starts, ends, count: AtomicUsize::new(0) }
+    }
+
+    fn starts(&self) -> &[AtomicU64] {
+        self.starts.as_ref().as_ref()
+    }
+
+    fn ends(&self) -> &[AtomicU64] {
+        self.ends.as_ref().as_ref()
     }
 
     pub(super) fn clear(&self) {
@@ -30,7 +35,7 @@ impl Young {
     /// False if there is no room. Each lies behind the one before.
     pub(super) fn add(&self, start: u64, length: u64) -> bool {
         let count = self.count.load(Ordering::Relaxed);
-        let (Some(from), Some(to)) = (self.starts.get(count), self.ends.get(count)) else { return false };
+        let (Some(from), Some(to)) = (self.starts().get(count), self.ends().get(count)) else { return false };
         from.store(start, Ordering::Relaxed);
         to.store(start.saturating_add(length), Ordering::Relaxed);
         self.count.store(count + 1, Ordering::Release);
@@ -38,23 +43,23 @@ impl Young {
     }
 
     pub(super) fn has(&self, address: u64) -> bool {
-        let known = self.starts.get(..self.count.load(Ordering::Acquire)).unwrap_or_default();
+        let known = self.starts().get(..self.count.load(Ordering::Acquire)).unwrap_or_default();
         let behind = known.partition_point(|start| start.load(Ordering::Relaxed) <= address);
-        let end = behind.checked_sub(1).and_then(|at| self.ends.get(at));
+        let end = behind.checked_sub(1).and_then(|at| self.ends().get(at));
         end.is_some_and(|end| address < end.load(Ordering::Relaxed))
     }
 }
 
 /// Ranges that may hold what is new, added by several threads at once.
 pub(super) struct Remembered {
-    starts: Box<[AtomicU64]>,
-    lengths: Box<[AtomicU64]>,
+    starts: Words,
+    lengths: Words,
     count: AtomicUsize,
 }
 
 impl Remembered {
-    pub(super) fn new() -> Remembered {
-        Remembered { starts: places(MOST_REMEMBERED), lengths: places(MOST_REMEMBERED), count: AtomicUsize::new(0) }
+    pub(super) fn new(starts: Words, lengths: Words) -> Remembered {
+        Remembered { starts, lengths, count: AtomicUsize::new(0) }
     }
 
     pub(super) fn clear(&self) {
@@ -63,7 +68,9 @@ impl Remembered {
 
     pub(super) fn add(&self, start: u64, length: u64) {
         let at = self.count.fetch_add(1, Ordering::SeqCst);
-        if let (Some(place), Some(room)) = (self.starts.get(at), self.lengths.get(at)) {
+        if let (Some(place), Some(room)) =
+            (self.starts.as_ref().as_ref().get(at), self.lengths.as_ref().as_ref().get(at))
+        {
             place.store(start, Ordering::Relaxed);
             room.store(length, Ordering::Relaxed);
         }
@@ -71,12 +78,13 @@ impl Remembered {
 
     /// For how many there was no room.
     pub(super) fn forgotten(&self) -> u64 {
-        self.count.load(Ordering::SeqCst).saturating_sub(self.starts.len()) as u64
+        self.count.load(Ordering::SeqCst).saturating_sub(self.starts.as_ref().as_ref().len()) as u64
     }
 
     /// All of them, once nobody adds any more.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let all = self.starts.iter().zip(&self.lengths).take(self.count.load(Ordering::SeqCst));
+        let (starts, lengths) = (self.starts.as_ref().as_ref(), self.lengths.as_ref().as_ref());
+        let all = starts.iter().zip(lengths).take(self.count.load(Ordering::SeqCst));
         all.map(|(start, length)| (start.load(Ordering::Relaxed), length.load(Ordering::Relaxed)))
     }
 }
@@ -84,10 +92,11 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::words;
 
     #[test]
     fn an_address_is_young_within_a_range_and_not_beside_it() {
-        let young = Young::new();
+        let young = Young::new(words(MOST_YOUNG), words(MOST_YOUNG));
         assert!(!young.has(0x1000), "nothing is known");
         assert!(young.add(0x1000, 0x100) && young.add(0x2000, 0x100));
         for (address, expected) in
@@ -101,9 +110,9 @@ mod tests {
 
     #[test]
     fn ranges_beyond_the_room_are_counted() {
-        let remembered = Remembered::new();
-        (0..MOST_REMEMBERED as u64 + 3).for_each(|start| remembered.add(start, 8));
-        assert_eq!((remembered.forgotten(), remembered.iter().count()), (3, MOST_REMEMBERED));
+        let remembered = Remembered::new(words(100), words(100));
+        (0..103).for_each(|start| remembered.add(start, 8));
+        assert_eq!((remembered.forgotten(), remembered.iter().count()), (3, 100));
         remembered.clear();
         assert_eq!((remembered.forgotten(), remembered.iter().count()), (0, 0));
     }

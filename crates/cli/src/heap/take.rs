@@ -326,7 +326,7 @@ impl Keeping<'_> {
         };
         let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
         let layouts = if self.args.values { classes.laid_out() } else { Layouts::default() };
-        let named = Named { types: &rows(classes), methods: &methods, layouts: &layouts };
+        let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, layouts: &layouts };
         let kept = spool.finish(&named, &state)?;
         let Some((path, force)) = self.destination.regular() else { return Ok(kept) };
         place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;
@@ -334,29 +334,29 @@ impl Keeping<'_> {
     }
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
 
 /// What the classes are called.
-fn rows(classes: &mut Classes) -> Vec<TypeRow> {
-    let all = 0..classes.count();
-    all.map(|class| {
-        let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
-        let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
-        let kinds = [
-            (is_array, TypeFlags::ARRAY),
-            (name == "System.String", TypeFlags::STRING),
-            (classes.has_finalizer(class), TypeFlags::FINALIZABLE),
-        ];
-        let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
-        let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
-        // What a static one holds is no object's.
-        let events = classes.events(class).into_iter().filter(|event| !event.is_static);
-        let events = events.map(|event| (event.name, event.delegate)).collect();
-        TypeRow { name, assembly, flags, events }
-    })
-    .collect()
+pub(super) fn rows(classes: &mut Classes, which: impl Iterator<Item = u32>) -> Vec<TypeRow> {
+    which
+        .map(|class| {
+            let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
+            let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
+            let kinds = [
+                (is_array, TypeFlags::ARRAY),
+                (name == "System.String", TypeFlags::STRING),
+                (classes.has_finalizer(class), TypeFlags::FINALIZABLE),
+            ];
+            let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
+            let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
+            // What a static one holds is no object's.
+            let events = classes.events(class).into_iter().filter(|event| !event.is_static);
+            let events = events.map(|event| (event.name, event.delegate)).collect();
+            TypeRow { name, assembly, flags, events }
+        })
+        .collect()
 }
 
 /// A class that the runtime does not describe, or whose assembly cannot be read.

@@ -2,6 +2,7 @@
 //! they keep is true.
 
 use super::allowance::Allowance;
+use super::both::Both;
 use super::take::{say_what_stays, set_right};
 use super::watched::Watched;
 use crate::args::HeapTakeArgs;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
     let process = choose(&args.target)?;
     let destination = receipt_place(args)?;
+    let both = args.output.as_deref().map(|file| Both::beside(file, args.force)).transpose()?;
     if let Some(obstacle) = obstacle(&process, &examine(&process, Slot::Main)?) {
         return Err(beside_another(obstacle.failure));
     }
@@ -47,10 +49,10 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
             return not_attached(&before, &process, &mut facts, error.into());
         }
     };
-    let mut course = Course::new(&process, session, duration, allowance);
+    let mut course = Course::new(&process, session, (duration, allowance), both);
     let broke = course.run(&mut stop).err();
-    let Course { session, mut watch, end, lasted, cut, .. } = course;
-    let mut finished = session.detach(&mut |event| _ = feed(&mut watch, event));
+    let Course { session, mut picture, end, lasted, cut, .. } = course;
+    let mut finished = session.detach(&mut |event| _ = picture.feed(event));
     if !finished.target_ended {
         set_right(&process, &mut finished.facts);
     }
@@ -59,8 +61,12 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let target_ended = finished.target_ended;
     let failure = finished.failure.take().map(Failure::from);
     finished.notes.extend(cut);
+    let Picture { watch, both } = picture;
+    let runtime = finished.facts.runtime.clone();
+    let kept = both.map_or(Ok(Vec::new()), |both| both.keep(&process, &runtime, &mut finished.classes));
     let told = if watch.cache().is_some() {
-        Watched::new(&process, watch, finished, end, lasted).tell(args, &receipt)
+        let files = kept.as_deref().unwrap_or_default();
+        Watched::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
     } else {
         note(&receipt.to_string());
         Err(match stop.wish() {
@@ -73,7 +79,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         None if target_ended => Err(Failure::TargetEnded("the target ended during the watch".to_owned())),
         None => Ok(()),
     };
-    verdict(ended.and(told).and(written), receipt.clean())
+    verdict(ended.and(told).and(kept.map(drop)).and(written), receipt.clean())
 }
 
 fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
@@ -116,15 +122,33 @@ fn beside_another(failure: Failure) -> Failure {
     }
 }
 
-/// What comes goes to where it is understood. What a snapshot that has ended said of the picture.
-fn feed(watch: &mut Watch, event: Event<'_>) -> Option<Option<Compared>> {
-    match event {
-        // It is stale then, and says so.
-        Event::Piece(piece) => _ = watch.piece(piece),
-        Event::Stream(bytes) => watch.stream(bytes),
-        Event::Snapshot { .. } => return Some(watch.snapshot()),
+/// The picture, and the snapshots as they are kept.
+struct Picture {
+    watch: Watch,
+    both: Option<Both>,
+}
+
+impl Picture {
+    /// What comes goes to where it is understood. What a snapshot that has ended said of the picture.
+    fn feed(&mut self, event: Event<'_>) -> Option<Option<Compared>> {
+        match event {
+            // It is stale then, and says so.
+            Event::Piece(piece) => _ = self.watch.piece(piece),
+            Event::Stream(bytes) => {
+                self.watch.stream(bytes);
+                if let Some(both) = &mut self.both {
+                    both.stream(bytes);
+                }
+            }
+            Event::Snapshot(about) => {
+                if let Some(both) = &mut self.both {
+                    both.snapshot(about);
+                }
+                return Some(self.watch.snapshot());
+            }
+        }
+        None
     }
-    None
 }
 
 /// How the last snapshot came out.
@@ -139,7 +163,7 @@ pub(crate) struct End {
 /// A watch under way.
 struct Course {
     session: WatchSession,
-    watch: Watch,
+    picture: Picture,
     name: String,
     process_id: u32,
     duration: Duration,
@@ -158,10 +182,15 @@ struct Course {
 }
 
 impl Course {
-    fn new(process: &Process, session: WatchSession, duration: Duration, allowance: Allowance) -> Course {
+    fn new(
+        process: &Process,
+        session: WatchSession,
+        (duration, allowance): (Duration, Allowance),
+        both: Option<Both>,
+    ) -> Course {
         Course {
             session,
-            watch: Watch::default(),
+            picture: Picture { watch: Watch::default(), both },
             name: name_of(process),
             process_id: process.pid,
             duration,
@@ -180,8 +209,8 @@ impl Course {
         let mut line = StatusLine::new();
         while !self.end.was_taken {
             let mut compared = None;
-            let watch = &mut self.watch;
-            let state = self.session.step(STEP, &mut |event| compared = feed(watch, event).or(compared))?;
+            let picture = &mut self.picture;
+            let state = self.session.step(STEP, &mut |event| compared = picture.feed(event).or(compared))?;
             if let Some(compared) = compared {
                 self.snapshot_ended(compared);
             }
@@ -203,9 +232,9 @@ impl Course {
             note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
         }
         if !self.is_ending {
-            self.watch.go_on();
+            self.picture.watch.go_on();
         } else {
-            self.watch.end();
+            self.picture.watch.end();
             self.end.was_taken = true;
             if let Some(Compared::With(difference)) = compared {
                 self.end.difference = Some(difference);
@@ -215,11 +244,18 @@ impl Course {
 
     /// Asks for another snapshot, if one is due.
     fn go_on(&mut self, state: &WatchState, wishes_end: bool) {
-        let Some(begun) = self.begun.filter(|_| !state.is_taking) else { return };
-        if !self.is_ending && (begun.elapsed() >= self.duration || wishes_end) {
-            (self.is_ending, self.lasted) = (true, begun.elapsed());
-        } else if !self.watch.is_stale() || self.asked.elapsed() < BETWEEN_SNAPSHOTS {
+        if state.is_taking {
             return;
+        }
+        let lasted = self.begun.map(|begun| begun.elapsed());
+        // Without a first snapshot there is nothing that could be kept true: its collection was not heard of.
+        let is_due = (self.picture.watch.is_stale() || lasted.is_none()) && self.asked.elapsed() >= BETWEEN_SNAPSHOTS;
+        match lasted {
+            Some(lasted) if !self.is_ending && (lasted >= self.duration || wishes_end) => {
+                (self.is_ending, self.lasted) = (true, lasted);
+            }
+            _ if is_due => {}
+            _ => return,
         }
         self.asked = Instant::now();
         self.session.take_another();
@@ -231,12 +267,12 @@ impl Course {
             None => format!("the first snapshot, {} objects · Ctrl-C gives it up", grouped(state.objects)),
             Some(_) if self.is_ending => "the last snapshot".to_owned(),
             Some(begun) => {
-                let known = self.watch.cache().map_or(0, remora_heap_watch::ObjectCache::count);
+                let known = self.picture.watch.cache().map_or(0, remora_heap_watch::ObjectCache::count);
                 format!(
                     "{} s of {} s, {}, {} objects · Ctrl-C ends it with a last snapshot",
                     begun.elapsed().as_secs(),
                     self.duration.as_secs(),
-                    counted(self.watch.collections().count(), "collection"),
+                    counted(self.picture.watch.collections().count(), "collection"),
                     grouped(known),
                 )
             }

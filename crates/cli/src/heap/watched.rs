@@ -5,7 +5,6 @@ use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
 use crate::console::{counted, grouped, out, plain};
 use crate::duration::show;
-use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
@@ -15,6 +14,7 @@ use remora_receipt::Receipt;
 use remora_trigger::Process;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
@@ -29,6 +29,8 @@ struct Told {
     picture: PictureTold,
     types: Vec<TypeTold>,
     notes: Vec<String>,
+    /// The first and the last snapshot, where they are kept.
+    files: Vec<PathBuf>,
     receipt: serde_json::Value,
 }
 
@@ -123,21 +125,24 @@ impl Watched {
             picture: picture(&watch, end),
             types,
             notes,
+            files: Vec::new(),
             receipt: serde_json::Value::Null,
         };
         Watched { told, stood: finished.stood }
     }
 
     /// Prints it, and says whether it can be relied on.
-    pub(crate) fn tell(mut self, args: &HeapTakeArgs, receipt: &Receipt) -> Result<Exit, Failure> {
+    pub(crate) fn tell(mut self, args: &HeapTakeArgs, files: &[PathBuf], receipt: &Receipt) -> Result<(), Failure> {
+        self.told.files = files.to_vec();
         out(&if args.shown.json {
             self.told.receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
             pretty(&self.told)
         } else {
-            format!("{}\n{receipt}\n", self.text(args.shown.top as usize))
+            let files: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
+            format!("{}\n{receipt}\n{files}", self.text(args.shown.top as usize))
         })?;
         match self.told.picture.why_not() {
-            None => Ok(Exit::Done),
+            None => Ok(()),
             Some(why) => Err(Failure::NotTrue(why)),
         }
     }

@@ -55,8 +55,8 @@ impl Host for ModelHost {
     type Platform = ModelPlatform;
     type LibraryReference = Reference;
 
-    fn open(&self, _config: Config, entrances: Arc<Entrances>) -> Result<ModelPlatform, String> {
-        Ok(ModelPlatform::new(self.process.clone(), entrances))
+    fn open(&self, config: Config, entrances: Arc<Entrances>) -> Result<ModelPlatform, String> {
+        Ok(ModelPlatform::new(self.process.clone(), config.event, entrances))
     }
 
     fn reference_library(&self) -> Result<Reference, String> {

@@ -4,7 +4,7 @@ use crate::mutation;
 use remora_wire::{FromAgent, ToAgent};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// See the module's text.
 pub struct Link {
@@ -15,6 +15,11 @@ pub struct Link {
     transport: Mutex<VecDeque<Vec<u64>>>,
     room: usize,
     counters: Mutex<HashMap<usize, u64>>,
+    /// What was told of collections, and how much of it there is room for.
+    collections: Mutex<VecDeque<Vec<u8>>>,
+    room_for_collections: AtomicUsize,
+    /// What copies of the process have told.
+    pictures: Mutex<VecDeque<Vec<u8>>>,
 }
 
 impl Link {
@@ -27,6 +32,9 @@ impl Link {
             transport: Mutex::default(),
             room,
             counters: Mutex::default(),
+            collections: Mutex::default(),
+            room_for_collections: AtomicUsize::new(usize::MAX),
+            pictures: Mutex::default(),
         }
     }
 
@@ -63,6 +71,34 @@ impl Link {
     /// A counter of [`remora_wire::layout`].
     pub fn counter(&self, counter: usize) -> u64 {
         self.counters.lock().expect("no panic while locked").get(&counter).copied().unwrap_or_default()
+    }
+
+    /// So many pieces of what is told of collections find room before they are read.
+    pub fn limit_collections(&self, room: usize) {
+        self.room_for_collections.store(room, Ordering::SeqCst);
+    }
+
+    /// The next piece of what was told of collections.
+    pub fn next_of_collections(&self) -> Option<Vec<u8>> {
+        self.collections.lock().expect("no panic while locked").pop_front()
+    }
+
+    /// What the next copy of the process has told.
+    pub fn next_picture(&self) -> Option<Vec<u8>> {
+        self.pictures.lock().expect("no panic while locked").pop_front()
+    }
+
+    pub(super) fn tell_of_collection(&self, piece: &[u8]) -> bool {
+        let mut collections = self.collections.lock().expect("no panic while locked");
+        let fits = collections.len() < self.room_for_collections.load(Ordering::SeqCst);
+        if fits {
+            collections.push_back(piece.to_vec());
+        }
+        fits
+    }
+
+    pub(super) fn picture(&self, stream: Vec<u8>) {
+        self.pictures.lock().expect("no panic while locked").push_back(stream);
     }
 
     pub(super) fn has_message(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Remora's own agent in the modelled process: `agent-core` as it is, over an operating system that is modelled, too.
 
+mod heap;
 mod host;
 mod link;
 mod platform;

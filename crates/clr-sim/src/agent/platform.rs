@@ -1,9 +1,14 @@
 //! The agent's operating system, in virtual time.
 
 use super::Process;
+use super::heap::ModelHeap;
 use crate::schedule;
-use remora_agent_core::{CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started};
-use remora_wire::{FromAgent, ToAgent};
+use corprof::HeapView;
+use remora_agent_core::{
+    Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words, words,
+};
+use remora_agent_hot::{HeapRange, StandingHeap};
+use remora_wire::{EventKind, FromAgent, ToAgent, layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -12,6 +17,9 @@ const SIGNAL: u32 = 40;
 
 /// How long the machine has been running when a schedule begins, nanoseconds.
 const SINCE_START: u64 = 1_000_000_000;
+
+/// Words that a world of the model needs at most.
+const FEW_WORDS: usize = 256;
 
 /// Longer than the runtime's shortest sleep, nanoseconds.
 const SLOW_WAKE: u64 = 400_000_000;
@@ -23,16 +31,21 @@ pub struct ModelPlatform {
     woken: AtomicBool,
     connected: AtomicBool,
     has_woken: AtomicBool,
+    event: EventKind,
+    /// Whether a copy of the process was made, which ends as soon as it is there.
+    has_copied: AtomicBool,
 }
 
 impl ModelPlatform {
-    pub(super) fn new(process: Arc<Process>, entrances: Arc<Entrances>) -> ModelPlatform {
+    pub(super) fn new(process: Arc<Process>, event: EventKind, entrances: Arc<Entrances>) -> ModelPlatform {
         ModelPlatform {
             process,
             entrances,
             woken: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             has_woken: AtomicBool::new(false),
+            event,
+            has_copied: AtomicBool::new(false),
         }
     }
 
@@ -161,7 +174,42 @@ impl Platform for ModelPlatform {
         None
     }
 
+    fn wants_snapshot(&self) -> bool {
+        self.event.is_of_heap()
+    }
+
+    fn keeps_watch(&self) -> bool {
+        self.event == EventKind::Watch
+    }
+
+    fn words(&self, count: usize) -> Option<Words> {
+        Some(words(count.min(FEW_WORDS)))
+    }
+
+    fn tell_of_collection(&self, piece: &[u8]) -> bool {
+        let is_told = self.process.link.tell_of_collection(piece);
+        if !is_told {
+            self.process.link.count(layout::WATCH_LOST, 1);
+        }
+        is_told
+    }
+
+    fn prepare_snapshot(&self) -> Result<Started, String> {
+        schedule::point();
+        self.has_copied.store(false, Ordering::SeqCst);
+        let thread = schedule::current().0 as u32;
+        Ok(Started { signal: 0, thread, threads: Vec::new(), engine: "the model".into() })
+    }
+
+    fn child(&self) -> Child {
+        schedule::point();
+        if self.has_copied.load(Ordering::SeqCst) { Child::Ended { status: 0, took: 1 } } else { Child::None }
+    }
+
     fn stop_sampling(&self) -> Result<(), String> {
+        if self.event.is_of_heap() {
+            return Ok(());
+        }
         let timer_stays = self.process.whims.a_timer_stays;
         self.process.sampler.stop(&self.process.library, timer_stays);
         if !timer_stays {
@@ -191,6 +239,18 @@ impl HostedPlatform for ModelPlatform {
         if self.connected.load(Ordering::SeqCst) {
             self.process.link.hear(FromAgent::Detached);
         }
+    }
+
+    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+        ModelHeap(heap).show(visit);
+    }
+
+    fn fork_to_walk(&self, heap: HeapView) {
+        let all = self.process.runtime.objects();
+        let objects: Vec<(u64, u64, u64)> =
+            all.into_iter().map(|(object, class, size, _)| (object.0 as u64, class.0 as u64, size as u64)).collect();
+        self.process.link.picture(ModelHeap(heap).stream(&objects));
+        self.has_copied.store(true, Ordering::SeqCst);
     }
 
     fn let_go(&self, callbacks_inside: &AtomicU32) {
