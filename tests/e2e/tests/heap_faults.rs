@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use support::{behind, compile, open_folder};
 
 /// Documented in docs/exit-codes.md.
@@ -35,6 +36,52 @@ fn det_14_a_process_that_may_not_be_copied_is_left_as_it_was_with_the_reason() {
             REFUSED,
             &["could not be copied", "Resource temporarily unavailable", "look what limits the process"],
         );
+        assert!(!file.exists(), "nothing was walked");
+        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        assert_eq!(target.ask_number("nodes"), 1000);
+    });
+}
+
+/// A user of whom nothing else runs: its processes and threads are counted together.
+const ALONE: &str = "setpriv --reuid 64123 --regid 64123 --clear-groups --inh-caps -all,+dac_read_search --ambient-caps +dac_read_search";
+
+/// Threads of the agent.
+const AGENT_THREADS: u64 = 2;
+
+#[test]
+fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
+    let folder = open_folder();
+    on_every_runtime(|runtime| {
+        let start = Start::managed(runtime, "heap").arg("1000").behind(&format!("exec {ALONE} \"$@\""));
+        // The thread that compiles again in the background comes and goes, and would change the count.
+        let start = start.env("COMPlus_TieredCompilation", "0").env("DOTNET_TieredCompilation", "0");
+        let mut target = start.ready();
+        let file = folder.path().join("limited.remora-heap");
+        let process = target.pid().to_string();
+        let command = ["heap", "-p", &process, "--force", "--json", "-o", file.to_str().unwrap()];
+        // The first attach makes the runtime's own thread for detaches.
+        assert_eq!(remora(command).succeeded().json()["complete"], true);
+        fs::remove_file(&file).unwrap();
+        let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().count() as u64;
+        // Who limits it is the user itself: for that no rights are needed.
+        // Before .NET 6 that thread is made anew for each.
+        let limit = threads + AGENT_THREADS + u64::from(runtime.major() < 6);
+        let mut limiting = Command::new("setpriv");
+        limiting.args([
+            "--reuid",
+            "64123",
+            "--regid",
+            "64123",
+            "--clear-groups",
+            "prlimit",
+            "--pid",
+            &process,
+            &format!("--nproc={limit}"),
+        ]);
+        assert!(limiting.status().unwrap().success());
+        let before = Facts::of(target.pid());
+        let words = ["could not be copied", "Resource temporarily unavailable", "look what limits the process"];
+        remora(command).failed_with(REFUSED, &words);
         assert!(!file.exists(), "nothing was walked");
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), 1000);
