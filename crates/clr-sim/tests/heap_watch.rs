@@ -26,6 +26,7 @@ struct Kept {
     /// The last snapshot is wanted.
     ends: AtomicBool,
     over: AtomicBool,
+    is_killed: AtomicBool,
 }
 
 /// The agent in a process of its own, and whoever uses it: another snapshot is asked for when something is lost, and at the end.
@@ -68,6 +69,17 @@ impl Watched {
     fn end(self) -> Arc<Kept> {
         self.kept.ends.store(true, Ordering::SeqCst);
         schedule::wait_until(None, || self.kept.over.load(Ordering::SeqCst));
+        self.until_gone()
+    }
+
+    /// Whoever uses it is killed.
+    fn kill(self) {
+        self.kept.is_killed.store(true, Ordering::SeqCst);
+        self.process.link.kill();
+        self.until_gone();
+    }
+
+    fn until_gone(self) -> Arc<Kept> {
         join(&[self.user]);
         let library = &self.process.library;
         let is_gone = || self.process.runtime.profilers().is_empty() && !library.is_mapped();
@@ -101,6 +113,9 @@ fn request(process: &Process) -> AttachRequest {
 fn use_it(link: &Link, kept: &Kept) {
     let (mut walked, mut is_taking, mut is_last) = (0, true, false);
     loop {
+        if kept.is_killed.load(Ordering::SeqCst) {
+            return;
+        }
         let ended = link.said().iter().filter(|said| matches!(said, FromAgent::Walked { .. })).count();
         // What was told before the end of a copy has come before it.
         while let Some(piece) = link.next_of_collections() {
@@ -285,4 +300,18 @@ fn gch_04_a_watch_knows_nothing_of_the_newborn_until_the_next_collection() {
         })]);
         is_true(&watched.end());
     });
+}
+
+#[test]
+fn det_16_if_whoever_watches_dies_the_agent_leaves() {
+    for mode in MODES {
+        in_worlds(CORES, move |world| {
+            world.runtime.set_gc_mode(mode);
+            let class = world.runtime.define_class(None, None);
+            let watched = Watched::attach(world, usize::MAX).begun();
+            let thread = application(world, move |runtime| churn(runtime, class, 6));
+            watched.kill();
+            join(&[thread]);
+        });
+    }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::probe::Stage;
-use remora_e2e::{Finished, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora};
+use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -178,6 +178,19 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
         let told = ended.json();
         assert_eq!((&told["picture"]["lost"], &told["receipt"]["clean"]), (&1.into(), &true.into()), "{told:#}");
         assert_eq!(row(&told, "Generations.Pair<string>")["objects"], 15);
+    });
+}
+
+#[test]
+fn det_16_if_the_command_is_killed_the_library_leaves_and_the_program_goes_on() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime, &[]);
+        let command = watched(&target);
+        does(&mut target, &["make node 1000", "collect 1"]);
+        command.signal(Signal::KILL);
+        until("the library is unmapped", || !Facts::of(target.pid()).library_is_mapped());
+        does(&mut target, &["waste node 100000", "collect 0", "drop node 500", "collect 2"]);
+        assert!(target.is_alive());
     });
 }
 

@@ -63,6 +63,11 @@ impl Both {
         }
     }
 
+    /// Whether no more can be kept: the disk is full, or nearly so.
+    pub(crate) fn must_end(&self) -> bool {
+        self.failed.is_some() || self.current.as_ref().is_some_and(HeapSpool::must_end)
+    }
+
     /// That was all of it.
     pub(crate) fn snapshot(&mut self, about: EndedSnapshot) {
         let Some(spool) = self.current.take() else { return };

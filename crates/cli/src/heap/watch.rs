@@ -216,6 +216,9 @@ impl Course {
             }
             line.show(&self.progressed(&state));
             self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)));
+            if self.picture.both.as_ref().is_some_and(Both::must_end) {
+                self.cut = Some("the disk is full".to_owned());
+            }
             let wishes_end = stop.wish().is_some();
             if state.ended || self.cut.is_some() || wishes_end && self.begun.is_none() {
                 break;

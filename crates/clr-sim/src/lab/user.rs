@@ -69,9 +69,10 @@ impl User {
             listener: Mutex::new(listener),
             file,
             manner,
-            event: match ordinal % 5 {
+            event: match ordinal % 7 {
                 0 | 2 => EventKind::Cpu,
                 1 | 4 => EventKind::Wall,
+                5 => EventKind::Watch,
                 _ => EventKind::Heap,
             },
             random: Mutex::new(Random::new(seed)),
@@ -101,12 +102,13 @@ impl User {
         let Some(listener) = self.listener.lock().expect("no panic while locked").take() else { return };
         give_the_code_memory();
         let (manner, confirmed) = (self.manner, self.confirmed.clone());
+        let is_watched = self.event == EventKind::Watch;
         let mut random = Random::new(self.random.lock().expect("no panic while locked").draw());
         schedule::spawn("the user of Remora's agent", move || {
             while !schedule::is_stopped() {
                 match listener.accept() {
                     // An agent that is gone in the middle is one that is gone.
-                    Ok((stream, _)) => _ = serve(stream, manner, &confirmed, &mut random),
+                    Ok((stream, _)) => _ = serve(stream, (manner, is_watched), &confirmed, &mut random),
                     Err(_) => std::thread::sleep(LOOK),
                 }
             }
@@ -134,11 +136,16 @@ fn listen() -> io::Result<(UnixListener, OwnedFd)> {
 }
 
 /// One conversation, up to its end.
-fn serve(mut stream: UnixStream, manner: Manner, confirmed: &AtomicBool, random: &mut Random) -> io::Result<()> {
+fn serve(
+    mut stream: UnixStream,
+    (manner, is_watched): (Manner, bool),
+    confirmed: &AtomicBool,
+    random: &mut Random,
+) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(LOOK))?;
     let (mut frame, mut is_confirmed) = (Frame::default(), false);
-    welcome(&stream)?;
+    welcome(&stream, is_watched)?;
     loop {
         if !is_confirmed && confirmed.load(Ordering::SeqCst) {
             is_confirmed = true;
@@ -177,10 +184,10 @@ fn hear(stream: &mut UnixStream, frame: &mut Frame) -> io::Result<Option<FromAge
     }
 }
 
-/// Hands over memory as the agent wants it: whole, sealed, and with the magic word.
-fn welcome(stream: &UnixStream) -> io::Result<()> {
+/// Hands over memory as the agent wants it: whole, sealed, and with the magic word. Nobody reads what is told of a heap that is watched.
+fn welcome(stream: &UnixStream, is_watched: bool) -> io::Result<()> {
     let memory = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    fallocate(&memory, FallocateFlags::empty(), 0, layout::size_in_bytes(false, HEADER_WORDS) as u64)?;
+    fallocate(&memory, FallocateFlags::empty(), 0, layout::size_in_bytes(is_watched, HEADER_WORDS) as u64)?;
     fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let memory = File::from(memory);
     memory.write_all_at(&layout::MAGIC.to_ne_bytes(), (layout::WORD_MAGIC * 8) as u64)?;
