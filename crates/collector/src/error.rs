@@ -36,7 +36,7 @@ pub enum Error {
     Refused(String),
     /// The agent stays in the process, doing nothing.
     #[error(
-        "the agent is loaded but must stay inert: {0}; a second `remora record` will work, or use --engine eventpipe"
+        "the agent is loaded but must stay inert: {0}; the same command works if it is given again, or use --engine eventpipe"
     )]
     Inert(String),
     /// After a main profiler, the attach that would set the count right failed.
