@@ -2,12 +2,13 @@
 //
 // generations
 // `make TYPE COUNT` makes so many and keeps them, `drop TYPE COUNT` lets go of the oldest, `waste TYPE COUNT` makes so many and keeps
-// none, `hole TYPE` lets go of every second one; TYPE is node, pair, text, blob (small arrays), large (arrays of 100 KB), boxed.
+// none, `pin TYPE COUNT` makes so many that never move and never die, `hole TYPE` lets go of every second one; TYPE is node, pair, text, blob (small arrays), large (arrays of 100 KB), boxed.
 // `collect GENERATION` and `compact` collect; `count` answers the collections of each generation. Each is answered with `done`, or what was asked.
 using System;
 using System.Collections.Generic;
 using System.Runtime;
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 
 static class Generations
 {
@@ -58,6 +59,10 @@ static class Generations
             case "make":
                 for (Queue<object> queue = Of(words[1]); count > 0; count--)
                     queue.Enqueue(Make(words[1]));
+                return "done";
+            case "pin":
+                for (; count > 0; count--)
+                    GCHandle.Alloc(Make(words[1]), GCHandleType.Pinned);
                 return "done";
             case "drop":
                 for (Queue<object> queue = Of(words[1]); count > 0; count--)

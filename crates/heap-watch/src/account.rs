@@ -3,6 +3,9 @@
 use crate::cache::Known;
 use crate::collection::Collection;
 
+/// Objects of so many bytes and more are large ones (source: gcconfig.h, GCLOHThreshold), unless the program is set otherwise.
+const LARGE: u64 = 85_000;
+
 /// Deaths by how many collections the object had survived. What was there at the beginning may have survived more before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ages {
@@ -47,6 +50,8 @@ pub struct Tally {
     pub allocated: u64,
     /// Objects that came to be known.
     pub born: u64,
+    /// Of these, large ones: they are not among those that the runtime counts as made.
+    pub born_large: u64,
     /// Their bytes.
     pub born_bytes: u64,
     /// Of those, objects that have died since.
@@ -69,6 +74,7 @@ impl Tally {
             (&mut self.bytes, other.bytes),
             (&mut self.allocated, other.allocated),
             (&mut self.born, other.born),
+            (&mut self.born_large, other.born_large),
             (&mut self.born_bytes, other.born_bytes),
             (&mut self.born_died, other.born_died),
             (&mut self.start_died, other.start_died),
@@ -160,6 +166,7 @@ impl Account {
     pub(crate) fn born(&mut self, known: &Known) {
         let tally = self.of(known.class);
         tally.born += 1;
+        tally.born_large += u64::from(known.bytes >= LARGE);
         tally.born_bytes = tally.born_bytes.saturating_add(known.bytes);
         self.is_there(known);
     }
@@ -177,10 +184,12 @@ impl Account {
         }
     }
 
-    /// Who was made and never came to be known died before its first collection was over. Of large and pinned objects it is not known how
-    /// many were made, so that a class with such may have come to be known more often than it was counted.
+    /// Who was made and never came to be known died before its first collection was over. Of large objects it is not known how
+    /// many were made; of those on the pinned heap neither, and these are not told from others.
     pub(crate) fn close(&mut self) {
-        self.tallies.iter_mut().for_each(|tally| tally.ages.none = tally.allocated.saturating_sub(tally.born));
+        self.tallies.iter_mut().for_each(|tally| {
+            tally.ages.none = tally.allocated.saturating_sub(tally.born - tally.born_large);
+        });
     }
 
     fn of(&mut self, class: u32) -> &mut Tally {

@@ -181,6 +181,25 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
     });
 }
 
+/// Pinned ones stay young: the runtime counts them again at each collection, and they are told of again.
+#[test]
+fn gch_04_what_stays_young_is_born_and_counted_once() {
+    on_every_runtime(|runtime| {
+        for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
+            let mut target = program(runtime, variables);
+            let command = watched(&target);
+            does(
+                &mut target,
+                &["pin boxed 500", "collect 0", "waste node 1000", "collect 0", "collect 1", "collect 0"],
+            );
+            let told = ended(command).succeeded().json();
+            is_true(&told);
+            counts(&told, "Generations.Point", [0, 500, 500, 500, 500, 0, 0, 0, 0]);
+            counts(&told, "Generations.Node", [0, 0, 1000, 0, 0, 0, 1000, 0, 0]);
+        }
+    });
+}
+
 #[test]
 fn det_16_if_the_command_is_killed_the_library_leaves_and_the_program_goes_on() {
     on_every_runtime(|runtime| {

@@ -79,6 +79,8 @@ struct TypeTold {
     allocated: u64,
     /// Objects that survived their first collection.
     born: u64,
+    /// Of these, large ones, which are not among the `allocated`.
+    born_large: u64,
     /// Of these, those that are still there.
     born_and_there: u64,
     /// Objects of the beginning that have died.
@@ -86,6 +88,13 @@ struct TypeTold {
     /// How many collections those had survived that were made and have died.
     died_after: AgesTold,
     bytes_per_minute: f64,
+}
+
+impl TypeTold {
+    /// Objects that were made, as far as that is known.
+    fn made(&self) -> u64 {
+        self.allocated.saturating_add(self.born_large).max(self.born)
+    }
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -212,12 +221,12 @@ impl Watched {
     fn lives(&self, top: usize) -> String {
         let mut table = Table::new(&["made", "died after 0", "1", "2-5", "more", "still there", "type"]);
         (0..6).for_each(|column| table.align_right(column));
-        let mut types: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.allocated.max(one.born) > 0).collect();
-        types.sort_by_key(|one| std::cmp::Reverse(one.allocated.max(one.born)));
+        let mut types: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.made() > 0).collect();
+        types.sort_by_key(|one| std::cmp::Reverse(one.made()));
         for one in types.into_iter().take(top) {
             let AgesTold { none, one: first, two_to_five, more } = &one.died_after;
             table.row([
-                grouped(one.allocated.max(one.born)),
+                grouped(one.made()),
                 grouped(*none),
                 grouped(*first),
                 grouped(*two_to_five),
@@ -321,6 +330,7 @@ fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> Type
         bytes: tally.bytes,
         allocated: tally.allocated,
         born: tally.born,
+        born_large: tally.born_large,
         born_and_there: tally.born.saturating_sub(tally.born_died),
         died_of_start: tally.start_died,
         died_after: AgesTold {
