@@ -57,8 +57,12 @@ pub fn begin<H: Host>(
     }
     // What is refused here for good is told when it is needed.
     let wants_roots = config.roots == Roots::Seen || config.event == EventKind::Watch;
-    let roots_refused =
-        if wants_roots { info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).err() } else { None };
+    let roots_refused = match (wants_roots, notification_only) {
+        (false, _) => None,
+        // It would be refused for good, and is not asked for.
+        (true, true) => Some(HResult::E_INVALIDARG),
+        (true, false) => info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).err(),
+    };
     if is_on(Sabotage::EnableRejit) {
         let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;

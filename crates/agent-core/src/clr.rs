@@ -218,6 +218,10 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
 
     fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
         if keeps {
+            match self.shared.roots_refused.load(Ordering::SeqCst) {
+                0 => {}
+                code => return Err(code),
+            }
             let view = Some(self.info.heap_view());
             let watch =
                 Watch::new(view, |count| self.shared.platform.words(count)).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
