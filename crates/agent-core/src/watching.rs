@@ -7,11 +7,22 @@ use crate::platform::{Platform, Received};
 use crate::runtime::Runtime;
 use crate::snapshot::Modules;
 use crate::worker::{ROUND, Worker};
+use corprof::HResult;
 use remora_wire::{FromAgent, ToAgent};
 use std::sync::atomic::Ordering;
 
 /// Rounds between two looks at the modules: what was loaded and has objects is then known when it is told of.
 const ROUNDS_OF_MODULES: u32 = 50;
+
+/// Why the runtime does not tell of its collections.
+fn refused(code: u32) -> String {
+    match HResult(code as i32) {
+        HResult::CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC => {
+            "a collection that runs beside the program did not end in time; try again in a few seconds".into()
+        }
+        _ => format!("the runtime refused to tell of its collections with {code:#010x}"),
+    }
+}
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Everything from the first module to the end of the last copy.
@@ -38,7 +49,6 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             engine: started.engine,
         });
         let asking = Asking { shared: self.shared, runtime: self.runtime };
-        let refused = |code: u32| format!("the runtime refused to tell of its collections with {code:#010x}");
         asking.keep_watch(true).map_err(refused)?;
         let mut modules = Modules::default();
         loop {

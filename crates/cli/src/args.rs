@@ -242,6 +242,7 @@ docs/heap.md says what the words mean, docs/exit-codes.md has the whole table.
 Examples:
   remora heap -p 4242                    take a snapshot, keep it, show it
   remora heap -n Orders -o before.remora-heap
+  remora heap -p 4242 --watch 60s        which types grow, who survives how many collections
   remora heap report before.remora-heap --top 50
   remora heap show before.remora-heap MyApp.Cache
   remora heap view before.remora-heap    in the browser
