@@ -2,7 +2,8 @@
 // needs: Microsoft.AspNetCore.App 9.0
 //
 // aspnet [CLIENTS]
-// Listens on a free port of the loopback address. `port` answers it, `count` the requests answered, `failed` those that failed.
+// Listens on a free port of the loopback address. `port` answers it, `count` the requests answered, `failed` those that failed;
+// `collect` forces a collection of everything that nothing else runs beside, and answers how many such there were.
 using System;
 using System.Linq;
 using System.Net.Http;
@@ -32,11 +33,18 @@ static class Aspnet
             _ = Task.Run(() => Load(address));
         Console.WriteLine("ready");
         for (string line; (line = Console.ReadLine()) != null && line != "quit";)
-            Console.WriteLine(line == "count" ? Interlocked.Read(ref answered).ToString()
+            Console.WriteLine(line == "collect" ? Collected().ToString()
+                : line == "count" ? Interlocked.Read(ref answered).ToString()
                 : line == "failed" ? Interlocked.Read(ref failed).ToString()
                 : line == "port" ? new Uri(address).Port.ToString() : "unknown");
         // Ends at once, as a process that is told to: its own clients would keep a graceful end waiting.
         Environment.Exit(0);
+    }
+
+    static int Collected()
+    {
+        GC.Collect(GC.MaxGeneration, GCCollectionMode.Forced, true);
+        return GC.CollectionCount(GC.MaxGeneration);
     }
 
     static async Task Serve(HttpContext context)

@@ -6,6 +6,7 @@ mod leaving;
 mod memory;
 mod model;
 mod names;
+mod rounds;
 mod snapshots;
 mod throughput;
 mod truth;
@@ -37,6 +38,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "memory", about: "memory in the target", run: memory::measure },
     Group { name: "model", about: "schedules in the model of the runtime", run: model::measure },
     Group { name: "snapshots", about: "heap snapshots beside heap dumps", run: snapshots::measure },
+    Group { name: "rounds", about: "one heap snapshot after the other of a server", run: rounds::measure },
     Group { name: "heap", about: "graphs of ten million objects", run: heap::measure },
 ];
 

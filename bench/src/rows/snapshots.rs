@@ -1,16 +1,13 @@
 //! Heap snapshots by the command itself: for how long the program stands, how soon there is a file, how large it is; beside the
 //! runtime's own heap dump. At the end a large one in the browser.
 
-use super::percent;
 use crate::Outcome;
 use crate::bench::{self, Bench};
 use crate::dump::{Dump, dump};
-use crate::growth::Growth;
 use crate::process::memory;
 use crate::statistics::{Chance, median};
 use crate::table::Row;
-use remora_e2e::{Runtime, Target};
-use remora_receipt::Snapshot;
+use remora_e2e::Target;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,7 +34,6 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let folder = Folder::make()?;
     let mut rows = beside_the_peer(bench, &folder)?;
     rows.push(large(bench, &folder)?);
-    rows.push(in_a_row(bench, &folder)?);
     rows.extend(super::view::measure(bench, &folder)?);
     Ok(rows)
 }
@@ -46,7 +42,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn make() -> Outcome<Folder> {
+    pub(super) fn make() -> Outcome<Folder> {
         let path = std::env::temp_dir().join(format!("remora-bench-{}", std::process::id()));
         std::fs::create_dir_all(&path)?;
         Ok(Folder(path))
@@ -65,15 +61,15 @@ impl Drop for Folder {
 }
 
 /// One snapshot by `remora heap`.
-struct Taken {
+pub(super) struct Taken {
     /// From the command's start to the file, seconds.
     seconds: f64,
     file_bytes: u64,
-    told: Value,
+    pub(super) told: Value,
 }
 
 /// Takes one.
-fn take(process_id: u32, folder: &Folder) -> Outcome<Taken> {
+pub(super) fn take(process_id: u32, folder: &Folder) -> Outcome<Taken> {
     let file = folder.0.join("bench.remora-heap");
     let _ = std::fs::remove_file(&file);
     let mut command = Command::new(bench::path(COMMAND)?);
@@ -206,45 +202,6 @@ fn large(bench: &Bench, folder: &Folder) -> Outcome<Row> {
     Ok(Row::shown(&format!("a snapshot of {:.0} million linked objects", objects as f64 / 1e6), measured)
         .against("complete", there)
         .numbers(json!({ "seconds": taken.seconds, "objects": number("objects"), "file_bytes": taken.file_bytes })))
-}
-
-/// One snapshot after the other of a server that works meanwhile; then as many rounds as long without one, for what it grows by itself.
-fn in_a_row(bench: &Bench, folder: &Folder) -> Outcome<Row> {
-    let runtime = Runtime::with_aspnet();
-    let mut target = Target::start(&runtime, "aspnet", &["4"]);
-    let (mut totals, mut stood, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
-    let now = |target: &Target| Snapshot::take(Path::new("/proc"), target.pid()).map(|snapshot| snapshot.totals());
-    for _ in 0..bench.sizes.snapshots_in_a_row {
-        let begun = Instant::now();
-        let taken = take(target.pid(), folder)?;
-        stood.push(taken.told["collection_nanoseconds"].as_u64().unwrap_or(0) as f64 / 1e6);
-        totals.push(now(&target)?);
-        lengths.push(begun.elapsed().as_secs_f64());
-    }
-    let (served, failed) = (target.ask_number("count"), target.ask_number("failed"));
-    let mut alone = Vec::new();
-    for _ in 0..totals.len() {
-        std::thread::sleep(Duration::from_secs_f64(median(&lengths).unwrap_or(0.0)));
-        alone.push(now(&target)?);
-    }
-    let growth = Growth::over(&totals).ok_or("too few snapshots")?;
-    let alone = Growth::over(&alone).ok_or("too few rounds")?;
-    let middle = median(&stood).unwrap_or(0.0);
-    let measured = format!(
-        "{served} requests, {failed} failed ({}); all receipts clean; stood {middle:.0} ms in the median; {}; by itself {:+.2} KiB a round",
-        percent(failed as f64 / served.max(1) as f64),
-        growth.told(),
-        alone.resident
-    );
-    Ok(Row::shown(
-        &format!("{} snapshots in a row of an ASP.NET Core server under load, {}", totals.len(), runtime.name()),
-        measured,
-    )
-    .against(
-        "no failed request, no growth of ours, all clean",
-        served > 0 && failed == 0 && growth.beyond(&alone).is_none(),
-    )
-    .numbers(json!({ "growth": growth, "alone": alone, "stood_ms": stood })))
 }
 
 /// Resident memory, MiB.

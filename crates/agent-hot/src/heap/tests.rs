@@ -64,14 +64,14 @@ impl Outlet for Stream {
 }
 
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     classes: Vec<u64>,
-    objects: Vec<(u64, u64, u64, Vec<u64>)>,
+    pub(super) objects: Vec<(u64, u64, u64, Vec<u64>)>,
     gaps: Vec<(u64, u64)>,
     broken: Vec<u64>,
     contents: Vec<(u64, u64, Vec<u8>)>,
     roots: Vec<(u64, u64, u64)>,
-    end: Option<u64>,
+    pub(super) end: Option<u64>,
 }
 
 impl HeapVisitor for Seen {
@@ -103,7 +103,7 @@ impl HeapVisitor for Seen {
     }
 }
 
-fn walked<H: StandingHeap>(heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
+pub(super) fn walked<H: StandingHeap>(heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
 where
     for<'a> &'a H: Memory,
 {

@@ -1,0 +1,82 @@
+//! What a server grows by under one snapshot after the other; beside another like it that only collects as often, and a third that is left
+//! alone: three fresh processes of one run, in turns.
+//!
+//! A collection that is forced makes a runtime grow by itself: whatever Remora leaves comes on top of that.
+
+use super::percent;
+use super::snapshots::{Folder, take};
+use crate::Outcome;
+use crate::bench::Bench;
+use crate::growth::Growth;
+use crate::statistics::median;
+use crate::table::Row;
+use remora_e2e::{Runtime, Target};
+use remora_receipt::{Snapshot, Totals};
+use serde_json::json;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Clients of a server; there are three servers at once, of which two wait.
+const CLIENTS: &str = "2";
+
+/// One of the servers, and what it came to.
+struct Server {
+    target: Target,
+    totals: Vec<Totals>,
+}
+
+impl Server {
+    fn start(runtime: &Runtime) -> Server {
+        Server { target: Target::start(runtime, "aspnet", &[CLIENTS]), totals: Vec::new() }
+    }
+
+    fn note(&mut self) -> Outcome<()> {
+        self.totals.push(Snapshot::take(Path::new("/proc"), self.target.pid())?.totals());
+        Ok(())
+    }
+
+    fn growth(&self) -> Outcome<Growth> {
+        Growth::over(&self.totals).ok_or_else(|| "too few rounds".into())
+    }
+}
+
+/// Measures it.
+pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let folder = Folder::make()?;
+    let runtime = Runtime::with_aspnet();
+    let [mut shown, mut collected, mut alone] = [(); 3].map(|()| Server::start(&runtime));
+    let mut stood = Vec::new();
+    for _ in 0..bench.sizes.snapshots_in_a_row {
+        let begun = Instant::now();
+        let taken = take(shown.target.pid(), &folder)?;
+        stood.push(taken.told["collection_nanoseconds"].as_u64().unwrap_or(0) as f64 / 1e6);
+        collected.target.ask_number("collect");
+        // As long as a snapshot takes, so that all three serve as many requests in a round.
+        std::thread::sleep(begun.elapsed().min(Duration::from_secs(1)) / 10);
+        for server in [&mut shown, &mut collected, &mut alone] {
+            server.note()?;
+        }
+    }
+    let (served, failed) = (shown.target.ask_number("count"), shown.target.ask_number("failed"));
+    let [growth, collected, alone] = [shown.growth()?, collected.growth()?, alone.growth()?];
+    let middle = median(&stood).unwrap_or(0.0);
+    let measured = format!(
+        "{served} requests, {failed} failed ({}); all receipts clean; stood {middle:.0} ms in the median; {}; under as many collections that it forces itself {}; by itself {:+.2} KiB a round",
+        percent(failed as f64 / served.max(1) as f64),
+        growth.told(),
+        collected.told(),
+        alone.resident
+    );
+    let rounds = bench.sizes.snapshots_in_a_row;
+    Ok(vec![
+        Row::shown(
+            &format!("{rounds} snapshots in a row of an ASP.NET Core server under load, {}", runtime.name()),
+            measured,
+        )
+        .against(
+            "no failed request, no growth of ours, all clean",
+            served > 0 && failed == 0 && growth.beyond(&collected).is_none(),
+        )
+        .numbers(json!({ "growth": growth, "collected": collected, "alone": alone, "stood_ms": stood })),
+    ])
+}
