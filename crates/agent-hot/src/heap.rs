@@ -130,6 +130,8 @@ pub struct Walked {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes of all ranges that are to be walked, the room between objects included; 0 where that is not known beforehand.
+    pub bytes_in_all: u64,
     /// References.
     pub references: u64,
     /// Ranges that could not be walked to their end.
@@ -199,6 +201,7 @@ fn walk(
     let count = total.min(ranges.len());
     let mut walk = Walk::new(words, heap, contents, area, outlet);
     walk.walked.left_out = (total - count) as u64;
+    walk.walked.bytes_in_all = ranges.iter().take(count).fold(0, |sum, range| range.length.saturating_add(sum));
     for range in ranges.iter().take(count) {
         walk.range(range);
         walk.say_how_far();

@@ -359,6 +359,7 @@ impl Outlet for Out {
         let counts = [
             (layout::HEAP_OBJECTS, walked.objects),
             (layout::HEAP_BYTES, walked.bytes),
+            (layout::HEAP_BYTES_IN_ALL, walked.bytes_in_all),
             (layout::HEAP_REFERENCES, walked.references),
             (layout::HEAP_BROKEN, walked.broken),
             (layout::HEAP_LEFT_OUT, walked.left_out),

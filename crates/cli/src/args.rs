@@ -279,6 +279,9 @@ pub(crate) struct HeapTakeArgs {
     /// Write the receipt there as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
+    /// Take it after one full collection, which leaves what is alive [the default]
+    #[arg(long, conflicts_with = "no_gc")]
+    pub(crate) gc: bool,
     /// Take the heap as it is, garbage included, without a collection (.NET 9 and later)
     #[arg(long)]
     pub(crate) no_gc: bool,

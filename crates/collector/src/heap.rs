@@ -37,6 +37,8 @@ pub struct HeapProgress {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes of the whole heap, the room between objects included; 0 where that is not known beforehand.
+    pub bytes_in_all: u64,
     /// The most memory that the copy was seen to cost, bytes: pages that the program wrote to meanwhile, and the copy's own.
     pub extra_memory: Option<u64>,
     /// Nothing more comes.
@@ -196,6 +198,7 @@ impl HeapSession {
         HeapProgress {
             objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
             bytes: self.presence.memory.counter(layout::HEAP_BYTES),
+            bytes_in_all: self.presence.memory.counter(layout::HEAP_BYTES_IN_ALL),
             extra_memory: self.cost.most(),
             ended: self.presence.ended.is_some()
                 // The agent tells the modules' ids before it says that the copy has ended. By then the copy may long have told everything.

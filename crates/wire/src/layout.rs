@@ -60,6 +60,9 @@ pub const HEAP_ROOTS: usize = 40;
 /// Roots that it told of and that were not kept.
 pub const HEAP_ROOTS_LOST: usize = 41;
 
+/// Bytes of all ranges that are to be walked, the room between objects included; 0 where that is not known beforehand.
+pub const HEAP_BYTES_IN_ALL: usize = 43;
+
 /// Words of data of the first ring where there are two: the agent's messages.
 pub const SMALL_RING_WORDS: usize = 1 << 17;
 

@@ -184,7 +184,7 @@ fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
 /// How the snapshot is to be taken, and what it is to hold of the objects.
 fn wanted(args: &HeapTakeArgs) -> HeapWish {
     HeapWish {
-        moment: if args.no_gc { Moment::AsItIs } else { Moment::Collected },
+        moment: if args.no_gc && !args.gc { Moment::AsItIs } else { Moment::Collected },
         contents: match (args.values, args.strings) {
             (true, _) => Contents::Values,
             (false, true) => Contents::Strings,
@@ -247,10 +247,14 @@ fn walk(
     let mut line = StatusLine::new();
     let begun = Instant::now();
     let mut progress = HeapProgress::default();
+    let mut walks = None;
     let mut cut = None;
     while !progress.ended && cut.is_none() && stop.wish().is_none() && !spool.must_end() {
         progress = session.step(STEP, &mut |piece| spool.stream(piece))?;
-        line.show(&progressed(&progress, begun.elapsed()));
+        if progress.objects > 0 {
+            walks.get_or_insert_with(Instant::now);
+        }
+        line.show(&progressed(&progress, begun.elapsed(), walks.map(|walks: Instant| walks.elapsed())));
         cut = allowance.exceeded(&progress);
     }
     line.clear();
@@ -258,17 +262,25 @@ fn walk(
     Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then(|| "the disk is full".to_owned())))
 }
 
-fn progressed(progress: &HeapProgress, since: Duration) -> String {
-    if progress.objects == 0 {
+fn progressed(progress: &HeapProgress, since: Duration, walks: Option<Duration>) -> String {
+    let Some(walks) = walks else {
         return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
-    }
-    let rate = progress.objects as f64 / since.as_secs_f64().max(0.001);
+    };
+    let rate = progress.objects as f64 / walks.as_secs_f64().max(0.001);
     format!(
-        "{} objects, {} · {} objects a second · Ctrl-C ends it",
+        "{} objects, {} · {} objects a second{} · Ctrl-C ends it",
         grouped(progress.objects),
         size::shown(progress.bytes),
-        grouped(rate as u64)
+        grouped(rate as u64),
+        left(progress, walks).map(|left| format!(" · about {left} s left")).unwrap_or_default()
     )
+}
+
+/// Seconds that the rest will take if it goes on like this; `None` before that can be told.
+fn left(progress: &HeapProgress, walks: Duration) -> Option<u64> {
+    let rest = progress.bytes_in_all.checked_sub(progress.bytes)?;
+    let seconds = walks.as_secs_f64() * rest as f64 / progress.bytes as f64;
+    (progress.bytes > 0 && walks >= STEP).then_some(seconds.ceil() as u64)
 }
 
 /// What has come so far.
@@ -386,4 +398,23 @@ fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failu
         format!("{}\n{receipt}\n{}\n", report.text(by, top), file.display())
     })?;
     report.end(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_it_still_takes_is_told_once_that_can_be_known() {
+        let of = |bytes, bytes_in_all| HeapProgress { objects: 1, bytes, bytes_in_all, ..HeapProgress::default() };
+        let ten = Duration::from_secs(10);
+        assert_eq!(left(&of(250, 1000), ten), Some(30));
+        assert_eq!(left(&of(1000, 1000), ten), Some(0));
+        assert_eq!(left(&of(250, 1000), STEP / 2), None, "too early");
+        assert_eq!(left(&of(250, 0), ten), None, "a runtime that shows its objects does not say how many");
+        assert_eq!(left(&of(0, 1000), ten), None);
+        let shown = progressed(&of(250, 1000), ten, Some(ten));
+        assert!(shown.ends_with("1 objects, 250 B · 0 objects a second · about 30 s left · Ctrl-C ends it"), "{shown}");
+        assert!(progressed(&of(0, 0), ten, None).starts_with("the collection, for 10 s"));
+    }
 }
