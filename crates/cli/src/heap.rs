@@ -5,6 +5,7 @@ mod both;
 pub(crate) mod condition;
 mod convert;
 mod diff;
+mod fields;
 mod findings;
 mod inside;
 mod report;

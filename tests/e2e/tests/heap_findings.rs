@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 /// A payload, its array of bytes, and the subscriber that has it.
 const SUBSCRIBER: u64 = 24 + (24 + 1000) + 24;
-/// What captured a subscriber is not part of it.
+/// Places that arrays and collections were asked to have.
 const PLACES: u64 = 1000;
 /// What a hashed collection makes of 1,000 that are asked for: the next prime that it knows.
 const HASHED: u64 = 1103;
 
 /// What the report of a snapshot says, for programs.
-fn taken(runtime: &Runtime) -> Value {
+fn taken(runtime: &Runtime, flags: &[&str]) -> Value {
     let mut target = Target::start(runtime, "found", &[]);
     assert_eq!(target.ask("bytes"), "1000");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("found.remora-heap");
     let (process, file) = (target.pid().to_string(), file.to_str().expect("a name"));
-    let told = remora(["heap", "-p", &process, "--json", "-o", file]).succeeded().json();
+    let told = remora(["heap", "-p", &process, "--json", "-o", file].iter().chain(flags)).succeeded().json();
     assert_eq!(told["complete"], Value::Bool(true), "{told:#}");
     told
 }
@@ -31,48 +31,85 @@ fn rows(told: &Value, finding: &str, list: &str, about: &str, columns: &[&str]) 
     own.map(|row| columns.iter().map(|column| row[*column].clone()).collect()).collect()
 }
 
+/// What the names of types have in them that are the program's own, or are used by it alone.
+const OWN: [&str; 7] = ["Found.", "Item>", "Pair>", "List<int>", "<int, long>", "StringBuilder", "MemoryStream"];
+
 fn is_own(name: &str) -> bool {
-    name.contains("Found.") || name.contains("Item>") || name.contains("Pair>")
+    OWN.iter().any(|part| name.contains(part))
 }
 
 #[test]
 fn what_wastes_room_is_found_with_its_numbers() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime);
+        let told = taken(runtime, &[]);
         let arrays = rows(&told, "empty_arrays", "types", "type", &["type", "count", "places", "empty", "wasted"]);
         let expected = [
             json!(["Found.Place[]", 5, 5 * PLACES, 5 * PLACES - 100, 8 * (5 * PLACES - 100)]),
             json!(["Found.Place[,]", 1, 2000, 1999, 8 * 1999]),
         ];
         assert_eq!(arrays, expected);
-        let mut collections =
-            rows(&told, "collections", "types", "type", &["type", "count", "places", "used", "wasted", "exact"]);
-        let generic = "System.Collections.Generic.";
-        let of = |name: &str, count: u64, places: u64, used: u64, each: u64| {
-            json!([format!("{generic}{name}"), count, places, used, (places - used) * each, false])
-        };
-        let mut expected = vec![
-            of("Dictionary<int, Item>", 1, HASHED, 7, 24 + 4),
-            // A key and a value for each of seven entries.
-            of("Dictionary<string, Item>", 1, HASHED, 2 * 7, 24 + 4),
-            of("List<Item>", 3, 3 * PLACES, 3 * 2, 8),
-            of("HashSet<Item>", 1, HASHED, 7, 16 + 4),
-            of("Stack<Item>", 1, 600, 1, 8),
-            of("Queue<Item>", 1, 500, 0, 8),
-        ];
-        let by_name = |row: &Value| row[0].to_string();
-        collections.sort_by_key(by_name);
-        expected.sort_by_key(by_name);
-        assert_eq!(collections, expected);
+        // Of seven entries the keys and the values are references.
+        assert_eq!(collections(&told), in_order(with_references(2 * 7, false)));
         // Numbers, pairs, characters and bytes: only their fields say how many are in use.
         assert_eq!(told["findings"]["collections"]["not_judged"], 5, "{:#}", told["findings"]["collections"]);
+    });
+}
+
+/// Rows about collections: type, count, places, used, wasted, and whether that is exact.
+#[track_caller]
+fn collections(told: &Value) -> Vec<Value> {
+    in_order(rows(told, "collections", "types", "type", &["type", "count", "places", "used", "wasted", "exact"]))
+}
+
+fn in_order(mut rows: Vec<Value>) -> Vec<Value> {
+    rows.sort_by_key(|row| row[0].to_string());
+    rows
+}
+
+fn collection(name: &str, (count, places, used): (u64, u64, u64), each: u64, is_exact: bool) -> Value {
+    json!([format!("System.{name}"), count, places, used, (places - used) * each, is_exact])
+}
+
+/// Those whose references tell how much of them is used; of one dictionary as many as is said.
+fn with_references(used: u64, is_exact: bool) -> Vec<Value> {
+    let generic = |name: &str, room, each| collection(&format!("Collections.Generic.{name}"), room, each, is_exact);
+    vec![
+        generic("Dictionary<int, Item>", (1, HASHED, 7), 24 + 4),
+        generic("Dictionary<string, Item>", (1, HASHED, used), 24 + 4),
+        generic("List<Item>", (3, 3 * PLACES, 3 * 2), 8),
+        generic("HashSet<Item>", (1, HASHED, 7), 16 + 4),
+        generic("Stack<Item>", (1, 600, 1), 8),
+        generic("Queue<Item>", (1, 500, 0), 8),
+    ]
+}
+
+#[test]
+fn with_values_it_is_known_of_every_collection_how_much_is_used_and_of_every_task_whether_it_is_done() {
+    on_every_runtime(|runtime| {
+        let told = taken(runtime, &["--values"]);
+        let mut expected = with_references(7, true);
+        expected.extend([
+            collection("Collections.Generic.Dictionary<int, long>", (1, HASHED, 7), 24 + 4, true),
+            collection("Collections.Generic.List<int>", (1, PLACES, 3), 4, true),
+            collection("Collections.Generic.List<Pair>", (1, PLACES, 1), 16, true),
+            collection("Text.StringBuilder", (1, 10_000, 3), 2, true),
+            collection("IO.MemoryStream", (1, 10_000, 1), 1, true),
+        ]);
+        assert_eq!(collections(&told), in_order(expected));
+        assert_eq!(told["findings"]["collections"]["not_judged"], 0, "{:#}", told["findings"]["collections"]);
+        let expected = [
+            json!(["Found.Program.Waits", 7, 7]),
+            json!(["Found.Program.WaitsForNumber", 4, 4]),
+            json!(["Found.Program.EndsLater", 3, 0]),
+        ];
+        assert_eq!(rows(&told, "tasks", "types", "method", &["method", "count", "pending"]), expected);
     });
 }
 
 #[test]
 fn subscribers_that_only_an_event_keeps_are_found_and_others_are_not() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime);
+        let told = taken(runtime, &[]);
         let columns = ["publisher", "events", "subscriber", "count", "retained"];
         let expected = [
             json!(["Found.Publisher", ["Changed"], "Found.Subscriber", 20, 20 * SUBSCRIBER]),
@@ -87,7 +124,7 @@ fn subscribers_that_only_an_event_keeps_are_found_and_others_are_not() {
 #[test]
 fn what_waits_is_found_by_what_it_waits_for() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime);
+        let told = taken(runtime, &[]);
         let expected = [
             json!(["Found.Program.Waits", 7, null]),
             json!(["Found.Program.WaitsForNumber", 4, null]),
@@ -106,7 +143,7 @@ fn what_waits_is_found_by_what_it_waits_for() {
 #[test]
 fn what_has_a_finalizer_is_found_inherited_ones_too_and_what_only_looks_like_one_is_not() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime);
+        let told = taken(runtime, &[]);
         let expected = [json!(["Found.Finalized", 6]), json!(["Found.Inherits", 4]), json!(["Found.Again", 2])];
         assert_eq!(rows(&told, "finalizers", "types", "type", &["type", "count"]), expected);
         assert_eq!(told["findings"]["finalizers"]["waiting"], Value::Null, "nobody has seen the queue");
@@ -116,7 +153,7 @@ fn what_has_a_finalizer_is_found_inherited_ones_too_and_what_only_looks_like_one
 #[test]
 fn objects_are_counted_by_assembly() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime);
+        let told = taken(runtime, &[]);
         let number = |rows: &str, what: &str| -> u64 {
             told[rows].as_array().expect("rows").iter().map(|row| row[what].as_u64().expect("a number")).sum()
         };

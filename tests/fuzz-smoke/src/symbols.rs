@@ -18,6 +18,9 @@ pub(crate) fn image(bytes: &[u8]) -> bool {
         let _ = image.method_name(token, &[], &[]).map(|name| name.to_string());
         look_up(image.pdb(), token);
     }
+    for token in image.type_tokens().take(MOST_METHODS) {
+        let _ = (image.declares_finalizer(token), image.declared_events(token).len());
+    }
     image.method_tokens().next().is_some()
 }
 

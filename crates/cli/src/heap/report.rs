@@ -1,6 +1,7 @@
 //! `remora heap report`: what is in a snapshot, and what keeps it, as text or JSON.
 
 use super::condition::{self, Condition, Outcome, Verdict};
+use super::fields::Fields;
 use super::findings::{FindingsTold, Shown, sections};
 use super::size::shown;
 use super::strings::{Strings, StringsTold};
@@ -11,7 +12,7 @@ use crate::duration::show;
 use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
-use remora_heap::findings::{Findings, Looked, NoValues};
+use remora_heap::findings::{Findings, Looked};
 use remora_heap::tables::{AssemblyRow, Totals, TypeRow, by_assembly, by_type};
 use remora_heap::{DominatorTree, HeapGraph, Node};
 use remora_heap_file::{Snapshot, State};
@@ -119,7 +120,9 @@ impl<'a> Report<'a> {
         let rows = by_type(&snapshot.graph, &tree);
         let outcomes = condition::judged(conditions, snapshot, &rows);
         let assemblies = by_assembly(&snapshot.graph, &tree);
-        let findings = Findings::new(Looked { graph: &snapshot.graph, tree: &tree, rows: &rows, values: &NoValues });
+        let fields = Fields::of(file, snapshot)?;
+        let findings = Findings::new(Looked { graph: &snapshot.graph, tree: &tree, rows: &rows, values: &fields });
+        fields.end()?;
         let strings = if snapshot.state.has_texts { Some(Strings::of(file)?) } else { None };
         Ok(Report { snapshot, tree, rows, assemblies, findings, strings, outcomes })
     }

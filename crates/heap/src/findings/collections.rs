@@ -180,7 +180,10 @@ impl Collections {
             let type_ix = graph.type_ix(object);
             let Some(planned) = plan.of_type[type_ix.0 as usize] else { continue };
             let Some(room) = planned.room(kinds, graph, numbers, object) else { continue };
-            theirs.insert(room.array.0);
+            // What two share is no one's more than once.
+            if !theirs.insert(room.array.0) {
+                continue;
+            }
             let Some(used) = room.used else {
                 found.not_judged += u64::from(room.places >= FEWEST);
                 found.not_judged_bytes += if room.places >= FEWEST { room.places * room.each } else { 0 };

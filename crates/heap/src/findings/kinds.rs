@@ -1,5 +1,6 @@
 //! What types are, as far as findings ask: found out once for each type, so that objects need no names.
 
+use super::values::FieldValues;
 use crate::graph::{HeapGraph, ObjectIx};
 use crate::types::{ArrayFacts, Place, TypeFlags, TypeIx};
 use std::collections::BTreeSet;
@@ -21,12 +22,26 @@ pub(super) const REFERENCE: u64 = 8;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kinds<'a> {
     graph: &'a HeapGraph,
+    /// For each type.
+    arrays: &'a [Option<ArrayFacts>],
+}
+
+/// What arrays hold, for each type: also the size of values, where somebody else knows it.
+pub(super) fn arrays(graph: &HeapGraph, values: &dyn FieldValues) -> Vec<Option<ArrayFacts>> {
+    let known = |index: u32| {
+        let facts = graph.facts(TypeIx(index)).array?;
+        match facts.place {
+            Place::Value(None) => Some(ArrayFacts { place: Place::Value(values.place_bytes(TypeIx(index))), ..facts }),
+            _ => Some(facts),
+        }
+    };
+    (0..graph.types().len() as u32).map(known).collect()
 }
 
 impl<'a> Kinds<'a> {
     /// Those of a graph.
-    pub(super) fn of(graph: &'a HeapGraph) -> Kinds<'a> {
-        Kinds { graph }
+    pub(super) fn of(graph: &'a HeapGraph, arrays: &'a [Option<ArrayFacts>]) -> Kinds<'a> {
+        Kinds { graph, arrays }
     }
 
     /// Something for each type.
@@ -80,7 +95,7 @@ impl<'a> Kinds<'a> {
 
     /// What an array has places for; `None` for what is none.
     pub(super) fn places(self, array: ObjectIx) -> Option<Places> {
-        let ArrayFacts { place, rank, .. } = self.graph.facts(self.graph.type_ix(array)).array?;
+        let ArrayFacts { place, rank, .. } = self.arrays[self.graph.type_ix(array).0 as usize]?;
         let head = ARRAY_HEAD + if rank > 1 { u64::from(rank) * DIMENSION } else { 0 };
         let bytes = self.graph.bytes(array).checked_sub(head)?;
         Some(Places { bytes, place })

@@ -9,6 +9,7 @@ mod arrays;
 mod collections;
 mod delegates;
 mod events;
+mod fields;
 mod finalizers;
 mod kinds;
 mod tasks;
@@ -18,6 +19,7 @@ mod values;
 pub use arrays::{ArrayRow, EmptyArray, EmptyArrays};
 pub use collections::{CollectionRow, Collections, Oversized};
 pub use events::{SubscriptionRow, Subscriptions};
+pub use fields::{WantedFields, place_bytes};
 pub use finalizers::{FinalizerRow, Finalizers};
 pub use tasks::{TaskRow, Tasks};
 pub use timers::{TimerRow, Timers};
@@ -66,7 +68,9 @@ pub struct Looked<'a> {
 impl Findings {
     /// Those of a snapshot.
     pub fn new(looked: Looked<'_>) -> Findings {
-        let (graph, kinds) = (looked.graph, Kinds::of(looked.graph));
+        let graph = looked.graph;
+        let arrays = kinds::arrays(graph, looked.values);
+        let kinds = Kinds::of(graph, &arrays);
         let mut wishes = Wishes::default();
         let in_collections = collections::Plan::of(graph, kinds, &mut wishes);
         let in_tasks = tasks::Plan::of(kinds, &mut wishes);

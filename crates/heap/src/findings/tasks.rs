@@ -64,12 +64,14 @@ impl Plan {
 impl Tasks {
     pub(super) fn of(looked: Looked<'_>, kinds: Kinds<'_>, plan: &Plan, numbers: &Numbers) -> Tasks {
         let Looked { graph, rows, values, .. } = looked;
-        let mut done = vec![0_u64; plan.states.len()];
+        // For each type: of how many objects the state is known, and how many of these are not done.
+        let mut states = vec![(0_u64, 0_u64); plan.states.len()];
         if values.are_known() {
             for object in graph.objects() {
                 let index = graph.type_ix(object).0 as usize;
-                let state = plan.states[index].and_then(|column| numbers.at(column, object));
-                done[index] += u64::from(state.is_some_and(|state| state & DONE != 0));
+                let Some(state) = plan.states[index].and_then(|column| numbers.at(column, object)) else { continue };
+                states[index].0 += 1;
+                states[index].1 += u64::from(state & DONE == 0);
             }
         }
         let tasks = rows.iter().filter(|row| plan.states[row.type_ix.0 as usize].is_some());
@@ -78,7 +80,7 @@ impl Tasks {
                 type_ix: row.type_ix,
                 method: method(looked, kinds, row.type_ix),
                 count: row.totals.count,
-                pending: values.are_known().then(|| row.totals.count - done[row.type_ix.0 as usize]),
+                pending: pending(states[row.type_ix.0 as usize], row.totals.count),
                 retained: row.totals.retained,
             })
             .collect();
@@ -90,6 +92,11 @@ impl Tasks {
             rows: found,
         }
     }
+}
+
+/// How many of so many are not done, if the state of all is known.
+fn pending((known, waiting): (u64, u64), count: u64) -> Option<u64> {
+    (known == count).then_some(waiting)
 }
 
 /// The async method whose state objects of a type keep.

@@ -12,10 +12,13 @@ pub struct Wanted {
     pub field: &'static str,
 }
 
-/// Tells numbers in fields. Whoever has them in a file reads it once for all that is wanted.
+/// Tells numbers in fields, see [`crate::findings::WantedFields`]. Whoever has them in a file reads it once for all that is wanted.
 pub trait FieldValues {
     /// Whether there are any.
     fn are_known(&self) -> bool;
+
+    /// What a place of an array of this type takes, where its elements are values whose size the graph does not know.
+    fn place_bytes(&self, array: TypeIx) -> Option<u32>;
 
     /// Shows the number in each wanted field: which of `wanted` it is, the object, the number. A field that is not there, or holds no whole
     /// number, is passed over.
@@ -29,6 +32,10 @@ pub struct NoValues;
 impl FieldValues for NoValues {
     fn are_known(&self) -> bool {
         false
+    }
+
+    fn place_bytes(&self, _: TypeIx) -> Option<u32> {
+        None
     }
 
     fn integers(&self, _: &[Wanted], _: &mut dyn FnMut(usize, ObjectIx, i64)) {}

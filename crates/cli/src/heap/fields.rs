@@ -1,0 +1,70 @@
+//! What fields of a snapshot's objects hold, for what is found in it: its file is read once for all that is asked.
+
+use super::{BUFFER, opened};
+use crate::failure::Failure;
+use remora_heap::findings::{FieldValues, Wanted, WantedFields, place_bytes};
+use remora_heap::layout::Layouts;
+use remora_heap::{HeapGraph, ObjectIx, TypeIx};
+use remora_heap_file::{Content, Snapshot, contents, layouts};
+use std::cell::RefCell;
+use std::io::BufReader;
+use std::path::Path;
+
+/// The fields of one snapshot.
+pub(super) struct Fields<'a> {
+    file: &'a Path,
+    graph: &'a HeapGraph,
+    layouts: Layouts,
+    has_values: bool,
+    /// Why the file could not be read, if so.
+    failed: RefCell<Option<Failure>>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(file: &'a Path, snapshot: &'a Snapshot) -> Result<Fields<'a>, Failure> {
+        let has_values = snapshot.state.has_values;
+        let layouts = match has_values {
+            true => layouts(BufReader::with_capacity(BUFFER, opened(file)?))
+                .map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?,
+            false => Layouts::default(),
+        };
+        Ok(Fields { file, graph: &snapshot.graph, layouts, has_values, failed: RefCell::default() })
+    }
+
+    /// To be asked when all has been read.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        self.failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn read(&self, fields: &WantedFields, found: &mut dyn FnMut(usize, ObjectIx, i64)) -> Result<(), Failure> {
+        let input = BufReader::with_capacity(BUFFER, opened(self.file)?);
+        let mut next = 0;
+        let read = contents(input, |content| {
+            let Content::Values { address, bytes, .. } = content else { return };
+            // They come in ranges of ascending addresses, as objects stand in the graph.
+            let ahead = Some(ObjectIx(next))
+                .filter(|object| (next as usize) < self.graph.object_count() && self.graph.address(*object) == address);
+            let Some(object) = ahead.or_else(|| self.graph.object_at(address)) else { return };
+            next = object.0.saturating_add(1);
+            fields.read(self.graph.type_ix(object), bytes, |which, number| found(which, object, number));
+        });
+        read.map_err(|error| Failure::HeapFile { file: self.file.to_owned(), error })
+    }
+}
+
+impl FieldValues for Fields<'_> {
+    fn are_known(&self) -> bool {
+        self.has_values
+    }
+
+    fn place_bytes(&self, array: TypeIx) -> Option<u32> {
+        place_bytes(&self.layouts, array)
+    }
+
+    fn integers(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, ObjectIx, i64)) {
+        let fields = WantedFields::of(&self.layouts, wanted);
+        if self.has_values && !fields.is_empty() {
+            *self.failed.borrow_mut() = self.read(&fields, found).err();
+        }
+    }
+}
