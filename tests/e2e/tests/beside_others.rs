@@ -133,7 +133,10 @@ fn det_18_after_a_main_profiler_has_left_ours_stays_inert_and_the_next_works() {
             let refused = Recording::of(&target, &[]);
             is_refused(&refused);
             let said = &refused.finished.stderr;
-            assert!(said.contains("must stay inert") && said.contains("the same command works if it is given again"), "{said}");
+            assert!(
+                said.contains("must stay inert") && said.contains("the same command works if it is given again"),
+                "{said}"
+            );
             is_inert(&mut target);
             works_beside_what_stayed(&target, &[]);
             works_beside_what_stayed(&target, &["--event", "wall"]);

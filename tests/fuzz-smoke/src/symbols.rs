@@ -18,6 +18,12 @@ pub(crate) fn image(bytes: &[u8]) -> bool {
         let _ = image.method_name(token, &[], &[]).map(|name| name.to_string());
         look_up(image.pdb(), token);
     }
+    for token in image.type_tokens().take(MOST_METHODS) {
+        let fields = image.fields(token);
+        assert!(fields.len() <= bytes.len());
+        let _ = (image.nature(token), image.declared_layout(token));
+        let _ = image.names_of(token).map(|(namespace, names)| image.forwarded(&namespace, &names.join(".")));
+    }
     image.method_tokens().next().is_some()
 }
 
