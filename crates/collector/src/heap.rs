@@ -139,7 +139,8 @@ impl HeapSession {
         let (presence, _) = arrive(process, library, task, timeout)?;
         let mut files = Files::of(process.pid);
         files.refresh_maps();
-        let classes = Classes::new(Names::new(files), Methods::new(process.pid));
+        let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
+        classes.major = process.runtime().and_then(|runtime| runtime.version).map(|version| version.major);
         Ok(HeapSession {
             presence,
             told: Told::default(),
@@ -314,6 +315,8 @@ pub struct Classes {
     pub(crate) by_id: HashMap<u64, u32>,
     pub(crate) modules: HashMap<u64, Option<u32>>,
     pub(crate) layouts: HashMap<u32, Layout>,
+    /// The runtime's version, its first number.
+    pub(crate) major: Option<u32>,
     are_described: bool,
 }
 
@@ -332,6 +335,7 @@ impl Classes {
             by_id: HashMap::new(),
             modules: HashMap::new(),
             layouts: HashMap::new(),
+            major: None,
             are_described: false,
         }
     }

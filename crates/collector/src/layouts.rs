@@ -4,10 +4,10 @@ mod computed;
 mod resolve;
 
 use crate::heap::Classes;
-use computed::{Computed, Computing};
+use computed::{Computing, Rules};
 use remora_heap::TypeIx;
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
-use remora_symbols::{FieldPlace, FieldType, Order, TypeNature};
+use remora_symbols::{FieldPlace, FieldType, TypeNature};
 use remora_wire::heap::ClassFacts;
 use resolve::{Known, Modules};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ const MOST: usize = 1 << 20;
 
 /// What is made of a snapshot's classes.
 pub(crate) fn layouts(classes: &mut Classes) -> Layouts {
-    let Classes { names, classes, by_id, modules: module_ids, layouts: told, .. } = classes;
+    let Classes { names, classes, by_id, modules: module_ids, layouts: told, major, .. } = classes;
     let module_of = |id: &u64| module_ids.get(id).copied().flatten();
     let mut making = Making {
         modules: Modules::of(names),
@@ -27,8 +27,7 @@ pub(crate) fn layouts(classes: &mut Classes) -> Layouts {
         class_of: HashMap::new(),
         told,
         parents: HashMap::new(),
-        computing: Computing::default(),
-        differs: Vec::new(),
+        computing: Rules::of(*major).into_iter().map(Computing::new).collect(),
         made: HashMap::new(),
         layouts: Layouts::default(),
     };
@@ -47,9 +46,8 @@ struct Making<'a> {
     class_of: HashMap<Known, u32>,
     told: &'a HashMap<u32, remora_wire::heap::Layout>,
     parents: HashMap<u32, u32>,
-    computing: Computing,
-    /// Orders of fields in which what was computed is not what was told.
-    differs: Vec<Order>,
+    /// By each of the rules that may be the runtime's.
+    computing: Vec<Computing>,
     made: HashMap<Known, LayoutIx>,
     layouts: Layouts,
 }
@@ -115,28 +113,29 @@ impl Making<'_> {
     fn compare(&mut self) {
         for class in 0..self.known.len() as u32 {
             let known = self.known[class as usize].clone();
-            let Some(told) = self.told_value(class, &known) else { continue };
-            let Some(computed) = self.computing.value(&mut self.modules, &known) else { continue };
-            let mut fields = computed.fields.clone();
-            fields.sort_unstable();
-            if (told != fields) && !self.differs.contains(&computed.order) {
-                self.differs.push(computed.order);
+            let Some((bytes, told)) = self.told_value(class, &known) else { continue };
+            for computing in &mut self.computing {
+                computing.compare(&mut self.modules, &known, bytes, &told);
             }
         }
     }
 
-    /// The fields of a value type as the runtime told them.
-    fn told_value(&mut self, class: u32, known: &Known) -> Option<Vec<(u32, u32)>> {
+    /// Size and fields of a value type as the runtime told them: offsets are from its own beginning, as seen on 3.1, 8, 9 and 10.
+    fn told_value(&mut self, class: u32, known: &Known) -> Option<(u32, Vec<(u32, u32)>)> {
         let told = self.told.get(&class)?;
         matches!(self.modules.nature(known)?, TypeNature::Value).then_some(())?;
         (told.fields.len() == told.count as usize).then_some(())?;
-        let mut fields: Vec<(u32, u32)> = told
-            .fields
-            .iter()
-            .map(|(token, offset)| Some((*token, offset.checked_sub(HEAD)?)))
-            .collect::<Option<_>>()?;
+        let mut fields = told.fields.clone();
         fields.sort_unstable();
-        Some(fields)
+        Some((told.bytes, fields))
+    }
+
+    /// How a value type lies of which nothing was told: all rules that are still believed must say the same.
+    fn computed(&mut self, known: &Known) -> Option<(u32, Vec<(u32, u32)>)> {
+        let modules = &mut self.modules;
+        let mut all = self.computing.iter_mut().filter_map(|computing| computing.believed(modules, known));
+        let first = all.next()??;
+        all.all(|other| other.as_ref() == Some(&first)).then_some((first.bytes, first.fields))
     }
 
     fn of_class(&mut self, class: u32) -> Option<LayoutIx> {
@@ -164,8 +163,8 @@ impl Making<'_> {
         }
         let (name, family) = (self.modules.text(known), self.modules.family(known));
         let type_ix = class.map(TypeIx);
-        let (shape, source, statics) = (Shape::Unknown, Source::Told, Vec::new());
-        let index = self.layouts.add(Layout { class: type_ix, name, family, shape, source, statics });
+        let (shape, source) = (Shape::Unknown, Source::Told);
+        let index = self.layouts.add(Layout { class: type_ix, name, family, shape, source });
         // Before what is in it, which may name it again.
         self.made.entry(known.clone()).or_insert(index);
         let (shape, source) = self.shape(known, class);
@@ -179,7 +178,7 @@ impl Making<'_> {
         let shape = match known {
             Known::Array { element, rank } => {
                 let element = self.slot(element);
-                Some(Shape::Array { element, rank: *rank, has_bounds: *rank > 1 })
+                Some(Shape::Array { element, rank: *rank })
             }
             Known::Defined { .. } => match self.modules.nature(known) {
                 Some(TypeNature::Enum { is_flags }) => self.members(known, is_flags),
@@ -216,26 +215,10 @@ impl Making<'_> {
 
     fn value(&mut self, known: &Known, class: Option<u32>) -> (Shape, Source) {
         let told = class.and_then(|class| self.told_value(class, known));
-        let computed = self.computing.value(&mut self.modules, known);
-        let computed = computed.filter(|computed| told.is_some() || self.is_believed(computed));
         let source = if told.is_some() { Source::Told } else { Source::Computed };
-        let Some(Computed { bytes, fields, .. }) = computed else {
-            return (told.and_then(|told| self.told_alone(known, told)).unwrap_or(Shape::Unknown), source);
-        };
-        let fields = self.fields(known, &told.unwrap_or(fields));
+        let Some((bytes, places)) = told.or_else(|| self.computed(known)) else { return (Shape::Unknown, source) };
+        let fields = self.fields(known, &places);
         (fields.map_or(Shape::Unknown, |fields| Shape::Value { bytes, fields }), source)
-    }
-
-    fn is_believed(&self, computed: &Computed) -> bool {
-        !self.differs.contains(&computed.order)
-    }
-
-    /// A value type of which the runtime told where its fields are, but not how large it is.
-    fn told_alone(&mut self, known: &Known, told: Vec<(u32, u32)>) -> Option<Shape> {
-        let fields = self.fields(known, &told)?;
-        let ends = fields.iter().map(|field| Some(field.offset + self.layouts.bytes_of(&field.slot)?));
-        let bytes = ends.collect::<Option<Vec<u32>>>()?.into_iter().max()?;
-        Some(Shape::Value { bytes, fields })
     }
 
     fn class(&mut self, known: &Known, class: Option<u32>) -> Option<Shape> {

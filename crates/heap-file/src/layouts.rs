@@ -3,7 +3,7 @@
 use crate::{Error, FORMAT, kind};
 use remora_chunks::{Fault, HEADER, Next};
 use remora_heap::TypeIx;
-use remora_heap::layout::{Field, Found, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source, Static};
+use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
@@ -32,8 +32,6 @@ struct Row {
     #[serde(skip_serializing_if = "is_default")]
     rank: u32,
     #[serde(skip_serializing_if = "is_default")]
-    has_bounds: bool,
-    #[serde(skip_serializing_if = "is_default")]
     is_flags: bool,
     /// Of an array what it holds, of an enum the number.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,8 +40,6 @@ struct Row {
     fields: Vec<FieldRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     members: Vec<(String, u64)>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    statics: Vec<StaticRow>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,20 +59,6 @@ struct FieldRow {
     offset: u32,
     #[serde(flatten)]
     slot: SlotRow,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct StaticRow {
-    name: String,
-    #[serde(flatten)]
-    slot: SlotRow,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<Vec<u8>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    constant: Option<u64>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    nothing: String,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -123,7 +105,6 @@ impl Row {
             name: layout.name.clone(),
             family: layout.family.clone(),
             computed: layout.source == Source::Computed,
-            statics: layout.statics.iter().map(StaticRow::of).collect(),
             ..Row::default()
         };
         match &layout.shape {
@@ -144,10 +125,10 @@ impl Row {
                 row.is_flags = *is_flags;
                 row.members.clone_from(members);
             }
-            Shape::Array { element, rank, has_bounds } => {
+            Shape::Array { element, rank } => {
                 "array".clone_into(&mut row.shape);
                 row.holds = Some(SlotRow::of(element));
-                (row.rank, row.has_bounds) = (*rank, *has_bounds);
+                row.rank = *rank;
             }
         }
         row
@@ -160,7 +141,7 @@ impl Row {
             "class" => Shape::Class { base: self.base.map(LayoutIx), fields },
             "value" => Shape::Value { bytes: self.bytes, fields },
             "enum" => Shape::Enum { number: holds, is_flags: self.is_flags, members: self.members },
-            "array" => Shape::Array { element: holds, rank: self.rank, has_bounds: self.has_bounds },
+            "array" => Shape::Array { element: holds, rank: self.rank },
             _ => Shape::Unknown,
         };
         Layout {
@@ -169,7 +150,6 @@ impl Row {
             family: self.family,
             shape,
             source: if self.computed { Source::Computed } else { Source::Told },
-            statics: self.statics.into_iter().map(StaticRow::static_).collect(),
         }
     }
 }
@@ -191,25 +171,5 @@ impl FieldRow {
 
     fn field(self) -> Field {
         Field { name: self.name, offset: self.offset, slot: self.slot.slot() }
-    }
-}
-
-impl StaticRow {
-    fn of(field: &Static) -> StaticRow {
-        let row = StaticRow { name: field.name.clone(), slot: SlotRow::of(&field.slot), ..StaticRow::default() };
-        match &field.found {
-            Found::Bytes(bytes) => StaticRow { bytes: Some(bytes.clone()), ..row },
-            Found::Constant(value) => StaticRow { constant: Some(*value), ..row },
-            Found::Nothing(why) => StaticRow { nothing: why.clone(), ..row },
-        }
-    }
-
-    fn static_(self) -> Static {
-        let found = match (self.bytes, self.constant) {
-            (Some(bytes), _) => Found::Bytes(bytes),
-            (None, Some(value)) => Found::Constant(value),
-            (None, None) => Found::Nothing(self.nothing),
-        };
-        Static { name: self.name, slot: self.slot.slot(), found }
     }
 }

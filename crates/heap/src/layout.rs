@@ -23,8 +23,6 @@ pub struct Layout {
     pub shape: Shape,
     /// Who says so.
     pub source: Source,
-    /// The fields that there are once.
-    pub statics: Vec<Static>,
 }
 
 /// How something is laid out.
@@ -61,8 +59,6 @@ pub enum Shape {
         element: Slot,
         /// Its dimensions.
         rank: u32,
-        /// Whether it says of each dimension how long it is and where it begins.
-        has_bounds: bool,
     },
 }
 
@@ -85,28 +81,6 @@ pub struct Field {
     pub offset: u32,
     /// What it holds.
     pub slot: Slot,
-}
-
-/// A field that there is once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Static {
-    /// Its name.
-    pub name: String,
-    /// What it holds.
-    pub slot: Slot,
-    /// What was found there.
-    pub found: Found,
-}
-
-/// What was found in a static field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// Its bytes.
-    Bytes(Vec<u8>),
-    /// A constant of the source.
-    Constant(u64),
-    /// Nothing, for this reason.
-    Nothing(String),
 }
 
 /// What a place holds.

@@ -6,11 +6,14 @@ mod numbers;
 mod times;
 
 use crate::TypeIx;
-use crate::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind};
+use crate::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 use numbers::{bits, combined, number};
+use std::cell::Cell;
 
 /// How deep values are followed into each other.
 const MOST_NESTED: u32 = 16;
+/// Values that are read of one object, those in values among them.
+const MOST_VALUES: u32 = 1 << 18;
 /// Classes that one derives from that are followed.
 const MOST_BASES: u32 = 64;
 /// Bytes of a value of which nobody knows how it is laid out that are shown.
@@ -95,6 +98,21 @@ pub enum Inside {
     Unknown(Value),
 }
 
+/// What may still be read of an object.
+#[derive(Clone, Copy)]
+struct Left<'a> {
+    depth: u32,
+    values: &'a Cell<u32>,
+}
+
+impl Left<'_> {
+    /// For a value in another; `None` if that is too much.
+    fn deeper(self) -> Option<Self> {
+        self.values.set(self.values.get().checked_sub(1)?);
+        Some(Left { depth: self.depth.checked_sub(1)?, ..self })
+    }
+}
+
 impl Inside {
     /// All values in it.
     pub fn values(&self) -> Vec<&Value> {
@@ -110,29 +128,25 @@ impl Layouts {
     /// What stands in an object of a class: `bytes` are the first of the `whole` behind its class. Of an array no more than `most` elements.
     pub fn inside(&self, class: TypeIx, bytes: &[u8], whole: u64, most: usize) -> Inside {
         let unknown = || Inside::Unknown(raw(Some(whole), bytes));
+        let left = Left { depth: MOST_NESTED, values: &Cell::new(MOST_VALUES) };
         let Some(index) = self.of(class) else { return unknown() };
         let Some(layout) = self.at(index) else { return unknown() };
         match &layout.shape {
             Shape::Unknown => unknown(),
-            Shape::Class { .. } => Inside::Fields(self.members(index, bytes)),
+            Shape::Class { .. } => Inside::Fields(self.members(index, bytes, left)),
             Shape::Value { .. } | Shape::Enum { .. } => {
                 let slot = Slot { kind: SlotKind::VALUE, of: layout.name.clone(), layout: Some(index) };
-                Inside::Boxed(self.value(&slot, bytes))
+                Inside::Boxed(self.value(&slot, bytes, left))
             }
-            Shape::Array { element, rank, has_bounds } => {
-                let elements = self.elements(element, (*rank, *has_bounds), bytes, most);
+            Shape::Array { element, rank } => {
+                let elements = self.elements(element, *rank, (bytes, whole), (most, left));
                 elements.map_or_else(unknown, Inside::Elements)
             }
         }
     }
 
-    /// What stands in a place, whose bytes are the first of these.
-    pub fn value(&self, slot: &Slot, bytes: &[u8]) -> Value {
-        self.value_within(slot, bytes, MOST_NESTED)
-    }
-
     /// The fields of an object: those of its own class first, then what it inherits.
-    fn members(&self, of: LayoutIx, bytes: &[u8]) -> Vec<Member> {
+    fn members(&self, of: LayoutIx, bytes: &[u8], left: Left<'_>) -> Vec<Member> {
         let (mut members, mut next) = (Vec::new(), Some(of));
         for _ in 0..MOST_BASES {
             let Some(Layout { shape: Shape::Class { base, fields }, name, .. }) = next.and_then(|at| self.at(at))
@@ -140,25 +154,26 @@ impl Layouts {
                 break;
             };
             let declared_by = (next != Some(of)).then(|| name.clone());
-            let own = fields.iter().map(|field| self.member(field, bytes, declared_by.clone(), MOST_NESTED));
+            let own = fields.iter().map(|field| self.member(field, bytes, declared_by.clone(), left));
             members.extend(own);
             next = *base;
         }
         members
     }
 
-    fn member(&self, field: &Field, bytes: &[u8], declared_by: Option<String>, depth: u32) -> Member {
+    fn member(&self, field: &Field, bytes: &[u8], declared_by: Option<String>, left: Left<'_>) -> Member {
         let value = match bytes.get(field.offset as usize..) {
-            Some(bytes) => self.value_within(&field.slot, bytes, depth),
+            Some(bytes) => self.value(&field.slot, bytes, left),
             None => Value::Cut,
         };
         let layout = field.slot.layout.and_then(|at| self.at(at));
-        let is_computed = layout.is_some_and(|layout| layout.source == crate::layout::Source::Computed);
+        let is_computed = layout.is_some_and(|layout| layout.source == Source::Computed);
         Member { name: readable(&field.name), of: field.slot.of.clone(), declared_by, value, is_computed }
     }
 
-    fn value_within(&self, slot: &Slot, bytes: &[u8], depth: u32) -> Value {
-        let Some(depth) = depth.checked_sub(1) else { return Value::Cut };
+    /// What stands in a place, whose bytes are the first of these.
+    fn value(&self, slot: &Slot, bytes: &[u8], left: Left<'_>) -> Value {
+        let Some(left) = left.deeper() else { return Value::Cut };
         if slot.kind.is_reference() {
             return match bits(bytes, 8) {
                 None => Value::Cut,
@@ -182,14 +197,14 @@ impl Layouts {
                 })
             }
             Shape::Value { bytes: count, fields } => match bytes.get(..*count as usize) {
-                Some(bytes) => self.structure(layout, fields, bytes, depth),
+                Some(bytes) => self.structure(layout, fields, bytes, left),
                 None => Value::Cut,
             },
             _ => raw(None, bytes),
         }
     }
 
-    fn structure(&self, layout: &Layout, fields: &[Field], bytes: &[u8], depth: u32) -> Value {
+    fn structure(&self, layout: &Layout, fields: &[Field], bytes: &[u8], left: Left<'_>) -> Value {
         let at = |name: &str| {
             let field = fields.iter().find(|field| field.name == name)?;
             Some((field, bytes.get(field.offset as usize..)?))
@@ -198,10 +213,10 @@ impl Layouts {
             && let (Some((_, has)), Some((field, value))) = (at("hasValue"), at("value"))
         {
             let has = has.first().is_some_and(|has| *has != 0);
-            return if has { self.value_within(&field.slot, value, depth) } else { Value::Null };
+            return if has { self.value(&field.slot, value, left) } else { Value::Null };
         }
         if layout.family.starts_with("System.ValueTuple`") {
-            let parts = fields.iter().map(|field| self.member(field, bytes, None, depth).value);
+            let parts = fields.iter().map(|field| self.member(field, bytes, None, left).value);
             return Value::Tuple(parts.collect());
         }
         if let Some(text) = times::shown(&layout.family, bytes) {
@@ -209,16 +224,22 @@ impl Layouts {
         }
         match fields {
             // A number in a box.
-            [Field { name, slot, .. }] if name.is_empty() => self.value_within(slot, bytes, depth),
-            fields => Value::Fields(fields.iter().map(|field| self.member(field, bytes, None, depth)).collect()),
+            [Field { name, slot, .. }] if name.is_empty() => self.value(slot, bytes, left),
+            fields => Value::Fields(fields.iter().map(|field| self.member(field, bytes, None, left)).collect()),
         }
     }
 
-    /// Elements lie behind their number, which takes a word; before them, of more than one dimension, stands how long each is and where
-    /// it begins.
-    fn elements(&self, element: &Slot, shape: (u32, bool), bytes: &[u8], most: usize) -> Option<Elements> {
-        let (rank, has_bounds) = (shape.0 as usize, shape.1);
-        let count = bits(bytes, 4)?;
+    /// Elements lie behind their number, which takes a word. Before them stands of each dimension how long it is and where it begins, if
+    /// there are several, or one that need not begin at 0: the runtime calls that of rank 1, too, but it is longer.
+    fn elements(
+        &self,
+        element: &Slot,
+        rank: u32,
+        (bytes, whole): (&[u8], u64),
+        (most, left): (usize, Left<'_>),
+    ) -> Option<Elements> {
+        let (rank, count, size) = (rank as usize, bits(bytes, 4)?, self.bytes_of(element)? as usize);
+        let has_bounds = rank > 1 || whole == count.saturating_mul(size as u64).saturating_add(16);
         let at = |index: usize| bits(bytes.get(8 + 4 * index..)?, 4).map(|number| number as u32);
         let (begin, dimensions) = if has_bounds {
             let one = |index| Some((at(rank + index)? as i32, at(index)?));
@@ -226,10 +247,9 @@ impl Layouts {
         } else {
             (8, vec![(0, count as u32)])
         };
-        let size = self.bytes_of(element)? as usize;
         let number = (count as usize).min(most);
         let value = |index: usize| match bytes.get(begin + index * size..) {
-            Some(bytes) if bytes.len() >= size => self.value(element, bytes),
+            Some(bytes) if bytes.len() >= size => self.value(element, bytes, left),
             _ => Value::Cut,
         };
         let mut first = Vec::new();
@@ -255,3 +275,6 @@ fn raw(count: Option<u64>, bytes: &[u8]) -> Value {
     let shown = if count.is_some() { bytes.len().min(MOST_RAW) } else { 0 };
     Value::Raw { count, bytes: bytes[..shown].to_vec() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -199,11 +199,6 @@ impl ManagedImage {
         })
     }
 
-    /// How many generic parameters a type has, those of enclosing types among them.
-    pub fn parameter_count(&self, type_token: u32) -> usize {
-        row_of(type_token, Table::TypeDef).map_or(0, |row| self.metadata.type_parameters(row).len())
-    }
-
     /// The namespace of a type and its names, the outermost first, as the metadata has them.
     pub fn names_of(&self, type_token: u32) -> Option<(String, Vec<String>)> {
         let raw = self.metadata.type_def(row_of(type_token, Table::TypeDef)?)?;

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod heap_index;
+mod heap_values;
 mod heap_watch;
 mod heaps;
 mod inside;
@@ -37,7 +38,7 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 23] = [
+pub const ENTRIES: [Entry; 24] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
@@ -53,6 +54,7 @@ pub const ENTRIES: [Entry; 23] = [
     Entry { name: "heap_export", run: heaps::heap_export, seeds: seeds::heap_graphs, rounds: 2_000 },
     Entry { name: "heap_questions", run: heaps::heap_questions, seeds: seeds::heap_graphs, rounds: 2_000 },
     Entry { name: "heap_index", run: heap_index::heap_index, seeds: seeds::heap_indexes, rounds: 2_000 },
+    Entry { name: "heap_values", run: heap_values::heap_values, seeds: heap_values::seeds, rounds: 5_000 },
     Entry { name: "heap_watch", run: heap_watch::heap_watch, seeds: heap_watch::seeds, rounds: 5_000 },
     Entry { name: "recording", run: outside::recording, seeds: seeds::recordings, rounds: 2_000 },
     Entry { name: "symbols_bundle", run: symbols::bundle, seeds: seeds::bundles, rounds: 20_000 },

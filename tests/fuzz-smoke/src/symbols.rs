@@ -20,6 +20,10 @@ pub(crate) fn image(bytes: &[u8]) -> bool {
     }
     for token in image.type_tokens().take(MOST_METHODS) {
         let _ = (image.declares_finalizer(token), image.declared_events(token).len());
+        let fields = image.fields(token);
+        assert!(fields.len() <= bytes.len());
+        let _ = (image.nature(token), image.declared_layout(token));
+        let _ = image.names_of(token).map(|(namespace, names)| image.forwarded(&namespace, &names.join(".")));
     }
     image.method_tokens().next().is_some()
 }

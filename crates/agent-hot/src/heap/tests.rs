@@ -1,7 +1,7 @@
 //! Walks over heaps that are made up.
 
 use super::*;
-use remora_wire::heap::{ClassFacts, HANDLE_ROOT, HeapDecoder, HeapVisitor};
+use remora_wire::heap::{ClassFacts, HANDLE_ROOT, HeapDecoder, HeapVisitor, LAYOUT_FIELDS, Layout, MOST_VALUES};
 use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
@@ -11,6 +11,10 @@ struct Object {
     size: u64,
     references: Vec<u64>,
 }
+
+/// Fields of a class that has more than fit into one record, and than there is room for.
+const FIELDS: usize = 45;
+const ROOM: usize = 40;
 
 /// Objects by their addresses, one range.
 struct Heap {
@@ -38,6 +42,11 @@ impl StandingHeap for Heap {
             0x900 => HeapClass::Array { element: 0x700, element_kind: 0x12, rank: 1 },
             _ => HeapClass::Plain { module: 5, token: class as u32, parent: 0, arguments: usize::from(class == 0x700) },
         }
+    }
+    fn layout(&self, class: u64, fields: &mut [[u32; 2]]) -> Option<(usize, u32)> {
+        (class == 0x800).then_some(())?;
+        fields.iter_mut().zip(1..).for_each(|(place, number)| *place = [0x0400_0000 + number, 8 * number]);
+        Some((FIELDS, 400))
     }
 }
 
@@ -70,6 +79,8 @@ pub(super) struct Seen {
     gaps: Vec<(u64, u64)>,
     broken: Vec<u64>,
     contents: Vec<(u64, u64, Vec<u8>)>,
+    values: Vec<(u64, Vec<u8>)>,
+    layouts: Vec<(u32, Layout)>,
     roots: Vec<(u64, u64, u64)>,
     pub(super) end: Option<u64>,
 }
@@ -98,12 +109,25 @@ impl HeapVisitor for Seen {
     fn root(&mut self, kind: u64, address: u64, detail: u64) {
         self.roots.push((kind, address, detail));
     }
+    fn values(&mut self, whole: u64, bytes: &[u8]) {
+        self.values.push((whole, bytes.to_vec()));
+    }
+    fn layout(&mut self, class: u32, layout: Layout) {
+        self.layouts.push((class, layout));
+    }
     fn end(&mut self, objects: u64) {
         self.end = Some(objects);
     }
 }
 
 pub(super) fn walked<H: StandingHeap>(heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
+where
+    for<'a> &'a H: Memory,
+{
+    walked_for(Contents::Strings, heap, places, buffer)
+}
+
+fn walked_for<H: StandingHeap>(contents: Contents, heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
 where
     for<'a> &'a H: Memory,
 {
@@ -115,17 +139,19 @@ where
         table: &mut table,
         classes: &mut classes,
         shapes: &mut shapes,
-        fields: &mut [[0; 2]; 40],
+        fields: &mut [[0; 2]; ROOM],
         buffer: &mut buffer,
         roots: &[HeapRoot { kind: HANDLE_ROOT, address: 0x1000, detail: 0x70 }],
     };
-    let walked = walk(heap, heap, Contents::Strings, area, &mut stream);
+    let walked = walk(heap, heap, contents, area, &mut stream);
     let mut seen = Seen::default();
     HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
     assert_eq!(seen.roots, [(HANDLE_ROOT, 0x1000, 0x70)]);
     let mut beside = Seen::default();
     HeapDecoder::default().push(&stream.1, &mut beside).expect("what was written is read");
     assert_eq!((beside.classes, beside.end, beside.objects), (seen.classes.clone(), seen.end, Vec::new()));
+    assert_eq!(seen.layouts, [], "they are not kept as they are told");
+    seen.layouts = beside.layouts;
     (walked, seen)
 }
 
@@ -238,6 +264,24 @@ fn the_characters_of_a_string_follow_it_and_those_of_nothing_else() {
 fn clone(heap: &Heap) -> Heap {
     let copy = |object: &Object| Object { references: object.references.clone(), ..*object };
     Heap { range: heap.range, objects: heap.objects.iter().map(|(at, object)| (*at, copy(object))).collect() }
+}
+
+#[test]
+fn with_values_what_stands_in_objects_is_told_and_how_their_classes_are_laid_out() {
+    let heap = heap(&[(0x1000, 0x800, 24, &[]), (0x1018, 0x800, 5001, &[])], 24 + 5008);
+    for buffer in [10, 64, 4096] {
+        let (walked, seen) = walked_for(Contents::Values, &heap, 16, buffer);
+        // Behind the class, and without the head of the next object.
+        let told: Vec<(u64, usize)> = seen.values.iter().map(|(whole, bytes)| (*whole, bytes.len())).collect();
+        assert_eq!((walked.objects, &told[..]), (2, &[(8, 8), (4985, MOST_VALUES as usize)][..]));
+        let [(1, first), (1, second)] = &seen.layouts[..] else { panic!("{:?}", seen.layouts) };
+        let numbers = |layout: &Layout| (layout.bytes, layout.count as usize, layout.fields.len());
+        assert_eq!(numbers(first), (400, FIELDS, LAYOUT_FIELDS));
+        assert_eq!(numbers(second), (400, FIELDS, ROOM - LAYOUT_FIELDS));
+        assert_eq!((first.fields[0], second.fields[0]), ((0x0400_0001, 8), (0x0400_001f, 8 * 31)));
+    }
+    let (_, seen) = walked_for(Contents::Strings, &heap, 16, 64);
+    assert_eq!((seen.values.len(), seen.layouts.len()), (0, 0));
 }
 
 #[test]

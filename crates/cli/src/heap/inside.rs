@@ -95,11 +95,6 @@ impl<'a> Values<'a> {
         Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new() })
     }
 
-    /// How objects are laid out.
-    pub(crate) fn layouts(&self) -> &Layouts {
-        &self.layouts
-    }
-
     /// Looks into an object; of an array no more than `most` elements. `None` for a string, and where nothing of it was kept.
     pub(crate) fn open(&mut self, file: &Path, object: ObjectIx, most: usize) -> Result<Option<Opened>, Failure> {
         let (wanted, class) = (self.graph.address(object), self.graph.type_ix(object));
@@ -119,7 +114,7 @@ impl<'a> Values<'a> {
     }
 
     /// Reads what strings and boxes say to which these refer.
-    pub(crate) fn follow(&mut self, file: &Path, values: &[&Value]) -> Result<(), Failure> {
+    fn follow(&mut self, file: &Path, values: &[&Value]) -> Result<(), Failure> {
         let mut addresses = Vec::new();
         values.iter().for_each(|value| references(value, &mut addresses));
         for address in addresses {
@@ -181,7 +176,7 @@ impl<'a> Values<'a> {
     }
 
     /// What stands in a place, for programs.
-    pub(crate) fn value_told(&self, value: &Value) -> ValueTold {
+    fn value_told(&self, value: &Value) -> ValueTold {
         let nothing = ValueTold { value: None, address: None, fields: None, items: None, missing: None };
         match value {
             Value::Text(text) => ValueTold { value: Some(text.clone()), ..nothing },
@@ -246,7 +241,7 @@ impl<'a> Values<'a> {
     }
 
     /// A value behind the words that say whose it is; what has fields takes lines of its own.
-    pub(crate) fn after(&self, head: &str, value: &Value, depth: usize) -> String {
+    fn after(&self, head: &str, value: &Value, depth: usize) -> String {
         match value {
             Value::Fields(members) => format!("{}\n{}", head.trim_end(), self.lines(members, depth + 1)),
             value => format!("{head}{}\n", self.short(value)),

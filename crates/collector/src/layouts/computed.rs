@@ -2,9 +2,10 @@
 //!
 //! By the rules of the runtime's loader (`MethodTableBuilder::PlaceInstanceFields` in `vm/methodtablebuilder.cpp`, and
 //! `EEClassLayoutInfo::CollectLayoutFieldMetadataThrowing` in `vm/classlayoutinfo.cpp`): in the order of the source where nothing refers to
-//! an object and nothing inside is laid out by the runtime; else numbers and references by their sizes, the greatest first, then the
-//! values. None of this is a promise: whatever the runtime does tell is held beside it (`super::Making`), and where the two differ, nothing is
-//! computed.
+//! an object and, before .NET 8, nothing inside is laid out by the runtime; else numbers and references by their sizes, the greatest first,
+//! then the values. Which rules are whose was seen on 3.1, 8, 9 and 10 (`tests/e2e/tests/heap_values.rs`); of others it is taken what all
+//! of them say. None of this is a promise: whatever the runtime does tell is held beside it (`super::Making`), and rules that say otherwise
+//! are not believed.
 
 use super::resolve::{Known, Modules};
 use remora_symbols::{Field, FieldPlace, Order, TypeNature};
@@ -26,7 +27,7 @@ pub(crate) struct Computed {
     /// Whether its order is that of the source.
     is_sequential: bool,
     /// Who orders the fields.
-    pub(crate) order: Order,
+    order: Order,
     /// Token and place of each field.
     pub(crate) fields: Vec<(u32, u32)>,
 }
@@ -48,15 +49,60 @@ enum PartKind {
     Value { has_references: bool },
 }
 
-/// What was computed so far.
-#[derive(Default)]
+/// In what runtimes differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// A value that the runtime has laid out makes it lay out what it stands in, too.
+    automatic_spreads: bool,
+    /// Values that the runtime places begin at words, whatever they need.
+    values_at_words: bool,
+}
+
+impl Rules {
+    /// Those that may be a runtime's.
+    pub(crate) fn of(major: Option<u32>) -> Vec<Rules> {
+        let old = Rules { automatic_spreads: true, values_at_words: true };
+        let new = Rules { automatic_spreads: false, values_at_words: false };
+        match major {
+            Some(..=3) => vec![old],
+            Some(8..=10) => vec![new],
+            _ => vec![new, old, Rules { automatic_spreads: true, ..new }, Rules { values_at_words: true, ..new }],
+        }
+    }
+}
+
+/// What was computed so far by some rules.
 pub(crate) struct Computing {
+    rules: Rules,
     known: HashMap<Known, Option<Computed>>,
+    /// Orders of fields in which what was computed is not what was told.
+    differs: Vec<Order>,
 }
 
 impl Computing {
+    pub(crate) fn new(rules: Rules) -> Computing {
+        Computing { rules, known: HashMap::new(), differs: Vec::new() }
+    }
+
+    /// The runtime has told of one: whether these rules say the same.
+    pub(crate) fn compare(&mut self, modules: &mut Modules<'_>, of: &Known, bytes: u32, told: &[(u32, u32)]) {
+        let Some(computed) = self.value(modules, of) else { return };
+        let mut fields = computed.fields.clone();
+        fields.sort_unstable();
+        if (bytes, told) != (computed.bytes, &fields) && !self.differs.contains(&computed.order) {
+            self.differs.push(computed.order);
+        }
+    }
+
+    /// How a value type lies, unless these rules were found not to hold.
+    pub(crate) fn believed(&mut self, modules: &mut Modules<'_>, of: &Known) -> Option<Option<Computed>> {
+        let computed = self.value(modules, of);
+        let differs = computed.as_ref().is_some_and(|computed| self.differs.contains(&computed.order));
+        (!differs).then_some(computed)
+    }
+
     /// How a value type lies; `None` where that does not follow.
-    pub(crate) fn value(&mut self, modules: &mut Modules<'_>, of: &Known) -> Option<Computed> {
+    fn value(&mut self, modules: &mut Modules<'_>, of: &Known) -> Option<Computed> {
         self.value_within(modules, of, MOST_NESTED)
     }
 
@@ -96,7 +142,7 @@ impl Computing {
         let (fields, end, align) = match order {
             Order::Sequential => in_order(&parts, most),
             Order::Explicit => as_told(&parts, most)?,
-            Order::Automatic => by_size(&parts),
+            Order::Automatic => by_size(&parts, self.rules.values_at_words),
         };
         let bytes = match declared.repeated {
             Some(count) => end.checked_mul(count)?,
@@ -139,7 +185,7 @@ impl Computing {
                 TypeNature::Value => {
                     let value = self.value_within(modules, &known, depth)?;
                     let kind = PartKind::Value { has_references: value.has_references };
-                    part(value.bytes, value.align, kind, value.is_sequential)
+                    part(value.bytes, value.align, kind, value.is_sequential || !self.rules.automatic_spreads)
                 }
             },
         }
@@ -181,7 +227,7 @@ fn as_told(parts: &[Part], most: u32) -> Option<Placed> {
     Some((fields, aligned(end, align), align))
 }
 
-fn by_size(parts: &[Part]) -> Placed {
+fn by_size(parts: &[Part], values_at_words: bool) -> Placed {
     let (mut at, mut align, mut fields) = (0, 1, Vec::new());
     let mut place = |part: &Part, to: u32| {
         at = aligned(at, to);
@@ -196,7 +242,7 @@ fn by_size(parts: &[Part]) -> Placed {
     }
     for part in parts {
         if let PartKind::Value { has_references } = part.kind {
-            place(part, if has_references { WORD } else { part.align });
+            place(part, if has_references || values_at_words { WORD } else { part.align });
         }
     }
     (fields, aligned(at, align), align)

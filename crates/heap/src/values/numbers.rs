@@ -4,7 +4,7 @@ use crate::layout::SlotKind;
 
 /// From this power of ten on, and below the other, C# writes a floating number with an exponent.
 const LARGE: i32 = 15;
-const SMALL: i32 = -5;
+const SMALL: i32 = -4;
 
 /// The number in the first bytes.
 pub(super) fn bits(bytes: &[u8], count: u32) -> Option<u64> {

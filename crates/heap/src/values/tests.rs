@@ -1,0 +1,111 @@
+//! Objects and values that are made up.
+
+use super::*;
+
+fn slot(kind: u8, of: &str, layout: Option<u32>) -> Slot {
+    Slot { kind: SlotKind(kind), of: of.to_owned(), layout: layout.map(LayoutIx) }
+}
+
+fn field(name: &str, offset: u32, slot: Slot) -> Field {
+    Field { name: name.to_owned(), offset, slot }
+}
+
+fn layout(class: u32, family: &str, shape: Shape) -> Layout {
+    let name = family.rsplit('.').next().unwrap_or(family).to_owned();
+    Layout { class: Some(TypeIx(class)), name, family: family.to_owned(), shape, source: Source::Told }
+}
+
+/// A point, what may be one, a class with both that derives from another, an array of points, one of numbers.
+fn layouts() -> Layouts {
+    let int = || slot(0x08, "int", None);
+    let all = [
+        Shape::Value { bytes: 8, fields: vec![field("X", 0, int()), field("Y", 4, int())] },
+        Shape::Value {
+            bytes: 12,
+            fields: vec![
+                field("hasValue", 0, slot(0x02, "bool", None)),
+                field("value", 4, slot(0x11, "Point", Some(0))),
+            ],
+        },
+        Shape::Class { base: None, fields: vec![field("<Id>k__BackingField", 0, slot(0x0a, "long", None))] },
+        Shape::Class {
+            base: Some(LayoutIx(2)),
+            fields: vec![
+                field("At", 8, slot(0x11, "Point", Some(0))),
+                field("Maybe", 16, slot(0x11, "Point?", Some(1))),
+                field("Next", 32, slot(0x12, "Node", None)),
+                field("Odd", 40, slot(0x11, "Odd", None)),
+            ],
+        },
+        Shape::Array { element: slot(0x11, "Point", Some(0)), rank: 1 },
+        Shape::Array { element: int(), rank: 2 },
+    ];
+    let families = ["Known.Point", "System.Nullable`1", "Known.Base", "Known.Node", "", ""];
+    let mut layouts = Layouts::default();
+    for (class, (shape, family)) in all.into_iter().zip(families).enumerate() {
+        layouts.add(layout(class as u32, family, shape));
+    }
+    layouts
+}
+
+fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn text(value: &str) -> Value {
+    Value::Text(value.to_owned())
+}
+
+/// The values of members.
+fn values(members: &[Member]) -> Vec<Value> {
+    members.iter().map(|member| member.value.clone()).collect()
+}
+
+#[test]
+fn an_object_has_the_fields_of_its_class_and_then_those_that_it_inherits() {
+    let bytes = words(&[7, 0, 1, 2, 1, 3, 4, 0, 0x1000, 0, 9, 9]);
+    let Inside::Fields(members) = layouts().inside(TypeIx(3), &bytes, 48, 0) else { panic!("it has fields") };
+    let names: Vec<_> = members.iter().map(|member| (&*member.name, member.declared_by.as_deref())).collect();
+    assert_eq!(names, [("At", None), ("Maybe", None), ("Next", None), ("Odd", None), ("Id", Some("Base"))]);
+    let Value::Fields(point) = &members[0].value else { panic!("{:?}", members[0]) };
+    assert_eq!(values(point), [text("1"), text("2")]);
+    let Value::Fields(maybe) = &members[1].value else { panic!("{:?}", members[1]) };
+    assert_eq!(values(maybe), [text("3"), text("4")]);
+    assert_eq!(members[2].value, Value::Reference(0x1000));
+    assert_eq!(members[3].value, Value::Raw { count: None, bytes: Vec::new() });
+    assert_eq!(members[4].value, text("7"));
+}
+
+#[test]
+fn what_was_not_kept_is_not_made_up() {
+    let Inside::Fields(members) = layouts().inside(TypeIx(3), &words(&[7, 0, 1]), 48, 0) else { panic!("fields") };
+    assert_eq!(values(&members[..2]), [Value::Cut, Value::Cut]);
+    assert_eq!(members[4].value, text("7"));
+    let unknown = layouts().inside(TypeIx(99), &[1, 2], 8, 0);
+    assert_eq!(unknown, Inside::Unknown(Value::Raw { count: Some(8), bytes: vec![1, 2] }));
+}
+
+#[test]
+fn elements_have_their_places_in_as_many_dimensions_as_there_are() {
+    let bytes = words(&[2, 0, 1, 2, 3, 4]);
+    let Inside::Elements(points) = layouts().inside(TypeIx(4), &bytes, 24, 9) else { panic!("elements") };
+    assert_eq!((points.count, points.first.len(), points.indexes(1)), (2, 2, vec![1]));
+    // Longer by where it begins.
+    let bytes = words(&[1, 0, 1, 5, 8, 9]);
+    let Inside::Elements(points) = layouts().inside(TypeIx(4), &bytes, 24, 9) else { panic!("elements") };
+    let Value::Fields(point) = &points.first[0] else { panic!("{points:?}") };
+    assert_eq!((values(point), points.indexes(0)), (vec![text("8"), text("9")], vec![5]));
+    // Two by three, the second index from 10 on; the last was not kept.
+    let bytes = words(&[6, 0, 2, 3, 0, 10, 1, 2, 3, 4, 5]);
+    let Inside::Elements(numbers) = layouts().inside(TypeIx(5), &bytes, 48, 9) else { panic!("elements") };
+    assert_eq!((numbers.indexes(0), numbers.indexes(4)), (vec![0, 10], vec![1, 11]));
+    assert_eq!(numbers.first, [text("1"), text("2"), text("3"), text("4"), text("5"), Value::Cut]);
+}
+
+#[test]
+fn values_that_stand_in_themselves_come_to_an_end() {
+    let mut layouts = Layouts::default();
+    let own = || (0..100).map(|_| field("Own", 0, slot(0x11, "Own", Some(0)))).collect();
+    layouts.add(layout(0, "Own", Shape::Value { bytes: 0, fields: own() }));
+    assert!(matches!(layouts.inside(TypeIx(0), &[0; 8], 8, 0), Inside::Boxed(Value::Fields(_))));
+}
