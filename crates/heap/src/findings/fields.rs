@@ -106,7 +106,7 @@ mod tests {
 
     fn layout(class: u32, shape: Shape) -> Layout {
         let class = Some(TypeIx(class));
-        Layout { class, name: String::new(), family: String::new(), shape, source: Source::Told, statics: Vec::new() }
+        Layout { class, name: String::new(), family: String::new(), shape, source: Source::Told }
     }
 
     fn field(name: &str, offset: u32, kind: u8) -> Field {
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_place_of_an_array_of_values_is_as_large_as_their_layout_says() {
         let mut layouts = Layouts::default();
-        let array = |of| Shape::Array { element: of, rank: 1, has_bounds: false };
+        let array = |of| Shape::Array { element: of, rank: 1 };
         layouts.add(layout(0, Shape::Value { bytes: 40, fields: Vec::new() }));
         layouts.add(layout(1, array(slot(0x11, Some(LayoutIx(0))))));
         layouts.add(layout(2, array(slot(0x11, None))));
