@@ -39,7 +39,7 @@ fn made(bytes: &[u8]) -> Layouts {
         let field = |name: &str, at: u8, slot| Field { name: name.to_owned(), offset: u32::from(at), slot };
         let held = [slot(recipe[2], recipe[3]), slot(recipe[5], recipe[6])];
         let names = if recipe[1] & 1 == 0 { ["hasValue", "value"] } else { ["", "Item2"] };
-        let fields = vec![field(names[0], recipe[4], held[0].clone()), field(names[1], recipe[7], held[1].clone())];
+        let fields = [field(names[0], recipe[4], held[0].clone()), field(names[1], recipe[7], held[1].clone())];
         let fields = fields[..usize::from(recipe[1] >> 1 & 1) + 1].to_vec();
         let families = ["System.Nullable`1", "System.ValueTuple`2", "System.DateTime", "System.Decimal", "System.Guid"];
         let shape = match recipe[0] % 5 {

@@ -1,5 +1,5 @@
 //! Types of namespace `System` whose fields say little: points in time, spans of it, decimals, GUIDs. How they keep what they say is the
-//! same from 3.1 to 10 (`System.Private.CoreLib/src/System/DateTime.cs`, `TimeSpan.cs`, `Decimal.cs`, `Guid.cs`); the tests of values on live
+//! same from 3.1 to 10 (`DateTime.cs`, `TimeSpan.cs`, `Decimal.cs`, `Guid.cs` of System.Private.CoreLib); the tests of values on live
 //! runtimes hold that.
 
 use super::numbers::bits;
