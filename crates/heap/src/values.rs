@@ -114,6 +114,20 @@ impl Left<'_> {
 }
 
 impl Inside {
+    /// By which field or element, of those that are here, an object refers to the one at that address: `Next`, `At.Owner`, `[2]`.
+    pub fn way_to(&self, target: u64) -> Option<String> {
+        match self {
+            Inside::Fields(members) => way_by_fields(members, target),
+            Inside::Elements(elements) => elements.first.iter().zip(0..).find_map(|(value, place)| {
+                let indexes: Vec<String> = elements.indexes(place).iter().map(i64::to_string).collect();
+                Some(format!("[{}]{}", indexes.join(", "), way_by(value, target)?))
+            }),
+            Inside::Boxed(value) | Inside::Unknown(value) => {
+                way_by(value, target).map(|way| way.trim_start_matches('.').to_owned())
+            }
+        }
+    }
+
     /// All values in it.
     pub fn values(&self) -> Vec<&Value> {
         match self {
@@ -260,6 +274,23 @@ impl Layouts {
             }
         }
         Some(Elements { of: element.of.clone(), dimensions, count, first })
+    }
+}
+
+fn way_by_fields(members: &[Member], target: u64) -> Option<String> {
+    members.iter().find_map(|member| Some(format!("{}{}", member.name, way_by(&member.value, target)?)))
+}
+
+/// The rest of a way, behind the place of a value; empty, if that is the reference itself.
+fn way_by(value: &Value, target: u64) -> Option<String> {
+    match value {
+        Value::Reference(address) => (*address == target).then(String::new),
+        Value::Fields(members) => way_by_fields(members, target).map(|way| format!(".{way}")),
+        Value::Tuple(parts) => {
+            let mut parts = parts.iter().zip(1..);
+            parts.find_map(|(part, number)| Some(format!(".Item{number}{}", way_by(part, target)?)))
+        }
+        _ => None,
     }
 }
 

@@ -201,6 +201,13 @@ fn gch_06_values_in_values_are_told_whether_or_not_the_runtime_knows_a_class_of_
                 ("Inherited", Some("Base"), "2".to_owned()),
             ]
         );
+        // Who refers to it says by what.
+        let from = &other["referred_from"][0];
+        assert_eq!((&from["type"], &from["by"]), (&"Known.References".into(), &"Other".into()));
+        let path = other["path"]["objects"].as_array().unwrap();
+        let last: Vec<&str> =
+            path[path.len() - 3..path.len() - 1].iter().filter_map(|one| one["by"].as_str()).collect();
+        assert_eq!(last, ["[4]", "Other"], "{path:#?}");
         for (name, of, value) in
             [("OfInt", "int", "1"), ("OfPoint", "Point", "{X: 10, Y: 11}"), ("OfString", "string", "\"generic\"")]
         {

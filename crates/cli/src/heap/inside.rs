@@ -113,6 +113,24 @@ impl<'a> Values<'a> {
         Ok(found)
     }
 
+    /// By which of their fields or elements objects refer to others: of each pair of addresses that could be told.
+    pub(crate) fn ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Failure> {
+        let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
+        pairs.iter().for_each(|(from, to)| ways.entry(*from).or_default().push(*to));
+        let mut found = HashMap::new();
+        each(file, |content| {
+            if let Content::Values { address, whole, bytes } = content
+                && let Some(targets) = ways.get(&address)
+                && let Some(object) = self.graph.object_at(address)
+            {
+                let inside = self.layouts.inside(self.graph.type_ix(object), bytes, whole, usize::MAX);
+                let told = targets.iter().filter_map(|target| Some(((address, *target), inside.way_to(*target)?)));
+                found.extend(told);
+            }
+        })?;
+        Ok(found)
+    }
+
     /// Reads what strings and boxes say to which these refer.
     fn follow(&mut self, file: &Path, values: &[&Value]) -> Result<(), Failure> {
         let mut addresses = Vec::new();

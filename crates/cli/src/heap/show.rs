@@ -14,6 +14,8 @@ use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Path, Referrers, ShortestP
 use remora_heap_file::Snapshot;
 use serde::Serialize;
 use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::Path as FilePath;
 
 /// Of a longer path so many objects are shown at its beginning, and so many at its end.
 const PATH_BEGINS: usize = 10;
@@ -54,6 +56,9 @@ struct ObjectTold {
     r#type: String,
     bytes: u64,
     retained: u64,
+    /// Of one that refers to the next of a path, or to the object that is shown: by which field or element, where the snapshot has that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
 }
 
 /// One object, for programs. A field keeps its name and meaning; new ones may be added.
@@ -111,6 +116,8 @@ struct Show<'a> {
     text: Option<String>,
     /// And what stands in it.
     inside: Option<(Values<'a>, Option<Opened>)>,
+    /// By what an object refers to another, both by their addresses, where that is known.
+    ways: HashMap<(u64, u64), String>,
     top: usize,
 }
 
@@ -132,7 +139,10 @@ pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
         }
         Wanted::Type(_) => Some((Values::of(&args.file, graph)?, None)),
     };
-    let show = Show { graph, tree: DominatorTree::new(graph), text, inside, top };
+    let mut show = Show { graph, tree: DominatorTree::new(graph), text, inside, ways: HashMap::new(), top };
+    if let Wanted::Object(object) = wanted {
+        show.ways = show.ways_to(&args.file, object)?;
+    }
     out(&match (wanted, args.shown.json) {
         (Wanted::Object(object), true) => pretty(&show.object(object)),
         (Wanted::Object(object), false) => show.object_text(object),
@@ -212,6 +222,7 @@ impl Show<'_> {
             r#type: self.graph.type_of(object).name.clone(),
             bytes: self.graph.bytes(object),
             retained: self.retained(object),
+            by: None,
         }
     }
 
@@ -235,6 +246,33 @@ impl Show<'_> {
         [to, self.greatest(Referrers::of_one(self.graph, object))]
     }
 
+    /// By what those that keep an object alive refer to each other, and those that refer to it to itself.
+    fn ways_to(&self, file: &FilePath, object: ObjectIx) -> Result<HashMap<(u64, u64), String>, Failure> {
+        let Some((values, _)) = &self.inside else { return Ok(HashMap::new()) };
+        let path = ShortestPaths::new(self.graph).to(self.graph, object).map(|path| path.objects).unwrap_or_default();
+        let [_, (_, from)] = self.neighbours(object);
+        let pairs = path.windows(2).map(|pair| [pair[0], pair[1]]).chain(from.into_iter().map(|from| [from, object]));
+        let pairs: Vec<(u64, u64)> = pairs.map(|pair| pair.map(|object| self.graph.address(object)).into()).collect();
+        values.ways(file, &pairs)
+    }
+
+    /// By what an object refers to another.
+    fn way(&self, from: ObjectIx, to: ObjectIx) -> Option<&String> {
+        self.ways.get(&(self.graph.address(from), self.graph.address(to)))
+    }
+
+    /// An object, and by what it refers to another.
+    fn name_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> String {
+        match to.and_then(|to| self.way(from, to)) {
+            Some(way) => format!("{} by {}", self.name(from), plain(way)),
+            None => self.name(from),
+        }
+    }
+
+    fn told_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> ObjectTold {
+        ObjectTold { by: to.and_then(|to| self.way(from, to)).cloned(), ..self.told(from) }
+    }
+
     fn object(&self, object: ObjectIx) -> OneTold {
         let [(refers_to_count, refers_to), (referred_from_count, referred_from)] = self.neighbours(object);
         let told = |objects: Vec<ObjectIx>| objects.into_iter().map(|object| self.told(object)).collect();
@@ -247,12 +285,17 @@ impl Show<'_> {
             path: path.map(|path| PathTold {
                 root: path.root.kind.name(),
                 root_note: self.graph.root_note(path.root.object, path.root.kind).map(str::to_owned),
-                objects: told(path.objects),
+                objects: path
+                    .objects
+                    .iter()
+                    .enumerate()
+                    .map(|(place, one)| self.told_by(*one, path.objects.get(place + 1).copied()))
+                    .collect(),
             }),
             refers_to_count,
             refers_to: told(refers_to),
             referred_from_count,
-            referred_from: told(referred_from),
+            referred_from: referred_from.into_iter().map(|from| self.told_by(from, Some(object))).collect(),
         }
     }
 
@@ -270,8 +313,8 @@ impl Show<'_> {
         text += "\nwhy it is alive\n";
         text += &self.path_text(ShortestPaths::new(self.graph).to(self.graph, object));
         let [to, from] = self.neighbours(object);
-        text += &self.list("refers to", to);
-        text + &self.list("is referred to by", from)
+        text += &self.list("refers to", to, None);
+        text + &self.list("is referred to by", from, Some(object))
     }
 
     fn path_text(&self, path: Option<Path>) -> String {
@@ -287,24 +330,25 @@ impl Show<'_> {
                 }
                 continue;
             }
-            text += &format!("  → {}\n", self.name(*object));
+            text += &format!("  → {}\n", self.name_by(*object, objects.get(place + 1).copied()));
         }
         text
     }
 
-    fn list(&self, title: &str, (count, objects): (usize, Vec<ObjectIx>)) -> String {
+    fn list(&self, title: &str, (count, objects): (usize, Vec<ObjectIx>), to: Option<ObjectIx>) -> String {
         let mut text = format!("\n{title} {}\n", counted(count as u64, "object"));
         if count > 0 {
-            text += &self.objects(&objects);
+            text += &self.objects(&objects, to);
         }
         text + &more(count, objects.len())
     }
 
-    fn objects(&self, objects: &[ObjectIx]) -> String {
+    /// In a table; by what each refers to `to`, if that is one.
+    fn objects(&self, objects: &[ObjectIx], to: Option<ObjectIx>) -> String {
         let mut table = Table::new(&["retained", "own", "object"]);
         (0..2).for_each(|column| table.align_right(column));
         for object in objects {
-            table.row([shown(self.retained(*object)), shown(self.graph.bytes(*object)), self.name(*object)]);
+            table.row([shown(self.retained(*object)), shown(self.graph.bytes(*object)), self.name_by(*object, to)]);
         }
         table.render()
     }
@@ -359,7 +403,7 @@ impl Show<'_> {
         );
         let (count, objects) = self.of(of);
         text += "\nthose that keep most\n";
-        text += &(self.objects(&objects) + &more(count, objects.len()));
+        text += &(self.objects(&objects, None) + &more(count, objects.len()));
         text += "\nreferred to by\n";
         let mut table = Table::new(&["references", "type"]);
         table.align_right(0);
@@ -405,7 +449,7 @@ mod tests {
     }
 
     fn show(graph: &HeapGraph) -> Show<'_> {
-        Show { graph, tree: DominatorTree::new(graph), text: None, inside: None, top: 3 }
+        Show { graph, tree: DominatorTree::new(graph), text: None, inside: None, ways: HashMap::new(), top: 3 }
     }
 
     #[test]

@@ -74,6 +74,31 @@ fn an_object_has_the_fields_of_its_class_and_then_those_that_it_inherits() {
     assert_eq!(members[2].value, Value::Reference(0x1000));
     assert_eq!(members[3].value, Value::Raw { count: None, bytes: Vec::new() });
     assert_eq!(members[4].value, text("7"));
+    let inside = Inside::Fields(members);
+    assert_eq!((inside.way_to(0x1000).as_deref(), inside.way_to(0x2000)), (Some("Next"), None));
+}
+
+#[test]
+fn a_way_goes_through_values_and_elements() {
+    let reference = |at| Value::Reference(at);
+    let member = |name: &str, value| Member {
+        name: name.to_owned(),
+        of: "T".to_owned(),
+        declared_by: None,
+        value,
+        is_computed: false,
+    };
+    let owner = Value::Fields(vec![member("Other", reference(1)), member("Owner", reference(2))]);
+    let pair = Value::Tuple(vec![text("1"), reference(3)]);
+    let inside = Inside::Fields(vec![member("At", owner.clone()), member("Pair", pair)]);
+    assert_eq!(
+        [1, 2, 3, 4].map(|at| inside.way_to(at)).map(Option::unwrap_or_default),
+        ["At.Other", "At.Owner", "Pair.Item2", ""]
+    );
+    let first = vec![Value::Null, owner.clone()];
+    let elements = Elements { of: "T".to_owned(), dimensions: vec![(5, 2)], count: 2, first };
+    assert_eq!(Inside::Elements(elements).way_to(2).as_deref(), Some("[6].Owner"));
+    assert_eq!(Inside::Boxed(owner).way_to(2).as_deref(), Some("Owner"));
 }
 
 #[test]
