@@ -1,6 +1,7 @@
 // Allocates as fast as it can, so that collections never stop: suspensions and moves while it is sampled.
 //
-// gc [THREADS]
+// gc [THREADS [KEPT]]
+// KEPT objects are kept from the beginning.
 // `count` answers the objects allocated; `collections` answers the collections of each generation; `collect` makes a full one.
 // `full` asks for a full one that need not stop the program, and answers whether it was `background` or `blocking`.
 using System;
@@ -65,10 +66,13 @@ static class Gc
     }
 
     static FullCollections full;
+    static Node kept;
 
     static void Main(string[] arguments)
     {
         int threads = arguments.Length > 0 ? int.Parse(arguments[0]) : 2;
+        for (int i = arguments.Length > 1 ? int.Parse(arguments[1]) : 0; i > 0; i--)
+            kept = new Node { Next = kept };
         for (int i = 0; i < threads; i++)
             new Thread(Allocate) { IsBackground = true, Name = "allocator " + i }.Start();
         Console.WriteLine("ready");

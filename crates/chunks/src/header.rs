@@ -65,8 +65,11 @@ impl Format {
         if version > self.version {
             return Err(HeaderFault::Newer { version, needs: reader_of(&whole[8..8 + WRITER], intact) });
         }
-        if version < self.version || !intact {
+        if !intact {
             return Err(HeaderFault::Damaged("the checksum of the header is wrong"));
+        }
+        if version < self.version {
+            return Err(HeaderFault::Damaged("its version is older than any that was released"));
         }
         Ok(())
     }

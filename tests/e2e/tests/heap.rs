@@ -37,7 +37,7 @@ fn of(told: &Value, name: &str) -> (u64, u64, u64) {
 }
 
 #[test]
-fn gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_is_left_however_often() {
+fn ctl_01_gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_is_left_however_often() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "heap", &[&NODES.to_string()]);
         let directory = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ const LEFT: i32 = 40;
 const PART: i32 = 42;
 
 /// Nodes of the program, when the copy is to have work.
-const MANY: u64 = 2_000_000;
+const MANY: u64 = 5_000_000;
 
 #[test]
 fn det_14_a_process_that_may_not_be_copied_is_left_as_it_was_with_the_reason() {

@@ -44,13 +44,15 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
 /// A stream of a heap with every kind of record.
 pub(crate) fn heaps() -> Vec<Vec<u8>> {
     use remora_wire::heap::{
-        ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, distance,
-        write_number,
+        ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FORM, GAP, LENGTHY, LONGEST_NUMBER, PLAIN_CLASS, RANGE,
+        UNKNOWN_CLASS, distance, write_number,
     };
     let numbers = [
         &[RANGE, 2, 0x1000, 96, CLASS, 0, UNKNOWN_CLASS, 0x8000_4005][..],
         &[CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 1, 0x71, CLASS, 0x71, ARRAY_CLASS, 0x70, 0x12, 1],
-        &[FIRST_CLASS + 1, 22, distance(0x1000, 0x1018), 0, FIRST_CLASS + 2, 24, 0, GAP, 24, BROKEN, 0x1048, END, 2],
+        &[FIRST_CLASS + 1, 22, distance(0x1000, 0x1018), 0, FIRST_CLASS + 2, 24, 0, GAP, 24],
+        &[FORM, 1, 32, 2, FIRST_CLASS + 1, 0, distance(0x1048, 0x1000), LENGTHY, FIRST_CLASS + 1, 24, 0],
+        &[BROKEN, 0x1080, END, 4],
     ];
     let bytes = |number: &u64| {
         let mut place = [0; LONGEST_NUMBER];

@@ -1,0 +1,85 @@
+//! Collections beside the program: who wants to be told of all references ends them, a snapshot never does.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::probe::Stage;
+use remora_e2e::{Facts, Remora, Target, on_every_runtime, until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// COR_PRF_MONITOR_GC.
+const MONITOR_GC: u32 = 0x80;
+/// CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE.
+const CONCURRENT_NOT_PROFILABLE: u32 = 0x8013_1376;
+
+/// Nodes of the program, so that its copy has work.
+const MANY: u64 = 4_000_000;
+
+#[test]
+fn gch_05_who_asks_for_the_walk_inside_initialize_for_attach_ends_collections_beside_the_program_until_the_detach() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start_program(runtime, "gc", &["0"], &[]);
+        // The program asks until one has begun of which the runtime says that it runs beside it.
+        until("collections run beside the program", || stage.act("full") == "background");
+
+        let mut probe = stage.attached(MONITOR_GC, 0);
+        assert_eq!(stage.act("full"), "blocking", "while it is asked for");
+        probe.done("mask 0 0");
+        assert_eq!(stage.act("full"), "blocking", "and when it is not any more");
+        stage.leave(probe);
+        until("collections run beside the program again", || stage.act("full") == "background");
+
+        // Later it is refused, and nothing changes.
+        let mut probe = stage.attached(0, 0);
+        assert_eq!(probe.refused(&format!("mask {MONITOR_GC:#x} 0")), CONCURRENT_NOT_PROFILABLE);
+        until("they still do", || stage.act("full") == "background");
+        stage.leave(probe);
+    });
+}
+
+/// A collector that stops the program, and one with a heap for each processor.
+const MODES: [&[(&str, &str)]; 2] = [
+    &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")],
+    &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1"), ("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")],
+];
+
+#[test]
+fn gch_05_blocking_and_server_mode_grant_the_walk_at_any_time_and_tell_every_object() {
+    on_every_runtime(|runtime| {
+        for variables in MODES {
+            let stage = Stage::start_program(runtime, "kinds", &["40"], variables);
+            let mut probe = stage.attached(0, 0);
+            probe.done(&format!("mask {MONITOR_GC:#x} 0"));
+            let folder = tempfile::tempdir().unwrap();
+            probe.done(&format!("witness {}", folder.path().display()));
+            probe.done("gc");
+            probe.done("witnessed");
+            let objects = std::fs::metadata(folder.path().join("objects")).unwrap().len();
+            // Of each its address, class, size and number of references, in words.
+            assert!(objects > 40_000 * 4 * 8, "{variables:?}: {objects} bytes");
+            stage.leave(probe);
+        }
+    });
+}
+
+#[test]
+fn gch_05_a_snapshot_leaves_collections_beside_the_program_as_they_were() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "gc", &["0", &MANY.to_string()]);
+        let full = |target: &mut Target| target.ask("full");
+        until("collections run beside the program", || full(&mut target) == "background");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("beside.remora-heap");
+        let command = Remora::start(["heap", "-p", &target.pid().to_string(), "--json", "-o", file.to_str().unwrap()]);
+        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
+        let copy = Pid::from_raw(*Facts::of(target.pid()).children.first().unwrap() as i32).unwrap();
+        // It walks no further, and the agent waits for it.
+        kill_process(copy, Signal::STOP).unwrap();
+        until("they do while the agent is there", || full(&mut target) == "background");
+        let facts = Facts::of(target.pid());
+        assert!(facts.threads.values().any(|name| name.starts_with("remora-agent")), "{:?}", facts.threads);
+        kill_process(copy, Signal::CONT).unwrap();
+        let told = command.finish().succeeded().json();
+        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        until("and when it has left", || full(&mut target) == "background");
+    });
+}
