@@ -1,8 +1,10 @@
 //! Two graphs of ten million objects, built and measured in a process of their own, whose peak of memory so is that of a graph and nothing else.
 
+mod found;
+
 use crate::Outcome;
 use crate::statistics::Chance;
-use remora_heap::{Builder, DominatorTree, HeapGraph, Object, Type, TypeFlags};
+use remora_heap::{Builder, DominatorTree, HeapGraph, Object, TypeIx};
 use remora_heap_file::{State, TypeRow, Writer};
 use remora_wire::heap::{CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
 use serde::{Deserialize, Serialize};
@@ -61,6 +63,8 @@ pub struct Measured {
     pub infer: Took,
     /// Until dominators and retained sizes were there.
     pub dominators: Took,
+    /// Until what a report finds by itself was found, its table of types in it.
+    pub findings: Took,
     /// The most memory that the process had, MiB, all of this included.
     pub peak: f64,
 }
@@ -89,12 +93,16 @@ pub fn measure(shape: Shape) -> Outcome<()> {
     let mut graph = graph?;
     let (roots, infer) = timed(|| graph.infer_roots() as u64)?;
     let (tree, dominators) = timed(|| DominatorTree::new(&graph))?;
+    let (kinds, findings) = timed(|| found::look(&graph, &tree))?;
+    if kinds < 4 {
+        return Err("there is something to be found of each kind".into());
+    }
     let all: u64 = graph.objects().map(|object| graph.bytes(object)).sum();
     if tree.retained(tree.root()) != all || tree.unreached().is_some() {
         return Err("the root does not retain everything".into());
     }
     let (objects, references) = (graph.object_count() as u64, graph.reference_count() as u64);
-    let measured = Measured { objects, references, roots, build, infer, dominators, peak: peak()? };
+    let measured = Measured { objects, references, roots, build, infer, dominators, findings, peak: peak()? };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())
 }
@@ -108,9 +116,9 @@ fn timed<T>(work: impl FnOnce() -> T) -> Outcome<(T, Took)> {
 fn build(shape: Shape) -> Outcome<HeapGraph> {
     let mut chance = Chance::new(20);
     let mut builder = Builder::new();
-    let (name, assembly) = ("Bench.Node".to_owned(), "Bench".to_owned());
-    let type_ix = builder.add_type(Type { name, assembly, flags: TypeFlags::default() })?;
+    found::add_types(&mut builder)?;
     for index in 0..OBJECTS {
+        let type_ix = TypeIx(index as u32 % found::TYPES);
         let object = Object { address: BASE + index * STRIDE, type_ix, bytes: 24 + 8 * chance.below(5) as u64 };
         let count = match shape {
             Shape::Uniform => REFERENCES,
