@@ -39,6 +39,9 @@ const DEAD_CALLBACKS: &str = "another profiler has come or gone and the runtime 
 /// Why detach is not asked for when the process is about to end anyway.
 const SHUTDOWN: &str = "the process is ending";
 
+/// Why one that has nothing to do stays all the same.
+const STAYS: &str = "it stays so that the runtime counts its profilers right";
+
 /// How the agent's thread ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -83,14 +86,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return self.leave();
         }
         if platform.wants_nothing() {
-            platform.send(&FromAgent::Started {
-                signal: 0,
-                thread: 0,
-                threads: 0,
-                time: platform.now(),
-                engine: String::new(),
-            });
-            return self.leave();
+            return self.inert(STAYS);
         }
         match platform.start_sampling() {
             Ok(started) => {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::probe::Stage;
+use remora_e2e::probe::{NOTIFIED_CLASS, Stage};
 use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -240,6 +240,26 @@ fn gch_03_the_first_and_the_last_snapshot_are_kept_where_that_is_asked_for() {
         assert_eq!(row(&diff, "Generations.Node")["after"]["count"], 1134);
         let again = remora(["heap", "-p", &target.pid().to_string(), "--watch", "1s", "-o", &asked]);
         again.failed_with(20, &["watched.before.remora-heap exists"]);
+    });
+}
+
+/// COR_PRF_HIGH_BASIC_GC.
+const BASIC_GC: u32 = 0x10;
+
+/// When the main profiler leaves, the runtime takes one off the notification-only ones that it counts, and this one is the only one.
+#[test]
+fn det_18_a_notified_profiler_that_comes_during_a_watch_hears_and_leaves_after_it() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let mut stage = Stage::start_program(runtime, "generations", &[], &[]);
+        let command = watched(stage.target());
+        let mut probe = stage.attached_class(&NOTIFIED_CLASS, 0, BASIC_GC);
+        does(stage.target(), &["make node 500", "collect 0"]);
+        is_true(&ended(command).succeeded().json());
+        let before = probe.count("GarbageCollectionStarted");
+        does(stage.target(), &["collect 0"]);
+        assert_eq!(probe.count("GarbageCollectionStarted"), before + 1, "the other profiler hears nothing any more");
+        stage.leave(probe);
+        assert!(stage.target().is_alive());
     });
 }
 
