@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// Comes once more, as a notification-only profiler, after a main one of ours has left or was refused, and stays: the count is right from now
 /// on. Whether the runtime calls it says nothing: where another one came in between, it does so although the count is too small, and that
-/// other one hears nothing once this one has left (seen on 8).
+/// other one hears nothing once this one has left (seen on 8, 9 and 10).
 ///
 /// # Errors
 /// The count is as it was.
