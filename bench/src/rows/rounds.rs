@@ -1,5 +1,5 @@
 //! What a server grows by under one snapshot after the other; beside another like it that only collects as often, and a third that is left
-//! alone: three fresh processes of one run, in turns.
+//! alone: three fresh processes that run at once.
 //!
 //! A collection that is forced makes a runtime grow by itself: whatever Remora leaves comes on top of that.
 
@@ -14,9 +14,8 @@ use remora_e2e::{Runtime, Target};
 use remora_receipt::{Snapshot, Totals};
 use serde_json::json;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-/// Clients of a server; there are three servers at once, of which two wait.
+/// Clients of each server.
 const CLIENTS: &str = "2";
 
 /// One of the servers, and what it came to.
@@ -47,12 +46,9 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let [mut shown, mut collected, mut alone] = [(); 3].map(|()| Server::start(&runtime));
     let mut stood = Vec::new();
     for _ in 0..bench.sizes.snapshots_in_a_row {
-        let begun = Instant::now();
         let taken = take(shown.target.pid(), &folder)?;
         stood.push(taken.told["collection_nanoseconds"].as_u64().unwrap_or(0) as f64 / 1e6);
         collected.target.ask_number("collect");
-        // As long as a snapshot takes, so that all three serve as many requests in a round.
-        std::thread::sleep(begun.elapsed().min(Duration::from_secs(1)) / 10);
         for server in [&mut shown, &mut collected, &mut alone] {
             server.note()?;
         }

@@ -103,7 +103,7 @@ pub(crate) enum Failure {
         seconds: u64,
     },
     /// The recording ended with the process; the recording and the result are as asked for.
-    #[error("{0}; what was recorded until then is complete")]
+    #[error("{0}")]
     TargetEnded(String),
     /// The recording was ended because the disk was nearly full; it was written as asked for.
     #[error(

@@ -104,10 +104,15 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         }
         Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
     };
+    let is_kept = kept.is_ok();
     let told = kept.and_then(|file| tell(args, &file, &receipt));
     let ended = match broke.or(finished.failure.map(Failure::from)) {
         Some(failure) => Err(failure),
-        None if finished.target_ended => Err(Failure::TargetEnded("the target ended during the snapshot".to_owned())),
+        None if finished.target_ended => {
+            let kept =
+                if is_kept { "what was told of its heap until then is kept" } else { "nothing of its heap is kept" };
+            Err(Failure::TargetEnded(format!("the target ended during the snapshot; {kept}")))
+        }
         None => Ok(()),
     };
     verdict(ended.and(told).and(written), receipt.clean())

@@ -76,7 +76,9 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     };
     let ended = match broke.or(failure) {
         Some(failure) => Err(failure),
-        None if target_ended => Err(Failure::TargetEnded("the target ended during the watch".to_owned())),
+        None if target_ended => Err(Failure::TargetEnded(
+            "the target ended during the watch; what was told until then is complete".to_owned(),
+        )),
         None => Ok(()),
     };
     verdict(ended.and(told).and(kept.map(drop)).and(written), receipt.clean())

@@ -190,7 +190,9 @@ fn ended(why: Why, of_a_command: bool) -> Result<(), Failure> {
     match why {
         Why::Failed(failure) => Err(failure),
         Why::DiskFull => Err(Failure::EndedByFullDisk),
-        Why::TargetEnded(why) if !of_a_command => Err(Failure::TargetEnded(why)),
+        Why::TargetEnded(why) if !of_a_command => {
+            Err(Failure::TargetEnded(format!("{why}; what was recorded until then is complete")))
+        }
         Why::TargetEnded(_) | Why::TimeIsOver | Why::Asked => Ok(()),
     }
 }
