@@ -246,6 +246,9 @@ fn what_fields_say_of_collections_is_believed_more_than_references() {
     assert_eq!(findings.collections.not_judged, 0);
 }
 
+/// Publisher, event, subscriber, count and retained bytes.
+type Subscription = (Option<String>, Vec<String>, String, u64, u64);
+
 /// A publisher and its handlers: what each test is about.
 struct Events {
     world: World,
@@ -292,8 +295,8 @@ impl Events {
         self.world.root(self.publisher, RootKind::Stack);
     }
 
-    /// Publisher, event, subscriber, count and retained bytes; and the bytes of all together.
-    fn found(self) -> (Vec<(Option<String>, Vec<String>, String, u64, u64)>, u64) {
+    /// What is found, and the bytes of all together.
+    fn found(self) -> (Vec<Subscription>, u64) {
         let graph = self.world.graph();
         let found = found(&graph, &NoValues).subscriptions;
         let named = |index: TypeIx| name(&graph, index).to_owned();
@@ -304,7 +307,7 @@ impl Events {
     }
 }
 
-fn changed(publisher: &str, count: u64, retained: u64) -> (Option<String>, Vec<String>, String, u64, u64) {
+fn changed(publisher: &str, count: u64, retained: u64) -> Subscription {
     (Some(publisher.into()), vec!["Changed".into()], "App.Subscriber".into(), count, retained)
 }
 
