@@ -246,6 +246,9 @@ fn what_fields_say_of_collections_is_believed_more_than_references() {
     assert_eq!(findings.collections.not_judged, 0);
 }
 
+/// Publisher, event, subscriber, count and retained bytes.
+type Subscription = (Option<String>, Vec<String>, String, u64, u64);
+
 /// A publisher and its handlers: what each test is about.
 struct Events {
     world: World,
@@ -292,8 +295,8 @@ impl Events {
         self.world.root(self.publisher, RootKind::Stack);
     }
 
-    /// Publisher, event, subscriber, count and retained bytes; and the bytes of all together.
-    fn found(self) -> (Vec<(Option<String>, Vec<String>, String, u64, u64)>, u64) {
+    /// What is found, and the bytes of all together.
+    fn found(self) -> (Vec<Subscription>, u64) {
         let graph = self.world.graph();
         let found = found(&graph, &NoValues).subscriptions;
         let named = |index: TypeIx| name(&graph, index).to_owned();
@@ -304,7 +307,7 @@ impl Events {
     }
 }
 
-fn changed(publisher: &str, count: u64, retained: u64) -> (Option<String>, Vec<String>, String, u64, u64) {
+fn changed(publisher: &str, count: u64, retained: u64) -> Subscription {
     (Some(publisher.into()), vec!["Changed".into()], "App.Subscriber".into(), count, retained)
 }
 
@@ -335,12 +338,16 @@ fn who_has_subscribed_twice_counts_once_and_who_keeps_another_subscriber_is_not_
     // Each of the two is kept by the event; the inner one by both of its ways.
     assert_eq!(events.found(), (vec![changed("App.Publisher", 2, 32 + 1024)], 32 + 1024));
 
+    // The outer one has a publisher of its own, by which alone the inner one is kept.
     let mut nested = self::events();
     let inner = nested.subscriber();
-    let outer = nested.world.object("App.Subscriber", 32, &[inner]);
+    let handler = nested.handler("System.EventHandler", inner);
+    let own = nested.world.object("App.Publisher", 32, &[handler]);
+    let outer = nested.world.object("App.Subscriber", 32, &[own]);
     let handler = nested.handler("System.EventHandler", outer);
     nested.publish("App.Publisher", &[handler]);
-    assert_eq!(nested.found(), (vec![changed("App.Publisher", 1, 32 + 1024)], 32 + 1024));
+    let all = 32 + 32 + 64 + 1024;
+    assert_eq!(nested.found(), (vec![changed("App.Publisher", 2, all)], all));
 }
 
 #[test]
@@ -416,6 +423,9 @@ fn tasks_are_told_by_their_methods_and_with_values_which_are_done() {
     let objects: Vec<u64> =
         tasks.into_iter().flat_map(|(of, count)| (0..count).map(move |_| of)).map(|of| world.leaf(of)).collect();
     objects.iter().for_each(|object| world.root(*object, RootKind::Stack));
+    // One that only has the name.
+    let other = world.class(task, "App", Some("System.Object"), &[]);
+    world.objects.push((other, 24, Vec::new()));
     let graph = world.graph();
     let told = |findings: &Findings| -> Vec<_> {
         findings.tasks.rows.iter().map(|row| (row.method.clone(), row.count, row.pending, row.retained)).collect()

@@ -207,3 +207,25 @@ fn a_module_says_what_it_is() {
     assert_eq!(image.pdb_paths("/app/renamed.dll"), ["/app/renamed.pdb", "/app/names.pdb"]);
     assert_eq!(image.pdb_paths("names.dll"), ["names.pdb"]);
 }
+
+#[test]
+fn a_finalizer_and_events_are_those_that_a_type_declares() {
+    let image = names();
+    let finalized: Vec<String> = image
+        .type_tokens()
+        .filter(|&token| image.declares_finalizer(token))
+        .map(|token| image.type_name(token, &[]).unwrap())
+        .collect();
+    assert_eq!(finalized, ["Fixture.Shapes.Square"]);
+    let events = |name: &str| -> Vec<(String, String, bool)> {
+        let declared = image.declared_events(type_token(&image, name)).into_iter();
+        declared.map(|event| (event.name, event.delegate, event.is_static)).collect()
+    };
+    let event = |name: &str, delegate: &str| (name.to_owned(), delegate.to_owned(), false);
+    assert_eq!(events("Fixture.Shapes.IShape<TKey>"), [event("Moved", "System.Action")]);
+    assert_eq!(
+        events("Fixture.Shapes.Square"),
+        [event("Fixture.Shapes.IShape<System.String>.Moved", "System.Action"), event("Changed", "System.EventHandler")]
+    );
+    assert_eq!((image.declares_finalizer(0x0200_ffff), image.declared_events(0x0600_0001).len()), (false, 0));
+}
