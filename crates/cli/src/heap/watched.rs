@@ -190,7 +190,7 @@ impl Watched {
         let sum = |of: fn(&TypeTold) -> u64| told.types.iter().map(of).sum::<u64>();
         format!(
             "{} ({}), {}, watched for {:.1} s\nfrom {} in {} to {} in {}\n",
-            told.application,
+            plain(&told.application),
             told.process_id,
             plain(&told.runtime),
             told.seconds,
@@ -204,7 +204,11 @@ impl Watched {
     fn growth(&self, top: usize) -> String {
         let mut table = Table::new(&["a minute", "grown", "now", "objects", "new there", "old died", "type"]);
         (0..6).for_each(|column| table.align_right(column));
-        for one in self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).take(top) {
+        let mut changed = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).take(top).peekable();
+        if changed.peek().is_none() {
+            return "none: each takes as much at the end as at the beginning\n".to_owned();
+        }
+        for one in changed {
             table.row([
                 signed(one.bytes_per_minute as i128, shown),
                 signed(i128::from(one.bytes) - i128::from(one.bytes_at_start), shown),
@@ -222,6 +226,9 @@ impl Watched {
         let mut table = Table::new(&["made", "died after 0", "1", "2-5", "more", "still there", "type"]);
         (0..6).for_each(|column| table.align_right(column));
         let mut types: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.made() > 0).collect();
+        if types.is_empty() {
+            return "none, as far as the collections tell\n".to_owned();
+        }
         types.sort_by_key(|one| std::cmp::Reverse(one.made()));
         for one in types.into_iter().take(top) {
             let AgesTold { none, one: first, two_to_five, more } = &one.died_after;
