@@ -86,6 +86,12 @@ impl<P: Platform, R: Runtime> Runtime for Asking<'_, P, R> {
         self.may_ask() && self.runtime.callbacks_arrive()
     }
 
+    fn methods_described(&self) {
+        if self.may_ask() {
+            self.runtime.methods_described();
+        }
+    }
+
     fn silence(&self) {
         if self.may_ask() {
             self.runtime.silence();

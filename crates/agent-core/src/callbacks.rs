@@ -134,6 +134,9 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn module_unload_started(&self, module: ModuleId) {
+        if let Some(watch) = self.shared.get().and_then(|shared| shared.watch.get()) {
+            watch.classes_change();
+        }
         self.unloading(Unload::Module(module.0));
     }
 

@@ -32,6 +32,9 @@ pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask
 /// The high half for a snapshot of the heap: collections, and nothing of what they do.
 pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
 
+/// The same until the methods of roots are described: a dynamic method may go meanwhile, and must be heard to.
+const HIGH_MASK_OF_ROOTS: HighAttachMask = HIGH_MASK_OF_HEAP.with(HighAttachMask::DYNAMIC_FUNCTION_UNLOADS);
+
 /// The runtime of one attach.
 pub struct Clr<'a, P: HostedPlatform> {
     info: &'a Info<Attached, Alive>,
@@ -204,16 +207,20 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         }
         let sees_roots = self.shared.platform.roots() == Roots::Seen;
         if sees_roots {
-            self.info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)?;
+            self.info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_ROOTS).map_err(|code| code.0 as u32)?;
         }
         self.shared.snapshot.arm(self.info.heap_view());
         let answer = self.info.force_gc();
         self.shared.snapshot.disarm();
         if sees_roots {
             // Refused or not, the agent leaves soon.
-            let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+            let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS);
         }
         answer.map_err(|code| code.0 as u32)
+    }
+
+    fn methods_described(&self) {
+        let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
     }
 
     fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
@@ -227,6 +234,9 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
                 Watch::new(view, |count| self.shared.platform.words(count)).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
             // The first and only value.
             let _ = self.shared.watch.set(watch);
+        }
+        if let Some(watch) = self.shared.watch.get().filter(|_| !keeps) {
+            watch.is_over();
         }
         let low = if keeps { LOW_MASK_OF_COLLECTIONS } else { LOW_MASK_OF_HEAP };
         self.info.set_event_mask2(low, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)

@@ -144,6 +144,9 @@ pub trait Runtime {
     /// of must not ask for detach: the runtime would crash on it (contract DET-18).
     fn callbacks_arrive(&self) -> bool;
 
+    /// The methods whose locals hold objects have been described: dynamic ones may go unheard.
+    fn methods_described(&self) {}
+
     /// Asks for no more callbacks and gives up every pointer into the runtime.
     fn silence(&self);
 }

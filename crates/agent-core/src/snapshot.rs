@@ -17,6 +17,10 @@ use std::sync::atomic::Ordering;
 /// How long is waited for room in the transport for all modules, nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
+/// How often a collection is asked for, at most. Whoever asks while one of the whole heap is under way, which somebody else or the runtime
+/// itself has begun, is content with that one, and ours is never made (seen on 10.0.12 in a program that collects without pause).
+const MOST_TRIES: usize = 8;
+
 /// Modules described before unloads may go on.
 const BATCH: usize = 64;
 
@@ -68,11 +72,16 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         self.catch_up(modules)?;
         let begun = platform.now();
         let asking = Asking { shared: self.shared, runtime: self.runtime };
-        match platform.moment() {
-            Moment::Collected => asking.collect(),
-            Moment::AsItIs => asking.copy_as_it_is(),
+        for _ in 0..MOST_TRIES {
+            match platform.moment() {
+                Moment::Collected => asking.collect(),
+                Moment::AsItIs => asking.copy_as_it_is(),
+            }
+            .map_err(|code| format!("the runtime refused {} with {code:#010x}", what_was_asked(platform.moment())))?;
+            if platform.child() != Child::None {
+                break;
+            }
         }
-        .map_err(|code| format!("the runtime refused {} with {code:#010x}", what_was_asked(platform.moment())))?;
         let collection = platform.now() - begun;
         match platform.child() {
             Child::Walks { pid, took } => platform.send(&FromAgent::Forked { child: pid, collection, fork: took }),
@@ -129,6 +138,9 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         let platform = &self.shared.platform;
         let asking = Asking { shared: self.shared, runtime: self.runtime };
         let mut rest = platform.methods_with_roots();
+        if rest.is_empty() {
+            return;
+        }
         self.samples.delivery.outward.grant(PATIENCE);
         while !rest.is_empty() {
             let batch: Vec<u64> = rest.drain(..rest.len().min(BATCH)).collect();
@@ -138,6 +150,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 samples.catalogue.forget(told);
                 modules.forget(told);
             });
+            let left = if has_unloaded { batch.len() as u64 } else { 0 };
             for id in batch.into_iter().filter(|_| !has_unloaded) {
                 let method = samples.catalogue.meet_method(&asking, id as usize, &mut messages);
                 messages.push(Message::FunctionId { id, method });
@@ -151,9 +164,11 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 self.publish(&message);
             }
             if has_unloaded {
-                return;
+                platform.count(layout::HEAP_METHODS_UNNAMED, left + rest.len() as u64);
+                break;
             }
         }
+        asking.methods_described();
     }
 
     fn tell(&mut self, modules: &Modules) {

@@ -46,6 +46,17 @@ pub struct Watch {
     /// What of its time is ours, or the runtime's for our sake.
     extra: AtomicU64,
     young: Young,
+    /// Where everything lies that is collected, unless that is all.
+    collected: Young,
+    is_whole: AtomicBool,
+    /// Whether something lived on that is not collected: then two collections follow each other under one beginning, and what the first
+    /// one told of its survivors' places is no longer true. (In provisional mode a collector that is short of memory does so: gc.cpp,
+    /// `garbage_collect_pm_full_gc`; seen with GCProvModeStress on 3.1, 8, 9 and 10.)
+    are_two: AtomicBool,
+    /// Whether no collection is to be told of any more.
+    is_over: AtomicBool,
+    /// Whether ids of classes may have come to mean others.
+    classes_changed: AtomicBool,
     remembered: Remembered,
     classes: Classes,
 }
@@ -62,6 +73,11 @@ impl Watch {
             roots: AtomicU64::new(0),
             extra: AtomicU64::new(0),
             young: Young::new(words(MOST_YOUNG)?, words(MOST_YOUNG)?),
+            collected: Young::new(words(MOST_YOUNG)?, words(MOST_YOUNG)?),
+            is_whole: AtomicBool::new(false),
+            are_two: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            classes_changed: AtomicBool::new(false),
             remembered: Remembered::new(words(MOST_REMEMBERED)?, words(MOST_REMEMBERED)?),
             classes: Classes::new(words(MOST_CLASSES * 2)?, words(MOST_CLASSES * 2)?, words(MOST_CLASSES)?),
         })
@@ -77,14 +93,33 @@ impl Watch {
         self.runs.load(Ordering::SeqCst)
     }
 
+    /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end.
+    pub fn is_over(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    /// In ModuleUnloadStarted: classes go, and others may come in their places.
+    pub fn classes_change(&self) {
+        self.classes_changed.store(true, Ordering::SeqCst);
+    }
+
     /// In GarbageCollectionStarted.
     pub fn begins(&self, now: u64, collected: &[i32], reason: GcReason, put: Put<'_>) {
+        if self.is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        if self.classes_changed.swap(false, Ordering::SeqCst) {
+            self.classes.forget();
+        }
         let collection = self.collection.fetch_add(1, Ordering::SeqCst) + 1;
         self.lost.store(0, Ordering::SeqCst);
         self.extra.store(0, Ordering::SeqCst);
         self.begun.store(now, Ordering::SeqCst);
         self.roots.store(0, Ordering::SeqCst);
         self.young.clear();
+        self.collected.clear();
+        self.is_whole.store(is_collected(collected, 2), Ordering::SeqCst);
+        self.are_two.store(false, Ordering::SeqCst);
         self.remembered.clear();
         let oldest = (0..3).rev().find(|generation| is_collected(collected, *generation)).unwrap_or(0);
         let mut piece = PieceWriter::new(BEGINS, collection);
@@ -97,8 +132,15 @@ impl Watch {
 
     /// In GarbageCollectionStarted, behind [`Watch::begins`]: where what is collected lies.
     pub fn bounds(&self, heap: &dyn StandingHeap, into: &mut [HeapRange], collected: &[i32], put: Put<'_>) {
+        if !self.runs() {
+            return;
+        }
         let total = heap.ranges(into);
         let Some(ranges) = into.get_mut(..total) else { return self.lose() };
+        if ranges.is_empty() {
+            // The runtime refused: what is young is not known.
+            self.lose();
+        }
         ranges.sort_unstable_by_key(|range| range.start);
         let is_whole = is_collected(collected, 2);
         let mut piece = PieceWriter::new(BOUNDS, self.collection.load(Ordering::SeqCst));
@@ -106,13 +148,16 @@ impl Watch {
             if (range.kind == YOUNGEST || range.kind >= LARGE) && !self.young.add(range.start, range.length) {
                 self.lose();
             }
+            if !is_whole && !self.collected.add(range.start, range.length) {
+                self.lose();
+            }
             // Of a whole collection everything is collected; how much of it is young must be known all the same.
             if !is_whole || range.kind == YOUNGEST {
-                piece.make_room(&mut |bytes| self.put(bytes, put));
+                piece.make_room(&mut |bytes| _ = self.put(bytes, put));
                 piece.bounds(range.kind.unsigned_abs(), range.start, range.length);
             }
         }
-        piece.flush(&mut |bytes| self.put(bytes, put));
+        piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
     /// In ObjectsAllocatedByClass: how many of each class were made since the last collection.
@@ -125,11 +170,11 @@ impl Watch {
         let mut piece = PieceWriter::new(ALLOCATED, self.collection.load(Ordering::SeqCst));
         for (class, count) in counts {
             let Some(number) = self.class(class, heap, put) else { continue };
-            piece.make_room(&mut |bytes| self.put(bytes, put));
+            piece.make_room(&mut |bytes| _ = self.put(bytes, put));
             piece.number(u64::from(number));
             piece.number(u64::from(count));
         }
-        piece.flush(&mut |bytes| self.put(bytes, put));
+        piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
     /// In MovedReferences2 and SurvivingReferences2, on any of the collector's threads: where ranges lay, where they lie, their lengths.
@@ -141,10 +186,10 @@ impl Watch {
         let mut piece = PieceWriter::new(MOVED, collection);
         for (old, new, length) in ranges {
             self.remember(old, new, length);
-            piece.make_room(&mut |bytes| self.put(bytes, put));
+            piece.make_room(&mut |bytes| _ = self.put(bytes, put));
             piece.range(old, new, length);
         }
-        piece.flush(&mut |bytes| self.put(bytes, put));
+        piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
     /// The same of ranges that have not moved.
@@ -155,10 +200,10 @@ impl Watch {
         let mut piece = PieceWriter::new(SURVIVED, self.collection.load(Ordering::SeqCst));
         for (place, length) in ranges {
             self.remember(place, place, length);
-            piece.make_room(&mut |bytes| self.put(bytes, put));
+            piece.make_room(&mut |bytes| _ = self.put(bytes, put));
             piece.range(place, place, length);
         }
-        piece.flush(&mut |bytes| self.put(bytes, put));
+        piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
     /// Time that a callback of ours took.
@@ -177,6 +222,10 @@ impl Watch {
             return;
         }
         self.lost.fetch_add(self.remembered.forgotten(), Ordering::SeqCst);
+        if self.are_two.load(Ordering::SeqCst) {
+            // What is remembered may lie elsewhere by now: the heap is not asked about it.
+            return self.lose();
+        }
         let mut piece = PieceWriter::new(BORN, self.collection.load(Ordering::SeqCst));
         let mut left = MOST_BORN;
         for (start, length) in self.remembered.iter() {
@@ -184,7 +233,7 @@ impl Watch {
                 self.lose();
             }
         }
-        piece.flush(&mut |bytes| self.put(bytes, put));
+        piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
     /// The objects of a range. False if it could not be walked to its end.
@@ -206,7 +255,7 @@ impl Watch {
             // Room between objects is of class 0.
             if class != 0 {
                 let Some(number) = self.class(class, heap, put) else { return false };
-                piece.make_room(&mut |bytes| self.put(bytes, put));
+                piece.make_room(&mut |bytes| _ = self.put(bytes, put));
                 piece.born_at(object);
                 piece.born(number, size, taken);
             }
@@ -219,6 +268,9 @@ impl Watch {
     pub fn ends(&self, now: u64, is_copied: bool, put: Put<'_>) {
         if !self.runs.swap(false, Ordering::SeqCst) {
             return;
+        }
+        if self.is_over.load(Ordering::SeqCst) {
+            self.lose();
         }
         let roots = self.roots.load(Ordering::SeqCst);
         let since = if roots == 0 { 0 } else { now.saturating_sub(roots) };
@@ -242,15 +294,21 @@ impl Watch {
 
     fn remember(&self, old: u64, new: u64, length: u64) {
         let last = old.saturating_add(length).saturating_sub(1);
+        if !self.is_whole.load(Ordering::Relaxed) && !self.collected.has(old) {
+            self.are_two.store(true, Ordering::SeqCst);
+        }
         if self.young.has(old) || self.young.has(last) {
             self.remembered.add(new, length);
         }
     }
 
-    fn put(&self, bytes: &[u8], put: Put<'_>) {
-        if !put(bytes) {
+    /// Whether there was room.
+    fn put(&self, bytes: &[u8], put: Put<'_>) -> bool {
+        let has_room = put(bytes);
+        if !has_room {
             self.lose();
         }
+        has_room
     }
 
     /// Something could not be told.

@@ -19,7 +19,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             Err("write whole numbers: 1s500ms for a second and a half, 30s, 5m, 1h30m, or dd:hh:mm:ss".to_owned())
         }
         None => Err("write it as 30s, 5m, 1h30m, or dd:hh:mm:ss".to_owned()),
-        Some(Duration::ZERO) => Err("a recording must last longer than nothing".to_owned()),
+        Some(Duration::ZERO) => Err("it must last longer than nothing".to_owned()),
         Some(duration) if duration > LONGEST => Err("a recording may last 31 days at most".to_owned()),
         Some(duration) => Ok(duration),
     }

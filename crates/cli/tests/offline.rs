@@ -90,7 +90,7 @@ fn absurd_flags_are_refused_on_one_line() {
         (
             &["record", "-d", "0s"],
             expect![
-                "remora: invalid value '0s' for '--duration <TIME>': a recording must last longer than nothing; see `remora record --help`"
+                "remora: invalid value '0s' for '--duration <TIME>': it must last longer than nothing; see `remora record --help`"
             ],
         ),
         (

@@ -231,6 +231,10 @@ impl HeapSession {
                 "pages of what the runtime knows of its classes were not there: some types may lack their arguments",
             ),
             (layout::HEAP_ROOTS_LOST, "roots found no room: what they hold is held by inferred ones"),
+            (
+                layout::HEAP_METHODS_UNNAMED,
+                "methods whose locals hold objects have no names: something was unloaded meanwhile",
+            ),
             (layout::LOST_DESCRIPTIONS, "descriptions of modules did not fit into the transport"),
         ];
         let lost = counted.iter().filter(|(which, _)| counter(*which) > 0);

@@ -59,7 +59,7 @@ pub use error::{Error, Reason};
 pub use hresult::HResult;
 pub use libc_kind::Libc;
 pub use memory::{Bound, Room};
-pub use placement::{Placed, Swept, place_library, place_library_that_may_stay, place_socket, sweep};
+pub use placement::{Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep};
 pub use process::Process;
 pub use requirements::{Requirements, Slot};
 pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};

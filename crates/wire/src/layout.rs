@@ -57,6 +57,8 @@ pub const WATCH_LOST: usize = 42;
 
 /// Roots that the runtime told of.
 pub const HEAP_ROOTS: usize = 40;
+/// Methods whose locals are roots and that were not described, since something had unloaded meanwhile.
+pub const HEAP_METHODS_UNNAMED: usize = 44;
 /// Roots that it told of and that were not kept.
 pub const HEAP_ROOTS_LOST: usize = 41;
 

@@ -50,16 +50,30 @@ impl Classes {
         None
     }
 
-    /// Tells of those that nobody has been told of. A class may have others as arguments or elements, and these others.
-    pub(super) fn tell_new(&self, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8])) {
-        while self.told.load(Ordering::Relaxed) < self.count.load(Ordering::Relaxed) {
-            let number = self.told.fetch_add(1, Ordering::Relaxed);
+    /// Forgets them all: ids may mean others from now on, and numbers begin anew.
+    pub(super) fn forget(&self) {
+        self.keys.as_ref().as_ref().iter().for_each(|key| key.store(0, Ordering::Relaxed));
+        self.count.store(0, Ordering::Relaxed);
+        self.told.store(0, Ordering::Relaxed);
+    }
+
+    /// Tells of those that nobody has been told of. A class may have others as arguments or elements, and these others. One for which
+    /// there was no room is told of the next time.
+    pub(super) fn tell_new(&self, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8]) -> bool) {
+        loop {
+            let number = self.told.load(Ordering::Relaxed);
+            if number >= self.count.load(Ordering::Relaxed) {
+                return;
+            }
             let Some(id) = self.ids().get(number).map(|id| id.load(Ordering::Relaxed)) else { return };
-            self.tell(number as u64, id, heap, put);
+            if !self.tell(number as u64, id, heap, put) {
+                return;
+            }
+            self.told.store(number + 1, Ordering::Relaxed);
         }
     }
 
-    fn tell(&self, number: u64, id: u64, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8])) {
+    fn tell(&self, number: u64, id: u64, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8]) -> bool) -> bool {
         let mut piece = PieceWriter::new(CLASS, number);
         piece.number(id);
         let mut arguments = [0; MOST_ARGUMENTS];
@@ -78,7 +92,7 @@ impl Classes {
                 self.meet(element);
             }
         }
-        put(piece.bytes());
+        put(piece.bytes())
     }
 
     fn meet(&self, id: u64) {

@@ -33,8 +33,10 @@ struct Whole {
 impl Both {
     /// Beside the file that is asked for: `FILE.before.remora-heap` and `FILE.after.remora-heap`.
     pub(crate) fn beside(file: &Path, force: bool) -> Result<Both, Failure> {
+        let asked = Destination::of(file, force);
+        let is_folder = file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/");
         let places = ["before", "after"].map(|which| Destination::of(&named(file, which), force));
-        if places.iter().any(|place| place.regular().is_none()) {
+        if is_folder || asked.regular().is_none() || places.iter().any(|place| place.regular().is_none()) {
             let advice = "two snapshots are kept in two files; give -o the name of a regular file";
             return Err(Failure::Usage(advice.to_owned()));
         }

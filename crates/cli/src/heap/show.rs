@@ -178,15 +178,28 @@ fn object(graph: &HeapGraph, text: &str) -> Result<ObjectIx, String> {
     })
 }
 
+/// What C# calls a type, as snapshots name it: `int?[]` is `System.Nullable<int>[]`.
+fn as_named(text: &str) -> String {
+    let stem = text.trim_end_matches(['[', ']', ',', '*']);
+    let ranks = &text[stem.len()..];
+    let named = |keyword: &str| KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, whole)| *whole);
+    match stem.strip_suffix('?') {
+        Some(value) => format!("System.Nullable<{value}>{ranks}"),
+        None => named(stem).map_or_else(|| text.to_owned(), |whole| format!("{whole}{ranks}")),
+    }
+}
+
 fn type_(graph: &HeapGraph, text: &str) -> Result<TypeIx, String> {
     let mut there = vec![false; graph.types().len()];
     graph.objects().for_each(|object| there[graph.type_ix(object).0 as usize] = true);
     let all = || (0..there.len()).filter(|index| there[*index]);
     let name = |index: usize| graph.type_at(TypeIx(index as u32)).name.as_str();
     let lower = text.to_lowercase();
-    let whole = KEYWORDS.iter().find(|(keyword, _)| *keyword == text).map_or(text, |(_, whole)| *whole);
-    let exact: Vec<usize> = all().filter(|index| name(*index) == whole).collect();
-    let alike: Vec<usize> = all().filter(|index| name(*index).to_lowercase().contains(&lower)).collect();
+    let meant = as_named(text);
+    let exact: Vec<usize> = all().filter(|index| name(*index) == meant).collect();
+    // A keyword of C# means one type, and no other whose name it is a part of.
+    let is_alike = |index: &usize| meant == text && name(*index).to_lowercase().contains(&lower);
+    let alike: Vec<usize> = all().filter(is_alike).collect();
     match (&exact[..], &alike[..]) {
         ([one, ..], _) | ([], [one]) => Ok(TypeIx(*one as u32)),
         ([], []) => Err(format!(
@@ -508,6 +521,20 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("refers to 0 objects\n\nis referred to by 1 object\n"), "{text}");
+    }
+
+    #[test]
+    fn what_csharp_calls_a_type_is_that_type_and_no_other_with_a_name_that_ends_so() {
+        for (said, named) in [
+            ("int", "System.Int32"),
+            ("int[]", "System.Int32[]"),
+            ("byte[,][]", "System.Byte[,][]"),
+            ("int?[]", "System.Nullable<int>[]"),
+            ("MyApp.Point[]", "MyApp.Point[]"),
+            ("MyApp.Cache<int>", "MyApp.Cache<int>"),
+        ] {
+            assert_eq!(as_named(said), named);
+        }
     }
 
     #[test]

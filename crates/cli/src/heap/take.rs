@@ -22,7 +22,8 @@ use remora_heap::TypeFlags;
 use remora_heap::layout::Layouts;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_receipt::{Facts, Receipt};
-use remora_trigger::{Process, Slot, Version};
+use remora_trigger::proc::Proc;
+use remora_trigger::{Process, STAYING_SUFFIX, Slot, Version};
 use remora_wire::heap::ClassFacts;
 use remora_wire::{Contents, Moment, Roots};
 use serde::Serialize;
@@ -60,6 +61,9 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         return Err(beside_another(args, obstacle.failure));
     }
     can_be_taken(args, &process)?;
+    if args.roots {
+        has_a_place(&process)?;
+    }
     let allowance = Allowance::of(&process, args.max_extra_memory)?;
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
@@ -153,6 +157,34 @@ pub(super) fn set_right(process: &Process, facts: &mut Facts) {
         Ok(count) => facts.count = count,
         Err(error) => note(&error.to_string()),
     }
+}
+
+/// Places that a runtime has for notification-only profilers (MAX_NOTIFICATION_PROFILERS, vm/profilepriv.h). One is left free: without
+/// it nothing of Remora could come any more.
+const MOST_THAT_STAY: usize = 31;
+
+/// Whether what sets the count right afterwards finds a place.
+pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
+    let maps = Proc::default().maps(process.pid).unwrap_or_default();
+    let mut staying: Vec<_> = maps.iter().map(|mapping| &mapping.path).filter(|path| stays(path)).collect();
+    staying.dedup();
+    if staying.len() < MOST_THAT_STAY {
+        return Ok(());
+    }
+    Err(Failure::Precondition {
+        process_id: process.pid,
+        found: format!(
+            "{} earlier snapshots with --roots or --watch each hold a place of its runtime's 32",
+            staying.len()
+        ),
+        remedy: "take one without, or restart the program: only its end gives the places back".to_owned(),
+        exit: Exit::SlotTaken,
+    })
+}
+
+fn stays(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.trim_end_matches(" (deleted)").ends_with(STAYING_SUFFIX)
 }
 
 /// What remains possible where the main profiler's place is taken.

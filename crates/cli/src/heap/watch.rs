@@ -3,7 +3,7 @@
 
 use super::allowance::Allowance;
 use super::both::Both;
-use super::take::{say_what_stays, set_right};
+use super::take::{has_a_place, say_what_stays, set_right};
 use super::watched::Watched;
 use crate::args::HeapTakeArgs;
 use crate::console::{StatusLine, counted, grouped, note, plain};
@@ -41,6 +41,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let allowance = Allowance::of(&process, args.max_extra_memory)?;
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
+    has_a_place(&process)?;
     say_beforehand(&process);
     let session = match WatchSession::attach(&process, library::BYTES, ATTACH_PATIENCE) {
         Ok(session) => session,
@@ -64,7 +65,8 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let Picture { watch, both } = picture;
     let runtime = finished.facts.runtime.clone();
     let kept = both.map_or(Ok(Vec::new()), |both| both.keep(&process, &runtime, &mut finished.classes));
-    let told = if watch.cache().is_some() {
+    let has_begun = watch.cache().is_some();
+    let told = if has_begun {
         let files = kept.as_deref().unwrap_or_default();
         Watched::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
     } else {
@@ -77,7 +79,11 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let ended = match broke.or(failure) {
         Some(failure) => Err(failure),
         None if target_ended => Err(Failure::TargetEnded(
-            "the target ended during the watch; what was told until then is complete".to_owned(),
+            match has_begun {
+                true => "the target ended during the watch; what was told until then is complete",
+                false => "the target ended before the watch had its first snapshot: nothing is known of its heap",
+            }
+            .to_owned(),
         )),
         None => Ok(()),
     };
