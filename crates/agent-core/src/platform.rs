@@ -147,7 +147,7 @@ pub trait Platform: Send + Sync + 'static {
         false
     }
 
-    /// Whether nothing is wanted: the agent leaves as soon as it has come.
+    /// Whether nothing is wanted but that the agent is there: it stays, and does nothing.
     fn wants_nothing(&self) -> bool {
         false
     }

@@ -10,7 +10,7 @@ use crate::gate::Unload;
 use crate::platform::{Child, Platform, Received};
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
-use remora_wire::{FromAgent, Message, Moment, ToAgent, layout};
+use remora_wire::{FromAgent, Message, Moment, Roots, ToAgent, layout};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -53,13 +53,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     fn try_to_take(&mut self) -> Result<(), String> {
         let platform = &self.shared.platform;
         let started = platform.prepare_snapshot()?;
-        platform.send(&FromAgent::Started {
-            signal: started.signal,
-            thread: started.thread,
-            threads: 0,
-            time: platform.now(),
-            engine: started.engine,
-        });
+        self.has_started(started);
         let mut modules = Modules::default();
         self.take_one(&mut modules)?;
         self.watch();
@@ -137,10 +131,10 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     fn describe_methods(&mut self, modules: &mut Modules) {
         let platform = &self.shared.platform;
         let asking = Asking { shared: self.shared, runtime: self.runtime };
-        let mut rest = platform.methods_with_roots();
-        if rest.is_empty() {
+        if platform.roots() == Roots::Inferred {
             return;
         }
+        let mut rest = platform.methods_with_roots();
         self.samples.delivery.outward.grant(PATIENCE);
         while !rest.is_empty() {
             let batch: Vec<u64> = rest.drain(..rest.len().min(BATCH)).collect();

@@ -41,13 +41,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     fn try_to_keep_watch(&mut self) -> Result<(), String> {
         let platform = &self.shared.platform;
         let started = platform.prepare_snapshot()?;
-        platform.send(&FromAgent::Started {
-            signal: started.signal,
-            thread: started.thread,
-            threads: 0,
-            time: platform.now(),
-            engine: started.engine,
-        });
+        self.has_started(started);
         let asking = Asking { shared: self.shared, runtime: self.runtime };
         asking.keep_watch(true).map_err(refused)?;
         let mut modules = Modules::default();

@@ -5,7 +5,7 @@
 //! Whichever way it ends, the runtime is asked for no more callbacks; unless the runtime shuts down, which is asked nothing.
 
 use crate::batch::Samples;
-use crate::platform::{Platform, Received};
+use crate::platform::{Platform, Received, Started};
 use crate::runtime::Runtime;
 use crate::sabotage::{Sabotage, is_on};
 use crate::shared::Shared;
@@ -90,21 +90,27 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         }
         match platform.start_sampling() {
             Ok(started) => {
-                let threads = started.threads.len() as u32;
-                self.samples.delivery.introduce(platform, started.threads);
-                platform.send(&FromAgent::Started {
-                    signal: started.signal,
-                    thread: started.thread,
-                    threads,
-                    time: platform.now(),
-                    engine: started.engine,
-                });
+                self.has_started(started);
                 self.scanned = platform.now();
                 while self.round() {}
             }
             Err(what) => platform.send(&FromAgent::Failed { what }),
         }
         self.leave()
+    }
+
+    /// Says that the work has begun, and on which threads.
+    pub(crate) fn has_started(&mut self, started: Started) {
+        let platform = &self.shared.platform;
+        let threads = started.threads.len() as u32;
+        self.samples.delivery.introduce(platform, started.threads);
+        platform.send(&FromAgent::Started {
+            signal: started.signal,
+            thread: started.thread,
+            threads,
+            time: platform.now(),
+            engine: started.engine,
+        });
     }
 
     /// Waits for the welcome and for the runtime's confirmation; or for the word that the runtime has answered, after which it should

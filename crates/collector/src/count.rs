@@ -11,9 +11,6 @@ use remora_trigger::Process;
 use remora_wire::{Contents, EventKind, Moment, Roots};
 use std::time::Duration;
 
-/// How long the control channel is waited for while an agent leaves that was not needed.
-const LOOK: Duration = Duration::from_millis(2);
-
 /// Comes once more, as a notification-only profiler, after a main one of ours has left or was refused, and stays: the count is right from now
 /// on. Whether the runtime calls it says nothing: where another one came in between, it does so although the count is too small, and that
 /// other one hears nothing once this one has left (seen on 8, 9 and 10).
@@ -34,13 +31,8 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration) -> 
         thread_budget: 1,
     };
     match arrive(process, library, task, timeout) {
-        Ok((mut presence, _)) => {
-            presence.leave(LOOK, |_| 0, |_| {});
-            match presence.facts.inert.take() {
-                Some(why) => Err(Error::Count(Box::new(Error::Inert(why)))),
-                None => Ok(ProfilerCount::Right),
-            }
-        }
+        // An agent that works is not the one that was sent.
+        Ok(_) => Err(Error::Count(Box::new(Error::Refused("it did not stay".into())))),
         Err(NotAttached { error: Error::Inert(_), .. }) => Ok(ProfilerCount::SetRight),
         Err(NotAttached { error, .. }) => Err(Error::Count(Box::new(error))),
     }

@@ -16,8 +16,7 @@ pub enum EventKind {
     Heap,
     /// Nothing: a snapshot of the heap is taken, and kept true through later collections, until another one is wanted.
     Watch,
-    /// Nothing at all: the agent comes, and leaves. Where the runtime has counted one notification-only profiler too few since a main
-    /// one left, it cannot leave, and its staying sets the count right.
+    /// Nothing: the agent comes, and stays without doing anything. That sets right what the runtime counts since a main one left.
     Nothing,
 }
 
