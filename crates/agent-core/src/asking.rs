@@ -62,6 +62,10 @@ impl<P: Platform, R: Runtime> Runtime for Asking<'_, P, R> {
         self.ask(R::modules)
     }
 
+    fn app_domain_of(&self, module: usize) -> Option<usize> {
+        self.may_ask().then(|| self.runtime.app_domain_of(module))?
+    }
+
     fn collect(&self) -> Result<(), u32> {
         self.ask(R::collect)
     }

@@ -200,6 +200,10 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         Ok(all.flatten().map(|module| module.0).collect())
     }
 
+    fn app_domain_of(&self, module: usize) -> Option<usize> {
+        self.info.app_domain_of(ModuleId(module)).ok().map(|domain| domain.0)
+    }
+
     fn collect(&self) -> Result<(), u32> {
         match self.shared.roots_refused.load(Ordering::SeqCst) {
             0 => {}

@@ -197,6 +197,9 @@ pub trait Platform: Send + Sync + 'static {
         Err("this process cannot be copied".into())
     }
 
+    /// Agent's thread: the application domain whose static fields the copy asks about.
+    fn app_domain_is(&self, _domain: usize) {}
+
     /// Agent's thread: what has become of the copy.
     fn child(&self) -> Child {
         Child::None

@@ -116,6 +116,11 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
+    /// AppDomainID of what a module is loaded into.
+    fn app_domain_of(&self, _module: usize) -> Option<usize> {
+        None
+    }
+
     /// Collects the whole heap, and has it copied when it stands ([`crate::Snapshot`]). Returns when the program goes on.
     ///
     /// # Errors

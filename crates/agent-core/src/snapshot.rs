@@ -34,9 +34,14 @@ fn what_was_asked(moment: Moment) -> &'static str {
     }
 }
 
-/// What is known of the modules' ids: the index under which each was described, or that it may be anybody's.
+/// What is known of the modules' ids.
 #[derive(Debug, Default)]
-pub(crate) struct Modules(BTreeMap<usize, Option<u32>>);
+pub(crate) struct Modules {
+    /// The index under which each was described, or that it may be anybody's.
+    known: BTreeMap<usize, Option<u32>>,
+    /// Whether one has said which application domain it is in.
+    has_domain: bool,
+}
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Everything from the first module to the end of the copy.
@@ -109,11 +114,17 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             });
             // What has gone since it was enumerated is asked about no more.
             for module in batch {
-                if modules.0.contains_key(&module) {
+                if modules.known.contains_key(&module) {
                     continue;
                 }
                 let index = samples.catalogue.meet_module(&asking, module, &mut messages);
-                modules.0.insert(module, index);
+                modules.known.insert(module, index);
+                if !modules.has_domain
+                    && let Some(domain) = asking.app_domain_of(module)
+                {
+                    platform.app_domain_is(domain);
+                    modules.has_domain = true;
+                }
             }
             self.shared.gate.leave(platform, &mut samples.passage, |told| {
                 samples.catalogue.forget(told);
@@ -167,7 +178,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
 
     fn tell(&mut self, modules: &Modules) {
         self.samples.delivery.outward.grant(PATIENCE);
-        for (id, index) in &modules.0 {
+        for (id, index) in &modules.known {
             self.publish(&Message::ModuleId { id: *id as u64, index: *index });
         }
     }
@@ -220,9 +231,9 @@ impl Modules {
     fn forget(&mut self, told: &[Unload]) {
         for what in told {
             match what {
-                Unload::Module(module) => _ = self.0.insert(*module, None),
+                Unload::Module(module) => _ = self.known.insert(*module, None),
                 Unload::Function(_) => {}
-                Unload::Anything => self.0.values_mut().for_each(|index| *index = None),
+                Unload::Anything => self.known.values_mut().for_each(|index| *index = None),
             }
         }
     }

@@ -8,6 +8,7 @@ mod classes;
 mod contents;
 mod pen;
 mod shape;
+mod statics;
 
 use classes::Classes;
 use contents::{tell_layout, tell_text, tell_values};
@@ -19,6 +20,7 @@ use remora_wire::heap::{
 };
 pub use shape::Shape;
 use shape::{Digest, Form, Memory, Shapes, Trust};
+use statics::tell_statics;
 
 /// Type arguments of a class that are told.
 pub const MOST_ARGUMENTS: usize = 64;
@@ -98,7 +100,18 @@ pub trait StandingHeap {
     fn layout(&self, _class: u64, _fields: &mut [[u32; 2]]) -> Option<(usize, u32)> {
         None
     }
+    /// The class that declares a method, by its ModuleID and mdMethodDef; `None` if it is not loaded.
+    fn class_with(&self, _module: u64, _method: u32) -> Option<u64> {
+        None
+    }
+    /// The address of a static field of a class, by its mdFieldDef; an HRESULT where there is none.
+    fn static_at(&self, _class: u64, _field: u32) -> Result<u64, u32> {
+        Err(NOT_THERE)
+    }
 }
+
+/// E_NOTIMPL.
+const NOT_THERE: u32 = 0x8000_4001;
 
 /// The copy's own memory.
 struct Own<'a>(&'a InFork);
@@ -121,6 +134,15 @@ pub trait Outlet {
     fn put_beside(&mut self, record: &[u8]) -> bool;
     /// So much has been walked.
     fn progress(&mut self, walked: &Walked);
+    /// A word of the questions about static fields, as [`remora_wire::heap::statics`] has them; waits until they have been put. `None`
+    /// behind the last one.
+    fn question(&mut self, _index: usize) -> Option<u64> {
+        None
+    }
+    /// Takes an answer, as [`Outlet::put`] does.
+    fn answer(&mut self, _record: &[u8]) -> bool {
+        true
+    }
 }
 
 /// What has been walked.
@@ -334,6 +356,9 @@ impl<'a, M: Memory> Walk<'a, M> {
         // Who has read the word beside the stream need not wait for more of it.
         self.pen.last(&Record::of(&[END, objects]));
         self.say_how_far();
+        if self.pen.wanted {
+            tell_statics(self.heap, &self.words, self.pen.outlet);
+        }
         self.walked
     }
 

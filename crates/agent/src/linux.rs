@@ -540,6 +540,12 @@ impl Platform for Linux {
         Ok(Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() })
     }
 
+    fn app_domain_is(&self, domain: usize) {
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.domain_is(domain);
+        }
+    }
+
     fn child(&self) -> Child {
         self.snapshot.get().map_or(Child::None, Snapshot::child)
     }

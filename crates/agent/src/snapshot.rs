@@ -8,13 +8,13 @@ use crate::memory::Mapping;
 use crate::roots::Roots;
 use crate::standing::Standing;
 use crate::threads::{block_all, pause};
-use corprof::{HResult, HeapView, ObjectId};
+use corprof::{AppDomainId, HResult, HeapView, ObjectId};
 use remora_agent_core::Child;
 use remora_agent_hot::{HeapArea, HeapRange, HeapRoot, InFork, Outlet, Shape, ShownWalk, Walked, monotonic, walk_heap};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
-use remora_wire::heap::BESIDE;
+use remora_wire::heap::{ANSWERS, BESIDE};
 use remora_wire::{Contents, layout};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 /// Parts of the heap that fit into the list.
 const RANGES: usize = 1 << 14;
@@ -46,6 +46,8 @@ pub struct Snapshot {
     contents: Contents,
     roots: Option<Roots>,
     outer: &'static [AtomicU64],
+    /// AppDomainID of the application, or 0.
+    domain: AtomicUsize,
     /// Its number; 0 before, and less than that where the system refused with this error.
     pid: AtomicI32,
     took: AtomicU64,
@@ -72,6 +74,7 @@ impl Snapshot {
             contents,
             roots,
             outer,
+            domain: AtomicUsize::new(0),
             pid: AtomicI32::new(0),
             took: AtomicU64::new(0),
             status: AtomicI32::new(RUNNING),
@@ -81,6 +84,11 @@ impl Snapshot {
     /// Where roots are kept, if they are wanted.
     pub fn roots(&self) -> Option<&Roots> {
         self.roots.as_ref()
+    }
+
+    /// Whose static fields are asked about.
+    pub fn domain_is(&self, domain: usize) {
+        self.domain.store(domain, Ordering::SeqCst);
     }
 
     /// Makes the copy. In a callback of the runtime's, with the program standing still.
@@ -250,8 +258,10 @@ impl Snapshot {
             (InFork::new(), area)
         };
         let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
-        let standing = Standing::new(&fork, heap);
-        Some((Walker { fork, standing, out: Out { ring, counters: self.outer, parent } }, area))
+        let domain = self.domain.load(Ordering::SeqCst);
+        let standing = Standing::new(&fork, heap, (domain != 0).then_some(AppDomainId(domain)));
+        let questions = self.outer.get(layout::questions(HEADER_WORDS)).unwrap_or_default();
+        Some((Walker { fork, standing, out: Out { ring, counters: self.outer, questions, parent } }, area))
     }
 }
 
@@ -329,10 +339,24 @@ fn has_lost(parent: i32) -> bool {
 struct Out {
     ring: Ring<'static>,
     counters: &'static [AtomicU64],
+    /// What is asked about static fields.
+    questions: &'static [AtomicU64],
     parent: i32,
 }
 
 impl Out {
+    /// How many words of questions there are. Waits until the collector has put them: it may still have to read files.
+    fn asked(&self) -> Option<usize> {
+        let place = self.counters.get(layout::STATICS_ASKED)?;
+        loop {
+            match place.load(Ordering::Acquire) {
+                0 if has_lost(self.parent) => return None,
+                0 => pause(LOOK),
+                asked => return usize::try_from(asked - 1).ok(),
+            }
+        }
+    }
+
     /// Hands a piece over; `mark` is in the word of its length.
     fn push(&mut self, bytes: &[u8], mark: u64) -> bool {
         let length = bytes.len() as u64 | mark;
@@ -353,6 +377,15 @@ impl Outlet for Out {
 
     fn put_beside(&mut self, record: &[u8]) -> bool {
         self.push(record, BESIDE)
+    }
+
+    fn question(&mut self, index: usize) -> Option<u64> {
+        let questions = self.questions.get(..self.asked()?)?;
+        questions.get(index).map(|word| word.load(Ordering::Relaxed))
+    }
+
+    fn answer(&mut self, record: &[u8]) -> bool {
+        self.push(record, ANSWERS)
     }
 
     fn progress(&mut self, walked: &Walked) {

@@ -7,11 +7,13 @@ use crate::methods::Methods;
 use crate::names::Names;
 use crate::presence::Presence;
 use crate::shared_memory::SharedMemory;
+use crate::statics::Statics;
 use crate::{Error, NotAttached};
+use remora_heap::StaticField;
 use remora_heap::layout::Layouts;
 use remora_receipt::Facts;
 use remora_trigger::Process;
-use remora_wire::heap::{BESIDE, ClassFacts, HeapDecoder, HeapVisitor, Layout};
+use remora_wire::heap::{ANSWERS, BESIDE, ClassFacts, HeapDecoder, HeapVisitor, Layout};
 use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, Roots, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -140,6 +142,7 @@ impl HeapSession {
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
+        classes.statics = Statics::new(wish.contents == Contents::Values);
         classes.major = process.runtime().and_then(|runtime| runtime.version).map(|version| version.major);
         Ok(HeapSession {
             presence,
@@ -158,7 +161,9 @@ impl HeapSession {
         let deadline = Instant::now() + patience;
         loop {
             self.presence.listen(|message| self.told.take(message));
-            let took = self.stream.drain(&mut self.presence.memory, &mut self.classes, sink);
+            let mut took = self.stream.drain(&mut self.presence.memory, &mut self.classes, sink);
+            let is_walked = self.stream.beside.has_ended();
+            took += usize::from(self.told.described && self.classes.ask_on(&self.presence.memory, is_walked));
             if let Some(child) = self.told.child.take() {
                 self.presence.facts.children.push(child);
                 self.cost.begins(child);
@@ -205,7 +210,7 @@ impl HeapSession {
                 // The agent tells the modules' ids before it says that the copy has ended. By then the copy may long have told everything.
                 || self.told.has_ended()
                 || self.stream.damaged
-                || self.stream.beside.has_ended() && self.told.described,
+                || self.stream.beside.has_ended() && self.told.described && self.classes.statics.has_ended(),
         }
     }
 
@@ -239,6 +244,11 @@ impl HeapSession {
         ];
         let lost = counted.iter().filter(|(which, _)| counter(*which) > 0);
         notes.extend(lost.map(|(which, what)| format!("{} {what}", counter(*which))));
+        let is_told = !self.stream.beside.has_ended() || self.classes.statics.has_ended();
+        notes.extend(
+            (!is_told).then(|| "the copy of the process ended before it had told all static fields".to_owned()),
+        );
+        notes.extend(self.classes.statics.note());
         notes.extend(self.told.walked.and_then(how_it_ended));
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         HeapAbout {
@@ -291,8 +301,9 @@ impl Stream {
             && let Some(head) = memory.pop_heap(&mut self.bytes)
         {
             took += 1;
-            let length = usize::try_from(head & !BESIDE).unwrap_or(usize::MAX);
+            let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
             match self.bytes.get(..length) {
+                Some(bytes) if head & ANSWERS != 0 => self.damaged = classes.statics.answer(bytes).is_err(),
                 Some(bytes) if head & BESIDE == 0 => sink(bytes),
                 Some(bytes) => self.damaged = self.beside.push(bytes, classes).is_err(),
                 None => self.damaged = true,
@@ -311,6 +322,15 @@ pub(crate) fn how_it_ended(status: i32) -> Option<String> {
     }
 }
 
+/// What is told beside the stream and means something only with the files of the process.
+#[derive(Debug, Default)]
+pub struct LaidOut {
+    /// How objects are laid out.
+    pub layouts: Layouts,
+    /// Static fields of classes that were initialized.
+    pub statics: Vec<StaticField>,
+}
+
 /// Classes, as the copy told of them, and what they are called. Their numbers begin with 0.
 pub struct Classes {
     methods: Methods,
@@ -319,6 +339,7 @@ pub struct Classes {
     pub(crate) by_id: HashMap<u64, u32>,
     pub(crate) modules: HashMap<u64, Option<u32>>,
     pub(crate) layouts: HashMap<u32, Layout>,
+    pub(crate) statics: Statics,
     /// The runtime's version, its first number.
     pub(crate) major: Option<u32>,
     are_described: bool,
@@ -339,6 +360,7 @@ impl Classes {
             by_id: HashMap::new(),
             modules: HashMap::new(),
             layouts: HashMap::new(),
+            statics: Statics::default(),
             major: None,
             are_described: false,
         }
@@ -378,9 +400,18 @@ impl Classes {
         self.methods.named()
     }
 
-    /// How their objects are laid out, where that was told.
-    pub fn laid_out(&mut self) -> Layouts {
+    /// What static fields hold, and how objects are laid out where that was told.
+    pub fn laid_out(&mut self) -> LaidOut {
         crate::layouts::layouts(self)
+    }
+
+    /// Goes on preparing the questions about static fields, a module at a time, and puts them when all classes are known, which is so
+    /// when the walk is over. Whether there was anything to do.
+    pub(crate) fn ask_on(&mut self, memory: &SharedMemory, is_walked: bool) -> bool {
+        let mut statics = std::mem::take(&mut self.statics);
+        let did = statics.ask_on(self, memory, is_walked);
+        self.statics = statics;
+        did
     }
 
     pub(crate) fn message(&mut self, message: Message) {

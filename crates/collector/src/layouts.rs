@@ -1,9 +1,10 @@
 //! How the objects of a snapshot are laid out: what the runtime told of classes, and what their metadata says of fields.
 
 mod computed;
+mod fixed;
 mod resolve;
 
-use crate::heap::Classes;
+use crate::heap::{Classes, LaidOut};
 use computed::{Computing, Rules};
 use remora_heap::TypeIx;
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
@@ -18,8 +19,9 @@ const HEAD: u32 = 8;
 const MOST: usize = 1 << 20;
 
 /// What is made of a snapshot's classes.
-pub(crate) fn layouts(classes: &mut Classes) -> Layouts {
-    let Classes { names, classes, by_id, modules: module_ids, layouts: told, major, .. } = classes;
+pub(crate) fn layouts(classes: &mut Classes) -> LaidOut {
+    let Classes { names, classes, by_id, modules: module_ids, layouts: told, major, statics, .. } = classes;
+    let has_values = statics.reads_values;
     let module_of = |id: &u64| module_ids.get(id).copied().flatten();
     let mut making = Making {
         modules: Modules::of(names),
@@ -32,11 +34,13 @@ pub(crate) fn layouts(classes: &mut Classes) -> Layouts {
         layouts: Layouts::default(),
     };
     making.meet(classes, by_id, module_of);
-    making.compare();
-    for class in 0..making.known.len() {
-        making.of_class(class as u32);
+    if has_values {
+        making.compare();
+        (0..making.known.len()).for_each(|class| _ = making.of_class(class as u32));
     }
-    making.layouts
+    let statics = making.statics(statics.told(), has_values);
+    let layouts = if has_values { making.layouts } else { Layouts::default() };
+    LaidOut { layouts, statics }
 }
 
 struct Making<'a> {
@@ -245,19 +249,24 @@ impl Making<'_> {
 
     /// What a place of this type holds.
     fn slot(&mut self, known: &Known) -> Slot {
-        let of = self.modules.text(known);
-        let (kind, has_layout) = match known {
-            Known::Primitive(kind) => (SlotKind(*kind), false),
-            Known::Array { .. } => (SlotKind::ARRAY, false),
-            Known::Pointer(_) => (SlotKind::POINTER, false),
-            Known::Unknown => (SlotKind::UNKNOWN, false),
+        let slot = self.slot_alone(known);
+        let layout = if slot.kind == SlotKind::VALUE { self.made(known) } else { None };
+        Slot { layout, ..slot }
+    }
+
+    /// The same, but not how that is laid out.
+    fn slot_alone(&mut self, known: &Known) -> Slot {
+        let kind = match known {
+            Known::Primitive(kind) => SlotKind(*kind),
+            Known::Array { .. } => SlotKind::ARRAY,
+            Known::Pointer(_) => SlotKind::POINTER,
+            Known::Unknown => SlotKind::UNKNOWN,
             Known::Defined { .. } => match self.modules.nature(known) {
-                Some(TypeNature::Value | TypeNature::Enum { .. }) => (SlotKind::VALUE, true),
-                Some(_) => (SlotKind::CLASS, false),
-                None => (SlotKind::UNKNOWN, false),
+                Some(TypeNature::Value | TypeNature::Enum { .. }) => SlotKind::VALUE,
+                Some(_) => SlotKind::CLASS,
+                None => SlotKind::UNKNOWN,
             },
         };
-        let layout = if has_layout { self.made(known) } else { None };
-        Slot { kind, of, layout }
+        Slot { kind, of: self.modules.text(known), layout: None }
     }
 }

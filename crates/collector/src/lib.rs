@@ -30,11 +30,12 @@ mod rate;
 mod session;
 mod shared_memory;
 mod socket;
+mod statics;
 mod target;
 mod watch;
 
 pub use count::set_count_right;
 pub use error::{Error, NotAttached};
-pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish};
+pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish, LaidOut};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};
 pub use watch::{EndedSnapshot, WatchFinished, WatchSession, WatchState, Watched};

@@ -114,7 +114,8 @@ impl Names {
         self.files.managed(path, *mvid)
     }
 
-    fn file_of(&self, module: u32) -> Option<String> {
+    /// The name of a module's file.
+    pub(crate) fn file_of(&self, module: u32) -> Option<String> {
         let path = &self.modules.get(&module)?.path;
         (!path.is_empty()).then(|| file_name(path).to_owned())
     }

@@ -33,6 +33,24 @@ impl SharedMemory {
         Ok(memory)
     }
 
+    /// Puts questions about static fields, once: nothing may follow. False if they are more than there is room for; then none are put.
+    pub fn ask(&self, questions: &[u64]) -> bool {
+        let all = self.words();
+        let room = all.get(layout::questions(HEADER_WORDS)).unwrap_or_default();
+        let places = room.get(..questions.len());
+        for (place, word) in places.unwrap_or_default().iter().zip(questions) {
+            place.store(*word, Ordering::Relaxed);
+        }
+        let asked = if places.is_some() { questions.len() as u64 } else { 0 };
+        all[layout::STATICS_ASKED].store(asked + 1, Ordering::Release);
+        places.is_some()
+    }
+
+    /// How many words of questions there is room for.
+    pub fn room_for_questions() -> usize {
+        layout::questions(HEADER_WORDS).len()
+    }
+
     /// The descriptor to hand over.
     pub fn descriptor(&self) -> &OwnedFd {
         &self.descriptor

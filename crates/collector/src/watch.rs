@@ -11,7 +11,7 @@ use crate::presence::Presence;
 use crate::{Classes, Error, NotAttached};
 use remora_receipt::Facts;
 use remora_trigger::Process;
-use remora_wire::heap::{BESIDE, HeapDecoder, HeapVisitor};
+use remora_wire::heap::{ANSWERS, BESIDE, HeapDecoder, HeapVisitor};
 use remora_wire::watch::{CLASS, WatchPiece};
 use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, Roots, ToAgent, layout};
 use std::time::{Duration, Instant};
@@ -118,6 +118,8 @@ impl WatchSession {
             thread_budget: 1,
         };
         let (presence, _) = arrive(process, library, task, timeout)?;
+        // What static fields hold changes as long as the watch lasts.
+        presence.memory.ask(&[]);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         Ok(WatchSession {
@@ -277,8 +279,10 @@ impl Draining<'_> {
             && let Some(head) = self.memory.pop_heap(self.bytes)
         {
             took += 1;
-            let length = usize::try_from(head & !BESIDE).unwrap_or(usize::MAX);
+            let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
             match self.bytes.get(..length) {
+                // There were no questions.
+                Some(_) if head & ANSWERS != 0 => {}
                 Some(bytes) if head & BESIDE == 0 => sink(Watched::Stream(bytes)),
                 Some(bytes) => {
                     let before = self.classes.count();

@@ -45,6 +45,8 @@ ids! {
     TypeToken(u32);
     /// A row of MethodDef in a module's metadata.
     MethodToken(u32);
+    /// A row of the table of fields: mdFieldDef.
+    FieldToken(u32);
 }
 
 impl From<TypeToken> for Token {

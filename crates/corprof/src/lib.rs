@@ -86,8 +86,8 @@ pub use factory::{Make, dll_get_class_object};
 pub use guid::Guid;
 pub use hresult::{HRESULTS, HResult, HResultFacts};
 pub use ids::{
-    AppDomainId, AssemblyId, ClassId, EventId, FunctionId, HandleId, MethodToken, ModuleId, ObjectId, ProviderId,
-    RejitId, SessionId, ThreadId, Token, TypeToken,
+    AppDomainId, AssemblyId, ClassId, EventId, FieldToken, FunctionId, HandleId, MethodToken, ModuleId, ObjectId,
+    ProviderId, RejitId, SessionId, ThreadId, Token, TypeToken,
 };
 pub use info::{
     Alive, ArrayClass, AssemblyInfo, Attached, ClassHead, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,

@@ -3,8 +3,11 @@
 use crate::lineage::Lineage;
 use crate::roots::Details;
 use crate::write::TypeRow;
-use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, Type, TypeFlags, TypeIx};
+use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, StaticField, Type, TypeFlags, TypeIx};
 use remora_wire::heap::{ClassFacts, HeapVisitor};
+
+/// Static fields that are taken; more are passed over.
+const MOST_STATICS: usize = 1 << 20;
 
 /// Gets the stream's records.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ pub(crate) struct Assembly {
     range_end: u64,
     pub(crate) free_bytes: u64,
     pub(crate) details: Details,
+    pub(crate) statics: Vec<StaticField>,
     pub(crate) failed: Option<Error>,
 }
 
@@ -36,6 +40,7 @@ impl Assembly {
             range_end: 0,
             free_bytes: 0,
             details: Details::default(),
+            statics: Vec::new(),
             failed: None,
         }
     }
@@ -47,6 +52,18 @@ impl Assembly {
             self.builder.add_type(Type { name, assembly, flags: TypeFlags(flags) })?;
         }
         Ok(())
+    }
+
+    /// What static fields hold. They are held by what the runtime tells of as handles, too, or by nothing that it tells of.
+    pub(crate) fn static_fields(&mut self, fields: Vec<StaticField>) {
+        self.put();
+        for field in fields.into_iter().take(MOST_STATICS - self.statics.len()) {
+            if let (Some(address), None) = (field.holds(), &self.failed) {
+                self.failed = self.builder.add_root(address, RootKind::Static).err();
+                self.details.static_field(address, field.whole_name());
+            }
+            self.statics.push(field);
+        }
     }
 
     pub(crate) fn finish(mut self, (ranges_unwalked, objects_unwalked): (u64, u64)) -> Result<HeapGraph, Error> {

@@ -44,7 +44,7 @@ struct Row {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct SlotRow {
+pub(crate) struct SlotRow {
     kind: u8,
     #[serde(rename = "type")]
     of: String,
@@ -155,11 +155,11 @@ impl Row {
 }
 
 impl SlotRow {
-    fn of(slot: &Slot) -> SlotRow {
+    pub(crate) fn of(slot: &Slot) -> SlotRow {
         SlotRow { kind: slot.kind.0, of: slot.of.clone(), layout: slot.layout.map(|layout| layout.0) }
     }
 
-    fn slot(self) -> Slot {
+    pub(crate) fn slot(self) -> Slot {
         Slot { kind: SlotKind(self.kind), of: self.of, layout: self.layout.map(LayoutIx) }
     }
 }

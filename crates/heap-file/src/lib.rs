@@ -14,6 +14,7 @@
 //! kind 4  end     nothing: the file is whole
 //! kind 5  methods JSON, a list of rows: the FunctionIDs of methods whose locals hold objects, and their names
 //! kind 6  layouts JSON, a list of rows: how objects are laid out, where values were asked for
+//! kind 7  statics JSON, a list of rows: static fields and what they hold; without values, those alone that can hold objects
 //! ```
 //! A file without its end is a snapshot that ended early: what it holds can be read.
 //! The stream is part of version 2 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 3.
@@ -35,6 +36,7 @@ mod lineage;
 mod read;
 mod roots;
 mod state;
+mod statics;
 mod texts;
 mod write;
 
@@ -65,4 +67,5 @@ mod kind {
     pub(crate) const END: u32 = 4;
     pub(crate) const METHODS: u32 = 5;
     pub(crate) const LAYOUTS: u32 = 6;
+    pub(crate) const STATICS: u32 = 7;
 }

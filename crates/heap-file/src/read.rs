@@ -1,9 +1,10 @@
 //! Reading a snapshot.
 
 use crate::graph::Assembly;
+use crate::statics::unpacked;
 use crate::{Error, FORMAT, State, kind};
 use remora_chunks::{Fault, HEADER, Next};
-use remora_heap::{HeapGraph, Limits};
+use remora_heap::{HeapGraph, Limits, StaticField};
 use remora_wire::heap::HeapDecoder;
 use std::io::Read;
 
@@ -12,6 +13,8 @@ use std::io::Read;
 pub struct Snapshot {
     /// Every object, its type and its references.
     pub graph: HeapGraph,
+    /// Static fields; none in a file that ends early, since they stand at its end.
+    pub statics: Vec<StaticField>,
     /// Bytes between objects, in the ranges that were walked.
     pub free_bytes: u64,
     /// What is known of it as a whole.
@@ -102,6 +105,10 @@ impl Reading {
                     serde_json::from_slice(plain).map_err(|_| Fault::Damaged("a row of methods makes no sense"))?;
                 self.assembly.details.methods(rows);
             }
+            kind::STATICS => {
+                let fields = unpacked(plain).ok_or(Fault::Damaged("a row of static fields makes no sense"))?;
+                self.assembly.static_fields(fields);
+            }
             kind::END => self.ended = true,
             // Read when they are wanted.
             kind::LAYOUTS => {}
@@ -114,9 +121,18 @@ impl Reading {
         if self.assembly.objects == 0 && !self.ended {
             return Err(Error::Truncated { length: offset + torn_bytes });
         }
-        let Reading { assembly, decoder, state, ended, unknown_chunks } = self;
+        let Reading { mut assembly, decoder, state, ended, unknown_chunks } = self;
         let free_bytes = assembly.free_bytes;
+        let statics = std::mem::take(&mut assembly.statics);
         let graph = assembly.finish((state.ranges_unwalked, state.objects_unwalked))?;
-        Ok(Snapshot { graph, free_bytes, state, whole: ended && decoder.has_ended(), unknown_chunks, torn_bytes })
+        Ok(Snapshot {
+            graph,
+            statics,
+            free_bytes,
+            state,
+            whole: ended && decoder.has_ended(),
+            unknown_chunks,
+            torn_bytes,
+        })
     }
 }

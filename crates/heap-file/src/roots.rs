@@ -1,4 +1,4 @@
-//! What a snapshot says of roots beyond their kinds: which method's local it is, or which object's being alive keeps it.
+//! What a snapshot says of roots beyond their kinds: which method's local it is, which static field, or which object's being alive keeps it.
 
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use serde::{Deserialize, Serialize};
@@ -21,17 +21,24 @@ pub struct MethodRow {
 pub(crate) struct Details {
     told: BTreeMap<(u64, RootKind), Vec<u64>>,
     methods: BTreeMap<u64, String>,
+    /// Names, which details of roots number from 1 on.
+    statics: Vec<String>,
 }
 
 impl Details {
     pub(crate) fn root(&mut self, address: u64, kind: RootKind, detail: u64) {
-        let says_more = matches!(kind, RootKind::Stack | RootKind::Pinned | RootKind::Dependent);
+        let says_more = matches!(kind, RootKind::Stack | RootKind::Pinned | RootKind::Dependent | RootKind::Static);
         if says_more && detail != 0 {
             let known = self.told.entry((address, kind)).or_default();
             if known.len() <= MOST_NAMES && !known.contains(&detail) {
                 known.push(detail);
             }
         }
+    }
+
+    pub(crate) fn static_field(&mut self, address: u64, name: String) {
+        self.statics.push(name);
+        self.root(address, RootKind::Static, self.statics.len() as u64);
     }
 
     pub(crate) fn methods(&mut self, rows: Vec<MethodRow>) {
@@ -57,6 +64,7 @@ impl Details {
     fn words(&self, graph: &HeapGraph, kind: RootKind, detail: u64) -> Option<String> {
         match kind {
             RootKind::Dependent => graph.object_at(detail).map(|key| of_key(graph, key)),
+            RootKind::Static => self.statics.get(usize::try_from(detail).ok()?.checked_sub(1)?).cloned(),
             // Of pinning ones it is a method or a handle.
             _ => self.methods.get(&detail).map(|name| format!("in {name}")),
         }

@@ -3,7 +3,9 @@
 use crate::layouts::packed;
 use crate::roots::MethodRow;
 use crate::state::{State, shorten};
+use crate::statics;
 use crate::{Error, FORMAT, kind};
+use remora_heap::StaticField;
 use remora_heap::layout::Layouts;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -109,6 +111,14 @@ impl<W: Write> Writer<W> {
     /// See [`Writer::create`].
     pub fn layouts(&mut self, layouts: &Layouts) -> Result<(), Error> {
         packed(layouts).iter().try_for_each(|chunk| self.put(kind::LAYOUTS, chunk))
+    }
+
+    /// Writes what static fields hold.
+    ///
+    /// # Errors
+    /// See [`Writer::create`].
+    pub fn statics(&mut self, fields: &[StaticField]) -> Result<(), Error> {
+        statics::packed(fields).iter().try_for_each(|chunk| self.put(kind::STATICS, chunk))
     }
 
     /// Writes what is missing and the end, and gives the output back.

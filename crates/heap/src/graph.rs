@@ -113,6 +113,11 @@ impl HeapGraph {
         &self.parts.roots
     }
 
+    /// The kinds of roots that hold an object.
+    pub fn roots_of(&self, object: ObjectIx) -> impl Iterator<Item = RootKind> {
+        self.parts.roots.iter().filter(move |root| root.object == object).map(|root| root.kind)
+    }
+
     /// What is known of the roots of this kind that hold an object, in words: `MyApp.Worker.Run()`.
     pub fn root_note(&self, object: ObjectIx, kind: RootKind) -> Option<&str> {
         self.parts.notes.get(&(object.0, kind)).map(String::as_str)

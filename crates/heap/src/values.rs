@@ -159,6 +159,12 @@ impl Layouts {
         }
     }
 
+    /// What stands in a place of this kind, by its bits; only for what fits into eight bytes.
+    pub fn value_of(&self, slot: &Slot, bits: u64) -> Value {
+        let left = Left { depth: MOST_NESTED, values: &Cell::new(MOST_VALUES) };
+        self.value(slot, &bits.to_le_bytes(), left)
+    }
+
     /// The fields of an object: those of its own class first, then what it inherits.
     fn members(&self, of: LayoutIx, bytes: &[u8], left: Left<'_>) -> Vec<Member> {
         let (mut members, mut next) = (Vec::new(), Some(of));
@@ -295,7 +301,7 @@ fn way_by(value: &Value, target: u64) -> Option<String> {
 }
 
 /// What a compiler called the field behind a property is called by the property.
-fn readable(name: &str) -> String {
+pub(crate) fn readable(name: &str) -> String {
     match name.strip_prefix('<').and_then(|rest| rest.strip_suffix(">k__BackingField")) {
         Some(property) => property.to_owned(),
         None => name.to_owned(),

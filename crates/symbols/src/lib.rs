@@ -85,6 +85,7 @@ mod pe;
 mod plt;
 mod signature;
 mod state_machine;
+mod statics;
 mod types;
 mod unwind;
 
@@ -103,3 +104,4 @@ pub use metadata::Guid;
 pub use name::{MethodKind, MethodName, NamePart};
 pub use pdb::PortablePdb;
 pub use pe::{CodeView, EMBEDDED_PDB_LIMIT};
+pub use statics::{Holds, StaticFields};

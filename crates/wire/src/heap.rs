@@ -26,9 +26,12 @@
 //! the stream itself can be stored unread while it comes. Layouts are told there alone: what they mean is found out while the process is
 //! there, and stored as that.
 //!
+//! What static fields hold is asked for by the reader and told behind the end: [`statics`].
+//!
 //! Objects lie one behind the other, each at a multiple of eight bytes: no address is told but that of a range.
 
 pub(crate) mod decoder;
+pub mod statics;
 
 pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
 
@@ -88,6 +91,9 @@ pub const UNTOLD: u64 = 6;
 
 /// In the word that tells a piece's length, bytes: it is not of the stream, but repeats CLASS and END records of it.
 pub const BESIDE: u64 = 1 << 63;
+
+/// In the same word: it answers questions about static fields, as [`statics`] has them. Told behind the end of the stream.
+pub const ANSWERS: u64 = 1 << 62;
 
 /// The most of a string's content that is told, bytes.
 pub const MOST_CONTENT: u64 = 8 << 10;

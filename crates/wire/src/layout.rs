@@ -65,6 +65,10 @@ pub const HEAP_ROOTS_LOST: usize = 41;
 /// Bytes of all ranges that are to be walked, the room between objects included; 0 where that is not known beforehand.
 pub const HEAP_BYTES_IN_ALL: usize = 43;
 
+/// How many words of questions about static fields there are, plus 1; 0 as long as none were put. The one word of the page that the
+/// collector writes: the copy waits for it when it has walked.
+pub const STATICS_ASKED: usize = 45;
+
 /// Words of data of the first ring where there are two: the agent's messages.
 pub const SMALL_RING_WORDS: usize = 1 << 17;
 
@@ -84,6 +88,11 @@ pub fn messages(has_heap: bool, ring_header_words: usize) -> std::ops::Range<usi
 pub fn heap(ring_header_words: usize) -> std::ops::Range<usize> {
     let begin = HEADER_WORDS + ring_header_words + SMALL_RING_WORDS;
     begin..begin + ring_header_words + HEAP_RING_WORDS
+}
+
+/// Where the collector puts its questions about static fields, as [`crate::heap::statics`] has them: behind the second.
+pub fn questions(ring_header_words: usize) -> std::ops::Range<usize> {
+    heap(ring_header_words).end..HEADER_WORDS + ring_header_words + RING_WORDS
 }
 
 /// The third, behind what the others have.

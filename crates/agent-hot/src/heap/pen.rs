@@ -27,7 +27,7 @@ impl Record {
         }
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }
 }

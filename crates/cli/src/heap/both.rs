@@ -3,8 +3,7 @@
 use super::take::{now, rows};
 use crate::failure::Failure;
 use crate::output::{Destination, HeapSpool, Named, place};
-use remora_collector::{Classes, EndedSnapshot};
-use remora_heap::layout::Layouts;
+use remora_collector::{Classes, EndedSnapshot, LaidOut};
 use remora_heap_file::State;
 use remora_trigger::Process;
 use std::path::{Path, PathBuf};
@@ -91,7 +90,7 @@ impl Both {
             if let (Some(whole), Some((path, force))) = (whole, destination.regular()) {
                 let state = state(process, runtime, &whole);
                 let rows = rows(classes, whole.about.classes.iter().copied());
-                let named = Named { types: &rows, methods: &[], layouts: &Layouts::default() };
+                let named = Named { types: &rows, methods: &[], laid_out: &LaidOut::default() };
                 let finished = whole.spool.finish(&named, &state)?;
                 place(&finished, path, force).map_err(|failure| failure.kept_in(&finished))?;
                 kept.push(path.to_owned());

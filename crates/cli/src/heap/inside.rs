@@ -6,7 +6,7 @@ use crate::console::{counted, grouped, plain};
 use crate::failure::Failure;
 use remora_heap::layout::{Layouts, Shape};
 use remora_heap::values::{Elements, Inside, Member, Value};
-use remora_heap::{HeapGraph, ObjectIx, TypeFlags};
+use remora_heap::{HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags};
 use remora_heap_file::{Content, contents, layouts};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -113,6 +113,40 @@ impl<'a> Values<'a> {
         Ok(found)
     }
 
+    /// What static fields hold; where the snapshot has values, with what strings and boxes say.
+    pub(crate) fn fixed(
+        &mut self,
+        file: &Path,
+        fields: &[&StaticField],
+        has_values: bool,
+    ) -> Result<Vec<Member>, Failure> {
+        let mut members: Vec<Member> = fields.iter().map(|field| field.member(&self.layouts)).collect();
+        if !has_values {
+            return Ok(members);
+        }
+        let values: Vec<&Value> = members.iter().map(|member| &member.value).collect();
+        self.follow(file, &values)?;
+        for (member, field) in members.iter_mut().zip(fields) {
+            if let StaticContent::Box(address) = field.content
+                && let Some(value) = self.in_box(address)
+            {
+                member.value = value;
+            }
+        }
+        let values: Vec<&Value> = members.iter().map(|member| &member.value).collect();
+        self.follow(file, &values)?;
+        Ok(members)
+    }
+
+    /// What stands in a box.
+    fn in_box(&self, address: u64) -> Option<Value> {
+        let (bytes, target) = (self.boxes.get(&address)?, self.graph.object_at(address)?);
+        match self.layouts.inside(self.graph.type_ix(target), bytes, bytes.len() as u64, 0) {
+            Inside::Boxed(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// By which of their fields or elements objects refer to others: of each pair of addresses that could be told.
     pub(crate) fn ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Failure> {
         let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
@@ -182,7 +216,7 @@ impl<'a> Values<'a> {
         told
     }
 
-    fn members_told(&self, members: &[Member]) -> Vec<MemberTold> {
+    pub(crate) fn members_told(&self, members: &[Member]) -> Vec<MemberTold> {
         let told = members.iter().map(|member| MemberTold {
             name: member.name.clone(),
             r#type: member.of.clone(),
@@ -213,9 +247,8 @@ impl<'a> Values<'a> {
         if let Some(text) = self.texts.get(&address) {
             return Some(text.clone());
         }
-        let (bytes, target) = (self.boxes.get(&address)?, self.graph.object_at(address)?);
-        match self.layouts.inside(self.graph.type_ix(target), bytes, bytes.len() as u64, 0) {
-            Inside::Boxed(Value::Text(text)) => Some(text),
+        match self.in_box(address)? {
+            Value::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -248,7 +281,8 @@ impl<'a> Values<'a> {
         text
     }
 
-    fn lines(&self, members: &[Member], depth: usize) -> String {
+    /// Members in lines, so deep.
+    pub(crate) fn lines(&self, members: &[Member], depth: usize) -> String {
         let mut text = String::new();
         for member in members {
             let from = member.declared_by.as_deref().map(|class| format!("[{}] ", plain(class))).unwrap_or_default();

@@ -102,6 +102,8 @@ struct HolderTold {
     bytes: u64,
     retained: u64,
     retained_count: u64,
+    /// The kind of the root that holds it and what is known of that; null where that was not seen.
+    held_by: Option<String>,
 }
 
 /// Runs the command.
@@ -168,6 +170,7 @@ impl<'a> Report<'a> {
                 bytes: graph.bytes(object),
                 retained: self.tree.retained(node),
                 retained_count: self.tree.retained_count(node),
+                held_by: roots::holder(graph, object),
             })
         });
         Told {
@@ -286,7 +289,7 @@ impl<'a> Report<'a> {
     }
 
     fn holder_table(&self, top: usize) -> String {
-        let mut table = Table::new(&["retained", "", "own", "objects kept", "object"]);
+        let mut table = Table::new(&["retained", "", "own", "objects kept", "object", "held by"]);
         (0..4).for_each(|column| table.align_right(column));
         for node in self.holders(top) {
             let Some(object) = self.tree.object(node) else { continue };
@@ -296,6 +299,7 @@ impl<'a> Report<'a> {
                 shown(self.graph().bytes(object)),
                 grouped(self.tree.retained_count(node)),
                 suspects::name(self.graph(), &self.tree, node).unwrap_or_default(),
+                roots::holder(self.graph(), object).map(|holder| plain(&holder)).unwrap_or_default(),
             ]);
         }
         table.render()

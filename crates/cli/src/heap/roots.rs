@@ -13,6 +13,8 @@ pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
         .map(|(count, kind)| format!("{} {}", grouped(count), kind.name()))
         .collect();
     let inferred = count(RootKind::Inferred);
+    // Static fields are known of every snapshot.
+    let is_told = seen.len() > usize::from(count(RootKind::Static) > 0);
     Some(match (seen.is_empty(), inferred) {
         (true, 0) => return None,
         (true, _) => {
@@ -20,11 +22,26 @@ pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
                 .to_owned()
         }
         (false, 0) => format!("Roots, as the runtime tells them: {}.", seen.join(", ")),
-        (false, _) => format!(
+        (false, _) if is_told => format!(
             "Roots, as the runtime tells them: {}. {} more are inferred: of what holds objects that are never collected, it does not tell.",
             seen.join(", "),
             grouped(inferred)
         ),
+        (false, _) => format!(
+            "Roots: {} static fields are known; {} more are inferred: nobody has seen what holds these objects, but something does, since they were alive.",
+            grouped(count(RootKind::Static)),
+            grouped(inferred)
+        ),
+    })
+}
+
+/// What holds an object from outside, in words; the kind that says most, where there are several. `None` where nobody has seen it.
+pub(crate) fn holder(graph: &HeapGraph, object: ObjectIx) -> Option<String> {
+    let known = graph.roots_of(object).filter(|kind| *kind != RootKind::Inferred);
+    let kind = known.min_by_key(|kind| (graph.root_note(object, *kind).is_none(), *kind != RootKind::Static, *kind))?;
+    Some(match graph.root_note(object, kind) {
+        Some(note) => format!("{} {note}", kind.name()),
+        None => kind.name().to_owned(),
     })
 }
 

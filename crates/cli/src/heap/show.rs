@@ -1,6 +1,6 @@
 //! `remora heap show`: one object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
 
-use super::inside::{InsideTold, Opened, Values};
+use super::inside::{InsideTold, MemberTold, Opened, Values};
 use super::size::shown;
 use super::strings::text_at;
 use super::{open, roots, suspects, told_if_incomplete};
@@ -10,11 +10,12 @@ use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
 use remora_heap::tables::by_type;
-use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Path, Referrers, ShortestPaths, TypeIx};
+use remora_heap::values::Member;
+use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Path, Referrers, ShortestPaths, StaticField, TypeIx};
 use remora_heap_file::Snapshot;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path as FilePath;
 
 /// Of a longer path so many objects are shown at its beginning, and so many at its end.
@@ -47,6 +48,8 @@ const KEYWORDS: [(&str, &str); 15] = [
 enum Wanted {
     Object(ObjectIx),
     Type(TypeIx),
+    /// A type that no object is of, by its name: it has static fields.
+    Static(String),
 }
 
 /// An object among others, for programs.
@@ -100,6 +103,8 @@ struct TypeTold {
     objects: Vec<ObjectTold>,
     /// The types that refer to its objects, and how often.
     referred_from: Vec<ReferrerTold>,
+    /// Its static fields, as far as they are in the snapshot: without `--values` those alone that can hold objects.
+    static_fields: Vec<MemberTold>,
 }
 
 #[derive(Debug, Serialize)]
@@ -116,6 +121,8 @@ struct Show<'a> {
     text: Option<String>,
     /// And what stands in it.
     inside: Option<(Values<'a>, Option<Opened>)>,
+    /// Of the type that is wanted, what its static fields hold.
+    fixed: Vec<Member>,
     /// By what an object refers to another, both by their addresses, where that is known.
     ways: HashMap<(u64, u64), String>,
     top: usize,
@@ -124,39 +131,29 @@ struct Show<'a> {
 /// Runs the command.
 pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
     let snapshot: Snapshot = open(&args.file)?;
-    let wanted = wanted(&snapshot.graph, &args.what).map_err(Failure::Usage)?;
-    let (graph, top) = (&snapshot.graph, args.shown.top as usize);
-    let text = match wanted {
-        Wanted::Object(object) if snapshot.state.has_texts => text_at(&args.file, graph.address(object))?,
-        _ => None,
-    };
-    let inside = match wanted {
-        _ if !snapshot.state.has_values => None,
-        Wanted::Object(object) => {
-            let mut values = Values::of(&args.file, graph)?;
-            let opened = values.open(&args.file, object, top)?;
-            Some((values, opened))
-        }
-        Wanted::Type(_) => Some((Values::of(&args.file, graph)?, None)),
-    };
-    let mut show = Show { graph, tree: DominatorTree::new(graph), text, inside, ways: HashMap::new(), top };
-    if let Wanted::Object(object) = wanted {
-        show.ways = show.ways_to(&args.file, object)?;
-    }
+    let wanted = wanted(&snapshot.graph, &snapshot.statics, &args.what).map_err(Failure::Usage)?;
+    let show = Show::of(args, &snapshot, &wanted)?;
     out(&match (wanted, args.shown.json) {
         (Wanted::Object(object), true) => pretty(&show.object(object)),
         (Wanted::Object(object), false) => show.object_text(object),
         (Wanted::Type(of), true) => pretty(&show.type_(of)),
         (Wanted::Type(of), false) => show.type_text(of),
+        (Wanted::Static(owner), true) => pretty(&show.static_(owner, &snapshot.statics)),
+        (Wanted::Static(owner), false) => show.static_text(owner, &snapshot.statics),
     })?;
     told_if_incomplete(&args.file, &snapshot)
 }
 
+/// The static fields of the type of that name.
+fn fields_of<'a>(statics: &'a [StaticField], owner: &str) -> Vec<&'a StaticField> {
+    statics.iter().filter(|field| field.owner == owner).collect()
+}
+
 /// What `text` names: `@` and an address, or a type by its name or an unmistakable part of it.
-fn wanted(graph: &HeapGraph, text: &str) -> Result<Wanted, String> {
+fn wanted(graph: &HeapGraph, statics: &[StaticField], text: &str) -> Result<Wanted, String> {
     match text.strip_prefix('@') {
         Some(address) => object(graph, address).map(Wanted::Object),
-        None => type_(graph, text).map(Wanted::Type),
+        None => type_(graph, statics, text),
     }
 }
 
@@ -189,24 +186,35 @@ fn as_named(text: &str) -> String {
     }
 }
 
-fn type_(graph: &HeapGraph, text: &str) -> Result<TypeIx, String> {
+/// Types that objects are of, and others that have static fields; each by its name.
+fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<(String, Wanted)> {
     let mut there = vec![false; graph.types().len()];
     graph.objects().for_each(|object| there[graph.type_ix(object).0 as usize] = true);
-    let all = || (0..there.len()).filter(|index| there[*index]);
-    let name = |index: usize| graph.type_at(TypeIx(index as u32)).name.as_str();
-    let lower = text.to_lowercase();
-    let meant = as_named(text);
-    let exact: Vec<usize> = all().filter(|index| name(*index) == meant).collect();
+    let types = (0..there.len()).filter(|index| there[*index]).map(|index| TypeIx(index as u32));
+    let mut all: Vec<(String, Wanted)> = types.map(|of| (graph.type_at(of).name.clone(), Wanted::Type(of))).collect();
+    let known: HashSet<String> = all.iter().map(|(name, _)| name.clone()).collect();
+    let mut owners: Vec<&String> =
+        statics.iter().map(|field| &field.owner).filter(|owner| !known.contains(*owner)).collect();
+    owners.dedup();
+    all.extend(owners.into_iter().map(|owner| (owner.clone(), Wanted::Static(owner.clone()))));
+    all
+}
+
+fn type_(graph: &HeapGraph, statics: &[StaticField], text: &str) -> Result<Wanted, String> {
+    let all = all_types(graph, statics);
+    let (lower, meant) = (text.to_lowercase(), as_named(text));
+    let mut exact = all.iter().filter(|(name, _)| *name == meant);
     // A keyword of C# means one type, and no other whose name it is a part of.
-    let is_alike = |index: &usize| meant == text && name(*index).to_lowercase().contains(&lower);
-    let alike: Vec<usize> = all().filter(is_alike).collect();
-    match (&exact[..], &alike[..]) {
-        ([one, ..], _) | ([], [one]) => Ok(TypeIx(*one as u32)),
-        ([], []) => Err(format!(
-            "no object of this snapshot is of a type called {text}; `remora heap report` shows those there are"
+    let is_alike = |name: &str| meant == text && name.to_lowercase().contains(&lower);
+    let alike: Vec<&(String, Wanted)> = all.iter().filter(|(name, _)| is_alike(name)).collect();
+    match (exact.next(), &alike[..]) {
+        (Some((_, one)), _) | (None, [(_, one)]) => Ok(one.clone()),
+        (None, []) => Err(format!(
+            "no object of this snapshot is of a type called {text}, and no static field belongs to one; \
+             `remora heap report` shows those there are"
         )),
-        ([], several) => {
-            let offered: Vec<String> = several.iter().take(OFFERED).map(|index| plain(name(*index))).collect();
+        (None, several) => {
+            let offered: Vec<String> = several.iter().take(OFFERED).map(|(name, _)| plain(name)).collect();
             let more = several.len().saturating_sub(OFFERED);
             let more = if more > 0 { format!(", and {}", counted(more as u64, "other")) } else { String::new() };
             Err(format!(
@@ -218,7 +226,44 @@ fn type_(graph: &HeapGraph, text: &str) -> Result<TypeIx, String> {
     }
 }
 
-impl Show<'_> {
+impl<'a> Show<'a> {
+    /// Reads what is needed to show that.
+    fn of(args: &HeapShowArgs, snapshot: &'a Snapshot, wanted: &Wanted) -> Result<Show<'a>, Failure> {
+        let (file, graph, top) = (&args.file, &snapshot.graph, args.shown.top as usize);
+        let has_values = snapshot.state.has_values;
+        let tree = DominatorTree::new(graph);
+        let mut show = Show { graph, tree, text: None, inside: None, fixed: Vec::new(), ways: HashMap::new(), top };
+        let owner = match wanted {
+            Wanted::Object(object) => {
+                show.open(file, snapshot, *object)?;
+                return Ok(show);
+            }
+            Wanted::Type(of) => &graph.type_at(*of).name,
+            Wanted::Static(owner) => owner,
+        };
+        let fields = fields_of(&snapshot.statics, owner);
+        if has_values || !fields.is_empty() {
+            let mut values = Values::of(file, graph)?;
+            show.fixed = values.fixed(file, &fields, has_values)?;
+            show.inside = Some((values, None));
+        }
+        Ok(show)
+    }
+
+    /// Reads what stands in an object.
+    fn open(&mut self, file: &FilePath, snapshot: &'a Snapshot, object: ObjectIx) -> Result<(), Failure> {
+        if snapshot.state.has_texts {
+            self.text = text_at(file, self.graph.address(object))?;
+        }
+        if snapshot.state.has_values {
+            let mut values = Values::of(file, self.graph)?;
+            let opened = values.open(file, object, self.top)?;
+            self.inside = Some((values, opened));
+        }
+        self.ways = self.ways_to(file, object)?;
+        Ok(())
+    }
+
     /// The object that is wanted, looked into.
     fn opened(&self) -> Option<(&Values<'_>, &Opened)> {
         let (values, opened) = self.inside.as_ref()?;
@@ -366,7 +411,7 @@ impl Show<'_> {
         table.render()
     }
 
-    fn of(&self, of: TypeIx) -> (usize, Vec<ObjectIx>) {
+    fn objects_of(&self, of: TypeIx) -> (usize, Vec<ObjectIx>) {
         self.greatest(self.graph.objects().filter(|object| self.graph.type_ix(*object) == of))
     }
 
@@ -387,7 +432,7 @@ impl Show<'_> {
     fn type_(&self, of: TypeIx) -> TypeTold {
         let totals = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of).map(|row| row.totals);
         let totals = totals.unwrap_or_default();
-        let (_, objects) = self.of(of);
+        let (_, objects) = self.objects_of(of);
         let known = self.graph.type_at(of);
         let referred_from = self.referrers(of).into_iter().map(|(of, references)| {
             let r#type = self.graph.type_at(of).name.clone();
@@ -401,7 +446,41 @@ impl Show<'_> {
             retained: totals.retained,
             objects: objects.into_iter().map(|object| self.told(object)).collect(),
             referred_from: referred_from.collect(),
+            static_fields: self.fixed_told(),
         }
+    }
+
+    fn fixed_told(&self) -> Vec<MemberTold> {
+        self.inside.as_ref().map(|(values, _)| values.members_told(&self.fixed)).unwrap_or_default()
+    }
+
+    /// Its static fields in lines; nothing, where it has none.
+    fn fixed_text(&self) -> String {
+        let Some((values, _)) = self.inside.as_ref().filter(|_| !self.fixed.is_empty()) else { return String::new() };
+        let left = self.fixed.len().saturating_sub(self.top);
+        let shown = &self.fixed[..self.fixed.len() - left];
+        format!("\nits static fields\n{}{}", values.lines(shown, 1), more(self.fixed.len(), shown.len()))
+    }
+
+    /// A type that no object is of.
+    fn static_(&self, owner: String, statics: &[StaticField]) -> TypeTold {
+        let assembly = fields_of(statics, &owner).first().map(|field| field.assembly.clone()).unwrap_or_default();
+        TypeTold {
+            r#type: owner,
+            assembly,
+            count: 0,
+            bytes: 0,
+            retained: 0,
+            objects: Vec::new(),
+            referred_from: Vec::new(),
+            static_fields: self.fixed_told(),
+        }
+    }
+
+    fn static_text(&self, owner: String, statics: &[StaticField]) -> String {
+        let told = self.static_(owner, statics);
+        let head = format!("{} ({}): no object\n", plain(&told.r#type), plain(&told.assembly));
+        head + &self.fixed_text()
     }
 
     fn type_text(&self, of: TypeIx) -> String {
@@ -414,7 +493,8 @@ impl Show<'_> {
             shown(told.bytes),
             shown(told.retained),
         );
-        let (count, objects) = self.of(of);
+        text += &self.fixed_text();
+        let (count, objects) = self.objects_of(of);
         text += "\nthose that keep most\n";
         text += &(self.objects(&objects, None) + &more(count, objects.len()));
         text += "\nreferred to by\n";
@@ -462,7 +542,15 @@ mod tests {
     }
 
     fn show(graph: &HeapGraph) -> Show<'_> {
-        Show { graph, tree: DominatorTree::new(graph), text: None, inside: None, ways: HashMap::new(), top: 3 }
+        Show {
+            graph,
+            tree: DominatorTree::new(graph),
+            text: None,
+            inside: None,
+            fixed: Vec::new(),
+            ways: HashMap::new(),
+            top: 3,
+        }
     }
 
     #[test]
@@ -470,10 +558,10 @@ mod tests {
         let graph = list(3);
         let holder = graph.object_at(0x1000).expect("it is there");
         for text in ["@0x1000", "@1000"] {
-            assert_eq!(wanted(&graph, text), Ok(Wanted::Object(holder)));
+            assert_eq!(wanted(&graph, &[], text), Ok(Wanted::Object(holder)));
         }
         for text in ["Known.Holder", "holder"] {
-            assert_eq!(wanted(&graph, text), Ok(Wanted::Type(graph.type_ix(holder))), "{text}");
+            assert_eq!(wanted(&graph, &[], text), Ok(Wanted::Type(graph.type_ix(holder))), "{text}");
         }
         for (text, told) in [
             ("@0x1008", "lies within one of Known.Holder; show that by @0x1000"),
@@ -482,7 +570,7 @@ mod tests {
             ("known", "known is part of the names of 2 types; give one whole: Known.Holder, Known.Node"),
             ("Known.Node.Empty", "no object of this snapshot is of a type called Known.Node.Empty"),
         ] {
-            let error = wanted(&graph, text).expect_err(text);
+            let error = wanted(&graph, &[], text).expect_err(text);
             assert!(error.contains(told), "{error}");
         }
     }
@@ -496,7 +584,7 @@ mod tests {
             builder.add_object(Object { address: at, type_ix, bytes: 24 }, []).expect("there is room");
         }
         let graph = builder.finish().expect("there is room");
-        assert_eq!(wanted(&graph, "string"), Ok(Wanted::Type(TypeIx(0))));
+        assert_eq!(wanted(&graph, &[], "string"), Ok(Wanted::Type(TypeIx(0))));
     }
 
     #[test]
@@ -541,7 +629,7 @@ mod tests {
     fn a_type_is_told_with_its_greatest_and_who_refers_to_them() {
         let graph = list(5);
         let show = show(&graph);
-        let Ok(Wanted::Type(node)) = wanted(&graph, "Known.Node") else { panic!("it is there") };
+        let Ok(Wanted::Type(node)) = wanted(&graph, &[], "Known.Node") else { panic!("it is there") };
         let told = show.type_(node);
         assert_eq!((told.count, told.bytes, told.retained), (5, 160, 160));
         assert_eq!(told.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);

@@ -19,7 +19,6 @@ use crate::target::choose;
 use jiff::Zoned;
 use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, set_count_right};
 use remora_heap::TypeFlags;
-use remora_heap::layout::Layouts;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_receipt::{Facts, Receipt};
 use remora_trigger::proc::Proc;
@@ -374,8 +373,8 @@ impl Keeping<'_> {
             notes,
         };
         let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
-        let layouts = if self.args.values { classes.laid_out() } else { Layouts::default() };
-        let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, layouts: &layouts };
+        let laid_out = classes.laid_out();
+        let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, laid_out: &laid_out };
         let kept = spool.finish(&named, &state)?;
         let Some((path, force)) = self.destination.regular() else { return Ok(kept) };
         place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;

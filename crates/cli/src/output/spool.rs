@@ -7,7 +7,7 @@
 use super::destination::directory_of;
 use super::format::as_io;
 use crate::failure::{Failure, Place};
-use remora_heap::layout::Layouts;
+use remora_collector::LaidOut;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_profile::Profile;
 use remora_recording::Writer;
@@ -114,7 +114,7 @@ pub(crate) struct HeapSpool {
 pub(crate) struct Named<'a> {
     pub(crate) types: &'a [TypeRow],
     pub(crate) methods: &'a [MethodRow],
-    pub(crate) layouts: &'a Layouts,
+    pub(crate) laid_out: &'a LaidOut,
 }
 
 impl HeapSpool {
@@ -150,7 +150,8 @@ impl HeapSpool {
         }
         self.writer.types(named.types).map_err(refused)?;
         self.writer.methods(named.methods).map_err(refused)?;
-        self.writer.layouts(named.layouts).map_err(refused)?;
+        self.writer.layouts(&named.laid_out.layouts).map_err(refused)?;
+        self.writer.statics(&named.laid_out.statics).map_err(refused)?;
         let reserved = self.writer.finish(state).map_err(refused)?;
         reserved.file.set_len(reserved.position).map_err(|error| self::refused(&self.path, error))?;
         Ok(self.path)

@@ -126,6 +126,13 @@ impl Modules<'_> {
         }
     }
 
+    /// The whole name of a type, and the name of its module's file.
+    pub(crate) fn whole_name(&mut self, known: &Known) -> Option<(String, String)> {
+        let Known::Defined { module, .. } = known else { return None };
+        let file = self.names.file_of(*module)?;
+        Some((self.argument(known).full_name()?, file))
+    }
+
     /// What a type is called where it is used.
     pub(crate) fn text(&mut self, known: &Known) -> String {
         match known {

@@ -1,7 +1,7 @@
 //! The runtime's enumerators as iterators: snapshots, read in blocks, released on drop.
 
 use super::{Alive, Info, Loading};
-use crate::ids::{FunctionId, ModuleId, ObjectId, RejitId, ThreadId};
+use crate::ids::{AppDomainId, FunctionId, ModuleId, ObjectId, RejitId, ThreadId};
 use crate::{HResult, sys};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -143,6 +143,17 @@ impl<L: Loading> Info<L, Alive> {
         // SAFETY: alive, and a place for the answer.
         HResult(unsafe { sys::ICorProfilerInfo3::EnumModules(raw, &mut made) }).ok()?;
         Enumeration::new(made.cast())
+    }
+
+    /// The application domain that a module is loaded into: the first, if there are several, as on .NET Framework.
+    pub fn app_domain_of(&self, module: ModuleId) -> Result<AppDomainId, HResult> {
+        let raw = self.at(3)?;
+        let (mut count, mut domain) = (0, 0);
+        // SAFETY: alive, and a place for one answer.
+        let answer =
+            unsafe { sys::ICorProfilerInfo3::GetAppDomainsContainingModule(raw, module.0, 1, &mut count, &mut domain) };
+        HResult(answer).ok()?;
+        if count == 0 || domain == 0 { Err(HResult::E_FAIL) } else { Ok(AppDomainId(domain)) }
     }
 
     /// Every function that was compiled at run time; none that runs precompiled code, and no dynamic one.

@@ -2,7 +2,7 @@
 //! for a copy of the process that was forked in one.
 
 use super::{Alive, Info, Loading};
-use crate::ids::{ClassId, ModuleId, ObjectId, TypeToken};
+use crate::ids::{AppDomainId, ClassId, FieldToken, FunctionId, MethodToken, ModuleId, ObjectId, TypeToken};
 use crate::{HResult, sys};
 use core::ffi::c_void;
 
@@ -236,6 +236,58 @@ impl HeapView {
         };
         HResult(answer).ok()?;
         Ok((count as usize, size))
+    }
+
+    /// The function of a method whose class is loaded. A method that is generic, or whose class is, has none. Takes no lock and loads
+    /// nothing, by its contract in the runtime (`GetFunctionFromToken` in `vm/proftoeeinterfaceimpl.cpp`), other than
+    /// `GetClassFromToken`.
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn function(&self, module: ModuleId, method: MethodToken) -> Result<FunctionId, HResult> {
+        let mut function = 0;
+        // SAFETY: alive, and a place for the answer.
+        let answer =
+            unsafe { sys::ICorProfilerInfo::GetFunctionFromToken(self.raw, module.0, method.0, &mut function) };
+        HResult(answer).ok()?;
+        Ok(FunctionId(function))
+    }
+
+    /// The class that declares a function.
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn class_of_function(&self, function: FunctionId) -> Result<ClassId, HResult> {
+        let mut class = 0;
+        let nowhere = core::ptr::null_mut();
+        // SAFETY: alive, and a place for the answer; of the module and the token nothing is wanted.
+        let answer = unsafe {
+            sys::ICorProfilerInfo::GetFunctionInfo(self.raw, function.0, &mut class, nowhere, nowhere.cast())
+        };
+        HResult(answer).ok()?;
+        Ok(ClassId(class))
+    }
+
+    /// Where a static field of a class is: of a reference the place that holds it, of a value type the value itself, which lies in a box
+    /// of the heap. `CORPROF_E_DATAINCOMPLETE` while the class is not initialized; no answer for fields that each thread has.
+    ///
+    /// # Safety
+    /// See [`HeapView`]. By its contract in the runtime it may take locks (`GetAppDomainStaticAddress` in
+    /// `vm/proftoeeinterfaceimpl.cpp`): in a copy of the process nobody waits for the thread that asks.
+    pub unsafe fn static_address(
+        &self,
+        class: ClassId,
+        field: FieldToken,
+        domain: AppDomainId,
+    ) -> Result<usize, HResult> {
+        self.has(2)?;
+        let mut address = core::ptr::null_mut();
+        // SAFETY: alive, and a place for the answer.
+        let answer = unsafe {
+            sys::ICorProfilerInfo2::GetAppDomainStaticAddress(self.raw.cast(), class.0, field.0, domain.0, &mut address)
+        };
+        HResult(answer).ok()?;
+        Ok(address.expose_provenance())
     }
 
     fn has(&self, version: u8) -> Result<(), HResult> {

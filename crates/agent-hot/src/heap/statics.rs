@@ -1,0 +1,70 @@
+//! Where static fields are, and what stands in them: asked by the reader, answered when the heap has been told of.
+
+use super::pen::Record;
+use super::shape::Memory;
+use super::{Outlet, StandingHeap};
+use remora_wire::heap::WORD;
+use remora_wire::heap::statics::{Asked, FIELDS_AT_ONCE, Owner, asked, head};
+
+/// A number of an answer that is a place.
+const HERE: u64 = 0;
+
+/// Answers all questions that the reader has. Whatever goes wrong here, the heap has been told of.
+pub(crate) fn tell_statics(heap: &dyn StandingHeap, words: &impl Memory, outlet: &mut dyn Outlet) {
+    let (mut at, mut question) = (0, 0);
+    while let (Some(first), Some(second)) = (outlet.question(at), outlet.question(at + 1)) {
+        let (owner, count) = head([first, second]);
+        at += 2;
+        if let Some(class) = class_of(heap, owner)
+            && !tell_class(heap, words, outlet, class, (question, at, count as usize))
+        {
+            return;
+        }
+        at += count as usize;
+        question += 1;
+    }
+    outlet.answer(Record::of(&[0, question]).bytes());
+}
+
+fn class_of(heap: &dyn StandingHeap, owner: Owner) -> Option<u64> {
+    match owner {
+        Owner::Class(class) => Some(class),
+        Owner::OfMethod { module, method } => heap.class_with(module, method),
+    }
+}
+
+/// Answers one question, whose fields are so many words from a place on. False: nobody wants more.
+fn tell_class(
+    heap: &dyn StandingHeap,
+    words: &impl Memory,
+    outlet: &mut dyn Outlet,
+    class: u64,
+    (question, from, count): (u64, usize, usize),
+) -> bool {
+    let mut told = 0;
+    while told < count {
+        let mut record = Record::of(&[1, question, told as u64]);
+        let piece = (count - told).min(FIELDS_AT_ONCE);
+        for index in told..told + piece {
+            let Some(word) = outlet.question(from + index) else { return false };
+            tell_field(heap, words, class, asked(word), &mut record);
+        }
+        told += piece;
+        if !outlet.answer(record.bytes()) {
+            return false;
+        }
+    }
+    true
+}
+
+fn tell_field(heap: &dyn StandingHeap, words: &impl Memory, class: u64, field: Asked, record: &mut Record) {
+    match heap.static_at(class, field.field) {
+        Err(code) => record.add(&[u64::from(code)]),
+        Ok(address) if field.reads => {
+            // Fields lie at multiples of their size: none crosses from one word into the next.
+            let value = words.word(address & !(WORD - 1)) >> (address % WORD * 8);
+            record.add(&[HERE, address, 1, value]);
+        }
+        Ok(address) => record.add(&[HERE, address, 0]),
+    }
+}

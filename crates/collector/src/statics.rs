@@ -1,0 +1,185 @@
+//! Static fields: which there are the modules' files say, where they are the copy of the process is asked when it has walked.
+//!
+//! A type that has no type parameters is asked about by one of its methods, which the runtime knows only if the class is loaded: nothing
+//! is loaded for being asked about. Of a type with parameters each instantiation has fields of its own, and only those are known that
+//! objects are of, or are derived from.
+
+use crate::heap::Classes;
+use crate::shared_memory::SharedMemory;
+use remora_symbols::{Holds, TypeNature};
+use remora_wire::Malformed;
+use remora_wire::heap::ClassFacts;
+use remora_wire::heap::statics::{Answer, Asked, Owner, Place, answer, question};
+use std::collections::HashMap;
+
+/// Answers that are taken: no honest copy has more.
+const MOST_ANSWERS: usize = 1 << 20;
+
+/// A field that was answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    /// Index of the module that defines its class.
+    pub(crate) module: u32,
+    /// Token of the class there.
+    pub(crate) type_token: u32,
+    /// Number of the class, where it was known before.
+    pub(crate) class: Option<u32>,
+    /// mdFieldDef.
+    pub(crate) field: u32,
+    /// Where it is, or why that is not told.
+    pub(crate) place: Result<Place, u32>,
+}
+
+/// Questions and answers of one snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct Statics {
+    /// Whether all that fields hold may be read, or references alone.
+    pub(crate) reads_values: bool,
+    /// Modules that have not been read yet, by id and index; `None` before the first.
+    modules: Option<Vec<(u64, u32)>>,
+    questions: Vec<Question>,
+    words: Vec<u64>,
+    /// Fields of types that are asked about by their classes.
+    by_class: HashMap<(u32, u32), Vec<(u32, Holds)>>,
+    is_asked: bool,
+    /// Fields that there was no room to ask about.
+    unasked: u64,
+    told: Vec<Told>,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+struct Question {
+    module: u32,
+    type_token: u32,
+    class: Option<u32>,
+    fields: Vec<u32>,
+}
+
+impl Statics {
+    pub(crate) fn new(reads_values: bool) -> Statics {
+        Statics { reads_values, ..Statics::default() }
+    }
+
+    /// Whether all questions have been answered.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// What was answered.
+    pub(crate) fn told(&self) -> &[Told] {
+        &self.told
+    }
+
+    /// What is to be said of questions that were not put.
+    pub(crate) fn note(&self) -> Option<String> {
+        (self.unasked > 0).then(|| format!("{} static fields were not asked about: there was no room", self.unasked))
+    }
+
+    /// See [`Classes::ask_on`].
+    pub(crate) fn ask_on(&mut self, classes: &mut Classes, memory: &SharedMemory, is_walked: bool) -> bool {
+        if self.is_asked {
+            return false;
+        }
+        let rest = self.modules.get_or_insert_with(|| {
+            let known = classes.modules.iter().filter_map(|(id, index)| Some((*id, (*index)?)));
+            known.collect()
+        });
+        match rest.pop() {
+            Some((id, index)) => self.read_module(classes, id, index),
+            None if is_walked => {
+                self.ask_about_classes(classes);
+                memory.ask(&self.words);
+                self.words = Vec::new();
+                self.is_asked = true;
+            }
+            None => return false,
+        }
+        true
+    }
+
+    fn read_module(&mut self, classes: &mut Classes, id: u64, module: u32) {
+        let Some(image) = classes.names.image(module) else { return };
+        for of in image.static_fields() {
+            match of.method {
+                Some(method) if !of.is_generic => {
+                    let question = Question { module, type_token: of.type_token, class: None, fields: Vec::new() };
+                    self.ask(question, Owner::OfMethod { module: id, method }, &of.fields, |_| false);
+                }
+                _ => _ = self.by_class.insert((module, of.type_token), of.fields),
+            }
+        }
+    }
+
+    /// The types that have no method to ask by, as far as classes of them are known.
+    fn ask_about_classes(&mut self, classes: &mut Classes) {
+        let ids: HashMap<u32, u64> = classes.by_id.iter().map(|(id, class)| (*class, *id)).collect();
+        for class in 0..classes.count() {
+            let Some(ClassFacts::Plain { module, token, arguments, .. }) = classes.facts(class).cloned() else {
+                continue;
+            };
+            let Some(Some(module)) = classes.modules.get(&module).copied() else { continue };
+            let Some(fields) = self.by_class.get(&(module, token)).cloned() else { continue };
+            let Some(id) = ids.get(&class).copied() else { continue };
+            let references: Vec<bool> = arguments.iter().map(|id| is_reference(classes, *id)).collect();
+            let is_reference = |parameter: u32| references.get(parameter as usize).copied().unwrap_or(false);
+            let question = Question { module, type_token: token, class: Some(class), fields: Vec::new() };
+            self.ask(question, Owner::Class(id), &fields, is_reference);
+        }
+    }
+
+    fn ask(&mut self, mut asking: Question, owner: Owner, fields: &[(u32, Holds)], is_reference: impl Fn(u32) -> bool) {
+        let asked: Vec<Asked> = fields
+            .iter()
+            .map(|(field, holds)| {
+                let reads = match holds {
+                    Holds::Reference => true,
+                    Holds::Parameter(parameter) => self.reads_values || is_reference(*parameter),
+                    Holds::Value => self.reads_values,
+                };
+                Asked { field: *field, reads }
+            })
+            .collect();
+        if self.words.len() + asked.len() + 2 > SharedMemory::room_for_questions() {
+            self.unasked += asked.len() as u64;
+            return;
+        }
+        self.words.extend(question(owner, &asked));
+        asking.fields = asked.iter().map(|asked| asked.field).collect();
+        self.questions.push(asking);
+    }
+
+    /// A piece of the copy's answers.
+    pub(crate) fn answer(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        match answer(bytes)? {
+            Answer::End(questions) => self.has_ended = questions == self.questions.len() as u64,
+            Answer::Fields { question, first, places } => {
+                let question = usize::try_from(question).ok().and_then(|at| self.questions.get(at)).ok_or(Malformed)?;
+                let first = usize::try_from(first).map_err(|_| Malformed)?;
+                let fields = question.fields.get(first..).and_then(|rest| rest.get(..places.len())).ok_or(Malformed)?;
+                if self.told.len() + fields.len() > MOST_ANSWERS {
+                    return Err(Malformed);
+                }
+                let Question { module, type_token, class, .. } = *question;
+                let told = fields.iter().zip(places);
+                self.told.extend(told.map(|(field, place)| Told { module, type_token, class, field: *field, place }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether objects of a class are held by reference; not known of one that the copy did not tell of.
+fn is_reference(classes: &mut Classes, id: u64) -> bool {
+    let Some(class) = classes.number(id) else { return false };
+    match classes.facts(class).cloned() {
+        Some(ClassFacts::Array { .. }) => true,
+        Some(ClassFacts::Plain { module, token, .. }) => {
+            let module = classes.modules.get(&module).copied().flatten();
+            let image = module.and_then(|module| classes.names.image(module));
+            let nature = image.and_then(|image| image.nature(token));
+            matches!(nature, Some(TypeNature::Class | TypeNature::Interface))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,106 @@
+//! Static fields in a snapshot. The boundary types of version 2: frozen, fields are only added.
+
+use crate::layouts::SlotRow;
+use remora_heap::{StaticContent, StaticField};
+use serde::{Deserialize, Serialize};
+
+/// Rows in a chunk.
+const ROWS_CHUNK: usize = 512;
+
+/// One field. What it holds is said by one of the last four; by none, if that was not wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Row {
+    owner: String,
+    assembly: String,
+    name: String,
+    holds: SlotRow,
+    /// Of a reference, where it leads to, or 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<u64>,
+    /// Of a value in a box, where that lies.
+    #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
+    boxed: Option<u64>,
+    /// Of anything else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits: Option<u64>,
+    /// The runtime's answer in place of a place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    untold: Option<u32>,
+}
+
+/// The chunks of all fields.
+pub(crate) fn packed(fields: &[StaticField]) -> Vec<Vec<u8>> {
+    // Plain data: it cannot fail.
+    let chunk = |fields: &[StaticField]| {
+        let rows: Vec<Row> = fields.iter().map(Row::of).collect();
+        serde_json::to_vec(&rows).unwrap_or_default()
+    };
+    fields.chunks(ROWS_CHUNK).map(chunk).collect()
+}
+
+/// The fields of a chunk; `None` if it makes no sense.
+pub(crate) fn unpacked(plain: &[u8]) -> Option<Vec<StaticField>> {
+    let rows: Vec<Row> = serde_json::from_slice(plain).ok()?;
+    Some(rows.into_iter().map(Row::field).collect())
+}
+
+impl Row {
+    fn of(field: &StaticField) -> Row {
+        let mut row = Row {
+            owner: field.owner.clone(),
+            assembly: field.assembly.clone(),
+            name: field.name.clone(),
+            holds: SlotRow::of(&field.slot),
+            ..Row::default()
+        };
+        match field.content {
+            StaticContent::Bits(bits) if field.slot.kind.is_reference() => row.target = Some(bits),
+            StaticContent::Bits(bits) => row.bits = Some(bits),
+            StaticContent::Box(address) => row.boxed = Some(address),
+            StaticContent::Untold(code) => row.untold = Some(code),
+            StaticContent::NotKept => {}
+        }
+        row
+    }
+
+    fn field(self) -> StaticField {
+        let content = match (self.target.or(self.bits), self.boxed, self.untold) {
+            (Some(bits), ..) => StaticContent::Bits(bits),
+            (_, Some(address), _) => StaticContent::Box(address),
+            (.., Some(code)) => StaticContent::Untold(code),
+            _ => StaticContent::NotKept,
+        };
+        StaticField { owner: self.owner, assembly: self.assembly, name: self.name, slot: self.holds.slot(), content }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_heap::layout::{LayoutIx, Slot, SlotKind};
+
+    #[test]
+    fn gch_06_static_fields_come_back_as_they_were_written() {
+        let field = |kind, content| StaticField {
+            owner: "MyApp.Cache<int>".into(),
+            assembly: "MyApp".into(),
+            name: "entries".into(),
+            slot: Slot { kind, of: "T".into(), layout: Some(LayoutIx(3)) },
+            content,
+        };
+        let fields = [
+            field(SlotKind::CLASS, StaticContent::Bits(0x7f00_1000)),
+            field(SlotKind::CLASS, StaticContent::Bits(0)),
+            field(SlotKind(0x08), StaticContent::Bits(7)),
+            field(SlotKind::VALUE, StaticContent::Box(0x7f00_2000)),
+            field(SlotKind(0x08), StaticContent::NotKept),
+            field(SlotKind::CLASS, StaticContent::Untold(0x8013_1355)),
+        ];
+        let chunks = packed(&fields);
+        assert_eq!(unpacked(&chunks[0]).as_deref(), Some(&fields[..]));
+        let held: Vec<Option<u64>> = fields.iter().map(StaticField::holds).collect();
+        assert_eq!(held, [Some(0x7f00_1000), None, None, Some(0x7f00_2000), None, None]);
+        assert_eq!(unpacked(b"{"), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! Static fields: which types have any stands in files that the reader has; where they are the copy of the process can ask its runtime.
+//!
+//! So the reader puts questions into the shared memory, and the copy answers them when it has walked, one piece for some fields of one
+//! type, in numbers as those of the stream:
+//! ```text
+//! question  word 0: ModuleID, or ClassID where no method is given
+//!           word 1: mdMethodDef of a method of the type, or 0; in the upper half how many fields follow
+//!           a word for each: mdFieldDef, and in the upper half whether what stands there may be read
+//! answer    1, the number of the question, the number of the first of the fields, and for each of them
+//!           an HRESULT that says why not; or 0, its address, then 0, or 1 and the eight bytes from there on, as far as its word goes
+//! the end   0, how many questions were read
+//! ```
+//! A type of which nothing is answered is not loaded.
+
+use super::decoder::{Reader, Stop};
+use crate::Malformed;
+
+/// Fields that are answered in one piece.
+pub const FIELDS_AT_ONCE: usize = 28;
+
+/// Whose fields are asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// The class with this ClassID.
+    Class(u64),
+    /// The class that declares a method, if it is loaded.
+    OfMethod {
+        /// ModuleID.
+        module: u64,
+        /// mdMethodDef.
+        method: u32,
+    },
+}
+
+/// A field that is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// mdFieldDef.
+    pub field: u32,
+    /// Whether what stands there may be read; else its place alone is told.
+    pub reads: bool,
+}
+
+/// The words of a question.
+pub fn question(owner: Owner, fields: &[Asked]) -> impl Iterator<Item = u64> {
+    let (first, method) = match owner {
+        Owner::Class(class) => (class, 0),
+        Owner::OfMethod { module, method } => (module, method),
+    };
+    let head = [first, u64::from(method) | (fields.len() as u64) << 32];
+    head.into_iter().chain(fields.iter().map(|asked| u64::from(asked.field) | u64::from(asked.reads) << 32))
+}
+
+/// The head of a question, and how many fields follow.
+pub fn head(words: [u64; 2]) -> (Owner, u32) {
+    let owner = match words[1] as u32 {
+        0 => Owner::Class(words[0]),
+        method => Owner::OfMethod { module: words[0], method },
+    };
+    (owner, (words[1] >> 32) as u32)
+}
+
+/// A field of a question.
+pub fn asked(word: u64) -> Asked {
+    Asked { field: word as u32, reads: word >> 32 != 0 }
+}
+
+/// Where a static field is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its address.
+    pub address: u64,
+    /// What stood there, if that was to be read.
+    pub value: Option<u64>,
+}
+
+/// What a piece says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Of some fields of one question where they are, or why not.
+    Fields {
+        /// Which question, from 0 on.
+        question: u64,
+        /// The first of its fields that is answered here.
+        first: u64,
+        /// One for each; an HRESULT where there is no place.
+        places: Vec<Result<Place, u32>>,
+    },
+    /// That was all: so many questions were read.
+    End(u64),
+}
+
+/// Reads a piece.
+///
+/// # Errors
+/// [`Malformed`].
+pub fn answer(bytes: &[u8]) -> Result<Answer, Malformed> {
+    let mut reader = Reader { bytes, at: 0 };
+    read(&mut reader).map_err(|_| Malformed)
+}
+
+fn read(reader: &mut Reader<'_>) -> Result<Answer, Stop> {
+    match reader.number()? {
+        0 => return Ok(Answer::End(reader.number()?)),
+        1 => {}
+        _ => return Err(Stop::Bad),
+    }
+    let (question, first, mut places) = (reader.number()?, reader.number()?, Vec::new());
+    while !reader.is_at_end() {
+        if places.len() == FIELDS_AT_ONCE {
+            return Err(Stop::Bad);
+        }
+        places.push(match u32::try_from(reader.number()?).map_err(|_| Stop::Bad)? {
+            0 => {
+                let address = reader.number()?;
+                let value = (reader.number()? != 0).then(|| reader.number()).transpose()?;
+                Ok(Place { address, value })
+            }
+            code => Err(code),
+        });
+    }
+    Ok(Answer::Fields { question, first, places })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LONGEST_NUMBER, write_number};
+    use super::*;
+
+    fn bytes(numbers: &[u64]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for number in numbers {
+            let mut place = [0; LONGEST_NUMBER];
+            let length = write_number(&mut place, *number);
+            all.extend_from_slice(&place[..length]);
+        }
+        all
+    }
+
+    #[test]
+    fn gch_06_a_question_is_read_as_it_was_put() {
+        let fields = [Asked { field: 0x0400_0001, reads: true }, Asked { field: 0x0400_0007, reads: false }];
+        for owner in [Owner::Class(0x7fff_0000_1230), Owner::OfMethod { module: 0x7f11, method: 0x0600_0002 }] {
+            let words: Vec<u64> = question(owner, &fields).collect();
+            assert_eq!(head([words[0], words[1]]), (owner, 2));
+            assert_eq!([asked(words[2]), asked(words[3])], fields);
+        }
+    }
+
+    #[test]
+    fn gch_06_an_answer_tells_places_values_and_why_not() {
+        let told = bytes(&[1, 5, 28, 0, 0x7f00, 1, 42, 0x8013_1355, 0, 0x7f10, 0]);
+        let places = vec![
+            Ok(Place { address: 0x7f00, value: Some(42) }),
+            Err(0x8013_1355),
+            Ok(Place { address: 0x7f10, value: None }),
+        ];
+        assert_eq!(answer(&told), Ok(Answer::Fields { question: 5, first: 28, places }));
+        assert_eq!(answer(&bytes(&[0, 9])), Ok(Answer::End(9)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_answer() {
+        let too_many = [&[1, 0, 0][..], &[1; FIELDS_AT_ONCE + 1]].concat();
+        for numbers in
+            [&[][..], &[0], &[2, 0, 0], &[1, 0], &[1, 0, 0, 0], &[1, 0, 0, 0, 5, 1], &[1, 0, 0, 1 << 40], &too_many]
+        {
+            assert_eq!(answer(&bytes(numbers)), Err(Malformed), "{numbers:?}");
+        }
+    }
+}
