@@ -125,10 +125,20 @@ namespace Known
         public static Colour Shade = Colour.Green;
         public static DateTime Since = new DateTime(2015, 5, 5);
         public static Cached[] Cache;
+        public static KeyValuePair<string, Cached> Pair;
+        public static object Nothing;
         [ThreadStatic] public static int OfThread;
     }
 
     class Cached { public int Number; }
+
+    // Each of its instantiations has fields of its own.
+    class PerType<T>
+    {
+        public static List<T> Items = new List<T>();
+        public static T Last;
+        public static int Count;
+    }
 
     static class NeverTouched { public static object Value = new object(); }
 
@@ -146,6 +156,12 @@ namespace Known
             kept.AddRange(new object[] { new Primitives(), new Times(), new Nested(), new Derived(), references, arrays });
             Statics.Cache = new[] { new Cached { Number = 1 } };
             Statics.OfThread = 5;
+            Statics.Pair = new KeyValuePair<string, Cached>("the key", new Cached { Number = 2 });
+            PerType<int>.Items.Add(41);
+            PerType<int>.Last = 42;
+            PerType<string>.Last = "the last text";
+            PerType<string>.Count = 3;
+            kept.AddRange(new object[] { new PerType<int>(), new PerType<string>() });
             GC.KeepAlive(Statics.Instance);
             Console.WriteLine("ready");
             while (Console.ReadLine() is string line && line != "quit")

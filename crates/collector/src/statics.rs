@@ -1,12 +1,14 @@
 //! Static fields: which there are the modules' files say, where they are the copy of the process is asked when it has walked.
 //!
-//! A type that has no type parameters is asked about by one of its methods, which the runtime knows only if the class is loaded: nothing
-//! is loaded for being asked about. Of a type with parameters each instantiation has fields of its own, and only those are known that
-//! objects are of, or are derived from.
+//! A type is asked about by one of its methods, which the runtime knows only if the class is loaded: nothing is loaded for being asked
+//! about. One without methods is asked about if there are objects of it.
+//!
+//! Of a type with parameters each instantiation has fields of its own, and the runtime tells none of them: it answers that the class is not
+//! initialized, since it looks at the definition in its place (`GetAppDomainStaticAddress` in `vm/proftoeeinterfaceimpl.cpp`; seen on 3.1,
+//! 8, 9 and 10). So these are not asked about.
 
 use crate::heap::Classes;
 use crate::shared_memory::SharedMemory;
-use remora_symbols::{Holds, TypeNature};
 use remora_wire::Malformed;
 use remora_wire::heap::ClassFacts;
 use remora_wire::heap::statics::{Answer, Asked, Owner, Place, answer, question};
@@ -40,7 +42,7 @@ pub(crate) struct Statics {
     questions: Vec<Question>,
     words: Vec<u64>,
     /// Fields of types that are asked about by their classes.
-    by_class: HashMap<(u32, u32), Vec<(u32, Holds)>>,
+    by_class: HashMap<(u32, u32), Vec<(u32, bool)>>,
     is_asked: bool,
     /// Fields that there was no room to ask about.
     unasked: u64,
@@ -102,44 +104,34 @@ impl Statics {
         let Some(image) = classes.names.image(module) else { return };
         for of in image.static_fields() {
             match of.method {
-                Some(method) if !of.is_generic => {
+                Some(method) => {
                     let question = Question { module, type_token: of.type_token, class: None, fields: Vec::new() };
-                    self.ask(question, Owner::OfMethod { module: id, method }, &of.fields, |_| false);
+                    self.ask(question, Owner::OfMethod { module: id, method }, &of.fields);
                 }
-                _ => _ = self.by_class.insert((module, of.type_token), of.fields),
+                None => _ = self.by_class.insert((module, of.type_token), of.fields),
             }
         }
     }
 
-    /// The types that have no method to ask by, as far as classes of them are known.
-    fn ask_about_classes(&mut self, classes: &mut Classes) {
+    /// The types that have no method to ask by, as far as they are known as classes.
+    fn ask_about_classes(&mut self, classes: &Classes) {
         let ids: HashMap<u32, u64> = classes.by_id.iter().map(|(id, class)| (*class, *id)).collect();
         for class in 0..classes.count() {
-            let Some(ClassFacts::Plain { module, token, arguments, .. }) = classes.facts(class).cloned() else {
+            let Some(ClassFacts::Plain { module, token, .. }) = classes.facts(class) else {
                 continue;
             };
-            let Some(Some(module)) = classes.modules.get(&module).copied() else { continue };
-            let Some(fields) = self.by_class.get(&(module, token)).cloned() else { continue };
-            let Some(id) = ids.get(&class).copied() else { continue };
-            let references: Vec<bool> = arguments.iter().map(|id| is_reference(classes, *id)).collect();
-            let is_reference = |parameter: u32| references.get(parameter as usize).copied().unwrap_or(false);
-            let question = Question { module, type_token: token, class: Some(class), fields: Vec::new() };
-            self.ask(question, Owner::Class(id), &fields, is_reference);
+            let Some(Some(module)) = classes.modules.get(module) else { continue };
+            let Some(fields) = self.by_class.remove(&(*module, *token)) else { continue };
+            let Some(id) = ids.get(&class) else { continue };
+            let question = Question { module: *module, type_token: *token, class: Some(class), fields: Vec::new() };
+            self.ask(question, Owner::Class(*id), &fields);
         }
     }
 
-    fn ask(&mut self, mut asking: Question, owner: Owner, fields: &[(u32, Holds)], is_reference: impl Fn(u32) -> bool) {
-        let asked: Vec<Asked> = fields
-            .iter()
-            .map(|(field, holds)| {
-                let reads = match holds {
-                    Holds::Reference => true,
-                    Holds::Parameter(parameter) => self.reads_values || is_reference(*parameter),
-                    Holds::Value => self.reads_values,
-                };
-                Asked { field: *field, reads }
-            })
-            .collect();
+    fn ask(&mut self, mut asking: Question, owner: Owner, fields: &[(u32, bool)]) {
+        let reads = |is_reference| self.reads_values || is_reference;
+        let asked: Vec<Asked> =
+            fields.iter().map(|(field, is_reference)| Asked { field: *field, reads: reads(*is_reference) }).collect();
         if self.words.len() + asked.len() + 2 > SharedMemory::room_for_questions() {
             self.unasked += asked.len() as u64;
             return;
@@ -166,20 +158,5 @@ impl Statics {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether objects of a class are held by reference; not known of one that the copy did not tell of.
-fn is_reference(classes: &mut Classes, id: u64) -> bool {
-    let Some(class) = classes.number(id) else { return false };
-    match classes.facts(class).cloned() {
-        Some(ClassFacts::Array { .. }) => true,
-        Some(ClassFacts::Plain { module, token, .. }) => {
-            let module = classes.modules.get(&module).copied().flatten();
-            let image = module.and_then(|module| classes.names.image(module));
-            let nature = image.and_then(|image| image.nature(token));
-            matches!(nature, Some(TypeNature::Class | TypeNature::Interface))
-        }
-        _ => false,
     }
 }

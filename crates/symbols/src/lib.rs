@@ -104,4 +104,4 @@ pub use metadata::Guid;
 pub use name::{MethodKind, MethodName, NamePart};
 pub use pdb::PortablePdb;
 pub use pe::{CodeView, EMBEDDED_PDB_LIMIT};
-pub use statics::{Holds, StaticFields};
+pub use statics::StaticFields;

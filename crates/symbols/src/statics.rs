@@ -17,27 +17,14 @@ const GENERIC: u8 = 0x10;
 pub struct StaticFields {
     /// Token of the type.
     pub type_token: u32,
-    /// Whether it has type parameters: then each of its instantiations has fields of its own.
-    pub is_generic: bool,
     /// Token of a method that has no type parameters, if the type has one.
     pub method: Option<u32>,
-    /// The fields: each one's token, and what it holds.
-    pub fields: Vec<(u32, Holds)>,
-}
-
-/// What a field holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
-    /// A reference.
-    Reference,
-    /// A value, a pointer, or what cannot be read.
-    Value,
-    /// What the parameter of the type with this number stands for.
-    Parameter(u32),
+    /// The fields: each one's token, and whether it holds a reference.
+    pub fields: Vec<(u32, bool)>,
 }
 
 impl ManagedImage {
-    /// The static fields of all types that have any.
+    /// The static fields of all types that have any, but for those with type parameters: each of their instantiations has its own.
     pub fn static_fields(&self) -> impl Iterator<Item = StaticFields> + '_ {
         let metadata = &self.metadata;
         (1..=metadata.rows(Table::TypeDef)).filter_map(|row| metadata.static_fields(row))
@@ -46,21 +33,21 @@ impl ManagedImage {
 
 impl Metadata {
     fn static_fields(&self, row: u32) -> Option<StaticFields> {
-        let fields: Vec<(u32, Holds)> = self.fields_of(row).filter_map(|field| self.static_field(field)).collect();
-        (!fields.is_empty()).then(|| StaticFields {
+        let fields: Vec<(u32, bool)> = self.fields_of(row).filter_map(|field| self.static_field(field)).collect();
+        let is_generic = || !self.equal_rows(Table::GenericParam, 2, row << 1).is_empty();
+        (!fields.is_empty() && !is_generic()).then(|| StaticFields {
             type_token: (Table::TypeDef as u32) << 24 | row,
-            is_generic: !self.equal_rows(Table::GenericParam, 2, row << 1).is_empty(),
             method: self.plain_method(row),
             fields,
         })
     }
 
-    fn static_field(&self, row: u32) -> Option<(u32, Holds)> {
+    fn static_field(&self, row: u32) -> Option<(u32, bool)> {
         let marks = self.cell(Table::Field, row, 0)?;
         let is_static = marks & (STATIC | LITERAL | HAS_ADDRESS) == STATIC;
         let is_of_all = is_static && !self.has_attribute(row << 5 | 1, b"ThreadStaticAttribute");
-        let holds = || self.blob(Table::Field, row, 2).and_then(holds).unwrap_or(Holds::Value);
-        is_of_all.then(|| ((Table::Field as u32) << 24 | row, holds()))
+        let is_reference = || self.blob(Table::Field, row, 2).and_then(is_reference).unwrap_or(false);
+        is_of_all.then(|| ((Table::Field as u32) << 24 | row, is_reference()))
     }
 
     fn plain_method(&self, row: u32) -> Option<u32> {
@@ -72,8 +59,8 @@ impl Metadata {
     }
 }
 
-/// By the signature of a field (II.23.2.4).
-fn holds(signature: &[u8]) -> Option<Holds> {
+/// Whether a field holds a reference, by its signature (II.23.2.4).
+fn is_reference(signature: &[u8]) -> Option<bool> {
     let mut reader = Reader::new(signature);
     (reader.byte()? & 0x0f == 0x06).then_some(())?;
     while matches!(reader.peek()?, 0x1f | 0x20) {
@@ -81,10 +68,9 @@ fn holds(signature: &[u8]) -> Option<Holds> {
         reader.compressed()?;
     }
     Some(match reader.byte()? {
-        0x0e | 0x12 | 0x14 | 0x1c | 0x1d => Holds::Reference,
-        0x15 if reader.peek()? == 0x12 => Holds::Reference,
-        0x13 => Holds::Parameter(reader.compressed()?),
-        _ => Holds::Value,
+        0x0e | 0x12 | 0x14 | 0x1c | 0x1d => true,
+        0x15 => reader.peek()? == 0x12,
+        _ => false,
     })
 }
 
@@ -95,20 +81,19 @@ mod tests {
     #[test]
     fn gch_06_what_a_field_holds_is_told_by_its_signature() {
         let told = [
-            (&[0x06, 0x0e][..], Some(Holds::Reference)),
-            (&[0x06, 0x12, 0x09], Some(Holds::Reference)),
-            (&[0x06, 0x15, 0x12, 0x09, 0x01, 0x08], Some(Holds::Reference)),
-            (&[0x06, 0x15, 0x11, 0x09, 0x01, 0x08], Some(Holds::Value)),
+            (&[0x06, 0x0e][..], Some(true)),
+            (&[0x06, 0x12, 0x09], Some(true)),
+            (&[0x06, 0x15, 0x12, 0x09, 0x01, 0x08], Some(true)),
+            (&[0x06, 0x15, 0x11, 0x09, 0x01, 0x08], Some(false)),
             // A volatile one has a modifier in front.
-            (&[0x06, 0x1f, 0x05, 0x1d, 0x08], Some(Holds::Reference)),
-            (&[0x06, 0x13, 0x01], Some(Holds::Parameter(1))),
-            (&[0x06, 0x08], Some(Holds::Value)),
+            (&[0x06, 0x1f, 0x05, 0x1d, 0x08], Some(true)),
+            (&[0x06, 0x08], Some(false)),
             (&[0x07, 0x08], None),
             (&[0x06], None),
             (&[], None),
         ];
         for (signature, expected) in told {
-            assert_eq!(holds(signature), expected, "{signature:x?}");
+            assert_eq!(is_reference(signature), expected, "{signature:x?}");
         }
     }
 }

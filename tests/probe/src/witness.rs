@@ -166,7 +166,7 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
             buffer: &mut buffer,
             roots: &[],
         };
-        walk_heap(&fork, &Standing::new(&fork, heap), Contents::None, area, &mut Out(descriptor));
+        walk_heap(&fork, &Standing::new(&fork, heap, None), Contents::None, area, &mut Out(descriptor));
         // SAFETY: ends the copy, without a word to the C library.
         unsafe { libc::syscall(libc::SYS_exit_group, 0) };
     }

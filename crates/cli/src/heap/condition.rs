@@ -259,6 +259,7 @@ mod tests {
             builder.add_root(root, RootKind::Static).expect("there is room");
         }
         Snapshot {
+            statics: Vec::new(),
             graph: builder.finish().expect("there is room"),
             free_bytes: 0,
             state: State { complete, ..State::default() },

@@ -206,7 +206,12 @@ fn type_(graph: &HeapGraph, statics: &[StaticField], text: &str) -> Result<Wante
     let mut exact = all.iter().filter(|(name, _)| *name == meant);
     // A keyword of C# means one type, and no other whose name it is a part of.
     let is_alike = |name: &str| meant == text && name.to_lowercase().contains(&lower);
-    let alike: Vec<&(String, Wanted)> = all.iter().filter(|(name, _)| is_alike(name)).collect();
+    let mut alike: Vec<&(String, Wanted)> = all.iter().filter(|(name, _)| is_alike(name)).collect();
+    // Its name without what it stands in is more than a part of another's.
+    let is_own = |name: &str| name.strip_suffix(text).is_some_and(|before| before.ends_with('.'));
+    if alike.iter().filter(|(name, _)| is_own(name)).count() == 1 {
+        alike.retain(|(name, _)| is_own(name));
+    }
     match (exact.next(), &alike[..]) {
         (Some((_, one)), _) | (None, [(_, one)]) => Ok(one.clone()),
         (None, []) => Err(format!(
