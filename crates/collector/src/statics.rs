@@ -160,3 +160,59 @@ impl Statics {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_wire::heap::{LONGEST_NUMBER, write_number};
+
+    fn bytes(numbers: &[u64]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for number in numbers {
+            let mut place = [0; LONGEST_NUMBER];
+            let length = write_number(&mut place, *number);
+            all.extend_from_slice(&place[..length]);
+        }
+        all
+    }
+
+    fn asked() -> Statics {
+        let mut statics = Statics::new(false);
+        for type_token in [0x0200_0002, 0x0200_0003] {
+            let question = Question { module: 1, type_token, class: None, fields: Vec::new() };
+            let owner = Owner::OfMethod { module: 0x7f00, method: 0x0600_0001 };
+            statics.ask(question, owner, &[(0x0400_0001, true), (0x0400_0002, false)]);
+        }
+        statics
+    }
+
+    #[test]
+    fn gch_06_answers_belong_to_the_fields_that_were_asked_about() {
+        let mut statics = asked();
+        assert_eq!(statics.answer(&bytes(&[1, 1, 1, 0, 0x9000, 0])), Ok(()));
+        let told: Vec<_> = statics.told().iter().map(|told| (told.type_token, told.field)).collect();
+        assert_eq!((told, statics.has_ended()), (vec![(0x0200_0003, 0x0400_0002)], false));
+        assert_eq!(statics.answer(&bytes(&[0, 2])), Ok(()));
+        assert!(statics.has_ended());
+    }
+
+    #[test]
+    fn gch_06_answers_to_what_was_not_asked_are_none() {
+        for numbers in [&[1, 2, 0, 5][..], &[1, 0, 2, 5], &[1, 0, 0, 5, 5, 5], &[1, u64::MAX, 0], &[9]] {
+            assert_eq!(asked().answer(&bytes(numbers)), Err(Malformed), "{numbers:?}");
+        }
+        let mut statics = asked();
+        assert_eq!((statics.answer(&bytes(&[0, 1])), statics.has_ended()), (Ok(()), false), "one was not read");
+    }
+
+    #[test]
+    fn gch_06_questions_for_which_there_is_no_room_are_counted() {
+        let mut statics = asked();
+        let many = vec![(0x0400_0001, true); SharedMemory::room_for_questions()];
+        let question = Question { module: 1, type_token: 0x0200_0004, class: None, fields: Vec::new() };
+        statics.ask(question, Owner::Class(7), &many);
+        let note = statics.note().expect("something was not asked");
+        assert!(note.starts_with(&format!("{} static fields were not asked about", many.len())), "{note}");
+        assert_eq!(statics.questions.len(), 2);
+    }
+}

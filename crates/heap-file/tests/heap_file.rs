@@ -1,6 +1,8 @@
 //! Snapshots written and read back: whole, cut, changed, made up.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+use remora_heap::layout::{Slot, SlotKind};
+use remora_heap::{RootKind, StaticContent, StaticField};
 use remora_heap_file::{Error, Identity, Limits, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts};
 use remora_wire::heap::{
     ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance,
@@ -183,4 +185,35 @@ fn a_file_with_another_content_has_another_identity() {
     assert_ne!(of(&other).digest, of(&file).digest);
     assert_ne!(of(&file[..file.len() - 1]), of(&file));
     assert!(matches!(Identity::of(std::io::Cursor::new(b"PK")), Err(Error::NotASnapshot)));
+}
+
+/// What a static field holds is held by it: by a reference, or in a box; and its name stands with it.
+#[test]
+fn gch_06_what_static_fields_hold_has_roots_with_their_names() {
+    let field = |name: &str, kind, content| StaticField {
+        owner: "Known.Cache".into(),
+        assembly: "Known".into(),
+        name: name.into(),
+        slot: Slot { kind, of: "Node".into(), layout: None },
+        content,
+    };
+    let fields = [
+        field("first", SlotKind::CLASS, StaticContent::Bits(node(0))),
+        field("<Again>k__BackingField", SlotKind::OBJECT, StaticContent::Bits(node(0))),
+        field("boxed", SlotKind::VALUE, StaticContent::Box(node(1))),
+        field("nowhere", SlotKind::CLASS, StaticContent::Bits(7)),
+        field("nothing", SlotKind::CLASS, StaticContent::Bits(0)),
+        field("number", SlotKind(0x0a), StaticContent::Bits(node(2))),
+    ];
+    let mut writer = Writer::create(Vec::new()).unwrap();
+    writer.stream(&stream(&[END, NODES + 1])).unwrap();
+    writer.types(&types()).unwrap();
+    writer.statics(&fields).unwrap();
+    let snapshot = read_all(&writer.finish(&state()).unwrap()).unwrap();
+    assert_eq!(snapshot.statics, fields);
+    let graph = &snapshot.graph;
+    let note = |index| graph.root_note(graph.object_at(node(index)).unwrap(), RootKind::Static);
+    assert_eq!(note(0), Some("Known.Cache.first, Known.Cache.Again"));
+    assert_eq!((note(1), note(2)), (Some("Known.Cache.boxed"), None));
+    assert_eq!(graph.roots().iter().filter(|root| root.kind == RootKind::Static).count(), 3);
 }

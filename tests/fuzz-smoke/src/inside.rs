@@ -2,7 +2,7 @@
 
 use remora_agent_core::{Caller, caller};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor, statics};
 use remora_wire::{Config, Frame, FromAgent, Message, ToAgent};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -88,6 +88,23 @@ pub(crate) fn wire_heap(bytes: &[u8]) -> bool {
     let understood_by_pieces = bytes.chunks(7).all(|piece| by_pieces.push(piece, &mut pieces).is_ok());
     assert_eq!((understood, &whole), (understood_by_pieces, &pieces));
     understood && decoder.has_ended()
+}
+
+/// Answers to questions about static fields; and the bytes as the words of questions, which come back as they were.
+pub(crate) fn wire_statics(bytes: &[u8]) -> bool {
+    let all = words(bytes);
+    if let [first, second, fields @ ..] = &all[..] {
+        let (owner, count) = statics::head([*first, *second]);
+        let asked: Vec<statics::Asked> = fields.iter().map(|word| statics::asked(*word)).collect();
+        let again: Vec<u64> = statics::question(owner, &asked).collect();
+        let (same, _) = statics::head([again[0], again[1]]);
+        assert_eq!((same, u64::from(count) <= u64::from(u32::MAX)), (owner, true));
+    }
+    match statics::answer(bytes) {
+        Ok(statics::Answer::Fields { places, .. }) => places.len() <= statics::FIELDS_AT_ONCE,
+        Ok(statics::Answer::End(_)) => true,
+        Err(_) => false,
+    }
 }
 
 /// The memory is shared: whatever the other side has written, both ends go on and stay inside it.

@@ -38,11 +38,12 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 24] = [
+pub const ENTRIES: [Entry; 25] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
     Entry { name: "wire_heap", run: inside::wire_heap, seeds: seeds::heaps, rounds: 20_000 },
+    Entry { name: "wire_statics", run: inside::wire_statics, seeds: seeds::statics, rounds: 20_000 },
     Entry { name: "agent_ring", run: inside::agent_ring, seeds: seeds::rings, rounds: 20_000 },
     Entry { name: "leaf_caller", run: inside::leaf_caller, seeds: seeds::methods, rounds: 20_000 },
     Entry { name: "trigger_codec", run: outside::trigger_codec, seeds: seeds::diagnostics, rounds: 20_000 },

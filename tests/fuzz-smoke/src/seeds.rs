@@ -1,6 +1,8 @@
 //! Inputs that the entries understand: damage to these reaches further than bytes by chance.
 
 use remora_agent_ring::HEADER_WORDS;
+use remora_heap::layout::{Slot, SlotKind};
+use remora_heap::{StaticContent, StaticField};
 use remora_trigger::codec::{ProcessInfoVersion, Request};
 use remora_wire::{Config, EventKind, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind};
 
@@ -174,6 +176,22 @@ fn process_information() -> Vec<u8> {
 }
 
 /// A whole snapshot of the heap that [`heaps`] tell of.
+/// A static field that holds an object, one that holds none, and one that is no reference.
+fn static_fields() -> [StaticField; 3] {
+    let field = |kind, content| StaticField {
+        owner: "Known.Cache".into(),
+        assembly: "Known".into(),
+        name: "<Entries>k__BackingField".into(),
+        slot: Slot { kind, of: "object".into(), layout: None },
+        content,
+    };
+    [
+        field(SlotKind::OBJECT, StaticContent::Bits(0x1000)),
+        field(SlotKind::VALUE, StaticContent::Box(0x1000)),
+        field(SlotKind(0x08), StaticContent::Bits(7)),
+    ]
+}
+
 pub(crate) fn heap_files() -> Vec<Vec<u8>> {
     let file = |stream: Vec<u8>| {
         let rows = ["Known.Node", "Known.Node[]"].map(|name| remora_heap_file::TypeRow {
@@ -185,9 +203,26 @@ pub(crate) fn heap_files() -> Vec<Vec<u8>> {
         let state = remora_heap_file::State { complete: true, ..Default::default() };
         let mut writer = remora_heap_file::Writer::create(Vec::new()).expect("memory takes everything");
         writer.stream(&stream).and_then(|()| writer.types(&rows)).expect("memory takes everything");
+        writer.statics(&static_fields()).expect("memory takes everything");
         writer.finish(&state).expect("memory takes everything")
     };
     heaps().into_iter().map(file).collect()
+}
+
+/// Answers about static fields: a place with and without what stands there, none, and the end.
+pub(crate) fn statics() -> Vec<Vec<u8>> {
+    let numbers: [&[u64]; 2] = [&[1, 5, 28, 0, 0x7f00_0000_1000, 1, 42, 0x8013_1351, 0, 0x7f00_0000_1010, 0], &[0, 9]];
+    numbers.into_iter().map(numbers_of_a_stream).collect()
+}
+
+fn numbers_of_a_stream(numbers: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let mut place = [0; remora_wire::heap::LONGEST_NUMBER];
+        let length = remora_wire::heap::write_number(&mut place, *number);
+        bytes.extend_from_slice(&place[..length]);
+    }
+    bytes
 }
 
 /// Indexes of these snapshots, without their checksums.

@@ -1,6 +1,7 @@
 //! Walks over heaps that are made up.
 
 use super::*;
+use remora_wire::heap::statics::{Answer, Asked, FIELDS_AT_ONCE, Owner, Place, answer, question};
 use remora_wire::heap::{ClassFacts, HANDLE_ROOT, HeapDecoder, HeapVisitor, LAYOUT_FIELDS, Layout, MOST_VALUES};
 use std::collections::BTreeMap;
 use std::vec;
@@ -48,6 +49,12 @@ impl StandingHeap for Heap {
         fields.iter_mut().zip(1..).for_each(|(place, number)| *place = [0x0400_0000 + number, 8 * number]);
         Some((FIELDS, 400))
     }
+    fn class_with(&self, module: u64, method: u32) -> Option<u64> {
+        (module == 5 && method < 0x0600_0010).then_some(u64::from(method))
+    }
+    fn static_at(&self, class: u64, field: u32) -> Result<u64, u32> {
+        if field < 0x0400_0100 { Ok(class + u64::from(field & 0xff)) } else { Err(0x8013_1351) }
+    }
 }
 
 impl Memory for &Heap {
@@ -57,8 +64,9 @@ impl Memory for &Heap {
     }
 }
 
+/// The stream, what is told beside it, the words of questions, and answers to them.
 #[derive(Default)]
-struct Stream(Vec<u8>, Vec<u8>);
+struct Stream(Vec<u8>, Vec<u8>, Vec<u64>, Vec<Vec<u8>>);
 
 impl Outlet for Stream {
     fn put(&mut self, bytes: &[u8]) -> bool {
@@ -70,6 +78,14 @@ impl Outlet for Stream {
         true
     }
     fn progress(&mut self, _: &Walked) {}
+    fn question(&mut self, index: usize) -> Option<u64> {
+        assert!(!self.0.is_empty(), "the stream is out before questions are read");
+        self.2.get(index).copied()
+    }
+    fn answer(&mut self, record: &[u8]) -> bool {
+        self.3.push(record.to_vec());
+        true
+    }
 }
 
 #[derive(Default)]
@@ -131,19 +147,8 @@ fn walked_for<H: StandingHeap>(contents: Contents, heap: &H, places: usize, buff
 where
     for<'a> &'a H: Memory,
 {
-    let (mut ranges, mut table) = ([HeapRange::default(); 4], vec![[0; 2]; places]);
-    let mut shapes = vec![Shape::default(); places];
-    let (mut classes, mut buffer, mut stream) = (vec![0; places / 2], vec![0; buffer], Stream::default());
-    let area = HeapArea {
-        ranges: &mut ranges,
-        table: &mut table,
-        classes: &mut classes,
-        shapes: &mut shapes,
-        fields: &mut [[0; 2]; ROOM],
-        buffer: &mut buffer,
-        roots: &[HeapRoot { kind: HANDLE_ROOT, address: 0x1000, detail: 0x70 }],
-    };
-    let walked = walk(heap, heap, contents, area, &mut stream);
+    let mut stream = Stream::default();
+    let walked = walk_with(contents, heap, (places, buffer), &mut stream);
     let mut seen = Seen::default();
     HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
     assert_eq!(seen.roots, [(HANDLE_ROOT, 0x1000, 0x70)]);
@@ -153,6 +158,35 @@ where
     assert_eq!(seen.layouts, [], "they are not kept as they are told");
     seen.layouts = beside.layouts;
     (walked, seen)
+}
+
+fn walk_with<H: StandingHeap>(
+    contents: Contents,
+    heap: &H,
+    (places, buffer): (usize, usize),
+    stream: &mut Stream,
+) -> Walked
+where
+    for<'a> &'a H: Memory,
+{
+    let (mut ranges, mut table) = ([HeapRange::default(); 4], vec![[0; 2]; places]);
+    let mut shapes = vec![Shape::default(); places];
+    let (mut classes, mut buffer) = (vec![0; places / 2], vec![0; buffer]);
+    let area = HeapArea {
+        ranges: &mut ranges,
+        table: &mut table,
+        classes: &mut classes,
+        shapes: &mut shapes,
+        fields: &mut [[0; 2]; ROOM],
+        buffer: &mut buffer,
+        roots: &[HeapRoot { kind: HANDLE_ROOT, address: 0x1000, detail: 0x70 }],
+    };
+    walk(heap, heap, contents, area, stream)
+}
+
+/// A walk whose stream is somewhere else.
+fn walk_into(heap: &Heap, stream: &mut Stream) {
+    walk_with(Contents::None, heap, (16, 4096), stream);
 }
 
 fn heap(objects: &[(u64, u64, u64, &[u64])], length: u64) -> Heap {
@@ -301,4 +335,43 @@ fn a_class_for_which_there_is_no_room_is_unknown_and_counted() {
     let heap = heap(&[(0x1000, 0x700, 24, &[]), (0x1018, 0x800, 24, &[])], 48);
     let (walked, seen) = walked(&heap, 4, 64);
     assert_eq!((walked.without_class, seen.objects[1].1), (1, 0));
+}
+
+#[test]
+fn gch_06_static_fields_are_told_behind_the_walk_and_those_of_classes_that_are_not_loaded_are_not() {
+    let heap = heap(&[(0x1000, 0x800, 24, &[])], 24);
+    let asked = |fields: &[(u32, bool)]| -> Vec<Asked> {
+        fields.iter().map(|(field, reads)| Asked { field: 0x0400_0000 | field, reads: *reads }).collect()
+    };
+    let many: Vec<(u32, bool)> = (0..FIELDS_AT_ONCE as u32 + 2).map(|field| (field, false)).collect();
+    let questions = [
+        question(Owner::OfMethod { module: 5, method: 0x0600_0011 }, &asked(&[(1, true)])).collect::<Vec<_>>(),
+        question(Owner::Class(0x1000), &asked(&[(0, true), (2, true), (2, false), (0x100, true)])).collect(),
+        question(Owner::OfMethod { module: 5, method: 0x0600_0001 }, &asked(&many)).collect(),
+    ];
+    let mut stream = Stream(Vec::new(), Vec::new(), questions.concat(), Vec::new());
+    walk_into(&heap, &mut stream);
+    let place = |address, value| Ok(Place { address, value });
+    // A mark in the lowest bit; behind two bytes, what is left of the word.
+    let first = vec![place(0x1000, Some(0x801)), place(0x1002, Some(0)), place(0x1002, None), Err(0x8013_1351)];
+    let of_many = |from: u64, count: u64| (from..from + count).map(|at| place(0x0600_0001 + at, None)).collect();
+    let expected = [
+        Answer::Fields { question: 1, first: 0, places: first },
+        Answer::Fields { question: 2, first: 0, places: of_many(0, 28) },
+        Answer::Fields { question: 2, first: 28, places: of_many(28, 2) },
+        Answer::End(3),
+    ];
+    let told: Vec<Answer> = stream.3.iter().map(|bytes| answer(bytes).expect("what was written is read")).collect();
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn gch_06_questions_that_are_cut_short_are_no_answer() {
+    let heap = heap(&[(0x1000, 0x800, 24, &[])], 24);
+    let fields = [Asked { field: 0x0400_0001, reads: false }; 3];
+    let mut words: Vec<u64> = question(Owner::Class(0x1000), &fields).collect();
+    words.pop();
+    let mut stream = Stream(Vec::new(), Vec::new(), words, Vec::new());
+    walk_into(&heap, &mut stream);
+    assert_eq!(stream.3, Vec::<Vec<u8>>::new(), "neither an answer nor an end");
 }

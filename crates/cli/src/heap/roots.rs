@@ -79,6 +79,22 @@ mod tests {
     }
 
     #[test]
+    fn gch_06_static_fields_are_known_of_every_snapshot_and_make_the_others_no_less_inferred() {
+        let said = sentence(&graph(&[RootKind::Static, RootKind::Inferred])).unwrap_or_default();
+        assert!(said.starts_with("Roots: 1 static fields are known; 1 more are inferred: nobody has seen"), "{said}");
+        let told = sentence(&graph(&[RootKind::Static, RootKind::Stack, RootKind::Inferred])).unwrap_or_default();
+        assert!(told.starts_with("Roots, as the runtime tells them: 1 stack, 1 static. 1 more"), "{told}");
+    }
+
+    #[test]
+    fn what_holds_an_object_is_told_by_the_kind_that_says_most() {
+        let mut graph = graph(&[RootKind::Stack, RootKind::Inferred]);
+        assert_eq!((holder(&graph, ObjectIx(0)).as_deref(), holder(&graph, ObjectIx(1))), (Some("stack"), None));
+        graph.note_root(ObjectIx(0), RootKind::Stack, "in Main()".to_owned());
+        assert_eq!(holder(&graph, ObjectIx(0)).as_deref(), Some("stack in Main()"));
+    }
+
+    #[test]
     fn what_is_known_of_a_root_stands_behind_its_kind() {
         let mut graph = graph(&[RootKind::Stack]);
         assert_eq!(words(&graph, ObjectIx(0), RootKind::Stack), "stack");

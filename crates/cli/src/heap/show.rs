@@ -524,7 +524,8 @@ fn more(count: usize, shown: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
+    use remora_heap::layout::{Slot, SlotKind};
+    use remora_heap::{Builder, Object, RootKind, StaticContent, Type, TypeFlags};
 
     /// A holder of a list of so many nodes.
     fn list(nodes: u64) -> HeapGraph {
@@ -590,6 +591,25 @@ mod tests {
         }
         let graph = builder.finish().expect("there is room");
         assert_eq!(wanted(&graph, &[], "string"), Ok(Wanted::Type(TypeIx(0))));
+    }
+
+    #[test]
+    fn gch_06_a_type_that_only_static_fields_belong_to_is_found_by_its_name() {
+        let graph = list(1);
+        let field = |owner: &str| StaticField {
+            owner: owner.into(),
+            assembly: "Known".into(),
+            name: "entries".into(),
+            slot: Slot { kind: SlotKind::OBJECT, of: "object".into(), layout: None },
+            content: StaticContent::Bits(0x1000),
+        };
+        let statics = [field("Known.Cache"), field("Known.CacheOfOthers"), field("Known.Node")];
+        let found = |text: &str| wanted(&graph, &statics, text);
+        // As the last part of a name it is that, and no part of another's.
+        assert_eq!(found("Cache"), Ok(Wanted::Static("Known.Cache".into())));
+        assert_eq!(found("OfOthers"), Ok(Wanted::Static("Known.CacheOfOthers".into())));
+        assert!(matches!(found("Known.Node"), Ok(Wanted::Type(_))));
+        assert!(found("cache").is_err_and(|error| error.contains("of the names of 2 types")));
     }
 
     #[test]
