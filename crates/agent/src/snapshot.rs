@@ -24,6 +24,8 @@ const PLACES: usize = 1 << 18;
 const CHUNK: usize = (MAXIMUM_RECORD_WORDS - 1) * 8;
 /// Between two looks whether there is room, nanoseconds.
 const LOOK: u64 = 100_000;
+/// How long questions about static fields are waited for when everything else has been told, nanoseconds.
+const LONGEST_WAIT: u64 = 5_000_000_000;
 /// Fields of a class that fit into their list.
 const FIELDS: usize = 1 << 16;
 /// How the copy is called.
@@ -345,12 +347,13 @@ struct Out {
 }
 
 impl Out {
-    /// How many words of questions there are. Waits until the collector has put them: it may still have to read files.
+    /// How many words of questions there are. Waits until the collector has put them: it may still have to read files, and which these are
+    /// the process tells, which may be halted.
     fn asked(&self) -> Option<usize> {
-        let place = self.counters.get(layout::STATICS_ASKED)?;
+        let (place, begun) = (self.counters.get(layout::STATICS_ASKED)?, monotonic());
         loop {
             match place.load(Ordering::Acquire) {
-                0 if has_lost(self.parent) => return None,
+                0 if has_lost(self.parent) || monotonic() - begun > LONGEST_WAIT => return None,
                 0 => pause(LOOK),
                 asked => return usize::try_from(asked - 1).ok(),
             }

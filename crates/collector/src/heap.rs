@@ -246,7 +246,7 @@ impl HeapSession {
         notes.extend(lost.map(|(which, what)| format!("{} {what}", counter(*which))));
         let is_told = !self.stream.beside.has_ended() || self.classes.statics.has_ended();
         notes.extend(
-            (!is_told).then(|| "the copy of the process ended before it had told all static fields".to_owned()),
+            (!is_told).then(|| "not all static fields were told: the copy of the process waits for what is asked about them, and then ends".to_owned()),
         );
         notes.extend(self.classes.statics.note());
         notes.extend(self.told.walked.and_then(how_it_ended));

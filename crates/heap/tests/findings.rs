@@ -411,6 +411,24 @@ fn what_a_static_event_keeps_is_found_without_its_name() {
 }
 
 #[test]
+fn gch_06_what_a_static_event_keeps_is_found_by_its_name_where_that_is_known() {
+    let mut events = events();
+    let subscriber = events.subscriber();
+    let handler = events.handler("System.EventHandler", subscriber);
+    // A program's own array in a static field is none of those in which the runtime keeps these.
+    let other = events.subscriber();
+    let own = events.handler("System.EventHandler", other);
+    let array = events.world.filled("System.Object[]", (10, 8), &[own]);
+    [handler, array].into_iter().for_each(|object| events.world.root(object, RootKind::Static));
+    let mut graph = events.world.graph();
+    let held = graph.object_at(address(handler)).unwrap();
+    graph.note_root(held, RootKind::Static, "App.Bus.Closed".into());
+    let rows = found(&graph, &NoValues).subscriptions.rows;
+    let told: Vec<_> = rows.iter().map(|row| (row.publisher, &row.events[..], row.count, row.retained)).collect();
+    assert_eq!(told, [(None, &["App.Bus.Closed".to_owned()][..], 1, 1024)]);
+}
+
+#[test]
 fn tasks_are_told_by_their_methods_and_with_values_which_are_done() {
     let mut world = World::new();
     let task = "System.Threading.Tasks.Task";

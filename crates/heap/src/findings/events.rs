@@ -10,9 +10,10 @@ use super::delegates::Delegates;
 use super::kinds::{Kinds, bare, captures_nothing, written_in};
 use crate::dominators::Node;
 use crate::graph::{HeapGraph, ObjectIx};
+use crate::root::RootKind;
 use crate::types::{Event, TypeIx};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Of a delegate in a static field nobody says whether it is an event's: by this ending of its type's name it most probably is.
 const HANDLER: &str = "EventHandler";
@@ -31,7 +32,7 @@ pub struct Subscriptions {
 pub struct SubscriptionRow {
     /// Whose event it is; `None` if the delegate is in a static field.
     pub publisher: Option<TypeIx>,
-    /// The names of its events that it may be; none of a static field.
+    /// The names of its events that it may be; of static fields their whole names, where these are known.
     pub events: Vec<String>,
     /// The type of the delegate.
     pub delegate: TypeIx,
@@ -66,6 +67,8 @@ struct Search<'a> {
     definitions: BTreeMap<TypeIx, String>,
     /// Each subscriber once, in the order of the tree.
     found: BTreeMap<Node, Group>,
+    /// What the static fields are called whose delegates these are.
+    fields: BTreeMap<Group, BTreeSet<String>>,
 }
 
 impl Subscriptions {
@@ -73,7 +76,8 @@ impl Subscriptions {
         let graph = looked.graph;
         let types = (0..graph.types().len() as u32).map(TypeIx).filter(|index| delegates.is_type(*index));
         let definitions = types.map(|index| (index, definition(graph, index))).collect();
-        let mut search = Search { looked, kinds, delegates, definitions, found: BTreeMap::new() };
+        let mut search =
+            Search { looked, kinds, delegates, definitions, found: BTreeMap::new(), fields: BTreeMap::new() };
         search.publishers();
         search.statics();
         search.summed()
@@ -95,15 +99,16 @@ impl Search<'_> {
         }
     }
 
-    /// Delegates that are held by nothing but arrays of static fields.
+    /// Delegates that are held by nothing but static fields: those that are known, or the arrays in which they are kept.
     fn statics(&mut self) {
         let graph = self.looked.graph;
-        for array in self.kinds.statics().collect::<Vec<_>>() {
-            for delegate in graph.references(array) {
-                let kind = graph.type_ix(delegate);
-                if self.definitions.get(&kind).is_some_and(|name| name.trim_end_matches("`1").ends_with(HANDLER)) {
-                    self.handlers(delegate, None);
-                }
+        let known = graph.roots().iter().filter(|root| root.kind == RootKind::Static).map(|root| root.object);
+        let in_arrays = self.kinds.statics().flat_map(|array| graph.references(array));
+        let delegates: BTreeSet<ObjectIx> = known.chain(in_arrays).collect();
+        for delegate in delegates {
+            let kind = graph.type_ix(delegate);
+            if self.definitions.get(&kind).is_some_and(|name| name.trim_end_matches("`1").ends_with(HANDLER)) {
+                self.handlers(delegate, None);
             }
         }
     }
@@ -126,6 +131,8 @@ impl Search<'_> {
             if tree.dominates(above, node) && publisher.is_none_or(|(publisher, _)| publisher != subscriber) {
                 let group = (publisher.map(|(_, of)| of), graph.type_ix(delegate), graph.type_ix(subscriber));
                 self.found.entry(node).or_insert(group);
+                let field = graph.root_note(delegate, RootKind::Static).filter(|_| publisher.is_none());
+                self.fields.entry(group).or_default().extend(field.map(str::to_owned));
             }
         }
     }
@@ -144,16 +151,19 @@ impl Search<'_> {
     }
 
     /// A subscriber below another one goes with it, and is counted, but not added up.
-    fn summed(self) -> Subscriptions {
+    fn summed(mut self) -> Subscriptions {
         let Looked { graph, tree, .. } = self.looked;
         let mut rows = BTreeMap::<Group, SubscriptionRow>::new();
         let (mut covered, mut retained) = (None::<Node>, 0);
-        for (&node, &group) in &self.found {
+        for (node, group) in std::mem::take(&mut self.found) {
             let Some(object) = tree.object(node) else { continue };
             let (publisher, delegate, subscriber) = group;
             let row = rows.entry(group).or_insert_with(|| SubscriptionRow {
                 publisher,
-                events: publisher.map(|of| self.events(of, delegate)).unwrap_or_default(),
+                events: match publisher {
+                    Some(of) => self.events(of, delegate),
+                    None => self.fields.remove(&group).unwrap_or_default().into_iter().collect(),
+                },
                 delegate,
                 subscriber,
                 count: 0,

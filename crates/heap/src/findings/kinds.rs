@@ -2,6 +2,7 @@
 
 use super::values::FieldValues;
 use crate::graph::{HeapGraph, ObjectIx};
+use crate::root::RootKind;
 use crate::types::{ArrayFacts, Place, TypeFlags, TypeIx};
 use std::collections::BTreeSet;
 
@@ -86,10 +87,13 @@ impl<'a> Kinds<'a> {
     }
 
     /// The arrays in which the runtime keeps static fields: it holds them itself, and no object refers to them. There are few; a program's own
-    /// array of this type that a local or a handle alone holds looks alike.
+    /// array of this type that a local or a handle alone holds looks alike, but one that a known static field holds is none.
     pub(super) fn statics(self) -> impl Iterator<Item = ObjectIx> + 'a {
         let graph = self.graph;
-        let held: BTreeSet<ObjectIx> = graph.roots().iter().map(|root| root.object).collect();
+        let mut held: BTreeSet<ObjectIx> = graph.roots().iter().map(|root| root.object).collect();
+        for root in graph.roots().iter().filter(|root| root.kind == RootKind::Static) {
+            held.remove(&root.object);
+        }
         held.into_iter().filter(move |object| self.is_of_runtime(graph.type_ix(*object), STATICS))
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Told {
 struct RowTold {
     /// Null where the delegate is in a static field.
     publisher: Option<String>,
-    /// The names that the event may have.
+    /// The names that the event may have; of a static field the field's whole name.
     events: Vec<String>,
     delegate: String,
     subscriber: String,
@@ -66,10 +66,11 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
     Some("subscribers that only an event keeps alive: unsubscribed, they would go\n".to_owned() + &table.render())
 }
 
-/// `App.Shop.Changed`; of a static field its delegate.
+/// `App.Shop.Changed`; of a static field without a name its delegate.
 fn event(shown: &Shown<'_>, row: &SubscriptionRow) -> String {
     match row.publisher {
         Some(publisher) => format!("{}.{}", shown.name(publisher), row.events.join("|")),
-        None => format!("a static {}", shown.name(row.delegate)),
+        None if row.events.is_empty() => format!("a static {}", shown.name(row.delegate)),
+        None => format!("static {}", row.events.join("|")),
     }
 }
