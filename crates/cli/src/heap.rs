@@ -16,6 +16,7 @@ mod strings;
 mod suspects;
 mod take;
 mod view;
+mod wanted;
 mod watch;
 mod watched;
 
