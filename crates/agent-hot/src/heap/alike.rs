@@ -3,8 +3,8 @@
 //!
 //! Only what is believed of a class is used here, and it ends before each object that is to be asked about.
 
-use super::Walk;
 use super::shape::{Form, Memory, Trust};
+use super::{AHEAD, Walk};
 use remora_wire::Contents;
 use remora_wire::heap::{FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, write_number};
 
@@ -60,6 +60,7 @@ impl<M: Memory> Walk<'_, M> {
         let head_length = write_number(&mut head, FIRST_CLASS + u64::from(shape_now.number));
         let (mut object, mut at, mut bytes, mut references, mut told) = (first, 0, 0, 0, 0);
         while told < most && object < end && words.word(object) & !(WORD - 1) == mark {
+            words.expect(object.wrapping_add(AHEAD));
             let mut size = size_of_all;
             let mut next = object + size.next_multiple_of(WORD);
             if SIZED {
