@@ -1,6 +1,7 @@
-// Keeps linked objects, and notices for how long it stood still: a thread does nothing but look at the clock.
+// Keeps linked objects, and notices for how long it stood still: a thread looks at the clock again and again. It does nothing else, so
+// that it has a processor for itself; or, with `waits`, it sleeps for a millisecond between two looks, as a server that has little to do.
 //
-// stopped [NODES]
+// stopped [NODES] [waits]
 // `gap` answers the longest time between two looks since the last question, in microseconds; `collect` forces a collection of everything
 // that nothing else runs beside, and answers the same of it; `nodes` answers how many objects there are.
 using System;
@@ -21,10 +22,12 @@ static class Stopped
     static Node first;
     static long longest;
     static long looks;
+    static bool waits;
 
     static void Main(string[] arguments)
     {
         int nodes = arguments.Length > 0 ? int.Parse(arguments[0]) : 1000;
+        waits = arguments.Length > 1 && arguments[1] == "waits";
         Grow(nodes);
         GC.Collect();
         new Thread(Watch) { IsBackground = true, Name = "clock" }.Start();
@@ -59,6 +62,8 @@ static class Stopped
         long last = Stopwatch.GetTimestamp();
         while (true)
         {
+            if (waits)
+                Thread.Sleep(1);
             long now = Stopwatch.GetTimestamp();
             if (now - last > Volatile.Read(ref longest))
                 Volatile.Write(ref longest, now - last);

@@ -124,21 +124,49 @@ impl<'a> Ring<'a> {
     ///
     /// `None` if there is none, or if the oldest is still being written.
     pub fn pop(&self, mut take: impl FnMut(u64)) -> Option<usize> {
-        let tail = self.position(TAIL).load(Ordering::Relaxed);
-        let length = self.word(tail).load(Ordering::Acquire);
-        if length < 2 || length > MAXIMUM_RECORD_WORDS as u64 + 1 || length > self.words.len() as u64 {
-            return None;
-        }
-        let (first, second) = self.stretch(tail.wrapping_add(1), length as usize - 1);
+        let (tail, payload) = self.oldest()?;
+        let (first, second) = self.stretch(tail.wrapping_add(1), payload);
         for words in [first, second] {
             for word in words {
                 take(word.load(Ordering::Relaxed));
                 word.store(0, Ordering::Relaxed);
             }
         }
+        self.has_taken(tail, payload);
+        Some(payload)
+    }
+
+    /// Takes the oldest record as [`Ring::push_bytes`] made it: its first word, and how many bytes its other words have, which are put into
+    /// `into`. That must have room for the longest record; what finds none is lost.
+    pub fn pop_bytes(&self, into: &mut [u8]) -> Option<(u64, usize)> {
+        let (tail, payload) = self.oldest()?;
+        let head = self.word(tail.wrapping_add(1)).load(Ordering::Relaxed);
+        self.word(tail.wrapping_add(1)).store(0, Ordering::Relaxed);
+        let (first, second) = self.stretch(tail.wrapping_add(2), payload - 1);
+        let places = into.as_chunks_mut::<8>().0;
+        let (before, behind) = places.split_at_mut(first.len().min(places.len()));
+        for (words, places) in [(first, before), (second, behind)] {
+            for (word, place) in words.iter().zip(places) {
+                *place = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        }
+        self.has_taken(tail, payload);
+        Some((head, (payload - 1) * 8))
+    }
+
+    /// Where the oldest record lies, and how many words it has beside its header; `None` if there is none, or it is still being written.
+    fn oldest(&self) -> Option<(u64, usize)> {
+        let tail = self.position(TAIL).load(Ordering::Relaxed);
+        let length = self.word(tail).load(Ordering::Acquire);
+        let is_one = (2..=MAXIMUM_RECORD_WORDS as u64 + 1).contains(&length) && length <= self.words.len() as u64;
+        is_one.then(|| (tail, length as usize - 1))
+    }
+
+    /// Gives the place of the oldest record back.
+    fn has_taken(&self, tail: u64, payload: usize) {
         self.word(tail).store(0, Ordering::Relaxed);
-        self.position(TAIL).store(tail.wrapping_add(length), Ordering::Release);
-        Some(length as usize - 1)
+        self.position(TAIL).store(tail.wrapping_add(payload as u64 + 1), Ordering::Release);
     }
 
     /// Whether everything that was reserved has been consumed.
@@ -226,8 +254,15 @@ mod tests {
             let mut expected: Vec<u8> = bytes.clone();
             expected.resize(bytes.len().next_multiple_of(8), 0);
             let told: Vec<u8> = record[1..].iter().flat_map(|word| word.to_le_bytes()).collect();
-            assert_eq!((record[0], told), (7, expected), "{length}");
+            assert_eq!((record[0], &told), (7, &expected), "{length}");
+            // The same again, taken as bytes.
+            assert_eq!(ring.push_bytes(9, &bytes), Ok(()), "{length}");
+            let mut into = [0xff; 64];
+            assert_eq!(ring.pop_bytes(&mut into), Some((9, expected.len())), "{length}");
+            assert_eq!(into[..expected.len()], expected, "{length}");
+            assert!(memory[HEADER_WORDS..].iter().all(|word| word.load(Ordering::Relaxed) == 0), "{length}");
         }
+        assert_eq!(ring.pop_bytes(&mut [0; 64]), None);
         assert_eq!(ring.push_bytes(7, &[0; 49]), Err(Refused::Full));
         assert_eq!(ring.push_bytes(7, &std::vec![0; MAXIMUM_RECORD_WORDS * 8]), Err(Refused::Full));
         assert!(ring.is_empty());

@@ -2,8 +2,9 @@
 //!
 //! A chunk that the file does not hold to its end is *torn*: an interrupted write. One that is whole but wrong is *damaged*.
 
-use crate::{CHUNK, Format};
-use std::io::{self, Read, Seek};
+use crate::{CHUNK, Codec, Format};
+use std::borrow::Cow;
+use std::io::{self, Read, Seek, Write};
 
 /// Bytes before the stored ones.
 const HEAD: usize = 16;
@@ -42,14 +43,30 @@ pub enum Fault {
 impl Format {
     /// Appends a chunk to `out`. `plain` is no longer than [`CHUNK`].
     pub fn put(&self, out: &mut Vec<u8>, kind: u32, plain: &[u8]) {
-        let start = out.len();
         let stored = self.codec.pack(plain);
-        for number in [kind, stored.len() as u32, plain.len() as u32] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        let sum = checksum(&out[start..], &stored);
-        out.extend_from_slice(&sum.to_le_bytes());
+        out.extend_from_slice(&head(kind, &stored, plain.len()));
         out.extend_from_slice(&stored);
+    }
+
+    /// Writes a chunk to `out`, as [`Format::put`] makes it; whether it was stored as it is, since packing was not worth its time.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut impl Write, kind: u32, plain: &[u8]) -> io::Result<bool> {
+        let stored = self.codec.pack(plain);
+        out.write_all(&head(kind, &stored, plain.len()))?;
+        out.write_all(&stored)?;
+        Ok(matches!(stored, Cow::Borrowed(_)))
+    }
+
+    /// The same without a try to pack it. For what is like a chunk that was not worth it; of a format that knows chunks as they are.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_as_it_is(&self, out: &mut impl Write, kind: u32, plain: &[u8]) -> io::Result<()> {
+        debug_assert_eq!(self.codec, Codec::Lz4, "others have no chunks that are not packed");
+        out.write_all(&head(kind, plain, plain.len()))?;
+        out.write_all(plain)
     }
 
     /// The first bytes of the chunk that stands next, its checksum in them; `input` then stands behind the chunk, of which no more is read.
@@ -99,6 +116,16 @@ fn up_to(input: &mut impl Read, length: usize) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
+fn head(kind: u32, stored: &[u8], plain_length: usize) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    for (place, number) in head.chunks_exact_mut(4).zip([kind, stored.len() as u32, plain_length as u32]) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    let sum = checksum(&head[..12], stored);
+    head[12..].copy_from_slice(&sum.to_le_bytes());
+    head
+}
+
 fn checksum(head: &[u8], stored: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(head);
@@ -109,7 +136,6 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Codec;
 
     const FORMATS: [Format; 2] = [
         Format { magic: b"TESTED", version: 3, codec: Codec::Deflate },
@@ -137,6 +163,26 @@ mod tests {
                 assert!(matches!(format.next(&mut &file[..cut]), Ok(Next::Torn(bytes)) if bytes == cut as u64));
             }
         }
+    }
+
+    #[test]
+    fn a_chunk_is_written_as_it_is_put_and_one_as_it_is_comes_back() {
+        let noise: Vec<u8> = (0..40_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for format in FORMATS {
+            for plain in [&b"seven seven seven seven"[..], &noise, b""] {
+                let (mut put, mut written) = (Vec::new(), Vec::new());
+                format.put(&mut put, 7, plain);
+                let is_as_it_is = format.write(&mut written, 7, plain).expect("into memory");
+                assert!(put == written);
+                assert_eq!(is_as_it_is, format.codec == Codec::Lz4 && put.len() == HEAD + plain.len());
+            }
+        }
+        let mut file = Vec::new();
+        FORMATS[1].write_as_it_is(&mut file, 7, b"seven seven seven seven").expect("into memory");
+        assert_eq!(file.len(), HEAD + 23);
+        assert!(
+            matches!(FORMATS[1].next(&mut &file[..]), Ok(Next::Chunk(chunk)) if chunk.plain == b"seven seven seven seven")
+        );
     }
 
     #[test]

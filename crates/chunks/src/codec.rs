@@ -1,6 +1,7 @@
 //! How chunks are compressed.
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
+use std::borrow::Cow;
 use std::io::{Read, Write};
 
 /// See the variants.
@@ -14,19 +15,19 @@ pub enum Codec {
 }
 
 impl Codec {
-    pub(crate) fn pack(self, plain: &[u8]) -> Vec<u8> {
+    pub(crate) fn pack(self, plain: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Codec::Deflate => {
                 let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
                 // Writing to memory does not fail; were it to, the chunk would be short, and the reader would call it damaged.
                 let _ = encoder.write_all(plain);
-                encoder.finish().unwrap_or_default()
+                encoder.finish().unwrap_or_default().into()
             }
             Codec::Lz4 if shrinks(plain.get(..SAMPLE).unwrap_or(plain)) => {
                 let packed = lz4_flex::compress(plain);
-                if packed.len() < plain.len() { packed } else { plain.to_vec() }
+                if packed.len() < plain.len() { packed.into() } else { plain.into() }
             }
-            Codec::Lz4 => plain.to_vec(),
+            Codec::Lz4 => plain.into(),
         }
     }
 
@@ -52,7 +53,7 @@ impl Codec {
 }
 
 /// Bytes of a chunk by which it is judged.
-const SAMPLE: usize = 32 << 10;
+const SAMPLE: usize = 16 << 10;
 /// What is packed takes no more than this part of what it was; else the time is worth more than the bytes.
 const WORTH: (usize, usize) = (3, 4);
 

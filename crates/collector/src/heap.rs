@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 
 /// How long the control channel is waited for when neither ring has anything.
 const LOOK: Duration = Duration::from_millis(2);
+/// The same while the copy tells of objects, which fills a ring of 4 MiB in some milliseconds. What it tells last is known so much later.
+const SHORT_LOOK: Duration = Duration::from_micros(400);
+/// Modules that are read before it is known whether they are needed.
+const MOST_AHEAD: usize = 16;
 
 /// How a snapshot is to be taken, and what it is to hold.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +119,7 @@ struct Stream {
     beside: HeapDecoder,
     words: Vec<u64>,
     bytes: Vec<u8>,
+    has_begun: bool,
     damaged: bool,
 }
 
@@ -174,8 +179,10 @@ impl HeapSession {
             if progress.ended && took == 0 || left.is_zero() {
                 return Ok(progress);
             }
-            if took == 0 {
-                self.presence.control.wait(left.min(LOOK))?;
+            // While the collection is waited for, a processor is idle: of what will be needed for names, most is read by its end.
+            let is_idle = took == 0 && !(self.told.collection.is_none() && self.classes.read_ahead());
+            if is_idle {
+                self.presence.control.wait(left.min(self.stream.look()))?;
             }
         }
     }
@@ -287,6 +294,11 @@ impl Told {
 }
 
 impl Stream {
+    /// How long the control channel is waited for.
+    fn look(&self) -> Duration {
+        if self.has_begun { SHORT_LOOK } else { LOOK }
+    }
+
     /// Takes what has arrived, and says how many pieces it was.
     fn drain(&mut self, memory: &mut SharedMemory, classes: &mut Classes, sink: &mut impl FnMut(&[u8])) -> usize {
         let mut took = 0;
@@ -301,6 +313,7 @@ impl Stream {
             && let Some(head) = memory.pop_heap(&mut self.bytes)
         {
             took += 1;
+            self.has_begun = true;
             let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
             match self.bytes.get(..length) {
                 Some(bytes) if head & ANSWERS != 0 => self.damaged = classes.statics.answer(bytes).is_err(),
@@ -343,6 +356,9 @@ pub struct Classes {
     /// The runtime's version, its first number.
     pub(crate) major: Option<u32>,
     are_described: bool,
+    /// Modules in the order in which they were told, of which so many were read ahead.
+    told_modules: Vec<u32>,
+    read_ahead: usize,
 }
 
 impl std::fmt::Debug for Classes {
@@ -363,7 +379,19 @@ impl Classes {
             statics: Statics::default(),
             major: None,
             are_described: false,
+            told_modules: Vec::new(),
+            read_ahead: 0,
         }
+    }
+
+    /// Reads the next module of which names will be asked, the runtime's own first. False: there is none.
+    fn read_ahead(&mut self) -> bool {
+        let next = self.told_modules.iter().take(MOST_AHEAD).nth(self.read_ahead);
+        let Some(module) = next else { return false };
+        // It is kept, and whether it can be read will be seen when it is needed.
+        let _ = self.names.image(*module);
+        self.read_ahead += 1;
+        true
     }
 
     /// How many there are.
@@ -419,6 +447,7 @@ impl Classes {
             Message::Module { index, path, mvid } => {
                 self.methods.message(Message::Module { index, path: path.clone(), mvid });
                 self.names.module(index, path, mvid);
+                self.told_modules.push(index);
             }
             Message::Type { .. } | Message::Method { .. } | Message::FunctionId { .. } => self.methods.message(message),
             Message::ModuleId { id, index } => _ = self.modules.insert(id, index),

@@ -75,15 +75,9 @@ impl SharedMemory {
     pub fn pop_heap(&self, into: &mut Vec<u8>) -> Option<u64> {
         let ring = self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
         into.resize(MAXIMUM_RECORD_WORDS * 8, 0);
-        let (mut places, mut head) = (into.as_chunks_mut::<8>().0.iter_mut(), None);
-        let words = ring.pop(|word| match (head, places.as_slice().is_empty()) {
-            (None, _) => head = Some(word),
-            (Some(_), false) => places.next().into_iter().for_each(|place| *place = word.to_le_bytes()),
-            // No record is that long.
-            (Some(_), true) => {}
-        })?;
-        into.truncate((words - 1) * 8);
-        head
+        let taken = ring.pop_bytes(into);
+        into.truncate(taken.map_or(0, |(_, bytes)| bytes));
+        taken.map(|(head, _)| head)
     }
 
     /// The next piece of what is told of collections.

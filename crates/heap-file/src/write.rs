@@ -12,6 +12,8 @@ use std::io::Write;
 
 /// Bytes of the stream in a chunk: what ends early has lost no more than these.
 const STREAM_CHUNK: usize = 1 << 20;
+/// Where one chunk of the stream was not worth packing, so many behind it are stored as they are, unjudged.
+const NOT_JUDGED: u32 = 7;
 /// Rows of types in a chunk, and the longest name.
 const TYPES_CHUNK: usize = 512;
 const NAME: usize = 16 << 10;
@@ -47,7 +49,8 @@ impl TypeRow {
 pub struct Writer<W: Write> {
     out: W,
     stream: Vec<u8>,
-    packed: Vec<u8>,
+    /// Chunks of the stream that are stored as they are, before another one is judged.
+    until_judged: u32,
     failed: bool,
 }
 
@@ -58,7 +61,7 @@ impl<W: Write> Writer<W> {
     /// [`Error::Write`], as for all of them.
     pub fn create(mut out: W) -> Result<Self, Error> {
         out.write_all(&FORMAT.header()).and_then(|()| out.flush()).map_err(Error::Write)?;
-        Ok(Writer { out, stream: Vec::with_capacity(STREAM_CHUNK), packed: Vec::new(), failed: false })
+        Ok(Writer { out, stream: Vec::with_capacity(STREAM_CHUNK), until_judged: 0, failed: false })
     }
 
     /// Writes the next bytes of the stream.
@@ -140,19 +143,29 @@ impl<W: Write> Writer<W> {
 
     fn put_stream(&mut self) -> Result<(), Error> {
         let stream = std::mem::take(&mut self.stream);
-        let put = self.put(kind::STREAM, &stream);
+        let put = match self.until_judged.checked_sub(1) {
+            Some(left) => {
+                self.until_judged = left;
+                self.written(|out| FORMAT.write_as_it_is(out, kind::STREAM, &stream))
+            }
+            None => self.written(|out| FORMAT.write(out, kind::STREAM, &stream)).map(|is_as_it_is| {
+                self.until_judged = if is_as_it_is { NOT_JUDGED } else { 0 };
+            }),
+        };
         self.stream = stream;
         self.stream.clear();
         put
     }
 
     fn put(&mut self, kind: u32, plain: &[u8]) -> Result<(), Error> {
+        self.written(|out| FORMAT.write(out, kind, plain)).map(|_| ())
+    }
+
+    fn written<T>(&mut self, write: impl FnOnce(&mut W) -> std::io::Result<T>) -> Result<T, Error> {
         if self.failed {
             return Err(Error::Write(std::io::Error::other("an earlier write to this snapshot failed")));
         }
-        self.packed.clear();
-        FORMAT.put(&mut self.packed, kind, plain);
-        let written = self.out.write_all(&self.packed).map_err(Error::Write);
+        let written = write(&mut self.out).map_err(Error::Write);
         self.failed = written.is_err();
         written
     }

@@ -3,8 +3,8 @@
 //!
 //! Only what is believed of a class is used here, and it ends before each object that is to be asked about.
 
-use super::Walk;
 use super::shape::{Form, Memory, Trust};
+use super::{AHEAD, Walk};
 use remora_wire::Contents;
 use remora_wire::heap::{FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, write_number};
 
@@ -58,8 +58,10 @@ impl<M: Memory> Walk<'_, M> {
         }
         let mut head = [0; LONGEST_NUMBER];
         let head_length = write_number(&mut head, FIRST_CLASS + u64::from(shape_now.number));
-        let (mut object, mut at, mut bytes, mut references, mut told) = (first, 0, 0, 0, 0);
+        let Some(mut stretch) = Stretch::new(room, most, 2 + places.len()) else { return first };
+        let (mut object, mut bytes, mut references, mut told) = (first, 0, 0, 0);
         while told < most && object < end && words.word(object) & !(WORD - 1) == mark {
+            words.expect(object.wrapping_add(AHEAD));
             let mut size = size_of_all;
             let mut next = object + size.next_multiple_of(WORD);
             if SIZED {
@@ -67,23 +69,25 @@ impl<M: Memory> Walk<'_, M> {
                 let Some(behind) = super::behind(object, size, end) else { break };
                 next = behind;
             }
-            if let Some(place) = room.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-                *place = head;
-            }
-            at += head_length;
+            // SAFETY: no more objects than the stretch was made for, and of each these two numbers and one for each place.
+            unsafe { stretch.written(head, head_length) };
             if SIZED {
-                at += write_at(room, at, size);
+                // SAFETY: as above.
+                unsafe { stretch.number(size) };
             }
             for place in places {
                 let target = words.word(object + u64::from(*place) * WORD);
-                let number = if target == 0 { 0 } else { distance(object, target) };
-                references += u64::from(target != 0);
-                at += write_at(room, at, number);
+                // Which places hold nothing follows no pattern: no branch.
+                let is_one = u64::from(target != 0);
+                references += is_one;
+                // SAFETY: as above.
+                unsafe { stretch.number(distance(object, target) & is_one.wrapping_neg()) };
             }
             bytes += size;
             told += 1;
             object = next;
         }
+        let at = stretch.used;
         self.pen.used(at);
         shape.until_asked -= told as u16;
         self.walked.objects += told as u64;
@@ -93,9 +97,48 @@ impl<M: Memory> Walk<'_, M> {
     }
 }
 
-#[inline]
-fn write_at(room: &mut [u8], at: usize, number: u64) -> usize {
-    room.get_mut(at..).map_or(0, |rest| write_number(rest, number))
+/// Room for so many objects that nothing need be asked of each number.
+struct Stretch<'a> {
+    room: &'a mut [u8],
+    used: usize,
+}
+
+impl<'a> Stretch<'a> {
+    /// Room for so many objects of so many numbers; `None` where there is less.
+    fn new(room: &'a mut [u8], objects: usize, numbers: usize) -> Option<Stretch<'a>> {
+        (room.len() >= objects * numbers * LONGEST_NUMBER).then_some(Stretch { room, used: 0 })
+    }
+
+    /// The place of the next number.
+    ///
+    /// # Safety
+    /// Fewer have been written than there is room for.
+    #[inline]
+    unsafe fn place(&mut self) -> &mut [u8; LONGEST_NUMBER] {
+        // SAFETY: each number that was written has taken no more than its place, so that this one ends within the room.
+        unsafe { &mut *self.room.as_mut_ptr().add(self.used).cast() }
+    }
+
+    /// Writes a number.
+    ///
+    /// # Safety
+    /// As [`Stretch::place`].
+    #[inline]
+    unsafe fn number(&mut self, number: u64) {
+        // SAFETY: the caller's promise.
+        self.used += write_number(unsafe { self.place() }, number);
+    }
+
+    /// Writes one of that length which was made before.
+    ///
+    /// # Safety
+    /// As [`Stretch::place`].
+    #[inline]
+    unsafe fn written(&mut self, number: [u8; LONGEST_NUMBER], length: usize) {
+        // SAFETY: the caller's promise.
+        *unsafe { self.place() } = number;
+        self.used += length;
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ use remora_wire::heap::{MOST_PLACES, WORD};
 pub(crate) trait Memory {
     /// The word at an address.
     fn word(&self, address: u64) -> u64;
+
+    /// Says that what lies here will be asked for soon. It need not be there.
+    #[inline]
+    fn expect(&self, _address: u64) {}
 }
 
 /// Runs of references that are taken down; a class with more is asked about.

@@ -2,7 +2,7 @@
 
 use super::take::{now, rows};
 use crate::failure::Failure;
-use crate::output::{Destination, HeapSpool, Named, place};
+use crate::output::{Destination, HeapSpool, Named};
 use remora_collector::{Classes, EndedSnapshot, LaidOut};
 use remora_heap_file::State;
 use remora_trigger::Process;
@@ -87,13 +87,11 @@ impl Both {
         }
         let mut kept = Vec::new();
         for (whole, destination) in [self.first, self.last].into_iter().zip(&self.places) {
-            if let (Some(whole), Some((path, force))) = (whole, destination.regular()) {
+            if let Some(whole) = whole {
                 let state = state(process, runtime, &whole);
                 let rows = rows(classes, whole.about.classes.iter().copied());
                 let named = Named { types: &rows, methods: &[], laid_out: &LaidOut::default() };
-                let finished = whole.spool.finish(&named, &state)?;
-                place(&finished, path, force).map_err(|failure| failure.kept_in(&finished))?;
-                kept.push(path.to_owned());
+                kept.push(whole.spool.finish(&named, &state, destination)?);
             }
         }
         self.failed.map_or(Ok(kept), Err)

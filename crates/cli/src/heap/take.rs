@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
 use crate::library;
-use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output, place};
+use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output};
 use crate::preconditions::{examine, obstacle};
 use crate::proof::{Before, verdict};
 use crate::report::pretty;
@@ -375,10 +375,7 @@ impl Keeping<'_> {
         let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
         let laid_out = classes.laid_out();
         let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, laid_out: &laid_out };
-        let kept = spool.finish(&named, &state)?;
-        let Some((path, force)) = self.destination.regular() else { return Ok(kept) };
-        place(&kept, path, force).map_err(|failure| failure.kept_in(&kept))?;
-        Ok(path.to_owned())
+        spool.finish(&named, &state, self.destination)
     }
 }
 

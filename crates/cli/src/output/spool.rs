@@ -4,7 +4,7 @@
 //! The file keeps a reserve of allocated space ahead of what is written. When the disk has no room for a new reserve,
 //! the old one is still there: the recording ends then, and what remains to be written fits.
 
-use super::destination::directory_of;
+use super::destination::{Destination, directory_of, place};
 use super::format::as_io;
 use crate::failure::{Failure, Place};
 use remora_collector::LaidOut;
@@ -142,8 +142,13 @@ impl HeapSpool {
         self.failed.is_some() || self.writer.output().low
     }
 
-    /// Writes the rest: from here on it is a whole snapshot. Where that fails, what was kept stays where the failure says.
-    pub(crate) fn finish(mut self, named: &Named<'_>, state: &State) -> Result<PathBuf, Failure> {
+    /// Writes the rest, and puts the whole snapshot where it was asked for. Where that fails, what was kept stays where the failure says.
+    pub(crate) fn finish(
+        mut self,
+        named: &Named<'_>,
+        state: &State,
+        destination: &Destination,
+    ) -> Result<PathBuf, Failure> {
         let refused = |error| unkept(&self.path, error).kept_in(&self.path);
         if let Some(failure) = self.failed {
             return Err(failure.kept_in(&self.path));
@@ -153,8 +158,16 @@ impl HeapSpool {
         self.writer.layouts(&named.laid_out.layouts).map_err(refused)?;
         self.writer.statics(&named.laid_out.statics).map_err(refused)?;
         let reserved = self.writer.finish(state).map_err(refused)?;
-        reserved.file.set_len(reserved.position).map_err(|error| self::refused(&self.path, error))?;
-        Ok(self.path)
+        let path = match destination.regular() {
+            Some((path, force)) => {
+                place(&self.path, path, force).map_err(|failure| failure.kept_in(&self.path))?;
+                path.to_owned()
+            }
+            None => self.path,
+        };
+        // Gives the rest of the reserve back, which takes some milliseconds: whoever waits for the file has it. It is whole without this.
+        let _ = reserved.file.set_len(reserved.position);
+        Ok(path)
     }
 
     /// Takes it away: there is nothing in it.
