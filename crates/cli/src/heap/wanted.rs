@@ -87,6 +87,12 @@ fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<(String, Wanted)
 }
 
 fn type_(graph: &HeapGraph, statics: &[StaticField], text: &str) -> Result<Wanted, String> {
+    if text.trim().is_empty() {
+        // It is a part of every name.
+        return Err("what is to be shown is empty; give a type by its name, or an object as @0x7f0012345678, as \
+                    `remora heap report` shows them"
+            .to_owned());
+    }
     let all = all_types(graph, statics);
     let (lower, meant) = (text.to_lowercase(), as_named(text));
     let mut exact = all.iter().filter(|(name, _)| *name == meant);
@@ -139,6 +145,8 @@ mod tests {
             ("@0x9999", "there is no object at 0x9999"),
             ("@nothing", "@nothing is no address"),
             ("known", "known is part of the names of 2 types; give one whole: Known.Holder, Known.Node"),
+            ("", "what is to be shown is empty"),
+            (" ", "what is to be shown is empty"),
             ("Known.Node.Empty", "no object of this snapshot is of a type called Known.Node.Empty"),
         ] {
             let error = wanted(&graph, &[], text).expect_err(text);
