@@ -20,7 +20,7 @@ use remora_wire::heap::{
 };
 pub use shape::Shape;
 use shape::{Digest, Form, Memory, Shapes, Trust};
-use statics::tell_statics;
+pub use statics::Cursor;
 
 /// Type arguments of a class that are told.
 pub const MOST_ARGUMENTS: usize = 64;
@@ -224,7 +224,13 @@ pub fn walk_heap(
     walk(Own(fork), heap, contents, area, outlet)
 }
 
-/// The same over any memory. Made here for the copy's, and not where it is called, for the sake of its speed.
+/// Tells what is asked about static fields, from the cursor on; when the walk is over. Where the runtime cannot be asked without a fault, the
+/// cursor is behind that question.
+pub fn tell_statics(fork: &InFork, heap: &dyn StandingHeap, outlet: &mut dyn Outlet, cursor: &mut Cursor) {
+    statics::tell(heap, &Own(fork), outlet, cursor);
+}
+
+/// The same as [`walk_heap`] over any memory. Made here for the copy's, and not where it is called, for the sake of its speed.
 fn walk(
     words: impl Memory,
     heap: &dyn StandingHeap,
@@ -372,9 +378,6 @@ impl<'a, M: Memory> Walk<'a, M> {
         // Who has read the word beside the stream need not wait for more of it.
         self.pen.last(&Record::of(&[END, objects]));
         self.say_how_far();
-        if self.pen.wanted {
-            tell_statics(self.heap, &self.words, self.pen.outlet);
-        }
         self.walked
     }
 

@@ -33,8 +33,8 @@ pub use clock::{monotonic, thread_clock, thread_cpu, thread_cpu_of};
 pub use due::Due;
 pub use handler::{InSignal, on_signal};
 pub use heap::{
-    FROZEN_RANGE, HeapArea, HeapClass, HeapRange, HeapRoot, InFork, MOST_ARGUMENTS, Outlet, Shape, ShownWalk,
-    StandingHeap, Walked, walk_heap,
+    Cursor, FROZEN_RANGE, HeapArea, HeapClass, HeapRange, HeapRoot, InFork, MOST_ARGUMENTS, Outlet, Shape, ShownWalk,
+    StandingHeap, Walked, tell_statics, walk_heap,
 };
 pub use ranges::Ranges;
 pub use record::{RawSample, WINDOW_WORDS};

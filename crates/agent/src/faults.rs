@@ -11,15 +11,27 @@
 //! finds as it finds any other nonsense.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
 /// Faults that are forgiven: whoever has more is lost.
 const MOST: u32 = 4096;
 
-// Both are written in the copy alone, which is a process of its own: no two attaches share them.
+/// Faults that end in something else, one in the handler of the other: each takes some kilobytes of a stack that may have no more than 1.5 MiB.
+const MOST_ABANDONED: u32 = 32;
+/// Below this no page is made: what leads there leads nowhere, and a page of zeros would only hide it.
+const LOWEST: usize = 1 << 16;
+
+/// What is done in place of an access that cannot be made good.
+pub type Instead = unsafe fn(*mut c_void) -> !;
+
+// All are written in the copy alone, which is a process of its own: no two attaches share them.
 static FORGIVEN: AtomicU32 = AtomicU32::new(0);
 static ABSENT: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+static ABANDONED: AtomicU32 = AtomicU32::new(0);
+/// An [`Instead`], and what it is given.
+static INSTEAD: AtomicUsize = AtomicUsize::new(0);
+static INSTEAD_WITH: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// In the copy, whose only thread this is: from now on faults are forgiven, pages that are not there counted in `absent`, and other signals
 /// of the kind end it, which the kernel's log tells. (The runtime's handlers are not for here.)
@@ -33,7 +45,8 @@ pub fn forgive(absent: &'static AtomicU64) {
     let (mut action, mut faults): (libc::sigaction, libc::sigset_t) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     action.sa_sigaction = on_fault as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO;
+    // The handler may not return, and then another fault is to be heard, too.
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
     // SAFETY: live structs. The signal is let through when its handler is there.
     unsafe {
         libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
@@ -42,10 +55,30 @@ pub fn forgive(absent: &'static AtomicU64) {
     }
 }
 
+/// In the copy: from now on an access that cannot be made good is abandoned, and `act` is called with `data` in its place.
+///
+/// # Safety
+/// `act` bears being called with `data` at any fault from now on, in the midst of whatever this thread does.
+pub unsafe fn instead(act: Instead, data: *mut c_void) {
+    INSTEAD_WITH.store(data, Ordering::SeqCst);
+    INSTEAD.store(act as usize, Ordering::SeqCst);
+}
+
+fn abandon() {
+    let act = INSTEAD.load(Ordering::SeqCst);
+    if act != 0 && ABANDONED.fetch_add(1, Ordering::Relaxed) < MOST_ABANDONED {
+        // SAFETY: what `instead` was given, whose caller promised the rest.
+        unsafe { std::mem::transmute::<usize, Instead>(act)(INSTEAD_WITH.load(Ordering::SeqCst)) };
+    }
+}
+
 extern "C" fn on_fault(_: c_int, about: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel hands a live struct, and of this signal the address is filled in.
     let page = unsafe { (*about).si_addr() } as usize & !(PAGE - 1);
-    if FORGIVEN.fetch_add(1, Ordering::Relaxed) >= MOST || !(made_readable(page) || made_empty(page)) {
+    if FORGIVEN.fetch_add(1, Ordering::Relaxed) >= MOST
+        || !(page >= LOWEST && (made_readable(page) || made_empty(page)))
+    {
+        abandon();
         // SAFETY: plain numbers. The access is tried again, and ends the copy.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
     }

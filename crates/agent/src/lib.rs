@@ -13,6 +13,7 @@
 //! # Rejected
 //! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
 
+mod answering;
 mod channel;
 mod faults;
 mod follow;

@@ -3,6 +3,7 @@
 //!
 //! What it must not keep of its parent it gives up first: descriptors, signals, the right to outlive it, a core file.
 
+use crate::answering::answer;
 use crate::faults::forgive;
 use crate::memory::Mapping;
 use crate::roots::Roots;
@@ -129,7 +130,7 @@ impl Snapshot {
         let answer = unsafe { heap.enumerate(&mut shown) };
         if let Side::Copy(walk) = side {
             walk.end();
-            end_of_copy(0);
+            place.map_or_else(|| end_of_copy(1), |mut walker| walker.answer());
         }
         answer
     }
@@ -219,7 +220,7 @@ impl Snapshot {
         // SAFETY: this is the copy, and its only thread.
         let Some((mut walker, area)) = (unsafe { self.walker(heap, parent) }) else { end_of_copy(1) };
         walk_heap(&walker.fork, &walker.standing, self.contents, area, &mut walker.out);
-        end_of_copy(0)
+        walker.answer()
     }
 
     /// What was told of roots; and says how much of it found no room.
@@ -274,6 +275,16 @@ struct Walker {
     out: Out,
 }
 
+impl Walker {
+    /// The rest of the copy's life.
+    fn answer(&mut self) -> ! {
+        match self.out.counters.get(layout::HEAP_QUESTIONS_GIVEN_UP) {
+            Some(given_up) => answer(&self.fork, &self.standing, &mut self.out, given_up),
+            None => end_of_copy(1),
+        }
+    }
+}
+
 /// Who sees the objects that a runtime shows.
 #[allow(clippy::large_enum_variant, reason = "the copy allocates nothing")]
 enum Side {
@@ -286,7 +297,7 @@ enum Side {
 }
 
 /// Ends the copy, without a word to the C library.
-fn end_of_copy(status: i32) -> ! {
+pub fn end_of_copy(status: i32) -> ! {
     // SAFETY: takes a number.
     unsafe { libc::syscall(libc::SYS_exit_group, status) };
     unreachable()

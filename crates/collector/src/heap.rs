@@ -247,6 +247,10 @@ impl HeapSession {
                 layout::HEAP_METHODS_UNNAMED,
                 "methods whose locals hold objects have no names: something was unloaded meanwhile",
             ),
+            (
+                layout::HEAP_QUESTIONS_GIVEN_UP,
+                "types have static fields that could not be told: what the runtime knows of these types had changed meanwhile",
+            ),
             (layout::LOST_DESCRIPTIONS, "descriptions of modules did not fit into the transport"),
         ];
         let lost = counted.iter().filter(|(which, _)| counter(*which) > 0);

@@ -65,6 +65,9 @@ pub const HEAP_ROOTS_LOST: usize = 41;
 /// Bytes of all ranges that are to be walked, the room between objects included; 0 where that is not known beforehand.
 pub const HEAP_BYTES_IN_ALL: usize = 43;
 
+/// Questions about static fields that ended in a fault of the copy.
+pub const HEAP_QUESTIONS_GIVEN_UP: usize = 46;
+
 /// How many words of questions about static fields there are, plus 1; 0 as long as none were put. The one word of the page that the
 /// collector writes: the copy waits for it when it has walked.
 pub const STATICS_ASKED: usize = 45;

@@ -9,21 +9,29 @@ use remora_wire::heap::statics::{Asked, FIELDS_AT_ONCE, Owner, asked, head};
 /// A number of an answer that is a place.
 const HERE: u64 = 0;
 
-/// Answers all questions that the reader has. Whatever goes wrong here, the heap has been told of.
-pub(crate) fn tell_statics(heap: &dyn StandingHeap, words: &impl Memory, outlet: &mut dyn Outlet) {
-    let (mut at, mut question) = (0, 0);
-    while let (Some(first), Some(second)) = (outlet.question(at), outlet.question(at + 1)) {
+/// The question that is asked next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    /// Its first word.
+    at: usize,
+    /// Its number.
+    question: u64,
+}
+
+/// Answers the questions that the reader has, from the cursor on.
+pub(crate) fn tell(heap: &dyn StandingHeap, words: &impl Memory, outlet: &mut dyn Outlet, cursor: &mut Cursor) {
+    while let (Some(first), Some(second)) = (outlet.question(cursor.at), outlet.question(cursor.at + 1)) {
         let (owner, count) = head([first, second]);
-        at += 2;
+        let (question, from, count) = (cursor.question, cursor.at + 2, count as usize);
+        // Before it is asked: whoever does not come back from it goes on behind it.
+        *cursor = Cursor { at: from + count, question: question + 1 };
         if let Some(class) = class_of(heap, owner)
-            && !tell_class(heap, words, outlet, class, (question, at, count as usize))
+            && !tell_class(heap, words, outlet, class, (question, from, count))
         {
             return;
         }
-        at += count as usize;
-        question += 1;
     }
-    outlet.answer(Record::of(&[0, question]).bytes());
+    outlet.answer(Record::of(&[0, cursor.question]).bytes());
 }
 
 fn class_of(heap: &dyn StandingHeap, owner: Owner) -> Option<u64> {
