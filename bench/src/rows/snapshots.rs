@@ -156,6 +156,9 @@ fn beside_the_peer(bench: &Bench, folder: &Folder, state: State) -> Outcome<Vec<
 
 impl Turns {
     fn take(&mut self, turn: usize, target: &mut Target, folder: &Folder) -> Outcome<()> {
+        // The first collection behind a copy writes to pages that the kernel still holds for shared, each of which it must then be told
+        // of: nobody's turn begins with that.
+        target.ask_number("collect");
         target.ask_number("gap");
         let stop = |target: &mut Target| target.ask_number("gap") as f64 / 1e6;
         match turn {

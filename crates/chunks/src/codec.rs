@@ -23,7 +23,7 @@ impl Codec {
                 let _ = encoder.write_all(plain);
                 encoder.finish().unwrap_or_default().into()
             }
-            Codec::Lz4 if shrinks(plain.get(..SAMPLE).unwrap_or(plain)) => {
+            Codec::Lz4 if shrinks(sample(plain)) => {
                 let packed = lz4_flex::compress(plain);
                 if packed.len() < plain.len() { packed.into() } else { plain.into() }
             }
@@ -57,6 +57,11 @@ const SAMPLE: usize = 16 << 10;
 /// What is packed takes no more than this part of what it was; else the time is worth more than the bytes.
 const WORTH: (usize, usize) = (3, 4);
 
+/// From the middle: what a file begins with is seldom like the rest.
+fn sample(plain: &[u8]) -> &[u8] {
+    plain.get(plain.len() / 2..).and_then(|rest| rest.get(..SAMPLE)).unwrap_or(plain)
+}
+
 /// Whether packing is worth its time.
 fn shrinks(plain: &[u8]) -> bool {
     lz4_flex::compress(plain).len() * WORTH.1 <= plain.len() * WORTH.0
@@ -73,8 +78,11 @@ mod tests {
         let noise = |count| std::iter::successors(Some(1), next).map(|state| (state >> 56) as u8).take(count);
         let plain: Vec<u8> = noise(100_000).collect();
         assert!(Codec::Lz4.pack(&plain) == plain);
-        // A beginning that promises much, and nothing behind it.
-        let plain: Vec<u8> = std::iter::repeat_n(7, SAMPLE).chain(noise(9 * SAMPLE)).collect();
+        // A beginning that promises much, and nothing behind it: not believed. A middle that does, and little else: packed, and comes back.
+        let same = std::iter::repeat_n(7, SAMPLE);
+        let plain: Vec<u8> = same.clone().chain(noise(9 * SAMPLE)).collect();
+        assert!(Codec::Lz4.pack(&plain) == plain);
+        let plain: Vec<u8> = noise(5 * SAMPLE).chain(same).chain(noise(4 * SAMPLE)).collect();
         let stored = Codec::Lz4.pack(&plain);
         assert!(stored.len() < plain.len());
         assert!(Codec::Lz4.unpack(&stored, plain.len()).as_deref() == Some(&plain[..]));
