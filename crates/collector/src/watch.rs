@@ -212,6 +212,8 @@ impl WatchSession {
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
         self.told.is_taking = false;
+        // Its copy is gone, and the next one is made when another snapshot is asked for.
+        self.presence.memory.give_up_rest_of_heap();
         let is_whole = std::mem::take(&mut self.beside).has_ended();
         let classes = std::mem::take(&mut self.numbers);
         sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.told.stood.last().copied() }));
