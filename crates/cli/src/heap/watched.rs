@@ -1,5 +1,6 @@
 //! What a watch has shown, as text or JSON.
 
+use super::renewal::MOST_IN_A_ROW;
 use super::size::shown;
 use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
@@ -50,6 +51,8 @@ struct PictureTold {
     is_true: bool,
     /// How often something was lost, so that it began anew.
     lost: u64,
+    /// Whether the watch ended before its time, since one picture after the other was lost at once.
+    given_up: bool,
     /// Objects that are the same in the picture and in the last snapshot; null if they could not be compared.
     same: Option<u64>,
     /// Objects that only the picture has.
@@ -250,6 +253,10 @@ impl PictureTold {
     fn why_not(&self) -> Option<String> {
         match (self.is_true, self.same) {
             (true, _) => None,
+            (_, _) if self.given_up => Some(format!(
+                "{MOST_IN_A_ROW} pictures in a row were stale within ten seconds, since what collections told found no room or could not be \
+                 relied on; so the watch was ended before its time"
+            )),
             (_, _) if self.lost > 0 => {
                 Some(format!("what collections told found no room {}, and it began anew", times(self.lost)))
             }
@@ -283,6 +290,7 @@ fn picture(watch: &Watch, end: End) -> PictureTold {
     PictureTold {
         is_true: is_same && watch.stales() == 0 && watch.sum().contradictions == 0 && watch.is_complete(),
         lost: watch.stales(),
+        given_up: end.was_given_up,
         same: difference.map(|one| one.same),
         missing: difference.map(|one| one.missing),
         unknown: difference.map(|one| one.unknown),
