@@ -90,7 +90,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
 }
 
 fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
-    let place = args.receipt.as_deref().map(|path| Destination::of(path, args.force));
+    let place = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
     if args.shown.json && place == Some(Destination::Stdout) {
         return Err(Failure::Usage(
             "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out".to_owned(),
