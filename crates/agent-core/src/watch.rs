@@ -38,6 +38,8 @@ pub struct Watch {
     /// Whether the beginning of the collection that is under way was heard.
     runs: AtomicBool,
     collection: AtomicU64,
+    /// The last one at whose end a copy was made.
+    copied: AtomicU64,
     /// What could not be told of it.
     lost: AtomicU64,
     /// When its parts began, nanoseconds.
@@ -68,6 +70,7 @@ impl Watch {
             view,
             runs: AtomicBool::new(false),
             collection: AtomicU64::new(0),
+            copied: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             roots: AtomicU64::new(0),
@@ -91,6 +94,16 @@ impl Watch {
     /// Whether a collection is under way whose beginning was heard.
     pub fn runs(&self) -> bool {
         self.runs.load(Ordering::SeqCst)
+    }
+
+    /// How many collections have begun.
+    pub fn collections(&self) -> u64 {
+        self.collection.load(Ordering::SeqCst)
+    }
+
+    /// The number of the last collection at whose end a copy of the process was made.
+    pub fn copied(&self) -> u64 {
+        self.copied.load(Ordering::SeqCst)
     }
 
     /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end.
@@ -272,6 +285,9 @@ impl Watch {
         if self.is_over.load(Ordering::SeqCst) {
             self.lose();
         }
+        if is_copied {
+            self.copied.store(self.collections(), Ordering::SeqCst);
+        }
         let roots = self.roots.load(Ordering::SeqCst);
         let since = if roots == 0 { 0 } else { now.saturating_sub(roots) };
         let mut piece = PieceWriter::new(ENDS, self.collection.load(Ordering::SeqCst));
@@ -288,7 +304,7 @@ impl Watch {
         if number.is_none() {
             self.lose();
         }
-        self.classes.tell_new(heap, &mut |bytes| self.put(bytes, put));
+        self.classes.tell_new(self.collections(), heap, &mut |bytes| self.put(bytes, put));
         number
     }
 

@@ -48,7 +48,7 @@ impl Told {
     }
 
     fn class(mut self, number: u64, id: u64) -> Told {
-        self.0.push(piece(CLASS, number, &[id, PLAIN_CLASS, 1, id, 0, 0]));
+        self.0.push(piece(CLASS, number, &[self.1, id, PLAIN_CLASS, 1, id, 0, 0]));
         self
     }
 

@@ -132,7 +132,7 @@ fn gch_04_newborn_objects_are_told_in_their_new_places_with_class_and_size() {
     let classes: Vec<(u32, u64)> = pieces
         .iter()
         .filter_map(|piece| match piece {
-            WatchPiece::Class { number, id, facts: ClassFacts::Plain { .. } } => Some((*number, *id)),
+            WatchPiece::Class { number, id, facts: ClassFacts::Plain { .. }, collection: 1 } => Some((*number, *id)),
             _ => None,
         })
         .collect();

@@ -9,7 +9,7 @@ use crate::duration::show;
 use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
-use remora_collector::{Classes, WatchFinished};
+use remora_collector::{Called, Classes, WatchFinished};
 use remora_heap_watch::{Tally, Watch};
 use remora_receipt::Receipt;
 use remora_trigger::Process;
@@ -123,8 +123,14 @@ impl Watched {
         end: End,
         lasted: Duration,
     ) -> Watched {
-        let notes = notes(&watch, &finished, end);
-        let types = types(&mut watch, &mut finished.classes, lasted);
+        let mut notes = notes(&watch, &finished, end);
+        let (types, otherwise) = types(&mut watch, &mut finished.classes, lasted);
+        notes.extend((otherwise > 0).then(|| {
+            format!(
+                "{} cannot be told from others that came in their place when they were unloaded, and have no names",
+                counted(otherwise, "type")
+            )
+        }));
         let all = watch.collections();
         let [generation_0, generation_1, generation_2] = all.by_generation;
         let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
@@ -315,23 +321,28 @@ fn notes(watch: &Watch, finished: &WatchFinished, end: End) -> Vec<String> {
     notes
 }
 
-/// All types of which there was an object, those first that have grown most.
-fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> Vec<TypeTold> {
+/// All types of which there was an object, those first that have grown most; and how many of them were first one and then another.
+fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeTold>, u64) {
     let tallies = watch.account().tallies().to_vec();
+    let mut otherwise = 0;
     let mut by_name: BTreeMap<(String, String), Tally> = BTreeMap::new();
-    for ((id, _), tally) in watch.classes().all().iter().zip(&tallies) {
+    for ((id, facts), tally) in watch.classes().all().iter().zip(&tallies) {
         if *tally == Tally::default() {
             continue;
         }
-        let named = names.number(*id).and_then(|class| names.name(class));
-        let (name, file) = named.unwrap_or_else(|| ("[unnamed type]".to_owned(), None));
+        let called = names.called(*id, facts);
+        otherwise += u64::from(called == Called::Otherwise);
+        let (name, file) = match called {
+            Called::As(name, file) => (name, file),
+            Called::Unknown | Called::Otherwise => ("[unnamed type]".to_owned(), None),
+        };
         let assembly = file.as_deref().map(super::take::simple_name).unwrap_or_default().to_owned();
         by_name.entry((name, assembly)).or_default().add(tally);
     }
     let minutes = (lasted.as_secs_f64() / 60.0).max(f64::MIN_POSITIVE);
     let mut types: Vec<TypeTold> = by_name.into_iter().map(|(name, tally)| told(name, &tally, minutes)).collect();
     types.sort_by_key(|one| std::cmp::Reverse(i128::from(one.bytes) - i128::from(one.bytes_at_start)));
-    types
+    (types, otherwise)
 }
 
 fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeTold {
