@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn cat_09_where_anything_may_have_gone_nothing_is_asked_before_the_next_enumeration() {
+    fn cat_05_cat_09_where_anything_may_have_gone_it_is_enumerated_again_before_anything_is_asked() {
         let mut modules = Modules::of_watch();
         modules.enumerates();
         modules.is(7, Some(1));
