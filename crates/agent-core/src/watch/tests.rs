@@ -97,9 +97,13 @@ fn gch_01_what_comes_before_a_beginning_is_told_to_nobody() {
     begins(&watch, &told, &[1, 0, 0, 0]);
     ends(&watch, &told);
     assert_eq!(told.take().len(), 3, "a beginning, bounds, an end");
-    // And after its end.
+    // And after its end: then one is known to be missing.
     watch.stay([(YOUNG, 24)].into_iter(), &put);
+    ends(&watch, &told);
     assert_eq!(told.take(), []);
+    begins(&watch, &told, &[1, 0, 0, 0]);
+    let first = told.take().swap_remove(0);
+    assert!(matches!(first, WatchPiece::Begins { collection: 3, .. }), "{first:?}");
 }
 
 #[test]
