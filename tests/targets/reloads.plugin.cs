@@ -1,9 +1,9 @@
 // What reloads.cs loads.
-using System.Collections.Generic;
-
 namespace Plugin
 {
-    public sealed class Item { public long Value; public List<Item> Others; }
+    public sealed class Item { public long Value; public Pair<Item> Others; }
+
+    public sealed class Pair<T> { public T First; public T Second; }
 
     public static class Maker
     {
@@ -12,7 +12,7 @@ namespace Plugin
         public static object Make()
         {
             made++;
-            return new Item { Value = made, Others = new List<Item>() };
+            return new Item { Value = made, Others = new Pair<Item>() };
         }
     }
 }
