@@ -209,8 +209,9 @@ static class Obedient
         {
             throw new InvalidOperationException("as asked");
         }
-        catch (InvalidOperationException)
+        catch (InvalidOperationException caught)
         {
+            kept = caught;
             return "caught";
         }
     }

@@ -11,6 +11,7 @@ mod snapshots;
 mod throughput;
 mod truth;
 mod view;
+mod watching;
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -39,6 +40,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "model", about: "schedules in the model of the runtime", run: model::measure },
     Group { name: "snapshots", about: "heap snapshots beside heap dumps", run: snapshots::measure },
     Group { name: "rounds", about: "one heap snapshot after the other of a server", run: rounds::measure },
+    Group { name: "watching", about: "what a watch of a heap costs, and what roots do", run: watching::measure },
     Group { name: "heap", about: "graphs of ten million objects", run: heap::measure },
 ];
 

@@ -134,10 +134,12 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn module_unload_started(&self, module: ModuleId) {
-        if let Some(watch) = self.shared.get().and_then(|shared| shared.watch.get()) {
+        let watch = self.shared.get().and_then(|shared| shared.watch.get());
+        let collections = watch.map_or(0, Watch::collections);
+        if let Some(watch) = watch {
             watch.classes_change();
         }
-        self.unloading(Unload::Module(module.0));
+        self.unloading(Unload::Module { id: module.0, collections });
     }
 
     fn dynamic_method_unloaded(&self, function: FunctionId) {

@@ -169,8 +169,8 @@ impl Catalogue {
                         functions.insert(function);
                     }
                 }
-                Unload::Module(module) => {
-                    self.unload_bodies_of_module(module);
+                Unload::Module { id, .. } => {
+                    self.unload_bodies_of_module(id);
                     everything = true;
                 }
                 Unload::Anything => everything = true,

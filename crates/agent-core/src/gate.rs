@@ -35,8 +35,13 @@ const MAXIMUM_TOLD: usize = 4096;
 /// What unloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unload {
-    /// A module, by its id.
-    Module(usize),
+    /// A module.
+    Module {
+        /// Its id.
+        id: usize,
+        /// Collections that a watch had heard begin by then: in later ones the id may mean another. 0 without a watch.
+        collections: u64,
+    },
     /// A dynamic function, by its id.
     Function(usize),
     /// Notices did not fit: anything may have gone.
@@ -110,8 +115,8 @@ impl Gate {
         // The ticket first: the agent's thread can then tell that a notice is still to come.
         let ticket = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
         let pushed = match what {
-            Unload::Module(id) => self.push(0, id),
-            Unload::Function(id) => self.push(1, id),
+            Unload::Module { id, collections } => self.push(0, id, collections),
+            Unload::Function(id) => self.push(1, id, 0),
             Unload::Anything => false,
         };
         if !pushed {
@@ -193,8 +198,8 @@ impl Gate {
         self.impatient() != self.answered.load(Ordering::SeqCst)
     }
 
-    fn push(&self, kind: u64, id: usize) -> bool {
-        Ring::new(&self.notices).is_some_and(|ring| ring.push(&[&[kind, id as u64]]).is_ok())
+    fn push(&self, kind: u64, id: usize, collections: u64) -> bool {
+        Ring::new(&self.notices).is_some_and(|ring| ring.push(&[&[kind, id as u64, collections]]).is_ok())
     }
 
     fn take_notices(&self, passage: &mut Passage) {
@@ -205,7 +210,7 @@ impl Gate {
             passage.tell(Unload::Anything);
         }
         let Some(ring) = Ring::new(&self.notices) else { return };
-        let mut words = [0; 2];
+        let mut words = [0; 3];
         loop {
             let mut at = 0;
             let popped = ring.pop(|word| {
@@ -218,8 +223,9 @@ impl Gate {
                 return;
             }
             passage.received += if is_on(Sabotage::CountUnloadsTwice) { 2 } else { 1 };
-            let id = words[1] as usize;
-            passage.tell(if words[0] == 0 { Unload::Module(id) } else { Unload::Function(id) });
+            let [kind, id, collections] = words;
+            let id = id as usize;
+            passage.tell(if kind == 0 { Unload::Module { id, collections } } else { Unload::Function(id) });
         }
     }
 }

@@ -26,6 +26,7 @@ mod gate;
 mod heap;
 mod host;
 mod leaf;
+mod modules;
 mod outward;
 mod persist;
 mod platform;

@@ -57,6 +57,11 @@ impl<P: Platform> Shared<P> {
         }
     }
 
+    /// How many collections a watch has heard begin; 0 without one.
+    pub fn collections(&self) -> u64 {
+        self.watch.get().map_or(0, Watch::collections)
+    }
+
     /// A callback begins; returns the time.
     pub fn enter_callback(&self) -> u64 {
         self.inside.fetch_add(1, Ordering::SeqCst);

@@ -2,16 +2,16 @@
 //!
 //! The copy tells of classes by the modules' ids, which it finds in a heap that stands still. So the modules are enumerated before
 //! (contract CAT-02, CAT-05) and after: whatever was loaded at the fork has been met by then, unless it came and went in between. An id
-//! that may have been one module's and then another's is told of as nobody's: its classes have no names, and that is counted outside.
+//! that may have been one module's and then another's is told of as nobody's (`modules.rs`): its classes have no names.
 
 use crate::asking::Asking;
 use crate::entrances::EntranceKind;
-use crate::gate::Unload;
+use crate::modules::Modules;
 use crate::platform::{Child, Platform, Received};
 use crate::runtime::Runtime;
+use crate::watch::Watch;
 use crate::worker::{ROUND, Worker};
 use remora_wire::{FromAgent, Message, Moment, Roots, ToAgent, layout};
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// How long is waited for room in the transport for all modules, nanoseconds.
@@ -32,15 +32,6 @@ fn what_was_asked(moment: Moment) -> &'static str {
         Moment::Collected => "the collection",
         Moment::AsItIs => "to show its objects without a collection, which .NET 9 and later can do,",
     }
-}
-
-/// What is known of the modules' ids.
-#[derive(Debug, Default)]
-pub(crate) struct Modules {
-    /// The index under which each was described, or that it may be anybody's.
-    known: BTreeMap<usize, Option<u32>>,
-    /// Whether one has said which application domain it is in.
-    has_domain: bool,
 }
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
@@ -82,13 +73,14 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             }
         }
         let collection = platform.now() - begun;
+        let at = self.shared.watch.get().map_or(0, Watch::copied);
         match platform.child() {
-            Child::Walks { pid, took } => platform.send(&FromAgent::Forked { child: pid, collection, fork: took }),
+            Child::Walks { pid, took } => platform.send(&FromAgent::Forked { child: pid, collection, fork: took, at }),
             Child::Refused(error) => {
                 let error = std::io::Error::from_raw_os_error(error);
                 return Err(format!("the process could not be copied: {error}"));
             }
-            Child::Ended { took, .. } => platform.send(&FromAgent::Forked { child: 0, collection, fork: took }),
+            Child::Ended { took, .. } => platform.send(&FromAgent::Forked { child: 0, collection, fork: took, at }),
             Child::None => return Err("the runtime told nothing of its collection".into()),
         }
         self.describe_methods(modules);
@@ -102,6 +94,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     pub(crate) fn catch_up(&mut self, modules: &mut Modules) -> Result<(), String> {
         let asking = Asking { shared: self.shared, runtime: self.runtime };
         let failed = |code: u32| format!("the runtime does not tell its modules ({code:#010x})");
+        modules.enumerates();
         let mut rest = self.runtime.modules().map_err(failed)?;
         let platform = &self.shared.platform;
         self.samples.delivery.outward.grant(PATIENCE);
@@ -110,15 +103,15 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             let (mut messages, samples) = (Vec::new(), &mut self.samples);
             self.shared.gate.enter(&mut samples.passage, |told| {
                 samples.catalogue.forget(told);
-                modules.forget(told);
+                modules.forget(told, self.shared.collections());
             });
             // What has gone since it was enumerated is asked about no more.
             for module in batch {
-                if modules.known.contains_key(&module) {
+                if !modules.wants(module) {
                     continue;
                 }
                 let index = samples.catalogue.meet_module(&asking, module, &mut messages);
-                modules.known.insert(module, index);
+                modules.is(module, index);
                 if !modules.has_domain
                     && let Some(domain) = asking.app_domain_of(module)
                 {
@@ -128,7 +121,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             }
             self.shared.gate.leave(platform, &mut samples.passage, |told| {
                 samples.catalogue.forget(told);
-                modules.forget(told);
+                modules.forget(told, self.shared.collections());
             });
             for message in messages {
                 self.publish(&message);
@@ -153,7 +146,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             self.shared.gate.enter(&mut samples.passage, |told| {
                 has_unloaded |= !told.is_empty();
                 samples.catalogue.forget(told);
-                modules.forget(told);
+                modules.forget(told, self.shared.collections());
             });
             let left = if has_unloaded { batch.len() as u64 } else { 0 };
             for id in batch.into_iter().filter(|_| !has_unloaded) {
@@ -163,7 +156,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             self.shared.gate.leave(platform, &mut samples.passage, |told| {
                 has_unloaded |= !told.is_empty();
                 samples.catalogue.forget(told);
-                modules.forget(told);
+                modules.forget(told, self.shared.collections());
             });
             for message in messages {
                 self.publish(&message);
@@ -176,18 +169,25 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         asking.methods_described();
     }
 
-    fn tell(&mut self, modules: &Modules) {
+    /// Tells what has changed of what ids mean. What finds no room is told the next time.
+    pub(crate) fn tell(&mut self, modules: &mut Modules) {
         self.samples.delivery.outward.grant(PATIENCE);
-        for (id, index) in &modules.known {
-            self.publish(&Message::ModuleId { id: *id as u64, index: *index });
+        while let Some(message) = modules.untold() {
+            if !self.publish(message) {
+                return;
+            }
+            modules.is_told();
         }
     }
 
-    fn publish(&mut self, message: &Message) {
+    /// Whether there was room; counted, if not.
+    fn publish(&mut self, message: &Message) -> bool {
         let platform = &self.shared.platform;
-        if !self.samples.delivery.outward.publish(platform, &[&message.encode()]) {
+        let is_told = self.samples.delivery.outward.publish(platform, &[&message.encode()]);
+        if !is_told {
             platform.count(layout::LOST_DESCRIPTIONS, 1);
         }
+        is_told
     }
 
     /// Until the copy has ended, or nobody wants it any more. Whether it has ended by itself.
@@ -222,19 +222,6 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         while let Child::Walks { .. } = platform.child() {
             platform.end_child();
             platform.pause(ROUND / 20);
-        }
-    }
-}
-
-impl Modules {
-    /// An id that has gone may be used anew, before the fork or after it.
-    fn forget(&mut self, told: &[Unload]) {
-        for what in told {
-            match what {
-                Unload::Module(module) => _ = self.known.insert(*module, None),
-                Unload::Function(_) => {}
-                Unload::Anything => self.known.values_mut().for_each(|index| *index = None),
-            }
         }
     }
 }

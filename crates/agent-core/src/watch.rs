@@ -7,7 +7,8 @@
 //!
 //! What does not fit anywhere is counted, and makes the picture outside a stale one.
 //!
-//! Callbacks of a collection of which no beginning was heard are ignored (contract GCH-01).
+//! Callbacks of a collection of which no beginning was heard are ignored (contract GCH-01). If that was the one under way when the watch began,
+//! nothing is lost by it. A later one is known to be missing: its number stays free, which outside is a hole.
 
 mod classes;
 mod ranges;
@@ -38,6 +39,8 @@ pub struct Watch {
     /// Whether the beginning of the collection that is under way was heard.
     runs: AtomicBool,
     collection: AtomicU64,
+    /// The last one at whose end a copy was made.
+    copied: AtomicU64,
     /// What could not be told of it.
     lost: AtomicU64,
     /// When its parts began, nanoseconds.
@@ -53,6 +56,10 @@ pub struct Watch {
     /// one told of its survivors' places is no longer true. (In provisional mode a collector that is short of memory does so: gc.cpp,
     /// `garbage_collect_pm_full_gc`; seen with GCProvModeStress on 3.1, 8, 9 and 10.)
     are_two: AtomicBool,
+    /// Whether something came of a collection of which no beginning was heard, behind one that was heard. (In provisional mode the second of
+    /// two collections may also come behind the end of the first one, without a beginning of its own: `pm_full_gc_init_or_clear`, gc.cpp; seen
+    /// with GCProvModeStress on 3.1, 8, 9 and 10.)
+    is_one_unheard: AtomicBool,
     /// Whether no collection is to be told of any more.
     is_over: AtomicBool,
     /// Whether ids of classes may have come to mean others.
@@ -68,6 +75,7 @@ impl Watch {
             view,
             runs: AtomicBool::new(false),
             collection: AtomicU64::new(0),
+            copied: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             roots: AtomicU64::new(0),
@@ -76,6 +84,7 @@ impl Watch {
             collected: Young::new(words(MOST_YOUNG)?, words(MOST_YOUNG)?),
             is_whole: AtomicBool::new(false),
             are_two: AtomicBool::new(false),
+            is_one_unheard: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             classes_changed: AtomicBool::new(false),
             remembered: Remembered::new(words(MOST_REMEMBERED)?, words(MOST_REMEMBERED)?),
@@ -91,6 +100,16 @@ impl Watch {
     /// Whether a collection is under way whose beginning was heard.
     pub fn runs(&self) -> bool {
         self.runs.load(Ordering::SeqCst)
+    }
+
+    /// How many collections have begun.
+    pub fn collections(&self) -> u64 {
+        self.collection.load(Ordering::SeqCst)
+    }
+
+    /// The number of the last collection at whose end a copy of the process was made.
+    pub fn copied(&self) -> u64 {
+        self.copied.load(Ordering::SeqCst)
     }
 
     /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end.
@@ -111,7 +130,8 @@ impl Watch {
         if self.classes_changed.swap(false, Ordering::SeqCst) {
             self.classes.forget();
         }
-        let collection = self.collection.fetch_add(1, Ordering::SeqCst) + 1;
+        let new = 1 + u64::from(self.is_one_unheard.swap(false, Ordering::SeqCst));
+        let collection = self.collection.fetch_add(new, Ordering::SeqCst) + new;
         self.lost.store(0, Ordering::SeqCst);
         self.extra.store(0, Ordering::SeqCst);
         self.begun.store(now, Ordering::SeqCst);
@@ -180,7 +200,7 @@ impl Watch {
     /// In MovedReferences2 and SurvivingReferences2, on any of the collector's threads: where ranges lay, where they lie, their lengths.
     pub fn live(&self, ranges: impl Iterator<Item = (u64, u64, u64)>, put: Put<'_>) {
         if !self.runs() {
-            return;
+            return self.misses_one();
         }
         let collection = self.collection.load(Ordering::SeqCst);
         let mut piece = PieceWriter::new(MOVED, collection);
@@ -195,7 +215,7 @@ impl Watch {
     /// The same of ranges that have not moved.
     pub fn stay(&self, ranges: impl Iterator<Item = (u64, u64)>, put: Put<'_>) {
         if !self.runs() {
-            return;
+            return self.misses_one();
         }
         let mut piece = PieceWriter::new(SURVIVED, self.collection.load(Ordering::SeqCst));
         for (place, length) in ranges {
@@ -267,10 +287,13 @@ impl Watch {
     /// In GarbageCollectionFinished, behind [`Watch::born`] and before a copy is made.
     pub fn ends(&self, now: u64, is_copied: bool, put: Put<'_>) {
         if !self.runs.swap(false, Ordering::SeqCst) {
-            return;
+            return self.misses_one();
         }
         if self.is_over.load(Ordering::SeqCst) {
             self.lose();
+        }
+        if is_copied {
+            self.copied.store(self.collections(), Ordering::SeqCst);
         }
         let roots = self.roots.load(Ordering::SeqCst);
         let since = if roots == 0 { 0 } else { now.saturating_sub(roots) };
@@ -288,7 +311,7 @@ impl Watch {
         if number.is_none() {
             self.lose();
         }
-        self.classes.tell_new(heap, &mut |bytes| self.put(bytes, put));
+        self.classes.tell_new(self.collections(), heap, &mut |bytes| self.put(bytes, put));
         number
     }
 
@@ -300,6 +323,11 @@ impl Watch {
         if self.young.has(old) || self.young.has(last) {
             self.remembered.add(new, length);
         }
+    }
+
+    /// Something came of a collection of which no beginning was heard.
+    fn misses_one(&self) {
+        self.is_one_unheard.store(self.collections() > 0, Ordering::SeqCst);
     }
 
     /// Whether there was room.

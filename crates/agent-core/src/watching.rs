@@ -3,9 +3,9 @@
 
 use crate::asking::Asking;
 use crate::entrances::EntranceKind;
+use crate::modules::Modules;
 use crate::platform::{Platform, Received};
 use crate::runtime::Runtime;
-use crate::snapshot::Modules;
 use crate::worker::{ROUND, Worker};
 use corprof::HResult;
 use remora_wire::{FromAgent, ToAgent};
@@ -44,7 +44,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         self.has_started(started);
         let asking = Asking { shared: self.shared, runtime: self.runtime };
         asking.keep_watch(true).map_err(refused)?;
-        let mut modules = Modules::default();
+        let mut modules = Modules::of_watch();
         loop {
             self.take_one(&mut modules)?;
             if !self.watch() || !self.until_another_is_wanted(&mut modules)? {
@@ -71,6 +71,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             rounds += 1;
             if rounds % ROUNDS_OF_MODULES == 0 {
                 self.catch_up(modules)?;
+                self.tell(modules);
             }
             self.shared.platform.wait(ROUND);
         }

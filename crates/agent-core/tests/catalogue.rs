@@ -13,7 +13,7 @@ fn leaf(address: u64) -> Met {
 
 #[test]
 fn cat_09_what_has_unloaded_is_forgotten_and_its_address_asked_for_anew() {
-    for what in [Unload::Function(1), Unload::Module(7), Unload::Anything] {
+    for what in [Unload::Function(1), Unload::Module { id: 7, collections: 0 }, Unload::Anything] {
         let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::default(), Vec::new());
         assert!(catalogue.meet(&runtime, leaf(0x1010), &mut out));
         assert!(catalogue.meet(&runtime, leaf(0x1010), &mut out));
@@ -28,7 +28,7 @@ fn cat_09_what_has_unloaded_is_forgotten_and_its_address_asked_for_anew() {
 
 #[test]
 fn cat_09_where_code_has_unloaded_callers_are_not_asked_for_until_something_is_known_to_run_there() {
-    for what in [Unload::Function(1), Unload::Module(7)] {
+    for what in [Unload::Function(1), Unload::Module { id: 7, collections: 0 }] {
         let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::default(), Vec::new());
         assert!(catalogue.meet(&runtime, leaf(0x1010), &mut out));
         catalogue.forget(&[what]);

@@ -23,14 +23,17 @@ fn shut() -> (Gate, Script, Passage) {
 #[test]
 fn an_unload_waits_only_when_something_may_have_to_be_looked_up() {
     let (gate, platform, mut passage) = shut();
-    gate.unloading(&platform, Unload::Module(1));
+    gate.unloading(&platform, Unload::Module { id: 1, collections: 0 });
     assert_eq!(platform.wakes.load(Ordering::SeqCst), 0, "no sample waits: nobody is woken, nobody waits");
     platform.arrive([vec![0]]);
     platform.callback_is_served.store(true, Ordering::SeqCst);
     gate.unloading(&platform, Unload::Function(2));
     assert_eq!(platform.wakes.load(Ordering::SeqCst), 1);
     assert_eq!(gate.impatient(), 0);
-    assert_eq!(batch(&gate, &platform, &mut passage).0, [Unload::Module(1), Unload::Function(2)]);
+    assert_eq!(
+        batch(&gate, &platform, &mut passage).0,
+        [Unload::Module { id: 1, collections: 0 }, Unload::Function(2)]
+    );
 }
 
 #[test]
@@ -59,12 +62,12 @@ fn cat_09_an_unload_goes_on_when_its_samples_have_been_looked_up_and_no_sooner()
 fn cat_09_an_unload_that_has_waited_long_enough_is_counted_and_nothing_that_waits_is_looked_up() {
     let (gate, platform, mut passage) = shut();
     platform.arrive([vec![0], vec![0]]);
-    gate.unloading(&platform, Unload::Module(1));
+    gate.unloading(&platform, Unload::Module { id: 1, collections: 0 });
     assert_eq!(gate.impatient(), 1);
     let waits = platform.callback_waits.lock().expect("no panic").clone();
     assert_eq!(waits, [100_000_000, 400_000_000], "the second is for the question that has been begun");
     platform.samples.lock().expect("no panic").pop_front();
-    assert_eq!(batch(&gate, &platform, &mut passage).1, [Unload::Module(1), Unload::Anything]);
+    assert_eq!(batch(&gate, &platform, &mut passage).1, [Unload::Module { id: 1, collections: 0 }, Unload::Anything]);
     assert!(passage.is_blind());
     assert_eq!(*platform.announced.lock().expect("no panic"), [1], "it need not wait any more");
     platform.samples.lock().expect("no panic").pop_front();
@@ -108,10 +111,10 @@ fn cat_09_a_notice_that_comes_as_a_batch_ends_is_acted_on_by_the_next() {
 fn an_open_gate_holds_nobody_and_keeps_no_notices() {
     let (gate, platform, mut passage) = (Gate::default(), Script::default(), Passage::default());
     platform.arrive([vec![0]]);
-    gate.unloading(&platform, Unload::Module(1));
+    gate.unloading(&platform, Unload::Module { id: 1, collections: 0 });
     gate.shut();
     gate.open(&platform);
-    gate.unloading(&platform, Unload::Module(2));
+    gate.unloading(&platform, Unload::Module { id: 2, collections: 0 });
     assert_eq!(gate.impatient(), 0);
     assert_eq!(batch(&gate, &platform, &mut passage).0, []);
 }
@@ -120,7 +123,7 @@ fn an_open_gate_holds_nobody_and_keeps_no_notices() {
 fn more_notices_than_fit_mean_that_anything_may_have_gone() {
     let (gate, platform, mut passage) = shut();
     for id in 0..5_000 {
-        gate.unloading(&platform, Unload::Module(id));
+        gate.unloading(&platform, Unload::Module { id, collections: 0 });
     }
     let (before, after) = batch(&gate, &platform, &mut passage);
     assert_eq!(before.first(), Some(&Unload::Anything));

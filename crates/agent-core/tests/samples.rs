@@ -163,7 +163,7 @@ fn an_unload_does_not_wait_for_room_in_the_transport() {
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     let unloads = Arc::clone(&shared);
     platform.on_pause.lock().expect("no panic").replace(Box::new(move || {
-        unloads.gate.unloading(&unloads.platform, Unload::Module(7));
+        unloads.gate.unloading(&unloads.platform, Unload::Module { id: 7, collections: 0 });
     }));
     run(&shared, &Clr::default());
     assert!(platform.pauses.load(Ordering::SeqCst) > 0);

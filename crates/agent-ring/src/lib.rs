@@ -169,6 +169,21 @@ impl<'a> Ring<'a> {
         self.position(TAIL).store(tail.wrapping_add(payload as u64 + 1), Ordering::Release);
     }
 
+    /// Consumer, once no producer is left: gives up whatever is there, a record above all that a producer which has ended meanwhile left
+    /// half-way, behind which nothing would ever be taken. Returns how many words that were.
+    pub fn abandon(&self) -> usize {
+        let head = self.position(HEAD).load(Ordering::SeqCst);
+        let given_up = self.used();
+        if given_up > 0 {
+            let (first, second) = self.stretch(head.wrapping_sub(given_up as u64), given_up);
+            for word in first.iter().chain(second) {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+        self.position(TAIL).store(head, Ordering::SeqCst);
+        given_up
+    }
+
     /// Whether everything that was reserved has been consumed.
     pub fn is_empty(&self) -> bool {
         self.position(HEAD).load(Ordering::SeqCst) == self.position(TAIL).load(Ordering::SeqCst)
@@ -291,6 +306,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_producer_left_half_way_blocks_the_ring_until_it_is_abandoned() {
+        let memory = memory(8);
+        let ring = Ring::new(&memory).expect("a power of two");
+        for whole_before in 0..8 {
+            for value in 0..whole_before {
+                assert_eq!(ring.push(&[&[value]]), Ok(()));
+                assert_eq!(pop(&ring), Some(std::vec![value]));
+            }
+            // One that ends behind some of its words, before it says that they are there.
+            let start = ring.reserve(6).expect("room");
+            (1..4).for_each(|at| ring.word(start + at).store(2, Ordering::Relaxed));
+            assert_eq!((pop(&ring), ring.push(&[&[1, 2]])), (None, Err(Refused::Full)));
+            assert_eq!(ring.abandon(), 6);
+            assert!(ring.is_empty());
+            assert_eq!(ring.push(&[&[7, 8, 9, 10, 11, 12, 13]]), Ok(()));
+            assert_eq!(pop(&ring), Some(std::vec![7, 8, 9, 10, 11, 12, 13]));
+            assert_eq!((ring.abandon(), pop(&ring)), (0, None));
+        }
+    }
+
+    #[test]
     fn scribbled_positions_cost_records_and_nothing_else() {
         let memory = memory(8);
         let ring = Ring::new(&memory).expect("a power of two");
@@ -299,6 +335,8 @@ mod tests {
             let _ = ring.push(&[&[1]]);
             memory[HEADER_WORDS].store(scribble, Ordering::Relaxed);
             let _ = pop(&ring);
+            let _ = ring.abandon();
+            assert!(ring.is_empty());
         }
     }
 

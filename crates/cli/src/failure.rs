@@ -182,16 +182,16 @@ pub(crate) enum Failure {
         format: String,
     },
     /// The output is there already.
-    #[error("{} exists and is not overwritten; add --force, or give -o another name", .0.display())]
-    Exists(PathBuf),
+    #[error("{} exists and is not overwritten; add --force, or {} another name", .0, .0.how_to_give())]
+    Exists(Place),
     /// The output is a directory.
-    #[error("{} is a directory; give -o the name of a file in it", .0.display())]
-    IsDirectory(PathBuf),
+    #[error("{} is a directory; {} the name of a file in it", .0, .0.how_to_give())]
+    IsDirectory(Place),
     /// The output's directory is not there.
-    #[error("{} cannot be written: there is no directory {}; create it, or give -o another place", .file.display(), .directory.display())]
+    #[error("{place} cannot be written: there is no directory {}; create it, or {} another place", .directory.display(), .place.how_to_give())]
     NoDirectory {
         /// The output.
-        file: PathBuf,
+        place: Place,
         /// Its directory.
         directory: PathBuf,
     },
@@ -299,12 +299,14 @@ pub(crate) enum Failure {
 }
 
 /// What is written.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Where a command prints: not every command has -o.
     StandardOutput,
     /// A file that -o names.
     File(PathBuf),
+    /// A file that --receipt names.
+    Receipt(PathBuf),
 }
 
 impl Place {
@@ -312,6 +314,7 @@ impl Place {
         match self {
             Place::StandardOutput => "redirect it to",
             Place::File(_) => "give -o",
+            Place::Receipt(_) => "give --receipt",
         }
     }
 }
@@ -320,7 +323,7 @@ impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::StandardOutput => out.write_str("standard output"),
-            Place::File(path) => path.display().fmt(out),
+            Place::File(path) | Place::Receipt(path) => path.display().fmt(out),
         }
     }
 }
@@ -371,7 +374,11 @@ impl Failure {
                     | Trigger::Refused(HResult::PROFILER_ALREADY_ACTIVE | HResult::MODULE_NOT_FOUND)
             ),
             Failure::Collector(
-                Collector::SharedMemory(_) | Collector::Refused(_) | Collector::Inert(_) | Collector::NoHello(_),
+                Collector::NoPlaceLeft
+                | Collector::SharedMemory(_)
+                | Collector::Refused(_)
+                | Collector::Inert(_)
+                | Collector::NoHello(_),
             ) => true,
             _ => false,
         }
@@ -389,6 +396,7 @@ impl Failure {
             Failure::Collector(error) => match error {
                 Collector::Trigger(error) => trigger_exit(error),
                 Collector::NoHello(_) => Exit::NoAnswer,
+                Collector::NoPlaceLeft => Exit::SlotTaken,
                 Collector::TargetEnded => Exit::NoProcess,
                 _ => Exit::Refused,
             },

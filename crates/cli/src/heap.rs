@@ -8,6 +8,7 @@ mod diff;
 mod fields;
 mod findings;
 mod inside;
+mod renewal;
 mod report;
 mod roots;
 mod show;

@@ -10,7 +10,7 @@ pub(crate) use format::FileFormat;
 pub(crate) use name::default_output;
 pub(crate) use spool::{HeapSpool, Named, Spool, StreamSpool};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Place};
 use remora_profile::Profile;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -32,7 +32,9 @@ impl Output {
             (Some(name), _) => FileFormat::from_name(name)?,
             (None, Destination::Stdout) => return Err(Failure::StdoutWithoutFormat { example: "folded" }),
             // It is no name with a format at its end, whatever it is called.
-            (None, Destination::File { path, .. }) if path.is_dir() => return Err(Failure::IsDirectory(path.clone())),
+            (None, Destination::File { path, .. }) if path.is_dir() => {
+                return Err(Failure::IsDirectory(Place::File(path.clone())));
+            }
             (None, Destination::File { path, .. }) => FileFormat::from_path(path)?,
         };
         Ok(Output { destination, format })

@@ -80,7 +80,7 @@ pub(crate) fn arrive(
     let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
     let (began, control) = match began {
         Ok(began) => began,
-        Err(error) => return Err(NotAttached { error, facts: Some(Box::new(facts)) }),
+        Err(error) => return Err(NotAttached { error: error.in_place_of(slot), facts: Some(Box::new(facts)) }),
     };
     facts.attach_completed = true;
     facts.attach = asked.elapsed().as_nanos() as u64;

@@ -1,6 +1,7 @@
 //! Why a recording could not be taken.
 
-use remora_receipt::Facts;
+use remora_receipt::{Facts, ProfilerSlot};
+use remora_trigger::HResult;
 use std::io;
 
 /// See the variants; each says what happened, why, and what to do.
@@ -10,6 +11,14 @@ pub enum Error {
     /// The target refused, or could not be asked.
     #[error(transparent)]
     Trigger(#[from] remora_trigger::Error),
+    /// The runtime has no place left for a notification-only profiler. It refuses a main one with the same code, which is about something
+    /// else then: `CORPROF_E_PROFILER_ALREADY_ACTIVE` (vm/profilinghelper.cpp, LoadProfiler; `MAX_NOTIFICATION_PROFILERS`, vm/profilepriv.h).
+    #[error(
+        "the runtime refused: all of its 32 places for notification-only profilers are taken (CORPROF_E_PROFILER_ALREADY_ACTIVE, \
+         0x8013136a); have other profilers detach, start the program anew (what earlier `--roots` and `--watch` left holds its places \
+         until then), or use `--engine eventpipe`"
+    )]
+    NoPlaceLeft,
     /// No memory for the ring.
     #[error("the shared memory for samples could not be made: {0}; free 8 MiB of memory, or use --engine eventpipe")]
     SharedMemory(#[source] io::Error),
@@ -60,6 +69,19 @@ pub struct NotAttached {
     pub facts: Option<Box<Facts>>,
 }
 
+impl Error {
+    /// What a refusal means for whoever wanted this place.
+    pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {
+        match (self, slot) {
+            (
+                Error::Trigger(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE)),
+                ProfilerSlot::NotificationOnly,
+            ) => Error::NoPlaceLeft,
+            (other, _) => other,
+        }
+    }
+}
+
 impl<E: Into<Error>> From<E> for NotAttached {
     fn from(error: E) -> NotAttached {
         NotAttached { error: error.into(), facts: None }
@@ -80,6 +102,7 @@ mod tests {
     fn each_message_says_what_to_do() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         let own = [
+            Error::NoPlaceLeft,
             Error::SharedMemory(broken()),
             Error::Channel(broken()),
             Error::NoHello(5),
@@ -95,5 +118,15 @@ mod tests {
             assert!(text.split_once("; ").is_some_and(|(_, remedy)| !remedy.is_empty()), "{text}");
             assert!(!text.contains("Some(") && !text.contains("None"), "{text}");
         }
+    }
+    #[test]
+    fn no_place_for_one_that_is_only_notified_is_nobody_elses_main_place() {
+        let refused = || Error::from(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE));
+        let told = refused().in_place_of(ProfilerSlot::NotificationOnly).to_string();
+        assert!(told.contains("32 places") && !told.contains("main profiler"), "{told}");
+        let told = refused().in_place_of(ProfilerSlot::Main).to_string();
+        assert!(told.contains("main profiler"), "{told}");
+        let other = Error::TargetEnded.in_place_of(ProfilerSlot::NotificationOnly);
+        assert!(matches!(other, Error::TargetEnded));
     }
 }

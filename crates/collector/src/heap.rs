@@ -3,6 +3,7 @@
 use crate::arrival::{Task, arrive};
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
+use crate::meanings::Meanings;
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::presence::Presence;
@@ -281,7 +282,7 @@ impl HeapSession {
 impl Told {
     fn take(&mut self, message: FromAgent) {
         match message {
-            FromAgent::Forked { child, collection, fork } => {
+            FromAgent::Forked { child, collection, fork, .. } => {
                 self.child = (child != 0).then_some(child);
                 (self.collection, self.fork) = (Some(collection), Some(fork));
             }
@@ -348,6 +349,17 @@ pub struct LaidOut {
     pub statics: Vec<StaticField>,
 }
 
+/// What a class of a watch is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Called {
+    /// The whole name as C# writes it, and the file of its assembly.
+    As(String, Option<String>),
+    /// Nobody knows.
+    Unknown,
+    /// First so and then otherwise: it unloaded, and another one came that looks the same.
+    Otherwise,
+}
+
 /// Classes, as the copy told of them, and what they are called. Their numbers begin with 0.
 pub struct Classes {
     methods: Methods,
@@ -355,6 +367,7 @@ pub struct Classes {
     pub(crate) classes: Vec<ClassFacts>,
     pub(crate) by_id: HashMap<u64, u32>,
     pub(crate) modules: HashMap<u64, Option<u32>>,
+    pub(crate) meanings: Meanings,
     pub(crate) layouts: HashMap<u32, Layout>,
     pub(crate) statics: Statics,
     /// The runtime's version, its first number.
@@ -379,6 +392,7 @@ impl Classes {
             classes: Vec::new(),
             by_id: HashMap::new(),
             modules: HashMap::new(),
+            meanings: Meanings::default(),
             layouts: HashMap::new(),
             statics: Statics::default(),
             major: None,
@@ -418,6 +432,17 @@ impl Classes {
         self.by_id.get(&id).copied()
     }
 
+    /// What a class is called of which this was told under an id, whenever it was.
+    pub fn called(&mut self, id: u64, facts: &ClassFacts) -> Called {
+        let alike: Vec<u32> = self.meanings.alike(id, facts, &self.classes).collect();
+        let mut names = alike.into_iter().map(|class| self.name(class));
+        let Some(first) = names.next() else { return Called::Unknown };
+        match names.all(|name| name == first) {
+            true => first.map_or(Called::Unknown, |(name, file)| Called::As(name, file)),
+            false => Called::Otherwise,
+        }
+    }
+
     /// What the classes are defined by.
     pub(crate) fn names(&mut self) -> &mut Names {
         if !self.are_described {
@@ -454,28 +479,31 @@ impl Classes {
                 self.told_modules.push(index);
             }
             Message::Type { .. } | Message::Method { .. } | Message::FunctionId { .. } => self.methods.message(message),
-            Message::ModuleId { id, index } => _ = self.modules.insert(id, index),
+            Message::ModuleId { id, since, index } => {
+                self.modules.insert(id, index);
+                self.meanings.module(id, since, index);
+            }
             _ => {}
         }
     }
 
     /// A class may be told of before its arguments are, and before the modules' ids.
     fn describe(&mut self) {
-        let number = |id: &u64| self.by_id.get(id).copied().unwrap_or(u32::MAX);
-        let kinds: Vec<TypeKind> = self
-            .classes
-            .iter()
-            .map(|facts| match facts {
-                ClassFacts::Plain { module, token, arguments, .. } => match self.modules.get(module) {
-                    Some(Some(module)) => TypeKind::Class {
-                        module: *module,
+        let meanings = &self.meanings;
+        let number = |class: u32, id: &u64| meanings.named_by(class, *id).unwrap_or(u32::MAX);
+        let kinds: Vec<TypeKind> = (0..)
+            .zip(&self.classes)
+            .map(|(class, facts)| match facts {
+                ClassFacts::Plain { module, token, arguments, .. } => match meanings.module_of(class, *module) {
+                    Some(module) => TypeKind::Class {
+                        module,
                         token: *token,
-                        arguments: arguments.iter().map(number).collect(),
+                        arguments: arguments.iter().map(|id| number(class, id)).collect(),
                     },
-                    _ => TypeKind::Unknown,
+                    None => TypeKind::Unknown,
                 },
                 ClassFacts::Array { element, element_kind, rank } => TypeKind::Array {
-                    element: (*element != 0).then(|| number(element)),
+                    element: (*element != 0).then(|| number(class, element)),
                     rank: *rank,
                     element_kind: *element_kind,
                 },
@@ -492,7 +520,8 @@ impl HeapVisitor for Classes {
     fn range(&mut self, _: u64, _: u64, _: u64) {}
 
     fn class(&mut self, id: u64, facts: ClassFacts) {
-        self.by_id.insert(id, self.classes.len() as u32);
+        self.by_id.insert(id, self.count());
+        self.meanings.class(self.count(), id);
         self.classes.push(facts);
     }
 

@@ -23,6 +23,7 @@ mod error;
 mod files;
 mod heap;
 mod layouts;
+mod meanings;
 mod methods;
 mod names;
 mod presence;
@@ -36,6 +37,6 @@ mod watch;
 
 pub use count::set_count_right;
 pub use error::{Error, NotAttached};
-pub use heap::{Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish, LaidOut};
+pub use heap::{Called, Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish, LaidOut};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};
 pub use watch::{EndedSnapshot, WatchFinished, WatchSession, WatchState, Watched};

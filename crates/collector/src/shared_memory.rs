@@ -80,6 +80,14 @@ impl SharedMemory {
         taken.map(|(head, _)| head)
     }
 
+    /// The copy that told the heap's stream has ended, and everything whole that it told was taken: what it was telling when it ended is
+    /// given up, else nothing of the next copy's would ever be taken.
+    pub fn give_up_rest_of_heap(&self) {
+        if let Some(ring) = self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new) {
+            ring.abandon();
+        }
+    }
+
     /// The next piece of what is told of collections.
     pub fn pop_watch(&self, into: &mut Vec<u64>) -> bool {
         self.pop_from(layout::watch(HEADER_WORDS), into)
@@ -115,5 +123,20 @@ mod tests {
         assert_eq!(read, [1, 2, 3]);
         assert!(!memory.pop(&mut read));
         assert!(rustix::fs::ftruncate(memory.descriptor(), 0).is_err());
+    }
+
+    #[test]
+    fn a_copy_that_was_killed_in_the_middle_of_a_piece_does_not_keep_the_next_one_from_telling() {
+        let memory = SharedMemory::new(true).expect("a memfd");
+        let place = layout::heap(HEADER_WORDS);
+        let ring = Ring::new(&memory.words()[place.clone()]).expect("a ring");
+        ring.push_bytes(3, b"old").expect("room");
+        // The last that a producer does is to say in the first word how long the piece is.
+        memory.words()[place.start + HEADER_WORDS].store(0, Ordering::SeqCst);
+        let mut read = Vec::new();
+        assert_eq!(memory.pop_heap(&mut read), None);
+        memory.give_up_rest_of_heap();
+        ring.push_bytes(3, b"new").expect("room");
+        assert_eq!((memory.pop_heap(&mut read), &read[..3]), (Some(3), &b"new"[..]));
     }
 }

@@ -84,6 +84,8 @@ pub struct WatchSession {
     beside: HeapDecoder,
     /// The classes of the snapshot that is being taken.
     numbers: Vec<u32>,
+    /// Which of the tellings of classes it is.
+    telling: u32,
     words: Vec<u64>,
     bytes: Vec<u8>,
     damaged: bool,
@@ -96,6 +98,8 @@ struct Told {
     child: Option<u32>,
     is_taking: bool,
     stood: Vec<(u64, u64)>,
+    /// The collection in which the last copy was made.
+    at: Option<u64>,
     /// How the copy ended that was made last.
     walked: Option<i32>,
     failed: bool,
@@ -122,10 +126,13 @@ impl WatchSession {
         presence.memory.ask(&[]);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
+        let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
+        let telling = classes.meanings.snapshot_begins();
         Ok(WatchSession {
             presence,
             told: Told { is_taking: true, ..Told::default() },
-            classes: Classes::new(Names::new(files), Methods::new(process.pid)),
+            classes,
+            telling,
             beside: HeapDecoder::default(),
             numbers: Vec::new(),
             words: Vec::new(),
@@ -174,9 +181,10 @@ impl WatchSession {
     /// Has the agent detach, and waits until the library is unmapped (bounded).
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>)) -> WatchFinished {
         self.presence.ask_to_leave();
-        let WatchSession { presence, told, classes, beside, numbers, words, bytes, damaged, .. } = &mut self;
+        let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, .. } = &mut self;
+        let telling = *telling;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
-            Draining { memory, classes, beside, numbers, words, bytes, damaged }.all(sink)
+            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged }.all(sink)
         };
         let failure = presence.leave(LOOK, drain, |message| told.take(message));
         self.presence.facts.children.extend(self.told.child.take());
@@ -206,14 +214,19 @@ impl WatchSession {
     }
 
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
-        let WatchSession { presence, classes, beside, numbers, words, bytes, damaged, .. } = self;
-        Draining { memory: &mut presence.memory, classes, beside, numbers, words, bytes, damaged }.all(sink)
+        let WatchSession { presence, classes, beside, numbers, telling, words, bytes, damaged, .. } = self;
+        let telling = *telling;
+        Draining { memory: &mut presence.memory, classes, beside, numbers, telling, words, bytes, damaged }.all(sink)
     }
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
         self.told.is_taking = false;
+        // Its copy is gone, and the next one is made when another snapshot is asked for.
+        self.presence.memory.give_up_rest_of_heap();
         let is_whole = std::mem::take(&mut self.beside).has_ended();
         let classes = std::mem::take(&mut self.numbers);
+        self.classes.meanings.were_told(&classes, self.told.at.take());
+        self.telling = self.classes.meanings.snapshot_begins();
         sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.told.stood.last().copied() }));
     }
 }
@@ -224,6 +237,7 @@ struct Draining<'a> {
     classes: &'a mut Classes,
     beside: &'a mut HeapDecoder,
     numbers: &'a mut Vec<u32>,
+    telling: u32,
     words: &'a mut Vec<u64>,
     bytes: &'a mut Vec<u8>,
     damaged: &'a mut bool,
@@ -263,9 +277,11 @@ impl Draining<'_> {
                 return took;
             }
             if self.bytes.first() == Some(&(CLASS as u8))
-                && let Ok(WatchPiece::Class { id, facts, .. }) = WatchPiece::decode(self.bytes)
+                && let Ok(WatchPiece::Class { number, collection, id, facts }) = WatchPiece::decode(self.bytes)
             {
+                self.classes.meanings.in_collection(number);
                 self.classes.class(id, facts);
+                self.classes.meanings.were_told(&[self.classes.count() - 1], Some(collection));
             }
             sink(Watched::Piece(self.bytes));
         }
@@ -286,6 +302,7 @@ impl Draining<'_> {
                 Some(bytes) if head & BESIDE == 0 => sink(Watched::Stream(bytes)),
                 Some(bytes) => {
                     let before = self.classes.count();
+                    self.classes.meanings.in_snapshot(self.telling);
                     *self.damaged = self.beside.push(bytes, self.classes).is_err();
                     self.numbers.extend(before..self.classes.count());
                 }
@@ -310,7 +327,8 @@ fn unpacked(words: &[u64], into: &mut Vec<u8>) -> bool {
 impl Told {
     fn take(&mut self, message: FromAgent) {
         match message {
-            FromAgent::Forked { child, collection, fork } => {
+            FromAgent::Forked { child, collection, fork, at } => {
+                self.at = Some(at);
                 self.child = (child != 0).then_some(child);
                 self.stood.push((collection, fork));
             }

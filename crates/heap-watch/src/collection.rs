@@ -80,7 +80,7 @@ impl Gathering {
     /// Takes the next piece.
     pub fn take(&mut self, piece: WatchPiece) -> Heard {
         match piece {
-            WatchPiece::Class { number, id, facts } => return Heard::Class { number, id, facts },
+            WatchPiece::Class { number, id, facts, .. } => return Heard::Class { number, id, facts },
             WatchPiece::Begins { collection, time, generation, is_induced } => {
                 let follows = self.last.is_none_or(|last| last.checked_add(1) == Some(collection));
                 let new =

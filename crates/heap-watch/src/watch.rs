@@ -75,7 +75,7 @@ impl Watch {
     }
 
     /// The snapshot has arrived, and so have all pieces that were told before it was made: what it says of the picture that was kept. `None`
-    /// if the end of its collection was lost: then it is of no use, and another one is wanted. [`Watch::go_on`] or [`Watch::end`] comes next.
+    /// if the end of its collection was lost, or if it is the first and not whole: then it is of no use, and another one is wanted. [`Watch::go_on`] or [`Watch::end`] comes next.
     pub fn snapshot(&mut self) -> Option<Compared> {
         let picture = std::mem::take(&mut self.picture);
         if !self.is_awaiting {
@@ -85,13 +85,15 @@ impl Watch {
         self.is_complete = is_complete;
         self.is_awaiting = false;
         let compared = match &self.cache {
+            // A picture of a part would be found otherwise by every collection.
+            None if !is_complete => return None,
             None => Compared::First,
             Some(_) if self.is_stale => Compared::Stale,
             Some(cache) => Compared::With(cache.difference(&truth)),
         };
         match compared {
             Compared::First => self.begin(truth),
-            Compared::Stale => self.begin_anew(truth),
+            Compared::Stale => self.begin_anew(truth, is_complete),
             // Ages are not in a snapshot.
             Compared::With(_) => {}
         }
@@ -231,12 +233,16 @@ impl Watch {
             self.account.is_there(&known);
         }
         self.cache = Some(truth);
+        // What was lost before it is no loss to it.
+        self.is_stale = false;
     }
 
-    fn begin_anew(&mut self, truth: ObjectCache) {
+    /// A picture of a part is as stale as the one before.
+    fn begin_anew(&mut self, truth: ObjectCache, is_complete: bool) {
         self.account.forget_all();
         truth.iter().for_each(|(_, known)| self.account.is_there(&known));
         self.cache = Some(truth);
-        self.is_stale = false;
+        self.is_stale = !is_complete;
+        self.stales += u64::from(!is_complete);
     }
 }

@@ -48,7 +48,7 @@ impl Told {
     }
 
     fn class(mut self, number: u64, id: u64) -> Told {
-        self.0.push(piece(CLASS, number, &[id, PLAIN_CLASS, 1, id, 0, 0]));
+        self.0.push(piece(CLASS, number, &[self.1, id, PLAIN_CLASS, 1, id, 0, 0]));
         self
     }
 
@@ -223,4 +223,31 @@ fn gch_03_a_snapshot_whose_collection_was_not_heard_of_is_of_no_use() {
     watch.stream(&stream(&[(OLD, PAIR)]));
     assert_eq!(watch.snapshot(), None);
     assert_eq!(addresses(&watch), [OLD]);
+}
+
+#[test]
+fn gch_03_a_snapshot_that_is_not_whole_is_no_picture_unless_it_is_the_last() {
+    let part = |objects: &[(u64, u64)]| {
+        let mut bytes = stream(objects);
+        bytes.truncate(bytes.len() - 2);
+        bytes
+    };
+    let mut watch = Watch::default();
+    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    watch.stream(&part(&[(OLD, NODE)]));
+    // Whatever is lost meanwhile is no loss to the next one.
+    feed(&mut watch, Told::begins(3, 0).ends(0, 0));
+    assert_eq!(watch.snapshot(), None);
+    watch.go_on();
+    feed(&mut watch, Told::begins(4, 2).ends(0, 1));
+    watch.stream(&stream(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    watch.go_on();
+    assert!(!watch.is_stale());
+    // After something was lost one that is not whole leaves it as stale as it was.
+    feed(&mut watch, Told::begins(6, 2).ends(0, 1));
+    watch.stream(&part(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::Stale));
+    watch.go_on();
+    assert!(watch.is_stale() && !watch.is_complete());
 }

@@ -76,6 +76,8 @@ pub enum FromAgent {
         collection: u64,
         /// Nanoseconds of the fork.
         fork: u64,
+        /// The number of that collection, as a watch counts them; 0 without one.
+        at: u64,
     },
     /// All that the agent itself tells of a snapshot, modules and methods, is in the transport.
     Described,
@@ -188,8 +190,8 @@ impl FromAgent {
             FromAgent::Failed { what } => {
                 writer.u8(7).text(what);
             }
-            FromAgent::Forked { child, collection, fork } => {
-                writer.u8(8).u32(*child).u64(*collection).u64(*fork);
+            FromAgent::Forked { child, collection, fork, at } => {
+                writer.u8(8).u32(*child).u64(*collection).u64(*fork).u64(*at);
             }
             FromAgent::Described => {
                 writer.u8(10);
@@ -224,7 +226,12 @@ impl FromAgent {
             5 => FromAgent::DetachRefused { code: reader.u32()? },
             6 => FromAgent::Detached,
             7 => FromAgent::Failed { what: reader.text()? },
-            8 => FromAgent::Forked { child: reader.u32()?, collection: reader.u64()?, fork: reader.u64()? },
+            8 => FromAgent::Forked {
+                child: reader.u32()?,
+                collection: reader.u64()?,
+                fork: reader.u64()?,
+                at: reader.u64()?,
+            },
             10 => FromAgent::Described,
             9 => FromAgent::Walked { status: reader.u32()? as i32 },
             _ => return Err(Malformed),
@@ -246,7 +253,7 @@ mod tests {
             FromAgent::DetachRefused { code: 0x8013_1372 },
             FromAgent::Detached,
             FromAgent::Failed { what: "a panic".into() },
-            FromAgent::Forked { child: 7, collection: 8, fork: 9 },
+            FromAgent::Forked { child: 7, collection: 8, fork: 9, at: 10 },
             FromAgent::Described,
             FromAgent::Walked { status: -1 },
         ];

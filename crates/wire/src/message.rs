@@ -141,10 +141,12 @@ pub enum Message {
         /// The leaf's instruction, then one byte before each return address, outermost last.
         addresses: Vec<u64>,
     },
-    /// The runtime's id of a module, at the time of a snapshot.
+    /// The runtime's id of a module, at the time of a snapshot; in a watch from a collection on, until it is told otherwise.
     ModuleId {
         /// ModuleID.
         id: u64,
+        /// The first collection of a watch in which it means that; 0 in a snapshot, and of what nobody had it before.
+        since: u64,
         /// Index of the module; `None` if it may have been one and then another.
         index: Option<u32>,
     },
@@ -257,8 +259,8 @@ impl Message {
             Message::Repeat { thread, time, weight } => {
                 writer.u32(*thread).u64(*time).u64(*weight);
             }
-            Message::ModuleId { id, index } => {
-                writer.u64(*id).u32(optional(*index));
+            Message::ModuleId { id, since, index } => {
+                writer.u64(*id).u64(*since).u32(optional(*index));
             }
             Message::FunctionId { id, method } => {
                 writer.u64(*id).u32(*method);
@@ -282,7 +284,7 @@ impl Message {
             },
             5 => Message::Thread { thread: reader.u32()?, name: reader.text()? },
             8 => Message::ThreadName { thread: reader.u32()?, name: reader.text()? },
-            9 => Message::ModuleId { id: reader.u64()?, index: some(reader.u32()?) },
+            9 => Message::ModuleId { id: reader.u64()?, since: reader.u64()?, index: some(reader.u32()?) },
             10 => Message::FunctionId { id: reader.u64()?, method: reader.u32()? },
             7 => Message::Repeat { thread: reader.u32()?, time: reader.u64()?, weight: reader.u64()? },
             _ => return Err(Malformed),

@@ -7,7 +7,7 @@
 //! BOUNDS     each part of the heap that is collected: kind, start, length; of a whole collection those of the youngest alone
 //! MOVED      each range of what lives: where it lay, its length, where it lies now
 //! SURVIVED   each range of what lives and has not moved: where it lies, its length
-//! CLASS      (in place of the collection its own number) id, and what follows the id in the stream of a heap
+//! CLASS      (in place of the collection its own number) the collection, id, and what follows the id in the stream of a heap
 //! ALLOCATED  each class: its number, objects of it that were made since the last collection
 //! BORN       each object that was not there at the last collection: its class' number plus 1, bytes; 0 and a place goes on at that place
 //! ENDS       time, pieces that were lost, whether a copy of the process was made at the end, nanoseconds that it took longer

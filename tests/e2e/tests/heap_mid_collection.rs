@@ -100,3 +100,46 @@ fn whole_collection_begins(stage: &Stage, probe: &mut Seat) -> Seat {
         held.leave(0);
     }
 }
+
+/// What the program is told to do, one behind the other: it is hardly ever between two collections until it is through.
+const COLLECTIONS: usize = 3000;
+/// Objects that it keeps, so that each takes its time.
+const KEPT: u64 = 500_000;
+
+/// On 3.1 a process has one profiler, and nobody can hold a collection for another one. A program that does nothing but collect is mostly in
+/// the middle of one when a profiler comes.
+#[test]
+fn gch_01_who_comes_in_the_middle_of_a_collection_hears_its_end_without_a_beginning_and_ignores_it() {
+    on_runtimes(&[Runtime::major_is(3)], |runtime| {
+        let mut stage = Stage::start_program(runtime, "gc", &["0", &KEPT.to_string()], &[]);
+        for _ in 0..COLLECTIONS {
+            stage.target().tell("collect");
+        }
+        until("a profiler has come in the middle of a collection", || {
+            let mut probe = stage.attached(MONITOR_GC, 0);
+            until("whole collections were told of", || probe.count("GarbageCollectionFinished") > 2);
+            let told = probe.done("log");
+            let told = told.iter().filter_map(|entry| entry.split_once(':').map(|(name, _)| name));
+            let told: Vec<&str> = told.filter(|name| name.starts_with("GarbageCollection")).collect();
+            let is_mid = told[0] == "GarbageCollectionFinished";
+            let pairs = &told[usize::from(is_mid)..];
+            assert!(
+                pairs.chunks_exact(2).all(|pair| pair == ["GarbageCollectionStarted", "GarbageCollectionFinished"]),
+                "{told:?}"
+            );
+            stage.leave(probe);
+            is_mid
+        });
+        // What the product makes of such a program is whole.
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..3 {
+            let file = folder.path().join(format!("{round}.remora-heap"));
+            let process = stage.pid().to_string();
+            let snapshot = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
+            let told = snapshot.finish().succeeded().json();
+            assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+            let nodes = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "Gc.Node").unwrap();
+            assert_eq!(nodes["count"], KEPT, "{told:#}");
+        }
+    });
+}

@@ -37,7 +37,7 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
         Message::ThreadName { thread: 7, name: String::new() },
         Message::Sample { thread: 7, time: 1 << 40, weight: 10_101_010, flags: 9, addresses: vec![1, 2, 3, u64::MAX] },
         Message::Repeat { thread: 7, time: 1 << 41, weight: 10_101_010 },
-        Message::ModuleId { id: 1 << 46, index: Some(3) },
+        Message::ModuleId { id: 1 << 46, since: 2, index: Some(3) },
         Message::FunctionId { id: 1 << 45, method: 7 },
     ];
     messages.iter().map(|message| message.encode().iter().flat_map(|word| word.to_le_bytes()).collect()).collect()

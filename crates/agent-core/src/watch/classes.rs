@@ -59,22 +59,29 @@ impl Classes {
 
     /// Tells of those that nobody has been told of. A class may have others as arguments or elements, and these others. One for which
     /// there was no room is told of the next time.
-    pub(super) fn tell_new(&self, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8]) -> bool) {
+    pub(super) fn tell_new(&self, collection: u64, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8]) -> bool) {
         loop {
             let number = self.told.load(Ordering::Relaxed);
             if number >= self.count.load(Ordering::Relaxed) {
                 return;
             }
             let Some(id) = self.ids().get(number).map(|id| id.load(Ordering::Relaxed)) else { return };
-            if !self.tell(number as u64, id, heap, put) {
+            if !self.tell((number as u64, id), collection, heap, put) {
                 return;
             }
             self.told.store(number + 1, Ordering::Relaxed);
         }
     }
 
-    fn tell(&self, number: u64, id: u64, heap: &dyn StandingHeap, put: &mut impl FnMut(&[u8]) -> bool) -> bool {
+    fn tell(
+        &self,
+        (number, id): (u64, u64),
+        collection: u64,
+        heap: &dyn StandingHeap,
+        put: &mut impl FnMut(&[u8]) -> bool,
+    ) -> bool {
         let mut piece = PieceWriter::new(CLASS, number);
+        piece.number(collection);
         piece.number(id);
         let mut arguments = [0; MOST_ARGUMENTS];
         match heap.class(id, &mut arguments) {

@@ -97,9 +97,13 @@ fn gch_01_what_comes_before_a_beginning_is_told_to_nobody() {
     begins(&watch, &told, &[1, 0, 0, 0]);
     ends(&watch, &told);
     assert_eq!(told.take().len(), 3, "a beginning, bounds, an end");
-    // And after its end.
+    // And after its end: then one is known to be missing.
     watch.stay([(YOUNG, 24)].into_iter(), &put);
+    ends(&watch, &told);
     assert_eq!(told.take(), []);
+    begins(&watch, &told, &[1, 0, 0, 0]);
+    let first = told.take().swap_remove(0);
+    assert!(matches!(first, WatchPiece::Begins { collection: 3, .. }), "{first:?}");
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn gch_04_newborn_objects_are_told_in_their_new_places_with_class_and_size() {
     let classes: Vec<(u32, u64)> = pieces
         .iter()
         .filter_map(|piece| match piece {
-            WatchPiece::Class { number, id, facts: ClassFacts::Plain { .. } } => Some((*number, *id)),
+            WatchPiece::Class { number, id, facts: ClassFacts::Plain { .. }, collection: 1 } => Some((*number, *id)),
             _ => None,
         })
         .collect();

@@ -80,11 +80,21 @@ impl Both {
         }
     }
 
-    /// Writes what they are called and whose they are, and puts them where they belong: these places.
-    pub(crate) fn keep(self, process: &Process, runtime: &str, classes: &mut Classes) -> Result<Vec<PathBuf>, Failure> {
-        if let Some(spool) = self.current {
+    /// It was of no use as a first one.
+    pub(crate) fn give_up(&mut self) {
+        if let Some(spool) = self.current.take() {
             spool.discard();
         }
+    }
+
+    /// Writes what they are called and whose they are, and puts them where they belong: these places.
+    pub(crate) fn keep(
+        mut self,
+        process: &Process,
+        runtime: &str,
+        classes: &mut Classes,
+    ) -> Result<Vec<PathBuf>, Failure> {
+        self.give_up();
         let mut kept = Vec::new();
         for (whole, destination) in [self.first, self.last].into_iter().zip(&self.places) {
             if let Some(whole) = whole {

@@ -3,7 +3,7 @@
 use super::{notes, open, told_if_incomplete};
 use crate::args::HeapConvertArgs;
 use crate::console::note;
-use crate::failure::Failure;
+use crate::failure::{Failure, Place};
 use crate::output::Destination;
 use remora_heap::DominatorTree;
 use remora_heap_export::{About, Format, Table};
@@ -113,7 +113,7 @@ fn resolve(name: Option<&str>, destination: &Destination) -> Result<Target, Fail
         (Some(name), _) => Target::from_name(name).ok_or_else(|| unknown(name)),
         (None, Destination::Stdout) => Err(Failure::StdoutWithoutFormat { example: Format::HeapSnapshot.name() }),
         // It is no name with a format at its end, whatever it is called.
-        (None, Destination::File { path, .. }) if path.is_dir() => Err(Failure::IsDirectory(path.clone())),
+        (None, Destination::File { path, .. }) if path.is_dir() => Err(Failure::IsDirectory(Place::File(path.clone()))),
         (None, Destination::File { path, .. }) => {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             Target::from_path(path).ok_or_else(|| unknown(&name))

@@ -256,7 +256,7 @@ impl Places {
                 "the snapshot and the receipt cannot be written to the same file; give --receipt another name",
             );
         }
-        let receipt = args.receipt.as_deref().map(|path| Destination::of(path, args.force));
+        let receipt = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
         if args.shown.json && receipt == Some(Destination::Stdout) {
             return usage(
                 "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out",

@@ -115,7 +115,7 @@ impl Places {
             }
         }
         // There is always one; where another user's file is in its place and there is no cache, it is refused as taken.
-        Err(refused.unwrap_or_else(|| Failure::Exists(self.beside.clone())))
+        Err(refused.unwrap_or_else(|| Failure::Exists(Place::File(self.beside.clone()))))
     }
 
     /// Where it may lie, and who may read it there: beside the snapshot, unless that place is another user's; in the cache.

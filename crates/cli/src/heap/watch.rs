@@ -3,6 +3,7 @@
 
 use super::allowance::Allowance;
 use super::both::Both;
+use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
 use super::take::{has_a_place, say_what_stays, set_right};
 use super::watched::Watched;
 use crate::args::HeapTakeArgs;
@@ -26,8 +27,6 @@ use std::time::{Duration, Instant};
 const ATTACH_PATIENCE: Duration = Duration::from_secs(30);
 /// Time for which the agent is waited for before looking whether the watch should end.
 const STEP: Duration = Duration::from_millis(50);
-/// Between two snapshots because something was lost: each of them stops the program for a whole collection.
-const BETWEEN_SNAPSHOTS: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failure> {
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
 }
 
 fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
-    let place = args.receipt.as_deref().map(|path| Destination::of(path, args.force));
+    let place = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
     if args.shown.json && place == Some(Destination::Stdout) {
         return Err(Failure::Usage(
             "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out".to_owned(),
@@ -149,10 +148,14 @@ impl Picture {
                 }
             }
             Event::Snapshot(about) => {
+                let compared = self.watch.snapshot();
                 if let Some(both) = &mut self.both {
-                    both.snapshot(about);
+                    match self.watch.cache() {
+                        Some(_) => both.snapshot(about),
+                        None => both.give_up(),
+                    }
                 }
-                return Some(self.watch.snapshot());
+                return Some(compared);
             }
         }
         None
@@ -166,6 +169,8 @@ pub(crate) struct End {
     pub(crate) difference: Option<Difference>,
     /// Whether there was a last snapshot at all.
     pub(crate) was_taken: bool,
+    /// Whether it came before its time, since no picture held.
+    pub(crate) was_given_up: bool,
 }
 
 /// A watch under way.
@@ -178,8 +183,8 @@ struct Course {
     allowance: Allowance,
     /// When the first snapshot had ended.
     begun: Option<Instant>,
-    /// When another one was asked for last.
-    asked: Instant,
+    /// When another one is wanted.
+    renewal: Renewal,
     /// Whether the last snapshot is being taken.
     is_ending: bool,
     end: End,
@@ -204,7 +209,7 @@ impl Course {
             duration,
             allowance,
             begun: None,
-            asked: Instant::now(),
+            renewal: Renewal::new(Instant::now()),
             is_ending: false,
             end: End::default(),
             lasted: Duration::ZERO,
@@ -238,6 +243,7 @@ impl Course {
     }
 
     fn snapshot_ended(&mut self, compared: Option<Compared>) {
+        self.renewal.taken(Instant::now());
         if self.begun.is_none() && compared.is_some() {
             self.begun = Some(Instant::now());
             note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
@@ -255,20 +261,30 @@ impl Course {
 
     /// Asks for another snapshot, if one is due.
     fn go_on(&mut self, state: &WatchState, wishes_end: bool) {
-        if state.is_taking {
+        if state.is_taking || self.is_ending {
             return;
         }
         let lasted = self.begun.map(|begun| begun.elapsed());
-        // Without a first snapshot there is nothing that could be kept true: its collection was not heard of.
-        let is_due = (self.picture.watch.is_stale() || lasted.is_none()) && self.asked.elapsed() >= BETWEEN_SNAPSHOTS;
-        match lasted {
-            Some(lasted) if !self.is_ending && (lasted >= self.duration || wishes_end) => {
-                (self.is_ending, self.lasted) = (true, lasted);
+        // Without a first snapshot there is nothing that could be kept true: its collection was not heard of, or it was not whole.
+        let is_stale = self.picture.watch.is_stale() || lasted.is_none();
+        let due = if is_stale { self.renewal.stale(Instant::now()) } else { Due::Later };
+        match (due, lasted) {
+            (_, Some(lasted)) if lasted >= self.duration || wishes_end => self.ends(lasted),
+            (Due::GiveUp, Some(lasted)) => {
+                self.end.was_given_up = true;
+                self.ends(lasted);
             }
-            _ if is_due => {}
-            _ => return,
+            (Due::GiveUp, None) => {
+                self.cut = Some(format!("of {MOST_IN_A_ROW} snapshots none was whole and had its collection told"));
+            }
+            (Due::Now, _) => self.session.take_another(),
+            (Due::Later, _) => {}
         }
-        self.asked = Instant::now();
+    }
+
+    /// Asks for the last one.
+    fn ends(&mut self, lasted: Duration) {
+        (self.is_ending, self.lasted) = (true, lasted);
         self.session.take_another();
     }
 

@@ -1,5 +1,6 @@
 //! What a watch has shown, as text or JSON.
 
+use super::renewal::MOST_IN_A_ROW;
 use super::size::shown;
 use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
@@ -8,7 +9,7 @@ use crate::duration::show;
 use crate::failure::Failure;
 use crate::report::pretty;
 use crate::table::Table;
-use remora_collector::{Classes, WatchFinished};
+use remora_collector::{Called, Classes, WatchFinished};
 use remora_heap_watch::{Tally, Watch};
 use remora_receipt::Receipt;
 use remora_trigger::Process;
@@ -50,6 +51,8 @@ struct PictureTold {
     is_true: bool,
     /// How often something was lost, so that it began anew.
     lost: u64,
+    /// Whether the watch ended before its time, since one picture after the other was lost at once.
+    given_up: bool,
     /// Objects that are the same in the picture and in the last snapshot; null if they could not be compared.
     same: Option<u64>,
     /// Objects that only the picture has.
@@ -120,8 +123,14 @@ impl Watched {
         end: End,
         lasted: Duration,
     ) -> Watched {
-        let notes = notes(&watch, &finished, end);
-        let types = types(&mut watch, &mut finished.classes, lasted);
+        let mut notes = notes(&watch, &finished, end);
+        let (types, otherwise) = types(&mut watch, &mut finished.classes, lasted);
+        notes.extend((otherwise > 0).then(|| {
+            format!(
+                "{} cannot be told from others that came in their place when they were unloaded, and have no names",
+                counted(otherwise, "type")
+            )
+        }));
         let all = watch.collections();
         let [generation_0, generation_1, generation_2] = all.by_generation;
         let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
@@ -250,6 +259,10 @@ impl PictureTold {
     fn why_not(&self) -> Option<String> {
         match (self.is_true, self.same) {
             (true, _) => None,
+            (_, _) if self.given_up => Some(format!(
+                "{MOST_IN_A_ROW} pictures in a row were stale within ten seconds, since what collections told found no room or could not be \
+                 relied on; so the watch was ended before its time"
+            )),
             (_, _) if self.lost > 0 => {
                 Some(format!("what collections told found no room {}, and it began anew", times(self.lost)))
             }
@@ -283,6 +296,7 @@ fn picture(watch: &Watch, end: End) -> PictureTold {
     PictureTold {
         is_true: is_same && watch.stales() == 0 && watch.sum().contradictions == 0 && watch.is_complete(),
         lost: watch.stales(),
+        given_up: end.was_given_up,
         same: difference.map(|one| one.same),
         missing: difference.map(|one| one.missing),
         unknown: difference.map(|one| one.unknown),
@@ -307,23 +321,28 @@ fn notes(watch: &Watch, finished: &WatchFinished, end: End) -> Vec<String> {
     notes
 }
 
-/// All types of which there was an object, those first that have grown most.
-fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> Vec<TypeTold> {
+/// All types of which there was an object, those first that have grown most; and how many of them were first one and then another.
+fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeTold>, u64) {
     let tallies = watch.account().tallies().to_vec();
+    let mut otherwise = 0;
     let mut by_name: BTreeMap<(String, String), Tally> = BTreeMap::new();
-    for ((id, _), tally) in watch.classes().all().iter().zip(&tallies) {
+    for ((id, facts), tally) in watch.classes().all().iter().zip(&tallies) {
         if *tally == Tally::default() {
             continue;
         }
-        let named = names.number(*id).and_then(|class| names.name(class));
-        let (name, file) = named.unwrap_or_else(|| ("[unnamed type]".to_owned(), None));
+        let called = names.called(*id, facts);
+        otherwise += u64::from(called == Called::Otherwise);
+        let (name, file) = match called {
+            Called::As(name, file) => (name, file),
+            Called::Unknown | Called::Otherwise => ("[unnamed type]".to_owned(), None),
+        };
         let assembly = file.as_deref().map(super::take::simple_name).unwrap_or_default().to_owned();
         by_name.entry((name, assembly)).or_default().add(tally);
     }
     let minutes = (lasted.as_secs_f64() / 60.0).max(f64::MIN_POSITIVE);
     let mut types: Vec<TypeTold> = by_name.into_iter().map(|(name, tally)| told(name, &tally, minutes)).collect();
     types.sort_by_key(|one| std::cmp::Reverse(i128::from(one.bytes) - i128::from(one.bytes_at_start)));
-    types
+    (types, otherwise)
 }
 
 fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeTold {

@@ -22,45 +22,81 @@ pub(crate) enum Destination {
         path: PathBuf,
         /// Whether a file that is there may be replaced.
         force: bool,
+        /// Which flag names it.
+        flag: Flag,
     },
+}
+
+/// By which flag a place is given: advice speaks of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flag {
+    /// `-o`.
+    Output,
+    /// `--receipt`.
+    Receipt,
+}
+
+impl Flag {
+    fn place(self, path: &Path) -> Place {
+        match self {
+            Flag::Output => Place::File(path.to_owned()),
+            Flag::Receipt => Place::Receipt(path.to_owned()),
+        }
+    }
+
+    fn failed(self, path: &Path, error: io::Error) -> Failure {
+        Failure::output(self.place(path), error)
+    }
 }
 
 impl Destination {
     /// What `-o` means.
     pub(crate) fn of(path: &Path, force: bool) -> Destination {
-        if path == Path::new("-") { Destination::Stdout } else { Destination::File { path: path.to_owned(), force } }
+        Destination::given(path, force, Flag::Output)
+    }
+
+    /// What `--receipt` means.
+    pub(crate) fn of_receipt(path: &Path, force: bool) -> Destination {
+        Destination::given(path, force, Flag::Receipt)
+    }
+
+    fn given(path: &Path, force: bool, flag: Flag) -> Destination {
+        if path == Path::new("-") {
+            return Destination::Stdout;
+        }
+        Destination::File { path: path.to_owned(), force, flag }
     }
 
     /// The file, if it is or will be a regular one, and whether it may be replaced; `None` for what is written directly.
     pub(crate) fn regular(&self) -> Option<(&Path, bool)> {
         match self {
-            Destination::File { path, force } if !is_special(path) => Some((path, *force)),
+            Destination::File { path, force, .. } if !is_special(path) => Some((path, *force)),
             _ => None,
         }
     }
 
     /// Whether it can be written: not there already, in a directory that can be written to, on a disk with room.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let Destination::File { path, force } = self else {
+        let Destination::File { path, force, flag } = self else {
             return Ok(());
         };
         if path.is_dir() {
-            return Err(Failure::IsDirectory(path.clone()));
+            return Err(Failure::IsDirectory(flag.place(path)));
         }
         if is_special(path) {
-            return open_special(path).map(|_| ()).map_err(|error| named(path, error));
+            return open_special(path).map(|_| ()).map_err(|error| flag.failed(path, error));
         }
         if !force && path.symlink_metadata().is_ok() {
-            return Err(Failure::Exists(path.clone()));
+            return Err(Failure::Exists(flag.place(path)));
         }
         let directory = directory_of(path);
         if !directory.is_dir() {
-            return Err(Failure::NoDirectory { file: path.clone(), directory });
+            return Err(Failure::NoDirectory { place: flag.place(path), directory });
         }
-        check_space(path, &directory)?;
+        check_space(flag.place(path), &directory)?;
         let probe = beside(path);
         let probed = new_file(&probe).and_then(|_| std::fs::remove_file(&probe));
-        probed.map_err(|error| if keeps_no_files(&directory) { named(path, no_files()) } else { named(path, error) })
+        probed.map_err(|error| flag.failed(path, if keeps_no_files(&directory) { no_files() } else { error }))
     }
 
     /// Lets `write` write, and puts the result in place if that went well.
@@ -68,14 +104,15 @@ impl Destination {
         match self {
             Destination::Stdout => read_enough(write(&mut io::stdout().lock()))
                 .map_err(|error| Failure::output(Place::StandardOutput, error)),
-            Destination::File { path, .. } if is_special(path) => {
+            Destination::File { path, flag, .. } if is_special(path) => {
                 let written = open_special(path).and_then(|mut file| write(&mut file));
-                read_enough(written).map_err(|error| named(path, error))
+                read_enough(written).map_err(|error| flag.failed(path, error))
             }
-            Destination::File { path, force } => {
+            Destination::File { path, force, flag } => {
                 let part = beside(path);
                 let written = new_file(&part).and_then(|mut file| write(&mut file));
-                let placed = written.map_err(|error| named(path, error)).and_then(|()| place(&part, path, *force));
+                let placed =
+                    written.map_err(|error| flag.failed(path, error)).and_then(|()| put(&part, path, *force, *flag));
                 if placed.is_err() {
                     // What is half written helps nobody; that it cannot be removed is not the failure to tell.
                     let _ = std::fs::remove_file(&part);
@@ -105,17 +142,21 @@ fn read_enough(written: io::Result<()>) -> io::Result<()> {
 
 /// Gives the file `part` the name `path`.
 pub(crate) fn place(part: &Path, path: &Path, force: bool) -> Result<(), Failure> {
+    put(part, path, force, Flag::Output)
+}
+
+fn put(part: &Path, path: &Path, force: bool, flag: Flag) -> Result<(), Failure> {
     use rustix::{fs, io::Errno};
     if force {
-        return std::fs::rename(part, path).map_err(|error| named(path, error));
+        return std::fs::rename(part, path).map_err(|error| flag.failed(path, error));
     }
     match fs::renameat_with(fs::CWD, part, fs::CWD, path, fs::RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
-        Err(Errno::EXIST) => Err(Failure::Exists(path.to_owned())),
+        Err(Errno::EXIST) => Err(Failure::Exists(flag.place(path))),
         // The file system has no such rename; what is there now was not there at the check.
-        Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_ok() => Err(Failure::Exists(path.to_owned())),
-        Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(part, path).map_err(|error| named(path, error)),
-        Err(errno) => Err(named(path, errno.into())),
+        Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_ok() => Err(Failure::Exists(flag.place(path))),
+        Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(part, path).map_err(|error| flag.failed(path, error)),
+        Err(errno) => Err(flag.failed(path, errno.into())),
     }
 }
 
@@ -145,7 +186,7 @@ fn open_special(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path)
 }
 
-fn check_space(path: &Path, directory: &Path) -> Result<(), Failure> {
+fn check_space(place: Place, directory: &Path) -> Result<(), Failure> {
     // Where free space cannot be told, writing will tell.
     let Ok(disk) = rustix::fs::statvfs(directory) else {
         return Ok(());
@@ -159,7 +200,7 @@ fn check_space(path: &Path, directory: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let why = format!("{} KiB are free, {} MiB are needed", free >> 10, SPACE_NEEDED >> 20);
-    Err(Failure::DiskFull { place: Place::File(path.to_owned()), why })
+    Err(Failure::DiskFull { place, why })
 }
 
 /// Whether the file system there has no room at all, as those have that show the kernel's own things.
@@ -169,10 +210,6 @@ fn keeps_no_files(directory: &Path) -> bool {
 
 fn no_files() -> io::Error {
     io::Error::other("no files can be made there, it shows things of the system's own, as /proc does")
-}
-
-fn named(path: &Path, error: io::Error) -> Failure {
-    Failure::output(Place::File(path.to_owned()), error)
 }
 
 #[cfg(test)]
@@ -196,6 +233,27 @@ mod tests {
         std::fs::write(directory.path().join("out.html"), "precious").expect("written");
         assert!(matches!(file(&directory, false).check(), Err(Failure::Exists(_))));
         assert!(file(&directory, true).check().is_ok());
+    }
+
+    #[test]
+    fn advice_speaks_of_the_flag_that_named_the_place() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let there = directory.path().join("there.json");
+        std::fs::write(&there, "precious").expect("written");
+        let nowhere = directory.path().join("no/receipt.json");
+        for path in [there.as_path(), directory.path(), &nowhere, Path::new("/proc/x.json")] {
+            for (destination, flag) in
+                [(Destination::of(path, false), " -o "), (Destination::of_receipt(path, false), " --receipt ")]
+            {
+                let told = destination.check().expect_err("it cannot be written").to_string();
+                assert!(told.contains(&format!("give{flag}")), "{told}");
+            }
+        }
+        let written = Destination::of_receipt(&directory.path().join("new.json"), false).write(|out| {
+            std::fs::write(directory.path().join("new.json"), "somebody else's")?;
+            out.write_all(b"ours")
+        });
+        assert!(written.expect_err("it is there by now").to_string().contains("give --receipt another name"));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Plan {
                 EngineArg::Eventpipe => Choice::EventPipe,
             },
             json: args.json,
-            receipt: args.receipt.as_deref().map(|path| Destination::of(path, args.force)),
+            receipt: args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force)),
             named,
             format,
         })
@@ -87,7 +87,7 @@ impl Plan {
             return Ok(named.clone());
         }
         let path = default_output(&process.name(), &Zoned::now(), self.format.ending());
-        let output = Output { destination: Destination::File { path, force: false }, format: self.format };
+        let output = Output { destination: Destination::of(&path, false), format: self.format };
         output.check().map(|()| output)
     }
 }
@@ -142,7 +142,7 @@ mod tests {
                 .expect("they make sense");
         assert_eq!((plan.event, plan.frequency, plan.duration), (Event::Wall, 10_000, Some(Duration::from_secs(60))));
         assert_eq!(plan.engine, Choice::EventPipe);
-        assert_eq!(plan.receipt, Some(Destination::of(Path::new("r.json"), true)));
+        assert_eq!(plan.receipt, Some(Destination::of_receipt(Path::new("r.json"), true)));
         let named = plan.named.expect("it is named");
         assert_eq!((named.format.name(), named.destination), ("pprof", Destination::of(Path::new("a.pb.gz"), true)));
     }

@@ -59,6 +59,8 @@ pub enum WatchPiece {
     Class {
         /// The number.
         number: u32,
+        /// The collection in which it is told: ids may come to mean others between collections.
+        collection: u64,
         /// ClassID.
         id: u64,
         /// What is known of it.
@@ -117,8 +119,9 @@ fn read(reader: &mut Reader<'_>) -> Result<WatchPiece, Stop> {
         MOVED => WatchPiece::Lives { collection, ranges: list(reader, moved)? },
         SURVIVED => WatchPiece::Lives { collection, ranges: list(reader, survived)? },
         CLASS => {
-            let (number, id, kind) = (class_number(collection)?, reader.number()?, reader.number()?);
-            WatchPiece::Class { number, id, facts: class(kind, reader)? }
+            let number = class_number(collection)?;
+            let (collection, id, kind) = (reader.number()?, reader.number()?, reader.number()?);
+            WatchPiece::Class { number, collection, id, facts: class(kind, reader)? }
         }
         ALLOCATED => {
             let one = |reader: &mut Reader<'_>, _: &mut u64| Ok((class_number(reader.number()?)?, reader.number()?));

@@ -1,0 +1,140 @@
+//! What a watch costs the program that is watched, beside the same process before and after; and what `--roots` adds to a snapshot's stop.
+//!
+//! Each process is a pair with itself: what one does in a second is not what another does. What the runtime says of the collections stands
+//! beside it, since a program that allocates little pays for little.
+
+use super::percents;
+use super::snapshots::{COMMAND, Folder};
+use crate::Outcome;
+use crate::bench::{self, Bench};
+use crate::statistics::{Interval, median};
+use crate::table::Row;
+use remora_e2e::{Remora, Runtime, Target};
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a program is watched beyond what is measured of it: until its first snapshot has been taken it is not.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Measures all of it.
+pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let served = Runtime::with_aspnet();
+    Ok(vec![
+        watched(bench, "a program on one thread that does nothing but allocate", &|| bench.start("gc", &["1"]))?,
+        watched(bench, &format!("an ASP.NET Core server under load, {}", served.name()), &|| {
+            Target::start(&served, "aspnet", &["2"])
+        })?,
+        roots(bench)?,
+    ])
+}
+
+/// One process: what it did for each second before, while it was watched, and after; and what the watch told.
+struct Run {
+    before: f64,
+    watched: f64,
+    after: f64,
+    told: Value,
+}
+
+impl Run {
+    fn of(mut target: Target, span: Duration) -> Outcome<Run> {
+        // What is compiled and grown first is no part of it.
+        rate(&mut target, MARGIN);
+        let before = rate(&mut target, span);
+        let mut command = Command::new(bench::path(COMMAND)?);
+        let lasts = format!("{}s", (span + MARGIN).as_secs());
+        command.args(["heap", "-p", &target.pid().to_string(), "--watch", &lasts, "--json"]);
+        let mut watch = Remora::spawn(command);
+        watch.wait_until_it_says("watching ");
+        let watched = rate(&mut target, span);
+        let told = watch.finish().succeeded().json();
+        let after = rate(&mut target, span);
+        Ok(Run { before, watched, after, told })
+    }
+
+    fn loss(&self) -> f64 {
+        1.0 - self.watched / ((self.before + self.after) / 2.0)
+    }
+
+    /// Nanoseconds of its collections, what of that was for the watch, and objects that were made.
+    fn collections(&self) -> [f64; 3] {
+        let collections = &self.told["collections"];
+        let made = self.told["types"].as_array().into_iter().flatten().filter_map(|row| row["allocated"].as_f64());
+        let of = |what: &str| collections[what].as_f64().unwrap_or(0.0);
+        [of("nanoseconds"), of("extra_nanoseconds"), made.sum()]
+    }
+}
+
+/// What a program counts in a second.
+fn rate(target: &mut Target, span: Duration) -> f64 {
+    let (count, begun) = (target.ask_number("count"), Instant::now());
+    std::thread::sleep(span);
+    let counted = target.ask_number("count") - count;
+    counted as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn watched(bench: &Bench, about: &str, start: &dyn Fn() -> Target) -> Outcome<Row> {
+    let span = bench.sizes.large / 2;
+    let runs = (0..bench.sizes.befores).map(|_| Run::of(start(), span)).collect::<Outcome<Vec<Run>>>()?;
+    let losses: Vec<f64> = runs.iter().map(Run::loss).collect();
+    let loss = Interval::of(&losses).ok_or("nothing was measured")?;
+    let sums =
+        runs.iter().map(Run::collections).fold([0.0; 3], |sums, one| std::array::from_fn(|at| sums[at] + one[at]));
+    let [time, extra, made] = sums;
+    let afterwards: Vec<f64> = runs.iter().map(|run| run.after / run.before).collect();
+    let measured = format!(
+        "{} done less; of the collections' time {:.0} % were for the watch, {:.1} ns for each object that was made; afterwards {:.2} of what it did before",
+        percents(&loss),
+        extra / time.max(1.0) * 100.0,
+        extra / made.max(1.0),
+        median(&afterwards).ok_or("nothing was measured")?,
+    );
+    let numbers =
+        json!({ "losses": losses, "afterwards": afterwards, "collections_ns": time, "extra_ns": extra, "made": made });
+    Ok(Row::shown(&format!("watched: {about}, {} processes", runs.len()), measured).numbers(numbers))
+}
+
+/// For how long the program stands for a snapshot with roots and for one without, in turns.
+fn roots(bench: &Bench) -> Outcome<Row> {
+    let folder = Folder::make()?;
+    let objects = bench.sizes.snapshot_objects;
+    let target = bench.start("stopped", &[&objects.to_string()]);
+    let (mut plain, mut seen, mut count) = (Vec::new(), Vec::new(), 0);
+    for round in 0..bench.sizes.snapshots * 2 {
+        let told = stood(target.pid(), &folder, round % 2 == 1)?;
+        let milliseconds = told["collection_nanoseconds"].as_f64().ok_or("no time was told")? / 1e6;
+        if round % 2 == 1 {
+            seen.push(milliseconds);
+            count =
+                told["roots"].as_object().into_iter().flat_map(|kinds| kinds.values()).filter_map(Value::as_u64).sum();
+        } else {
+            plain.push(milliseconds);
+        }
+    }
+    let middle = |values: &[f64]| median(values).ok_or("nothing was measured");
+    let measured = format!(
+        "{:.1} ms in the median, {:.1} without; the smallest of {} each {:.1} and {:.1}; {count} roots",
+        middle(&seen)?,
+        middle(&plain)?,
+        plain.len(),
+        seen.iter().copied().fold(f64::INFINITY, f64::min),
+        plain.iter().copied().fold(f64::INFINITY, f64::min),
+    );
+    let what =
+        format!("the program stands for a snapshot with --roots, {:.1} million linked objects", objects as f64 / 1e6);
+    Ok(Row::shown(&what, measured).numbers(json!({ "with_ms": seen, "without_ms": plain })))
+}
+
+/// What a snapshot says of itself.
+fn stood(process_id: u32, folder: &Folder, with_roots: bool) -> Outcome<Value> {
+    let mut command = Command::new(bench::path(COMMAND)?);
+    command.args(["heap", "-p", &process_id.to_string(), "--json", "--top", "1", "--force", "-o"]);
+    command.arg(folder.path("roots.remora-heap")).args(with_roots.then_some("--roots")).stdin(Stdio::null());
+    let output = command.output()?;
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    if output.status.success() && told["complete"] == true {
+        return Ok(told);
+    }
+    Err(format!("remora heap: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into())
+}

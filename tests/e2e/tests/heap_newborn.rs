@@ -1,0 +1,65 @@
+//! An object that was born since the last collection, met before the next one: a profiler is handed it with an exception.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+#[path = "support/heap.rs"]
+mod heap;
+
+use heap::Told;
+use remora_e2e::on_every_runtime;
+use remora_e2e::probe::{Seat, Stage};
+
+/// COR_PRF_MONITOR_EXCEPTIONS and COR_PRF_MONITOR_GC.
+const EXCEPTIONS_AND_GC: u32 = 0x40 | 0x80;
+
+/// What the runtime says of an object, behind its code, which is that of success.
+fn asked(seat: &mut Seat, what: &str, object: &str) -> u64 {
+    let answer = seat.done(&format!("ask {what} {object}"));
+    let numbers: Vec<u64> =
+        answer.iter().map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap()).collect();
+    assert_eq!(numbers.first(), Some(&0), "{what} {object}: {answer:?}");
+    numbers[1]
+}
+
+/// The picture that one collection tells of.
+fn picture(probe: &mut Seat) -> Told {
+    let folder = tempfile::tempdir().unwrap();
+    probe.done(&format!("witness {}", folder.path().display()));
+    probe.done("gc");
+    while probe.ask("witnessed").is_err() {
+        probe.done("gc");
+    }
+    Told::read(folder.path())
+}
+
+#[test]
+fn gch_03_gch_04_who_was_born_since_is_met_without_an_error_and_is_in_the_next_picture() {
+    on_every_runtime(|runtime| {
+        let mut stage = Stage::start_program(runtime, "obedient", &[], &[]);
+        let mut probe = stage.attached(EXCEPTIONS_AND_GC, 0);
+        // The first time, what is needed to throw is made itself.
+        stage.act("a throw");
+        let before = picture(&mut probe);
+        probe.done("hold ExceptionThrown");
+        stage.target().tell("start a throw");
+        let mut held = stage.seat("ExceptionThrown");
+        let newborn = held.id().to_owned();
+        let (class, bytes) = (asked(&mut held, "object-class", &newborn), asked(&mut held, "object-size", &newborn));
+        let place = u64::from_str_radix(newborn.trim_start_matches("0x"), 16).unwrap();
+        assert!(!before.objects.contains_key(&place), "it was not there");
+        probe.done("let ExceptionThrown");
+        held.leave(0);
+        assert_eq!(stage.target().read_line(), "started");
+        assert_eq!(stage.act("finish a"), "caught");
+        let of_class = |told: &Told| -> Vec<u64> {
+            told.objects.values().filter(|object| object.class == class).map(|object| object.bytes).collect()
+        };
+        // The program keeps the last one that it caught.
+        assert_eq!(of_class(&before), [bytes]);
+        let after = picture(&mut probe);
+        assert_eq!(of_class(&after), [bytes], "the one before has died, and this one is there");
+        // What lives was met again, wherever it was moved to.
+        assert!(after.objects.len() + 1000 > before.objects.len() && !after.roots.is_empty());
+        stage.leave(probe);
+    });
+}

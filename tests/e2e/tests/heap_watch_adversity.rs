@@ -1,0 +1,130 @@
+//! A heap that is watched while what is usual does not hold: modules that go and come, collections of two, a copy that is killed.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runtime, remora, until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longer than any test: it is ended before.
+const LONG: &str = "1h";
+
+/// The collector compacts in two collections under one beginning whenever it may (gc.cpp, `provisional_mode_triggered`).
+const PROVISIONAL: [(&str, &str); 2] = [("COMPlus_GCProvModeStress", "1"), ("DOTNET_GCProvModeStress", "1")];
+
+fn does(target: &mut Target, deeds: &[&str]) {
+    for deed in deeds {
+        assert_eq!(target.ask(deed), "done", "{deed}");
+    }
+}
+
+/// Watches it, and returns when the first snapshot has been taken.
+fn watched(target: &Target, name: &str) -> Remora {
+    let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json"]);
+    command.wait_until_it_says(&format!("watching {name}"));
+    command
+}
+
+/// Ends it as a user does.
+fn ended(command: Remora) -> Finished {
+    command.signal(Signal::INT);
+    command.finish()
+}
+
+fn rows<'a>(told: &'a Value, name: &str) -> Vec<&'a Value> {
+    told["types"].as_array().unwrap().iter().filter(|row| row["type"] == name).collect()
+}
+
+/// Types of a module that comes in the place of others are called as they are, and so are those of one that has gone. Those in between come and
+/// go faster than modules are looked for: their types may have no names, and no objects are left of them.
+#[test]
+fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_place_have_names() {
+    on_every_runtime(|runtime| {
+        let mut target = Start::managed(runtime, "reloads").ready();
+        does(&mut target, &["load", "make 100"]);
+        let command = watched(&target, "reloads");
+        for _ in 0..4 {
+            does(&mut target, &["collect 0", "unload", "load", "make 100", "collect 2"]);
+        }
+        let told = ended(command).succeeded().json();
+        let of = |name: &str| {
+            let rows = rows(&told, name);
+            ["objects_at_start", "objects", "died_of_start"]
+                .map(|field| rows.iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>())
+        };
+        for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Plugin.Item>", 100), ("[unnamed type]", 0)] {
+            assert_eq!(of(name), [expected; 3], "{name}: {told:#}");
+        }
+        assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+    });
+}
+
+fn provisional(runtime: &Runtime) -> Target {
+    PROVISIONAL
+        .iter()
+        .fold(Start::managed(runtime, "generations"), |start, (name, value)| start.env(name, value))
+        .ready()
+}
+
+/// The places that the first of two collections tells of are true no more when the second is over.
+#[test]
+fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale_and_never_wrong() {
+    on_every_runtime(|runtime| {
+        let mut target = provisional(runtime);
+        does(&mut target, &["make node 20000", "make pair 3000", "make large 4", "collect 2"]);
+        let command = watched(&target, "generations");
+        for _ in 0..40 {
+            does(&mut target, &["make node 3000", "waste node 20000", "hole pair", "make pair 1500", "collect 1"]);
+            does(&mut target, &["drop node 3000", "waste boxed 20000", "collect 0"]);
+        }
+        let finished = ended(command).failed_with(42, &["the picture of the heap was not true to the end"]);
+        let told = finished.json();
+        let picture = &told["picture"];
+        assert!(picture["lost"].as_u64() > Some(0), "{picture:#}");
+        for none in ["contradictions", "unexplained_bytes"] {
+            assert_eq!(picture[none], 0, "{none}: {picture:#}");
+        }
+        assert_eq!(told["receipt"]["clean"], true, "{told:#}");
+        let objects = |name: &str| rows(&told, name)[0]["objects"].as_u64().unwrap();
+        assert_eq!([objects("Generations.Node"), objects("System.Byte[]") / 4], [20_000, 1], "{told:#}");
+    });
+}
+
+#[test]
+fn gch_02_a_snapshot_of_a_program_that_collects_twice_under_one_beginning_is_whole() {
+    on_every_runtime(|runtime| {
+        let mut target = provisional(runtime);
+        does(
+            &mut target,
+            &["make node 20000", "make pair 3000", "make large 4", "collect 1", "hole pair", "collect 1"],
+        );
+        let folder = remora_e2e::folder();
+        for round in 0..5_u64 {
+            does(&mut target, &["make node 1000", "waste boxed 20000", "collect 1"]);
+            let file = folder.path().join(format!("{round}.remora-heap")).display().to_string();
+            let told = remora(["heap", "-p", &target.pid().to_string(), "--json", "-o", &file]).succeeded().json();
+            assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+            let count = |name: &str| rows(&told, name)[0]["count"].as_u64().unwrap();
+            let counts = [count("Generations.Node"), count("Generations.Pair<string>")];
+            assert_eq!(counts, [21_000 + 1000 * round, 1500], "{told:#}");
+        }
+    });
+}
+
+/// A part of the heap is no picture: the snapshot is taken again.
+#[test]
+fn a_copy_that_is_killed_costs_a_watch_another_snapshot_and_nothing_else() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "heap", &["2000000"]);
+        let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json"]);
+        let copies = || Facts::of(target.pid()).children;
+        until("there is a copy", || !copies().is_empty());
+        let copy = Pid::from_raw(*copies().first().expect("it walks") as i32).unwrap();
+        kill_process(copy, Signal::STOP).unwrap();
+        kill_process(copy, Signal::KILL).unwrap();
+        command.wait_until_it_says("watching heap");
+        let told = ended(command).succeeded().json();
+        assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        assert!(told["notes"].to_string().contains("was ended by signal 9"), "{told:#}");
+    });
+}
