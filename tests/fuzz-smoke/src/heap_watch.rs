@@ -73,7 +73,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let second = [
         piece(BEGINS, 2, &[3, 0, 0]),
         bounds,
-        piece(CLASS, 0, &[0x71, PLAIN_CLASS, 1, 3, 0, 0]),
+        piece(CLASS, 0, &[2, 0x71, PLAIN_CLASS, 1, 3, 0, 0]),
         piece(ALLOCATED, 2, &[0, 4]),
         moved,
         stays,
