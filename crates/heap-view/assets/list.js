@@ -1,7 +1,7 @@
 // Rows of tables, a page at a time: the server has the rest.
 
 import { ask } from "./ask.js";
-import { bytes, count, element, percent, plain, short } from "./text.js";
+import { bytes, count, element, percent, plain, short, shortField } from "./text.js";
 import { showObject } from "./place.js";
 
 /** Rows that are asked for at once. */
@@ -19,12 +19,17 @@ export const number = (text, part, whole) => {
   return cell;
 };
 
+/** The static field that holds it, if one is known. */
+const heldBy = (row) =>
+  row.held_by === undefined ? [] : [element("span", { className: "address", title: plain(row.held_by) }, `static ${shortField(row.held_by)}`)];
+
 /** The name of an object, as a button that shows it. */
 export const objectButton = (row) =>
   row.address === null
     ? element("span", { className: "virtual" }, row.name)
     : element("button", { className: "link", title: plain(row.name), onclick: () => showObject(row.id) },
-        element("bdi", {}, short(row.name)), element("span", { className: "address" }, `@${row.address}`));
+        element("bdi", {}, short(row.name)), element("span", { className: "address" }, `@${row.address}`),
+        ...heldBy(row));
 
 /** An object in a table. */
 export const objectRow = (row) =>

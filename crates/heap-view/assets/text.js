@@ -47,6 +47,9 @@ export const plain = (name) => name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\uf
 export const short = (name) =>
   plain(name).replace(/[^<>,[\]() ]+/g, (part) => (part.startsWith(".") ? part : part.slice(part.lastIndexOf(".", part.length - 2) + 1)));
 
+/** Of a static field its type and its own name, without what they stand in. */
+export const shortField = (name) => plain(name).split(",", 1)[0].split(".").slice(-2).join(".");
+
 /** A hue for each type, the same at each time. */
 export const hue = (name) => {
   let hash = 2166136261;

@@ -1,7 +1,7 @@
 // The treemap: a node of the dominator tree, what hangs under it, and what hangs under that, some levels deep. Boxes are buttons.
 
 import { ask } from "./ask.js";
-import { byId, bytes, count, counted, element, hue, plain, short } from "./text.js";
+import { byId, bytes, count, counted, element, hue, plain, short, shortField } from "./text.js";
 import { go } from "./place.js";
 
 /** Pixels of a box's heading, at its edge, between boxes, and below which a box has no text, no size or is not there. */
@@ -67,14 +67,16 @@ const enter = (row) => {
 const box = (row, at, isInner) => {
   const text = at.width > READABLE && at.height > HEADING - 3;
   const name = element("bdi", { className: "name" }, short(row.name));
+  const field = row.held_by === undefined ? "" : `\nheld by static ${plain(row.held_by)}`;
+  const held = text && field !== "" && at.width > 2 * SIZED ? [element("span", { className: "held" }, `static ${shortField(row.held_by)}`)] : [];
   const made = element("button", {
     className: isInner ? "box inner" : "box",
-    title: `${plain(row.name)}${row.address === null ? "" : `\n@${row.address}`}\n${bytes(row.retained)} in ${counted(row.count, "object")}`,
+    title: `${plain(row.name)}${row.address === null ? "" : `\n@${row.address}`}\n${bytes(row.retained)} in ${counted(row.count, "object")}${field}`,
     onclick: () => enter(row),
     tabIndex: -1,
     "data-id": row.id,
     "aria-label": `${plain(row.name)}, ${bytes(row.retained)} in ${counted(row.count, "object")}`,
-  }, ...(text ? [name] : []), ...(text && at.width > SIZED ? [element("span", { className: "size" }, bytes(row.retained))] : []));
+  }, ...(text ? [name] : []), ...(text && at.width > SIZED ? [element("span", { className: "size" }, bytes(row.retained))] : []), ...held);
   made.style.setProperty("--hue", row.address === null ? 220 : hue(row.name));
   made.classList.toggle("virtual", row.address === null);
   return put(made, at);

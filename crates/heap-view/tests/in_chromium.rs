@@ -96,7 +96,8 @@ fn the_first_picture_says_what_there_is_and_what_is_missing() {
     assert!(page.text("document.getElementById('incomplete').textContent").starts_with("NOT all of the heap"));
     assert_eq!(page.browser.run("return document.getElementById('incomplete').hidden"), false);
     assert!(
-        page.text("document.getElementById('inferred').textContent").contains("1 of them nobody has seen (1 static)")
+        page.text("document.getElementById('inferred').textContent")
+            .contains("Known roots: 1 static. 1 more are inferred")
     );
     assert!(page.text("document.getElementById('notes').textContent").contains("3 ranges <b>of the heap</b> were not"));
     assert_ne!(page.text("document.documentElement.dataset.drawn"), "");
@@ -171,7 +172,7 @@ fn a_type_an_object_and_its_neighbours_are_told_with_the_right_numbers() {
     assert_eq!(page.text(FACTS), "@0x48c0; Shop.Order; Shop; 48 B; 268 B in 2 objects (1.5 % of the heap)");
     assert_eq!(
         page.text(PATH),
-        "Why it is aliveheld by a root: staticCache@0x100017.3 KiBobject[]@0x200017.3 KiBOrder@0x48c0268 B"
+        "Why it is aliveheld by a root: static, Shop.Cache.instanceCache@0x1000static Cache.instance17.3 KiBobject[]@0x200017.3 KiBOrder@0x48c0268 B"
     );
     let neighbours = page.text(
         "[...document.querySelectorAll('#details section:not(.path)')].map((part) => part.textContent).join('; ')",
@@ -217,6 +218,10 @@ fn the_tree_opens_row_by_row_and_the_table_is_sorted_and_filtered() {
         page.text(TREE).starts_with("1 all of the heap; 2 Cache; 2 what no root reaches; 2 "),
         "{}",
         page.text(TREE)
+    );
+    assert!(
+        page.text("document.querySelector('#tree tbody tr:nth-child(2)').textContent")
+            .contains("static Cache.instance")
     );
     page.click("#tree tbody tr:nth-child(2) .toggle");
     page.click("#tree tbody tr:nth-child(3) .toggle");

@@ -3,6 +3,7 @@
 use super::{NoAnswer, Page};
 use crate::Index;
 use crate::index::{Id, List, Record};
+use remora_heap::RootKind;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -20,6 +21,9 @@ pub(super) struct Row {
     /// The place of its type; null for what is no object.
     r#type: Option<u32>,
     name: String,
+    /// The static fields that hold it, where these are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_by: Option<String>,
     own: u64,
     pub(super) retained: u64,
     /// Objects that are retained, itself included.
@@ -40,6 +44,12 @@ impl Row {
             address: record.type_ix.map(|_| format!("{:#x}", record.address)),
             r#type: record.type_ix,
             name,
+            held_by: index
+                .about
+                .root_notes
+                .get(&id.number())
+                .and_then(|notes| notes.get(RootKind::Static.name()))
+                .cloned(),
             own: record.own,
             retained: record.retained,
             count: record.retained_count,

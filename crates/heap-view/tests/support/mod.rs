@@ -48,7 +48,10 @@ pub fn shop() -> HeapGraph {
     add(ORPHAN + 0x100, text, 30, &[]);
     builder.add_root(CACHE, RootKind::Static).expect("there is room");
     builder.add_root(HOSTILE, RootKind::Inferred).expect("there is room");
-    builder.finish().expect("there is room")
+    let mut graph = builder.finish().expect("there is room");
+    let cache = graph.object_at(CACHE).expect("it was added");
+    graph.note_root(cache, RootKind::Static, "Shop.Cache.instance".to_owned());
+    graph
 }
 
 /// So many objects in a ring, each with a reference to one far away: the way to the last is as long as the ring.
