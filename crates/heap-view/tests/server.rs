@@ -241,7 +241,7 @@ fn objects_are_found_by_address_and_told_with_why_they_are_alive() {
         (path, &told["path"]["roots"]),
         (
             vec!["Shop.Cache", "object[]", "Shop.Order", "string"],
-            &serde_json::json!([{ "kind": "static", "note": null }])
+            &serde_json::json!([{ "kind": "static", "note": "Shop.Cache.instance" }])
         )
     );
     let within = server.answer("search?text=%402337");
