@@ -187,6 +187,8 @@ mod tests {
     const BYTES: u64 = 0x7c0;
     const BEGIN: u64 = 0x1_0000;
     const MANY: u64 = 2_000;
+    /// So far away that its distance takes the longest form of a number.
+    const FAR: u64 = 1 << 62;
 
     /// What stands in the memory of such objects; how often it was asked about one instead; and one that is not as its class says.
     struct Alike {
@@ -210,8 +212,8 @@ mod tests {
             let mut words = BTreeMap::from(described);
             let mut at = BEGIN;
             for number in 0..MANY {
-                let to = [0, at, BEGIN, at + 8 * number * number];
-                let choose = |index: u64| to[(index % 4) as usize];
+                let to = [0, at, BEGIN, at + 8 * number * number, FAR - 8 * number];
+                let choose = |index: u64| to[(index % 5) as usize];
                 words.extend([(at, PAIR), (at + 8, choose(number)), (at + 16, choose(number / 4)), (at + 24, 99)]);
                 at += 40;
                 if number % 3 == 0 {
