@@ -29,7 +29,7 @@ pub const MOST_ARGUMENTS: usize = 64;
 const SMALLEST: u64 = 24;
 
 /// How far ahead of an object what comes is asked for, bytes. A heap is read from its beginning to its end, and still most of the walk
-/// was waiting for memory: a processor foresees no further than a page. Of eight million objects of 32 bytes each took 18 ns without, 8 with.
+/// was waiting for memory: a processor foresees no further than a page. Eight million objects of 32 bytes took 140 ms without, 60 with.
 const AHEAD: u64 = 2048;
 
 /// Proof that this is a forked copy of the process, which nobody else runs in.

@@ -115,19 +115,28 @@ pub const LONGEST_NUMBER: usize = 10;
 pub fn write_number(into: &mut [u8], value: u64) -> usize {
     // Nearly all numbers are short: these are written at once, without a loop.
     match into.first_chunk_mut::<4>() {
-        Some(place) if value < 1 << 28 => write_short(place, value as u32),
+        Some(place) if value < BEYOND_SHORT => {
+            let (form, length) = short_number(value as u32);
+            *place = form;
+            length
+        }
         _ => write_long(into, value),
     }
 }
 
-/// The same for a number of less than 2^28, without a branch: which of them are long follows no pattern that a processor could foresee.
+/// Numbers from this one on take more than four bytes.
+pub const BEYOND_SHORT: u64 = 1 << 28;
+
+/// A number of less than [`BEYOND_SHORT`]: the four bytes that it may take, and how many of them it does. Without a branch: which numbers
+/// are long follows no pattern that a processor could foresee.
 #[inline]
-fn write_short(place: &mut [u8; 4], value: u32) -> usize {
-    let spread = (value & 0x7f) | (value & 0x3f80) << 1 | (value & 0x1f_c000) << 2 | (value & 0xfe0_0000) << 3;
+pub fn short_number(value: u32) -> ([u8; 4], usize) {
+    // Its upper half two bits further up, then the upper part of each half one bit further up: seven bits in each byte.
+    let halves = value + (value & 0xfff_c000) * 3;
+    let spread = halves + (halves & 0x3f80_3f80);
     let bits = 31 - (value | 1).leading_zeros();
     let form = SHORT[bits as usize & 31];
-    *place = (spread | form as u32).to_le_bytes();
-    (form >> 32) as usize
+    ((spread | form as u32).to_le_bytes(), (form >> 32) as usize)
 }
 
 /// By the highest bit of a number of less than 2^28: in the upper half how many bytes it takes, in the lower one the bits that say of all

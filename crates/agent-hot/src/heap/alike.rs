@@ -6,7 +6,7 @@
 use super::shape::{Form, Memory, Trust};
 use super::{AHEAD, Walk};
 use remora_wire::Contents;
-use remora_wire::heap::{FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, write_number};
+use remora_wire::heap::{BEYOND_SHORT, FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, short_number, write_number};
 
 impl<M: Memory> Walk<'_, M> {
     /// Tells of as many objects as can be told so, from this one on; where the next one lies.
@@ -20,8 +20,8 @@ impl<M: Memory> Walk<'_, M> {
         match shape.form {
             Form::None => object,
             Form::Undecided => self.decide(mark, object),
-            Form::Told if shape.has_elements() => self.told_alike::<true>(mark, object, end),
-            Form::Told => self.told_alike::<false>(mark, object, end),
+            Form::Told if shape.has_elements() => self.told_by_size(mark, object, end),
+            Form::Told => self.told_alike(mark, object, end),
         }
     }
 
@@ -43,101 +43,134 @@ impl<M: Memory> Walk<'_, M> {
         object
     }
 
-    fn told_alike<const SIZED: bool>(&mut self, mark: u64, first: u64, end: u64) -> u64 {
+    /// Objects of one size, of which each says where its references lead.
+    fn told_alike(&mut self, mark: u64, first: u64, end: u64) -> u64 {
         let Some(shape) = self.shapes.find(mark) else { return first };
         let (words, shape_now) = (&self.words, *shape);
         let places = shape_now.places();
-        // Class, size, references.
-        let most_bytes = LONGEST_NUMBER * (2 + places.len());
+        let Some(head) = Head::of(shape_now.number) else { return first };
+        let most_bytes = LONGEST_NUMBER * (1 + places.len());
         let room = self.pen.room(most_bytes);
-        let mut most = (room.len() / most_bytes).min(usize::from(shape_now.until_asked));
-        let size_of_all = shape_now.base_size();
-        if !SIZED {
-            let fit = (end - first) / size_of_all.next_multiple_of(WORD);
-            most = most.min(usize::try_from(fit).unwrap_or(usize::MAX));
-        }
-        let mut head = [0; LONGEST_NUMBER];
-        let head_length = write_number(&mut head, FIRST_CLASS + u64::from(shape_now.number));
-        let Some(mut stretch) = Stretch::new(room, most, 2 + places.len()) else { return first };
-        let (mut object, mut bytes, mut references, mut told) = (first, 0, 0, 0);
-        while told < most && object < end && words.word(object) & !(WORD - 1) == mark {
+        let (size, step) = (shape_now.base_size(), shape_now.base_size().next_multiple_of(WORD));
+        let fit = ((end - first) / step).min(u64::from(shape_now.until_asked));
+        let most = fit.min((room.len() / most_bytes) as u64);
+        // Few values are alive in the loop, so that all of them have registers: it takes its time for its instructions alone.
+        let (mut object, stop, mut references) = (first, first + most * step, 0);
+        let mut cursor = Cursor { at: room.as_mut_ptr() };
+        while object < stop && words.word(object) & !(WORD - 1) == mark {
             words.expect(object.wrapping_add(AHEAD));
-            let mut size = size_of_all;
-            let mut next = object + size.next_multiple_of(WORD);
-            if SIZED {
-                size = shape_now.size(words, object);
-                let Some(behind) = super::behind(object, size, end) else { break };
-                next = behind;
-            }
-            // SAFETY: no more objects than the stretch was made for, and of each these two numbers and one for each place.
-            unsafe { stretch.written(head, head_length) };
-            if SIZED {
-                // SAFETY: as above.
-                unsafe { stretch.number(size) };
-            }
+            // SAFETY: there is room for so many objects of one number each, and one for each place, however long.
+            cursor = unsafe { cursor.head(head) };
             for place in places {
                 let target = words.word(object + u64::from(*place) * WORD);
                 // Which places hold nothing follows no pattern: no branch.
                 let is_one = u64::from(target != 0);
                 references += is_one;
+                let number = distance(object, target) & is_one.wrapping_neg();
                 // SAFETY: as above.
-                unsafe { stretch.number(distance(object, target) & is_one.wrapping_neg()) };
+                cursor = unsafe { cursor.number(number) };
             }
+            object += step;
+        }
+        let (used, told) = (cursor.at as usize - room.as_ptr() as usize, (object - first) / step);
+        self.pen.used(used);
+        shape.until_asked -= told as u16;
+        self.walked.objects += told;
+        self.walked.bytes += told * size;
+        self.walked.references += references;
+        object
+    }
+
+    /// Objects that differ in size alone: such as have elements without references.
+    fn told_by_size(&mut self, mark: u64, first: u64, end: u64) -> u64 {
+        let Some(shape) = self.shapes.find(mark) else { return first };
+        let (words, shape_now) = (&self.words, *shape);
+        let Some(head) = Head::of(shape_now.number) else { return first };
+        let most_bytes = LONGEST_NUMBER * 2;
+        let room = self.pen.room(most_bytes);
+        let most = (room.len() / most_bytes).min(usize::from(shape_now.until_asked));
+        let (mut object, mut bytes, mut told) = (first, 0, 0);
+        let mut cursor = Cursor { at: room.as_mut_ptr() };
+        while told < most && object < end && words.word(object) & !(WORD - 1) == mark {
+            words.expect(object.wrapping_add(AHEAD));
+            let size = shape_now.size(words, object);
+            let Some(next) = super::behind(object, size, end) else { break };
+            // SAFETY: there is room for so many objects of two numbers each.
+            cursor = unsafe { cursor.head(head).number(size) };
             bytes += size;
             told += 1;
             object = next;
         }
-        let at = stretch.used;
-        self.pen.used(at);
+        let used = cursor.at as usize - room.as_ptr() as usize;
+        self.pen.used(used);
         shape.until_asked -= told as u16;
         self.walked.objects += told as u64;
         self.walked.bytes += bytes;
-        self.walked.references += references;
         object
     }
 }
 
-/// Room for so many objects that nothing need be asked of each number.
-struct Stretch<'a> {
-    room: &'a mut [u8],
-    used: usize,
+/// What each object of a class begins with, as it is written.
+#[derive(Clone, Copy)]
+struct Head {
+    form: [u8; 4],
+    length: usize,
 }
 
-impl<'a> Stretch<'a> {
-    /// Room for so many objects of so many numbers; `None` where there is less.
-    fn new(room: &'a mut [u8], objects: usize, numbers: usize) -> Option<Stretch<'a>> {
-        (room.len() >= objects * numbers * LONGEST_NUMBER).then_some(Stretch { room, used: 0 })
+impl Head {
+    /// That of the class with this number; `None` if it is longer than those that are written at once.
+    fn of(class: u32) -> Option<Head> {
+        let number = FIRST_CLASS + u64::from(class);
+        let (form, length) = (number < BEYOND_SHORT).then(|| short_number(number as u32))?;
+        Some(Head { form, length })
+    }
+}
+
+/// Where the next number goes, in room that was measured before: nothing is asked of each. It goes by value, and so never has a place in
+/// memory, for which each number would wait.
+#[derive(Clone, Copy)]
+struct Cursor {
+    at: *mut u8,
+}
+
+impl Cursor {
+    /// # Safety
+    /// From the cursor on there is room for the longest number; so for the others.
+    #[inline]
+    unsafe fn head(self, head: Head) -> Cursor {
+        // SAFETY: the caller's promise: four bytes, of which no more than these are behind the cursor then.
+        unsafe {
+            self.at.cast::<[u8; 4]>().write(head.form);
+            Cursor { at: self.at.add(head.length) }
+        }
     }
 
-    /// The place of the next number.
-    ///
     /// # Safety
-    /// Fewer have been written than there is room for.
+    /// See [`Cursor::head`].
     #[inline]
-    unsafe fn place(&mut self) -> &mut [u8; LONGEST_NUMBER] {
-        // SAFETY: each number that was written has taken no more than its place, so that this one ends within the room.
-        unsafe { &mut *self.room.as_mut_ptr().add(self.used).cast() }
+    unsafe fn number(self, number: u64) -> Cursor {
+        if number < BEYOND_SHORT {
+            let (form, length) = short_number(number as u32);
+            // SAFETY: the caller's promise.
+            unsafe { self.head(Head { form, length }) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.long(number) }
+        }
     }
 
-    /// Writes a number.
-    ///
     /// # Safety
-    /// As [`Stretch::place`].
-    #[inline]
-    unsafe fn number(&mut self, number: u64) {
+    /// See [`Cursor::head`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn long(self, number: u64) -> Cursor {
+        let mut form = [0; LONGEST_NUMBER];
+        let length = write_number(&mut form, number);
         // SAFETY: the caller's promise.
-        self.used += write_number(unsafe { self.place() }, number);
-    }
-
-    /// Writes one of that length which was made before.
-    ///
-    /// # Safety
-    /// As [`Stretch::place`].
-    #[inline]
-    unsafe fn written(&mut self, number: [u8; LONGEST_NUMBER], length: usize) {
-        // SAFETY: the caller's promise.
-        *unsafe { self.place() } = number;
-        self.used += length;
+        unsafe {
+            self.at.cast::<[u8; LONGEST_NUMBER]>().write(form);
+            Cursor { at: self.at.add(length) }
+        }
     }
 }
 
@@ -154,6 +187,8 @@ mod tests {
     const BYTES: u64 = 0x7c0;
     const BEGIN: u64 = 0x1_0000;
     const MANY: u64 = 2_000;
+    /// So far away that its distance takes the longest form of a number.
+    const FAR: u64 = 1 << 62;
 
     /// What stands in the memory of such objects; how often it was asked about one instead; and one that is not as its class says.
     struct Alike {
@@ -177,8 +212,8 @@ mod tests {
             let mut words = BTreeMap::from(described);
             let mut at = BEGIN;
             for number in 0..MANY {
-                let to = [0, at, BEGIN, at + 8 * number * number];
-                let choose = |index: u64| to[(index % 4) as usize];
+                let to = [0, at, BEGIN, at + 8 * number * number, FAR - 8 * number];
+                let choose = |index: u64| to[(index % 5) as usize];
                 words.extend([(at, PAIR), (at + 8, choose(number)), (at + 16, choose(number / 4)), (at + 24, 99)]);
                 at += 40;
                 if number % 3 == 0 {
