@@ -11,11 +11,11 @@
 
 use crate::gate::Unload;
 use remora_wire::Message;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What is known of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
+    id: usize,
     /// The index under which the module was described; `None` if it may be anybody's.
     index: Option<u32>,
     /// The first collection in which that is so.
@@ -25,16 +25,17 @@ struct Known {
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
-    known: BTreeMap<usize, Known>,
+    /// Ascending by ids.
+    known: Vec<Known>,
     /// Whether collections are told of, so that an id can mean one and then another.
     is_watch: bool,
     /// Before this collection an id may have been anybody's of which nothing is known.
     floor: u64,
     /// What was heard to unload since the enumeration.
-    gone: BTreeSet<usize>,
+    gone: Vec<usize>,
     anything_is_gone: bool,
     /// What has changed and was not told yet.
-    changes: VecDeque<Message>,
+    changes: Vec<Known>,
     /// Whether one has said which application domain it is in.
     pub(crate) has_domain: bool,
 }
@@ -53,16 +54,14 @@ impl Modules {
 
     /// Whether an id that was enumerated is to be asked about.
     pub(crate) fn wants(&self, id: usize) -> bool {
-        match self.known.get(&id) {
-            None => !self.anything_is_gone,
-            Some(known) => self.is_watch && known.index.is_none() && !self.anything_is_gone && !self.gone.contains(&id),
-        }
+        let is_unknown = self.find(id).is_none_or(|known| self.is_watch && known.index.is_none());
+        is_unknown && !self.anything_is_gone && !self.gone.contains(&id)
     }
 
     /// It was described under this index, or nothing was said of it.
     pub(crate) fn is(&mut self, id: usize, index: Option<u32>) {
-        let since = self.known.get(&id).map_or(self.floor, |known| known.since);
-        self.know(id, Known { index, since });
+        let since = self.find(id).map_or(self.floor, |known| known.since);
+        self.know(Known { id, index, since });
     }
 
     /// An id that has gone may be used anew: before the fork or after it, or from the next collection on. So many have begun by now.
@@ -70,11 +69,13 @@ impl Modules {
         for what in told {
             match *what {
                 Unload::Module { id, collections } => {
-                    self.gone.insert(id);
+                    if !self.gone.contains(&id) {
+                        self.gone.push(id);
+                    }
                     let since = if self.is_watch { collections + 1 } else { 0 };
                     // What was heard before is told again, until unloads were let go.
-                    if self.known.get(&id).is_none_or(|known| known.since < since || !self.is_watch) {
-                        self.know(id, Known { index: None, since });
+                    if self.find(id).is_none_or(|known| known.since < since || !self.is_watch) {
+                        self.know(Known { id, index: None, since });
                     }
                 }
                 Unload::Function(_) => {}
@@ -83,30 +84,44 @@ impl Modules {
         }
     }
 
-    /// The next that has to be told. It has to be told again if it finds no room: else what comes would be called after who was there.
-    pub(crate) fn untold(&self) -> Option<&Message> {
-        self.changes.front()
+    /// Hands to `tell` what has to be told, as far as there is room for it. The rest has to be told again: else what comes would be called after
+    /// who was there.
+    pub(crate) fn tell(&mut self, mut tell: impl FnMut(&Message) -> bool) {
+        let told = self.changes.iter().take_while(|known| {
+            tell(&Message::ModuleId { id: known.id as u64, since: known.since, index: known.index })
+        });
+        let told = told.count();
+        self.changes.drain(..told);
     }
 
-    /// It was told.
-    pub(crate) fn is_told(&mut self) {
-        self.changes.pop_front();
+    fn place(&self, id: usize) -> Result<usize, usize> {
+        self.known.binary_search_by_key(&id, |known| known.id)
     }
 
-    fn know(&mut self, id: usize, known: Known) {
-        if self.known.insert(id, known) != Some(known) {
-            self.changes.push_back(Message::ModuleId { id: id as u64, since: known.since, index: known.index });
+    fn find(&self, id: usize) -> Option<Known> {
+        self.place(id).ok().and_then(|at| self.known.get(at)).copied()
+    }
+
+    fn know(&mut self, new: Known) {
+        match self.place(new.id) {
+            Ok(at) => match self.known.get_mut(at) {
+                Some(known) if *known != new => *known = new,
+                _ => return,
+            },
+            Err(at) => self.known.insert(at, new),
         }
+        self.changes.push(new);
     }
 
     /// Anything may have gone, and nobody knows when: of what was known of the ids nothing holds.
     fn forget_all(&mut self, begun: u64) {
         self.anything_is_gone = true;
         self.floor = if self.is_watch { begun + 1 } else { 0 };
-        let all: Vec<(usize, Known)> = self.known.iter().map(|(id, known)| (*id, *known)).collect();
-        for (id, Known { since, .. }) in all {
-            self.know(id, Known { index: None, since });
-            self.known.insert(id, Known { index: None, since: self.floor });
+        for known in &mut self.known {
+            if known.index.take().is_some() {
+                self.changes.push(*known);
+            }
+            known.since = self.floor;
         }
     }
 }
@@ -122,10 +137,13 @@ mod tests {
     /// Everything that is to be told: id, since when, what.
     fn told(modules: &mut Modules) -> Vec<(u64, u64, Option<u32>)> {
         let mut told = Vec::new();
-        while let Some(Message::ModuleId { id, since, index }) = modules.untold() {
-            told.push((*id, *since, *index));
-            modules.is_told();
-        }
+        modules.tell(|message| match message {
+            Message::ModuleId { id, since, index } => {
+                told.push((*id, *since, *index));
+                true
+            }
+            other => panic!("{other:?}"),
+        });
         told
     }
 
@@ -174,7 +192,8 @@ mod tests {
         assert!(modules.wants(7) && modules.wants(8));
         modules.is(7, Some(1));
         modules.is(8, Some(2));
-        // What was met under these ids until then may have been anybody's.
+        modules.tell(|_| false);
+        // What was met under these ids until then may have been anybody's; and what found no room is told again.
         assert_eq!(told(&mut modules), [(7, 0, Some(1)), (7, 0, None), (7, 7, Some(1)), (8, 7, Some(2))]);
     }
 }

@@ -172,12 +172,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Tells what has changed of what ids mean. What finds no room is told the next time.
     pub(crate) fn tell(&mut self, modules: &mut Modules) {
         self.samples.delivery.outward.grant(PATIENCE);
-        while let Some(message) = modules.untold() {
-            if !self.publish(message) {
-                return;
-            }
-            modules.is_told();
-        }
+        modules.tell(|message| self.publish(message));
     }
 
     /// Whether there was room; counted, if not.

@@ -52,7 +52,7 @@ fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_pla
             ["objects_at_start", "objects", "died_of_start"]
                 .map(|field| rows.iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>())
         };
-        for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Plugin.Item>", 100), ("[unnamed type]", 0)] {
+        for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Item>", 100), ("[unnamed type]", 0)] {
             assert_eq!(of(name), [expected; 3], "{name}: {told:#}");
         }
         assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
@@ -85,8 +85,8 @@ fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale
             assert_eq!(picture[none], 0, "{none}: {picture:#}");
         }
         assert_eq!(told["receipt"]["clean"], true, "{told:#}");
-        let objects = |name: &str| rows(&told, name)[0]["objects"].as_u64().unwrap();
-        assert_eq!([objects("Generations.Node"), objects("System.Byte[]") / 4], [20_000, 1], "{told:#}");
+        // What the last snapshot has is known all the same.
+        assert_eq!(rows(&told, "Generations.Node")[0]["objects"], 20_000, "{told:#}");
     });
 }
 
