@@ -453,18 +453,17 @@ impl<'a, M: Memory> Walk<'a, M> {
         }
         let class = self.class(mark, object);
         if self.shapes.find(mark).is_some_and(|shape| shape.form == Form::Told) {
-            self.pen.number(LENGTHY);
+            self.pen.numbers(&[LENGTHY]);
         }
-        self.pen.number(FIRST_CLASS + class);
-        self.pen.number(size);
+        self.pen.numbers(&[FIRST_CLASS + class, size]);
         let (pen, mut told) = (&mut self.pen, Digest::default());
         self.heap.references(object, &mut |target| {
             if target != 0 {
                 told.add(target);
-                pen.number(distance(object, target));
+                pen.numbers(&[distance(object, target)]);
             }
         });
-        pen.number(0);
+        pen.numbers(&[0]);
         self.walked.add(size, told.count);
         match self.contents {
             Contents::None => {}

@@ -44,6 +44,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// Objects of one size, of which each says where its references lead.
+    #[inline(never)]
     fn told_alike(&mut self, mark: u64, first: u64, end: u64) -> u64 {
         let Some(shape) = self.shapes.find(mark) else { return first };
         let (words, shape_now) = (&self.words, *shape);
@@ -82,6 +83,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// Objects that differ in size alone: such as have elements without references.
+    #[inline(never)]
     fn told_by_size(&mut self, mark: u64, first: u64, end: u64) -> u64 {
         let Some(shape) = self.shapes.find(mark) else { return first };
         let (words, shape_now) = (&self.words, *shape);

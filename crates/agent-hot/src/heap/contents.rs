@@ -11,6 +11,7 @@ const NO_CONTENT: u64 = 2 * WORD;
 
 /// Tells the characters of a string: their number is its second word's lower half, and they begin with the upper one (what GetStringLayout2
 /// answers on every runtime: 8 and 12).
+#[inline(never)]
 pub(crate) fn tell_text(pen: &mut Pen<'_>, words: &impl Memory, object: u64, size: u64) {
     let whole = (words.word(object + WORD) & u64::from(u32::MAX)) * 2;
     let told = whole.min(MOST_CONTENT).min(size.saturating_sub(TEXT_BASE));
@@ -22,6 +23,7 @@ pub(crate) fn tell_text(pen: &mut Pen<'_>, words: &impl Memory, object: u64, siz
 }
 
 /// Tells what stands in any other object.
+#[inline(never)]
 pub(crate) fn tell_values(pen: &mut Pen<'_>, words: &impl Memory, object: u64, size: u64) {
     let whole = size.saturating_sub(NO_CONTENT);
     let told = whole.min(MOST_VALUES);

@@ -13,12 +13,15 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    #[inline(never)]
     pub(crate) fn of(numbers: &[u64]) -> Record {
         let mut record = Record { bytes: [0; MOST_NUMBERS * LONGEST_NUMBER], used: 0 };
         record.add(numbers);
         record
     }
 
+    // Made once, for the sake of the library's size; so the other rare ones here and elsewhere.
+    #[inline(never)]
     pub(crate) fn add(&mut self, numbers: &[u64]) {
         for number in numbers {
             if let Some(rest) = self.bytes.get_mut(self.used..) {
@@ -47,6 +50,7 @@ impl<'a> Pen<'a> {
         Pen { buffer, used: 0, outlet, wanted: true }
     }
 
+    #[inline(never)]
     pub(crate) fn numbers(&mut self, numbers: &[u64]) {
         numbers.iter().for_each(|number| self.number(*number));
     }
@@ -106,11 +110,13 @@ impl<'a> Pen<'a> {
     }
 
     /// Beside the stream only.
+    #[inline(never)]
     pub(crate) fn record_beside(&mut self, record: &Record) {
         self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
     }
 
     /// Into the stream and beside it.
+    #[inline(never)]
     pub(crate) fn record_twice(&mut self, record: &Record) {
         record.bytes().iter().for_each(|byte| self.byte(*byte));
         self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
@@ -123,6 +129,7 @@ impl<'a> Pen<'a> {
         self.wanted = self.wanted && self.outlet.put_beside(record.bytes());
     }
 
+    #[inline(never)]
     pub(crate) fn flush(&mut self) {
         if self.used > 0 && self.wanted {
             self.wanted = self.buffer.get(..self.used).is_some_and(|bytes| self.outlet.put(bytes));
