@@ -7,7 +7,7 @@ use crate::dump::{Dump, dump};
 use crate::process::memory;
 use crate::statistics::{Chance, median};
 use crate::table::Row;
-use remora_e2e::Target;
+use remora_e2e::{Runtime, Target};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +26,8 @@ const STOP_PER_GIBIBYTE: f64 = 0.040;
 const STOP_OF_PEER: f64 = 0.2;
 /// The file must be there within this part of the time that the dump takes to its last byte.
 const TIME_OF_PEER: f64 = 1.0 / 3.0;
+/// First version that shows its objects without a collection.
+const FIRST_AS_IT_IS: u32 = 9;
 /// Bytes of the file for each object.
 const BYTES_BAR: f64 = 12.0;
 
@@ -36,6 +38,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     for state in [State::Computes, State::Waits] {
         rows.extend(beside_the_peer(bench, &folder, state)?);
     }
+    rows.push(as_it_is(bench, &folder)?);
     rows.push(large(bench, &folder)?);
     rows.extend(super::view::measure(bench, &folder)?);
     Ok(rows)
@@ -73,10 +76,15 @@ pub(super) struct Taken {
 
 /// Takes one.
 pub(super) fn take(process_id: u32, folder: &Folder) -> Outcome<Taken> {
+    take_as(process_id, folder, &[])
+}
+
+/// Takes one in some way.
+fn take_as(process_id: u32, folder: &Folder, way: &[&str]) -> Outcome<Taken> {
     let file = folder.0.join("bench.remora-heap");
     let _ = std::fs::remove_file(&file);
     let mut command = Command::new(bench::path(COMMAND)?);
-    command.args(["heap", "-p", &process_id.to_string(), "--json", "--top", "1", "-o"]).arg(&file);
+    command.args(["heap", "-p", &process_id.to_string(), "--json", "--top", "1", "-o"]).arg(&file).args(way);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let begun = Instant::now();
     let mut child = command.spawn()?;
@@ -240,6 +248,30 @@ impl Turns {
 
 fn middle(values: &[f64]) -> Outcome<f64> {
     median(values).ok_or_else(|| "nothing was measured".into())
+}
+
+/// Without a collection the program stands for the copying alone, which needs .NET 9 or later.
+fn as_it_is(bench: &Bench, folder: &Folder) -> Outcome<Row> {
+    let runtime = Runtime::major_is(bench.runtime.major().max(FIRST_AS_IT_IS));
+    let mut target = Target::start(&runtime, "stopped", &[&bench.sizes.snapshot_objects.to_string()]);
+    let (mut stops, mut peer_stops) = (Vec::new(), Vec::new());
+    for _ in 0..bench.sizes.snapshots {
+        target.ask_number("gap");
+        take_as(target.pid(), folder, &["--no-gc"])?;
+        stops.push(target.ask_number("gap") as f64 / 1e6);
+        dump(target.pid())?;
+        peer_stops.push(target.ask_number("gap") as f64 / 1e6);
+    }
+    let (stop, peer) = (middle(&stops)?, middle(&peer_stops)?);
+    let what = format!(
+        "the program stands for a snapshot with `--no-gc`, {:.1} million linked objects, {}",
+        bench.sizes.snapshot_objects as f64 / 1e6,
+        runtime.name()
+    );
+    Ok(Row::shown(&what, format!("{:.0} ms", stop * 1e3))
+        .beside(format!("{:.0} ms for its heap dump", peer * 1e3))
+        .against("a fifth of the dump", stop <= STOP_OF_PEER * peer)
+        .numbers(json!({ "stops": stops, "peer_stops": peer_stops })))
 }
 
 /// A heap as large as this machine bears.
