@@ -1,6 +1,6 @@
 //! The peer of a heap snapshot: the runtime's own heap dump, asked for as `dotnet-gcdump collect` does.
 //!
-//! That is (dotnet/diagnostics, `src/Tools/dotnet-gcdump/DotNetHeapDump/EventPipeDotNetHeapDumper.cs`): a session of the sampler that ends
+//! That is (EventPipeDotNetHeapDumper.cs of dotnet-gcdump, in dotnet/diagnostics): a session of the sampler that ends
 //! with its first event, so that the runtime tells all types anew; the dump, ended when the collection is told to have ended; and its
 //! rundown. Each has a clock of its own here: a bar is held beside the dump alone, to the heap's last byte. What the tool itself needs on
 //! top, its start, a wait of up to 100 ms before it stops the session, the graph and its file, is nobody's time here.
