@@ -140,13 +140,26 @@ namespace Known
         public static int Count;
     }
 
+    class Link { public Link Next; public long Number; }
+
+    // Initialized when `later` is said.
+    static class Later
+    {
+        public static object Value = new object();
+        public static DateTime At = new DateTime(2020, 2, 2);
+        public static int Number = 5;
+        static Later() { }
+    }
+
     static class NeverTouched { public static object Value = new object(); }
 
     static class Program
     {
         static readonly List<object> kept = new List<object>();
 
-        static void Main()
+        static Link chain;
+
+        static void Main(string[] arguments)
         {
             var references = new References();
             references.Delegate = references.Run;
@@ -163,9 +176,18 @@ namespace Known
             PerType<string>.Count = 3;
             kept.AddRange(new object[] { new PerType<int>(), new PerType<string>() });
             GC.KeepAlive(Statics.Instance);
+            for (int left = arguments.Length > 0 ? int.Parse(arguments[0]) : 0; left > 0; left--)
+                chain = new Link { Next = chain, Number = left };
             Console.WriteLine("ready");
             while (Console.ReadLine() is string line && line != "quit")
+            {
+                if (line == "later")
+                {
+                    Statics.Number = 999;
+                    Later.Number++;
+                }
                 Console.WriteLine(line);
+            }
         }
     }
 }

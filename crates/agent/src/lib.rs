@@ -22,6 +22,7 @@ mod host;
 mod linux;
 mod memory;
 mod pair;
+mod private;
 mod proc;
 mod published;
 mod roots;

@@ -6,6 +6,7 @@
 use crate::answering::answer;
 use crate::faults::forgive;
 use crate::memory::Mapping;
+use crate::private::keep_apart;
 use crate::roots::Roots;
 use crate::standing::Standing;
 use crate::threads::{block_all, pause};
@@ -23,6 +24,8 @@ const RANGES: usize = 1 << 14;
 const PLACES: usize = 1 << 18;
 /// Bytes that are handed over at once: a record of the ring, but for its length.
 const CHUNK: usize = (MAXIMUM_RECORD_WORDS - 1) * 8;
+/// Room for what the kernel says of mappings: some hundred bytes each, of tens of thousands.
+const MAPS: usize = 4 << 20;
 /// Between two looks whether there is room, nanoseconds.
 const LOOK: u64 = 100_000;
 /// How long questions about static fields are waited for when everything else has been told, nanoseconds.
@@ -46,6 +49,7 @@ pub struct Snapshot {
     shapes: Mapping,
     fields: Mapping,
     buffer: Mapping,
+    maps: Mapping,
     contents: Contents,
     roots: Option<Roots>,
     outer: &'static [AtomicU64],
@@ -74,6 +78,7 @@ impl Snapshot {
             shapes: Mapping::anonymous(PLACES * size_of::<Shape>())?,
             fields: Mapping::anonymous(FIELDS * size_of::<[u32; 2]>())?,
             buffer: Mapping::anonymous(CHUNK)?,
+            maps: Mapping::anonymous(MAPS)?,
             contents,
             roots,
             outer,
@@ -243,6 +248,9 @@ impl Snapshot {
     /// # Safety
     /// In the copy alone, and once.
     unsafe fn walker(&self, heap: HeapView, parent: i32) -> Option<(Walker, HeapArea<'static>)> {
+        // First of all, since the process goes on.
+        // SAFETY: the caller's promise.
+        unsafe { keep_apart(self.maps.exclusive()) };
         leave_parent(parent);
         if let Some(absent) = self.outer.get(layout::HEAP_PAGES_ABSENT) {
             forgive(absent);

@@ -6,6 +6,9 @@ use corprof::{
 };
 use remora_agent_hot::{FROZEN_RANGE, HeapClass, HeapRange, InFork, MOST_ARGUMENTS, StandingHeap};
 
+/// Below this there is nothing.
+const LOWEST: usize = 1 << 16;
+
 /// See the module's text.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing {
@@ -127,6 +130,11 @@ impl StandingHeap for Standing {
         let domain = self.domain.ok_or(HResult::E_FAIL.0 as u32)?;
         // SAFETY: as above; where a domain is known, this is the copy, in which nobody waits for this thread.
         let address = unsafe { self.view.static_address(ClassId(class as usize), FieldToken(field), domain) };
-        address.map(|address| address as u64).map_err(|code| code.0 as u32)
+        match address {
+            // A class that is said to be initialized, and the place of whose fields is not there yet: null, or a value in a box that is none.
+            Ok(address) if address < LOWEST => Err(HResult::CORPROF_E_DATAINCOMPLETE.0 as u32),
+            Ok(address) => Ok(address as u64),
+            Err(code) => Err(code.0 as u32),
+        }
     }
 }

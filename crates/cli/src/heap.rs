@@ -81,6 +81,7 @@ fn notes(snapshot: &Snapshot) -> Vec<String> {
         (lost.objects_unwalked, "objects have a class that was not told"),
         (lost.types_unknown, "objects have a type whose name is not in the file"),
         (lost.references_dangling, "references lead to no object that was walked"),
+        (lost.roots_dangling, "roots hold what is no object that was walked"),
         (lost.objects_refused, "objects lie where no object can lie, or twice"),
     ];
     notes.extend(

@@ -63,6 +63,8 @@ pub struct HeapAbout {
     pub objects_unwalked: u64,
     /// Whether every object was told of.
     pub complete: bool,
+    /// Whether all static fields were told that could be asked about.
+    pub static_fields: bool,
     /// What was not, and what else is to be said.
     pub notes: Vec<String>,
     /// How long the program stood for the collection, the copying in it, nanoseconds.
@@ -270,6 +272,7 @@ impl HeapSession {
             complete: self.stream.beside.has_ended()
                 && self.told.described
                 && counted[..3].iter().all(|(which, _)| counter(*which) == 0),
+            static_fields: self.classes.statics.are_whole() && counter(layout::HEAP_QUESTIONS_GIVEN_UP) == 0,
             notes,
             collection: self.told.collection,
             fork: self.told.fork,

@@ -12,6 +12,7 @@ use crate::shared_memory::SharedMemory;
 use remora_wire::Malformed;
 use remora_wire::heap::ClassFacts;
 use remora_wire::heap::statics::{Answer, Asked, Owner, Place, answer, question};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Answers that are taken: no honest copy has more.
@@ -28,6 +29,8 @@ pub(crate) struct Told {
     pub(crate) class: Option<u32>,
     /// mdFieldDef.
     pub(crate) field: u32,
+    /// Whether its signature says that it holds a reference.
+    pub(crate) is_reference: bool,
     /// Where it is, or why that is not told.
     pub(crate) place: Result<Place, u32>,
 }
@@ -55,7 +58,7 @@ struct Question {
     module: u32,
     type_token: u32,
     class: Option<u32>,
-    fields: Vec<u32>,
+    fields: Vec<(u32, bool)>,
 }
 
 impl Statics {
@@ -78,6 +81,11 @@ impl Statics {
         (self.unasked > 0).then(|| format!("{} static fields were not asked about: there was no room", self.unasked))
     }
 
+    /// Whether all that could be asked about was answered.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.has_ended && self.unasked == 0
+    }
+
     /// See [`Classes::ask_on`].
     pub(crate) fn ask_on(&mut self, classes: &mut Classes, memory: &SharedMemory, is_walked: bool) -> bool {
         if self.is_asked {
@@ -85,7 +93,10 @@ impl Statics {
         }
         let rest = self.modules.get_or_insert_with(|| {
             let known = classes.modules.iter().filter_map(|(id, index)| Some((*id, (*index)?)));
-            known.collect()
+            let mut known: Vec<(u64, u32)> = known.collect();
+            // Taken from the end: in the order in which they were told.
+            known.sort_by_key(|(_, index)| Reverse(*index));
+            known
         });
         match rest.pop() {
             Some((id, index)) => self.read_module(classes, id, index),
@@ -137,7 +148,7 @@ impl Statics {
             return;
         }
         self.words.extend(question(owner, &asked));
-        asking.fields = asked.iter().map(|asked| asked.field).collect();
+        asking.fields = fields.to_vec();
         self.questions.push(asking);
     }
 
@@ -153,8 +164,15 @@ impl Statics {
                     return Err(Malformed);
                 }
                 let Question { module, type_token, class, .. } = *question;
-                let told = fields.iter().zip(places);
-                self.told.extend(told.map(|(field, place)| Told { module, type_token, class, field: *field, place }));
+                let told = fields.iter().zip(places).map(|((field, is_reference), place)| Told {
+                    module,
+                    type_token,
+                    class,
+                    field: *field,
+                    is_reference: *is_reference,
+                    place,
+                });
+                self.told.extend(told);
             }
         }
         Ok(())

@@ -38,6 +38,8 @@ pub struct State {
     pub objects_unwalked: u64,
     /// Whether the copy told everything to the end.
     pub complete: bool,
+    /// Whether the copy told all static fields that it could be asked about.
+    pub has_static_fields: bool,
     /// What else is to be said.
     pub notes: Vec<String>,
 }

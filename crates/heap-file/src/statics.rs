@@ -2,7 +2,9 @@
 
 use crate::layouts::SlotRow;
 use remora_heap::{StaticContent, StaticField};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt::{self, Formatter};
 
 /// Rows in a chunk.
 const ROWS_CHUNK: usize = 512;
@@ -29,6 +31,36 @@ struct Row {
     untold: Option<u32>,
 }
 
+/// The rows of a chunk, which has no more of them than are written to one: what is not there takes no memory, however much is claimed.
+struct Rows(Vec<StaticField>);
+
+impl<'de> Deserialize<'de> for Rows {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rows, D::Error> {
+        deserializer.deserialize_seq(RowsVisitor)
+    }
+}
+
+struct RowsVisitor;
+
+impl<'de> Visitor<'de> for RowsVisitor {
+    type Value = Rows;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("rows of static fields")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Rows, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(row) = rows.next_element::<Row>()? {
+            if fields.len() == ROWS_CHUNK {
+                return Err(A::Error::custom("more rows than a chunk has"));
+            }
+            fields.push(row.field());
+        }
+        Ok(Rows(fields))
+    }
+}
+
 /// The chunks of all fields.
 pub(crate) fn packed(fields: &[StaticField]) -> Vec<Vec<u8>> {
     // Plain data: it cannot fail.
@@ -41,8 +73,8 @@ pub(crate) fn packed(fields: &[StaticField]) -> Vec<Vec<u8>> {
 
 /// The fields of a chunk; `None` if it makes no sense.
 pub(crate) fn unpacked(plain: &[u8]) -> Option<Vec<StaticField>> {
-    let rows: Vec<Row> = serde_json::from_slice(plain).ok()?;
-    Some(rows.into_iter().map(Row::field).collect())
+    let Rows(fields) = serde_json::from_slice(plain).ok()?;
+    Some(fields)
 }
 
 impl Row {
@@ -102,5 +134,8 @@ mod tests {
         let held: Vec<Option<u64>> = fields.iter().map(StaticField::holds).collect();
         assert_eq!(held, [Some(0x7f00_1000), None, None, Some(0x7f00_2000), None, None]);
         assert_eq!(unpacked(b"{"), None);
+        let many = |rows: usize| format!("[{}]", vec!["{}"; rows].join(","));
+        assert_eq!(unpacked(many(ROWS_CHUNK).as_bytes()).map(|fields| fields.len()), Some(ROWS_CHUNK));
+        assert_eq!(unpacked(many(ROWS_CHUNK + 1).as_bytes()), None, "no writer puts so many there");
     }
 }

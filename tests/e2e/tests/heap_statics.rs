@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::{Runtime, Target, on_every_runtime, remora};
+use remora_e2e::{Facts, Remora, Runtime, Target, on_every_runtime, remora, spooled, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
 
@@ -150,5 +151,32 @@ fn gch_06_static_fields_of_generic_types_are_not_told_and_what_they_keep_is_ther
         let path =
             |object: &Value| show(&file, &format!("@{:#x}", object["address"].as_u64().unwrap()))["path"].clone();
         assert!(paths.map(path).any(|path| path["root"] == "inferred"), "{kept:#}");
+    });
+}
+
+/// Objects, when the copy is to have work.
+const MANY: &str = "2000000";
+
+/// From .NET 7 on numbers in static fields, and what the runtime knows of classes, lie in memory that a fork shares.
+#[test]
+fn regression_what_the_program_stores_in_static_fields_while_its_heap_is_walked_is_not_in_the_snapshot() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "values", &[MANY]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("values.remora-heap");
+        let process = target.pid().to_string();
+        let command = Remora::start(["heap", "-p", &process, "--values", "--json", "-o", file.to_str().unwrap()]);
+        until("the copy has told something", || spooled(directory.path()) > 1024);
+        // Should it have told everything by now, the program comes too late to be seen, and that is what is wanted.
+        let copy = Facts::of(target.pid()).children.first().copied();
+        let signal = |signal| copy.map(|copy| kill_process(Pid::from_raw(copy as i32).unwrap(), signal));
+        signal(Signal::STOP);
+        assert_eq!(target.ask("later"), "later");
+        signal(Signal::CONT);
+        let told = command.finish().succeeded().json();
+        assert_eq!((&told["complete"], &told["static_fields"]), (&true.into(), &true.into()), "{:#}", told["notes"]);
+        assert_eq!(fields(&file, "Known.Statics")[0], ["Number", "int", "123"]);
+        let later = remora(["heap", "show", file.to_str().unwrap(), "Known.Later"]);
+        later.failed_with(2, &["no static field belongs to one"]);
     });
 }

@@ -53,6 +53,8 @@ pub(crate) struct Told {
     references: u64,
     /// Bytes between objects.
     free_bytes: u64,
+    /// Whether all static fields were told that could be asked about.
+    static_fields: bool,
     /// Roots by their kinds. Those that are `inferred` nobody has seen.
     roots: std::collections::BTreeMap<&'static str, u64>,
     types: Vec<TypeTold>,
@@ -187,6 +189,7 @@ impl<'a> Report<'a> {
             bytes: self.bytes(),
             references: graph.reference_count() as u64,
             free_bytes: self.snapshot.free_bytes,
+            static_fields: state.has_static_fields,
             roots,
             types: types.collect(),
             assemblies: self.assemblies.iter().map(assembly_told).collect(),

@@ -28,7 +28,7 @@ pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
             grouped(inferred)
         ),
         (false, _) => format!(
-            "Roots: {} static fields are known; {} more are inferred: nobody has seen what holds these objects, but something does, since they were alive.",
+            "Roots: {} references of static fields are known; {} more are inferred: nobody has seen what holds these objects, but something does, since they were alive.",
             grouped(count(RootKind::Static)),
             grouped(inferred)
         ),
@@ -81,7 +81,10 @@ mod tests {
     #[test]
     fn gch_06_static_fields_are_known_of_every_snapshot_and_make_the_others_no_less_inferred() {
         let said = sentence(&graph(&[RootKind::Static, RootKind::Inferred])).unwrap_or_default();
-        assert!(said.starts_with("Roots: 1 static fields are known; 1 more are inferred: nobody has seen"), "{said}");
+        assert!(
+            said.starts_with("Roots: 1 references of static fields are known; 1 more are inferred: nobody has seen"),
+            "{said}"
+        );
         let told = sentence(&graph(&[RootKind::Static, RootKind::Stack, RootKind::Inferred])).unwrap_or_default();
         assert!(told.starts_with("Roots, as the runtime tells them: 1 stack, 1 static. 1 more"), "{told}");
     }

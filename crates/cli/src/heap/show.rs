@@ -3,7 +3,7 @@
 use super::inside::{InsideTold, MemberTold, Opened, Values};
 use super::size::shown;
 use super::strings::text_at;
-use super::wanted::{Wanted, wanted};
+use super::wanted::{Owner, Wanted, wanted};
 use super::{open, roots, suspects, told_if_incomplete};
 use crate::args::HeapShowArgs;
 use crate::console::{counted, grouped, out, plain};
@@ -108,15 +108,15 @@ pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
         (Wanted::Object(object), false) => show.object_text(object),
         (Wanted::Type(of), true) => pretty(&show.type_(of)),
         (Wanted::Type(of), false) => show.type_text(of),
-        (Wanted::Static(owner), true) => pretty(&show.static_(owner, &snapshot.statics)),
-        (Wanted::Static(owner), false) => show.static_text(owner, &snapshot.statics),
+        (Wanted::Static(owner), true) => pretty(&show.static_(owner)),
+        (Wanted::Static(owner), false) => show.static_text(owner),
     })?;
     told_if_incomplete(&args.file, &snapshot)
 }
 
-/// The static fields of the type of that name.
-fn fields_of<'a>(statics: &'a [StaticField], owner: &str) -> Vec<&'a StaticField> {
-    statics.iter().filter(|field| field.owner == owner).collect()
+/// The static fields of a type, by its name and assembly.
+fn fields_of<'a>(statics: &'a [StaticField], (owner, assembly): (&str, &str)) -> Vec<&'a StaticField> {
+    statics.iter().filter(|field| field.owner == owner && field.assembly == assembly).collect()
 }
 
 impl<'a> Show<'a> {
@@ -131,8 +131,8 @@ impl<'a> Show<'a> {
                 show.open(file, snapshot, *object)?;
                 return Ok(show);
             }
-            Wanted::Type(of) => &graph.type_at(*of).name,
-            Wanted::Static(owner) => owner,
+            Wanted::Type(of) => (&*graph.type_at(*of).name, &*graph.type_at(*of).assembly),
+            Wanted::Static(owner) => (&*owner.name, &*owner.assembly),
         };
         let fields = fields_of(&snapshot.statics, owner);
         if has_values || !fields.is_empty() {
@@ -356,11 +356,10 @@ impl<'a> Show<'a> {
     }
 
     /// A type that no object is of.
-    fn static_(&self, owner: String, statics: &[StaticField]) -> TypeTold {
-        let assembly = fields_of(statics, &owner).first().map(|field| field.assembly.clone()).unwrap_or_default();
+    fn static_(&self, owner: Owner) -> TypeTold {
         TypeTold {
-            r#type: owner,
-            assembly,
+            r#type: owner.name,
+            assembly: owner.assembly,
             count: 0,
             bytes: 0,
             retained: 0,
@@ -370,9 +369,8 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn static_text(&self, owner: String, statics: &[StaticField]) -> String {
-        let told = self.static_(owner, statics);
-        let head = format!("{} ({}): no object\n", plain(&told.r#type), plain(&told.assembly));
+    fn static_text(&self, owner: Owner) -> String {
+        let head = format!("{} ({}): no object\n", plain(&owner.name), plain(&owner.assembly));
         head + &self.fixed_text()
     }
 

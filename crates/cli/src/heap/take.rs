@@ -370,6 +370,7 @@ impl Keeping<'_> {
             ranges_unwalked: about.ranges_unwalked,
             objects_unwalked: about.objects_unwalked,
             complete: about.complete,
+            has_static_fields: about.static_fields,
             notes,
         };
         let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();

@@ -2,7 +2,7 @@
 
 use crate::console::{counted, plain};
 use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Types that are offered in place of one that is not there.
 const OFFERED: usize = 8;
@@ -26,13 +26,20 @@ const KEYWORDS: [(&str, &str); 15] = [
     ("decimal", "System.Decimal"),
 ];
 
+/// A type by its name, and its assembly.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Owner {
+    pub(super) name: String,
+    pub(super) assembly: String,
+}
+
 /// What is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     Object(ObjectIx),
     Type(TypeIx),
-    /// A type that no object is of, by its name: it has static fields.
-    Static(String),
+    /// A type that no object is of: it has static fields.
+    Static(Owner),
 }
 
 /// What `text` names: `@` and an address, or a type by its name or an unmistakable part of it.
@@ -77,12 +84,13 @@ fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<(String, Wanted)
     let mut there = vec![false; graph.types().len()];
     graph.objects().for_each(|object| there[graph.type_ix(object).0 as usize] = true);
     let types = (0..there.len()).filter(|index| there[*index]).map(|index| TypeIx(index as u32));
-    let mut all: Vec<(String, Wanted)> = types.map(|of| (graph.type_at(of).name.clone(), Wanted::Type(of))).collect();
-    let known: HashSet<String> = all.iter().map(|(name, _)| name.clone()).collect();
-    let mut owners: Vec<&String> =
-        statics.iter().map(|field| &field.owner).filter(|owner| !known.contains(*owner)).collect();
-    owners.dedup();
-    all.extend(owners.into_iter().map(|owner| (owner.clone(), Wanted::Static(owner.clone()))));
+    let named = types.map(|of| (graph.type_at(of), of));
+    let known: HashSet<(&str, &str)> = named.clone().map(|(at, _)| (&*at.name, &*at.assembly)).collect();
+    let mut all: Vec<(String, Wanted)> = named.map(|(at, of)| (at.name.clone(), Wanted::Type(of))).collect();
+    let others = statics.iter().filter(|field| !known.contains(&(&*field.owner, &*field.assembly)));
+    let owner = |field: &StaticField| Owner { name: field.owner.clone(), assembly: field.assembly.clone() };
+    let owners: BTreeSet<Owner> = others.map(owner).collect();
+    all.extend(owners.into_iter().map(|owner| (owner.name.clone(), Wanted::Static(owner))));
     all
 }
 
@@ -178,9 +186,10 @@ mod tests {
         };
         let statics = [field("Known.Cache"), field("Known.CacheOfOthers"), field("Known.Node")];
         let found = |text: &str| wanted(&graph, &statics, text);
+        let owner = |name: &str| Owner { name: name.into(), assembly: "Known".into() };
         // As the last part of a name it is that, and no part of another's.
-        assert_eq!(found("Cache"), Ok(Wanted::Static("Known.Cache".into())));
-        assert_eq!(found("OfOthers"), Ok(Wanted::Static("Known.CacheOfOthers".into())));
+        assert_eq!(found("Cache"), Ok(Wanted::Static(owner("Known.Cache"))));
+        assert_eq!(found("OfOthers"), Ok(Wanted::Static(owner("Known.CacheOfOthers"))));
         assert!(matches!(found("Known.Node"), Ok(Wanted::Type(_))));
         assert!(found("cache").is_err_and(|error| error.contains("of the names of 2 types")));
     }

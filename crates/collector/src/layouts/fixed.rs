@@ -61,6 +61,9 @@ impl Making<'_> {
             true => self.slot(&held),
             false => self.slot_alone(&held),
         };
+        // Of what type it is cannot be found out, but that it is an object.
+        let is_object = slot.kind == SlotKind::UNKNOWN && told.is_reference;
+        let slot = if is_object { Slot { kind: SlotKind::OBJECT, ..slot } } else { slot };
         let content = match told.place {
             Err(code) => StaticContent::Untold(code),
             Ok(place) => self.content(&held, &slot, place),
