@@ -1,9 +1,9 @@
 //! What the copy of the process does when it has walked: it answers questions about static fields, and ends.
 //!
-//! A copy is not frozen where the runtime keeps its classes ([`crate::faults`]): a class that the process has loaded since may be known to
-//! the runtime's tables in the copy, and not be there. Seen on 9.0.7, with a program that makes types all the time: in one of 12 snapshots
-//! a question ended in a fault at an address near 0. Whoever asks does not come back from there; so the answering goes on behind that
-//! question, in the handler of the fault, and what was abandoned below stays so until the copy ends.
+//! A question may end in a fault at an address near 0, where a class is known to the runtime's tables and not there: seen on 9.0.7 before
+//! copies kept their own of what the runtime shares ([`crate::private`]), in one of 12 snapshots of a program that makes types all the
+//! time. Whoever asks does not come back from there; so the answering goes on behind that question, in the handler of the fault, and what
+//! was abandoned below stays so until the copy ends.
 
 use crate::faults::instead;
 use crate::snapshot::end_of_copy;

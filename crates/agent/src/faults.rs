@@ -1,11 +1,11 @@
 //! Faults in the copy of the process, which reads what the process goes on to write.
 //!
-//! A copy is not frozen in all it sees. Where the runtime keeps what can be written apart from what can be executed (.NET 7 and later), its
-//! heaps of classes lie in a shared file, `memfd:doublemapper`. What the process writes there later the copy sees, too, and it may lie in a
-//! place that was reserved and not readable when the copy was made, or not there at all.
-//! Seen on 9.0.7, by hand: 16 of 80 first copies of a server that had just started ended by SIGSEGV at one instruction of libcoreclr, which
-//! copies type arguments (GetClassIDInfo2, by its code); in the core that was looked at, the page was of that file, `PROT_NONE` in the copy,
-//! and written by then. That a dictionary of type arguments had grown in between is a guess.
+//! A copy is not frozen in all it sees: where the runtime keeps what can be written apart from what can be executed (.NET 7 and later), its
+//! heaps of classes lie in a file that a fork shares. Most of that a copy makes its own at once ([`crate::private`]); what was reserved and
+//! not readable then, or not there at all, it may still meet.
+//! Seen on 9.0.7, by hand, when nothing was made its own: 16 of 80 first copies of a server that had just started ended by SIGSEGV at one
+//! instruction of libcoreclr, which copies type arguments (GetClassIDInfo2, by its code); in the core that was looked at, the page was of
+//! that file, `PROT_NONE` in the copy, and written by then. That a dictionary of type arguments had grown in between is a guess.
 //!
 //! So a page that cannot be read is made readable; one that is not there is empty, and counted. What then makes no sense the walk
 //! finds as it finds any other nonsense.
