@@ -410,7 +410,9 @@ impl Classes {
         let next = self.told_modules.iter().take(MOST_AHEAD).nth(self.read_ahead);
         let Some(module) = next else { return false };
         // It is kept, and whether it can be read will be seen when it is needed.
-        let _ = self.names.image(*module);
+        if let Some(image) = self.names.image(*module) {
+            self.statics.read_ahead(*module, &image);
+        }
         self.read_ahead += 1;
         true
     }

@@ -9,6 +9,7 @@
 
 use crate::heap::Classes;
 use crate::shared_memory::SharedMemory;
+use remora_symbols::{ManagedImage, StaticFields};
 use remora_wire::Malformed;
 use remora_wire::heap::ClassFacts;
 use remora_wire::heap::statics::{Answer, Asked, Owner, Place, answer, question};
@@ -44,6 +45,8 @@ pub(crate) struct Statics {
     modules: Option<Vec<(u64, u32)>>,
     questions: Vec<Question>,
     words: Vec<u64>,
+    /// Static fields of modules that were read before they were wanted.
+    ahead: HashMap<u32, Vec<StaticFields>>,
     /// Fields of types that are asked about by their classes.
     by_class: HashMap<(u32, u32), Vec<(u32, bool)>>,
     is_asked: bool,
@@ -111,9 +114,15 @@ impl Statics {
         true
     }
 
+    /// Looks for the static fields of a module before they are wanted.
+    pub(crate) fn read_ahead(&mut self, module: u32, image: &ManagedImage) {
+        self.ahead.insert(module, image.static_fields().collect());
+    }
+
     fn read_module(&mut self, classes: &mut Classes, id: u64, module: u32) {
-        let Some(image) = classes.names.image(module) else { return };
-        for of in image.static_fields() {
+        let known = self.ahead.remove(&module);
+        let Some(all) = known.or_else(|| Some(classes.names.image(module)?.static_fields().collect())) else { return };
+        for of in all {
             match of.method {
                 Some(method) => {
                     let question = Question { module, type_token: of.type_token, class: None, fields: Vec::new() };
