@@ -118,7 +118,7 @@ fn state(process: &Process, runtime: &str, whole: &Whole) -> State {
         runtime: runtime.to_owned(),
         collection_nanoseconds: stood.map(|(collection, _)| collection),
         copy_nanoseconds: stood.map(|(_, copy)| copy),
-        complete: whole.about.is_whole,
+        complete: whole.about.is_whole && whole.spool.is_whole(),
         ..State::default()
     }
 }

@@ -369,7 +369,7 @@ impl Keeping<'_> {
             has_values: self.args.values,
             ranges_unwalked: about.ranges_unwalked,
             objects_unwalked: about.objects_unwalked,
-            complete: about.complete,
+            complete: about.complete && spool.is_whole(),
             has_static_fields: about.static_fields,
             notes,
         };

@@ -108,6 +108,8 @@ pub(crate) struct HeapSpool {
     writer: remora_heap_file::Writer<Reserved>,
     path: PathBuf,
     failed: Option<Failure>,
+    /// Whether a piece was let go of.
+    is_cut: bool,
 }
 
 /// What things in a snapshot are called.
@@ -122,7 +124,7 @@ impl HeapSpool {
     pub(crate) fn create(output: Option<&Path>, private: bool) -> Result<HeapSpool, Failure> {
         let (file, path) = Reserved::create(output, "remora-heap", private)?;
         match remora_heap_file::Writer::create(file) {
-            Ok(writer) => Ok(HeapSpool { writer, path, failed: None }),
+            Ok(writer) => Ok(HeapSpool { writer, path, failed: None, is_cut: false }),
             Err(error) => {
                 let _ = std::fs::remove_file(&path);
                 Err(unkept(&path, error))
@@ -130,11 +132,19 @@ impl HeapSpool {
         }
     }
 
-    /// Keeps the next piece of the stream. Where that fails, [`HeapSpool::must_end`] says so, and no more is kept.
+    /// Keeps the next piece of the stream. Where that fails, [`HeapSpool::must_end`] says so, and no more is kept: the reserve is for what
+    /// must be written at the end, and pieces come faster than anybody looks whether it must.
     pub(crate) fn stream(&mut self, piece: &[u8]) {
-        if self.failed.is_none() {
+        if self.must_end() {
+            self.is_cut = true;
+        } else {
             self.failed = self.writer.stream(piece).err().map(|error| unkept(&self.path, error));
         }
+    }
+
+    /// Whether all pieces were kept.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_cut && self.failed.is_none()
     }
 
     /// Whether no more can be kept: the disk is full, or nearly so.

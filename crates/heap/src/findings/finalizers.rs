@@ -49,7 +49,9 @@ impl Finalizers {
         };
         let mut rows: Vec<FinalizerRow> = rows.iter().filter_map(row).collect();
         rows.sort_by_key(|row| (Reverse(row.count), row.type_ix));
-        let was_seen = graph.roots().iter().any(|root| root.kind != RootKind::Inferred);
+        // Static fields are known of every snapshot.
+        let is_told = |kind| !matches!(kind, RootKind::Inferred | RootKind::Static);
+        let was_seen = graph.roots().iter().any(|root| is_told(root.kind));
         Finalizers {
             count: rows.iter().map(|row| row.count).sum(),
             waiting: was_seen.then_some(queue.len() as u64),
