@@ -250,7 +250,10 @@ impl Snapshot {
     unsafe fn walker(&self, heap: HeapView, parent: i32) -> Option<(Walker, HeapArea<'static>)> {
         // First of all, since the process goes on.
         // SAFETY: the caller's promise.
-        unsafe { keep_apart(self.maps.exclusive()) };
+        let left = unsafe { keep_apart(self.maps.exclusive()) };
+        if let Some(place) = self.outer.get(layout::HEAP_STAYS_SHARED) {
+            place.store(left as u64, Ordering::Relaxed);
+        }
         leave_parent(parent);
         if let Some(absent) = self.outer.get(layout::HEAP_PAGES_ABSENT) {
             forgive(absent);

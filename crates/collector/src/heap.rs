@@ -251,6 +251,10 @@ impl HeapSession {
                 "methods whose locals hold objects have no names: something was unloaded meanwhile",
             ),
             (
+                layout::HEAP_STAYS_SHARED,
+                "parts of the runtime's data stayed shared with the process: numbers in static fields, and types, may be later than the objects",
+            ),
+            (
                 layout::HEAP_QUESTIONS_GIVEN_UP,
                 "types have static fields that could not be told: what the runtime knows of these types had changed meanwhile",
             ),
@@ -262,7 +266,7 @@ impl HeapSession {
         notes.extend(
             (!is_told).then(|| "not all static fields were told: the copy of the process waits for what is asked about them, and then ends".to_owned()),
         );
-        notes.extend(self.classes.statics.note());
+        notes.extend(self.classes.statics.notes());
         notes.extend(self.told.walked.and_then(how_it_ended));
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         HeapAbout {

@@ -33,17 +33,13 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Puts questions about static fields, once: nothing may follow. False if they are more than there is room for; then none are put.
-    pub fn ask(&self, questions: &[u64]) -> bool {
+    /// Puts questions about static fields, once: nothing may follow. No more words than [`SharedMemory::room_for_questions`].
+    pub fn ask(&self, questions: &[u64]) {
         let all = self.words();
-        let room = all.get(layout::questions(HEADER_WORDS)).unwrap_or_default();
-        let places = room.get(..questions.len());
-        for (place, word) in places.unwrap_or_default().iter().zip(questions) {
+        for (place, word) in all[layout::questions(HEADER_WORDS)].iter().zip(questions) {
             place.store(*word, Ordering::Relaxed);
         }
-        let asked = if places.is_some() { questions.len() as u64 } else { 0 };
-        all[layout::STATICS_ASKED].store(asked + 1, Ordering::Release);
-        places.is_some()
+        all[layout::STATICS_ASKED].store(questions.len() as u64 + 1, Ordering::Release);
     }
 
     /// How many words of questions there is room for.

@@ -19,7 +19,11 @@ use std::collections::HashMap;
 /// Answers that are taken: no honest copy has more.
 const MOST_ANSWERS: usize = 1 << 20;
 
-/// A field that was answered.
+/// What the runtime answers of a class that is not initialized (`CORPROF_E_DATAINCOMPLETE` in `inc/corerror.xml`): nothing has been
+/// stored in its fields yet.
+const NOT_INITIALIZED: u32 = 0x8013_1351;
+
+/// A field whose place was told.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told {
     /// Index of the module that defines its class.
@@ -32,8 +36,8 @@ pub(crate) struct Told {
     pub(crate) field: u32,
     /// Whether its signature says that it holds a reference.
     pub(crate) is_reference: bool,
-    /// Where it is, or why that is not told.
-    pub(crate) place: Result<Place, u32>,
+    /// Where it is.
+    pub(crate) place: Place,
 }
 
 /// Questions and answers of one snapshot.
@@ -53,6 +57,8 @@ pub(crate) struct Statics {
     /// Fields that there was no room to ask about.
     unasked: u64,
     told: Vec<Told>,
+    /// Fields of classes that are initialized, of which the runtime does not say where they are.
+    untold: u64,
     has_ended: bool,
 }
 
@@ -79,14 +85,18 @@ impl Statics {
         &self.told
     }
 
-    /// What is to be said of questions that were not put.
-    pub(crate) fn note(&self) -> Option<String> {
-        (self.unasked > 0).then(|| format!("{} static fields were not asked about: there was no room", self.unasked))
+    /// What is to be said of what is not known.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        let counted = [
+            (self.unasked, "were not asked about: there was no room"),
+            (self.untold, "are not known: the runtime does not say where they are"),
+        ];
+        counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} static fields {what}"))
     }
 
     /// Whether all that could be asked about was answered.
     pub(crate) fn are_whole(&self) -> bool {
-        self.has_ended && self.unasked == 0
+        self.has_ended && self.unasked == 0 && self.untold == 0
     }
 
     /// See [`Classes::ask_on`].
@@ -173,15 +183,14 @@ impl Statics {
                     return Err(Malformed);
                 }
                 let Question { module, type_token, class, .. } = *question;
-                let told = fields.iter().zip(places).map(|((field, is_reference), place)| Told {
-                    module,
-                    type_token,
-                    class,
-                    field: *field,
-                    is_reference: *is_reference,
-                    place,
-                });
-                self.told.extend(told);
+                for ((field, is_reference), place) in fields.iter().zip(places) {
+                    let (field, is_reference) = (*field, *is_reference);
+                    match place {
+                        Ok(place) => self.told.push(Told { module, type_token, class, field, is_reference, place }),
+                        Err(NOT_INITIALIZED) => {}
+                        Err(_) => self.untold += 1,
+                    }
+                }
             }
         }
         Ok(())
@@ -191,17 +200,7 @@ impl Statics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_wire::heap::{LONGEST_NUMBER, write_number};
-
-    fn bytes(numbers: &[u64]) -> Vec<u8> {
-        let mut all = Vec::new();
-        for number in numbers {
-            let mut place = [0; LONGEST_NUMBER];
-            let length = write_number(&mut place, *number);
-            all.extend_from_slice(&place[..length]);
-        }
-        all
-    }
+    use remora_wire::heap::written;
 
     fn asked() -> Statics {
         let mut statics = Statics::new(false);
@@ -216,20 +215,20 @@ mod tests {
     #[test]
     fn gch_06_answers_belong_to_the_fields_that_were_asked_about() {
         let mut statics = asked();
-        assert_eq!(statics.answer(&bytes(&[1, 1, 1, 0, 0x9000, 0])), Ok(()));
+        assert_eq!(statics.answer(&written(&[1, 1, 1, 0, 0x9000, 0])), Ok(()));
         let told: Vec<_> = statics.told().iter().map(|told| (told.type_token, told.field)).collect();
         assert_eq!((told, statics.has_ended()), (vec![(0x0200_0003, 0x0400_0002)], false));
-        assert_eq!(statics.answer(&bytes(&[0, 2])), Ok(()));
+        assert_eq!(statics.answer(&written(&[0, 2])), Ok(()));
         assert!(statics.has_ended());
     }
 
     #[test]
     fn gch_06_answers_to_what_was_not_asked_are_none() {
         for numbers in [&[1, 2, 0, 5][..], &[1, 0, 2, 5], &[1, 0, 0, 5, 5, 5], &[1, u64::MAX, 0], &[9]] {
-            assert_eq!(asked().answer(&bytes(numbers)), Err(Malformed), "{numbers:?}");
+            assert_eq!(asked().answer(&written(numbers)), Err(Malformed), "{numbers:?}");
         }
         let mut statics = asked();
-        assert_eq!((statics.answer(&bytes(&[0, 1])), statics.has_ended()), (Ok(()), false), "one was not read");
+        assert_eq!((statics.answer(&written(&[0, 1])), statics.has_ended()), (Ok(()), false), "one was not read");
     }
 
     #[test]
@@ -238,7 +237,7 @@ mod tests {
         let many = vec![(0x0400_0001, true); SharedMemory::room_for_questions()];
         let question = Question { module: 1, type_token: 0x0200_0004, class: None, fields: Vec::new() };
         statics.ask(question, Owner::Class(7), &many);
-        let note = statics.note().expect("something was not asked");
+        let note = statics.notes().next().expect("something was not asked");
         assert!(note.starts_with(&format!("{} static fields were not asked about", many.len())), "{note}");
         assert_eq!(statics.questions.len(), 2);
     }

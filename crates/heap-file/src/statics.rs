@@ -9,7 +9,7 @@ use std::fmt::{self, Formatter};
 /// Rows in a chunk.
 const ROWS_CHUNK: usize = 512;
 
-/// One field. What it holds is said by one of the last four; by none, if that was not wanted.
+/// One field. What it holds is said by one of the last three; by none, if that was not wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Row {
@@ -26,9 +26,6 @@ struct Row {
     /// Of anything else.
     #[serde(skip_serializing_if = "Option::is_none")]
     bits: Option<u64>,
-    /// The runtime's answer in place of a place.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    untold: Option<u32>,
 }
 
 /// The rows of a chunk, which has no more of them than are written to one: what is not there takes no memory, however much is claimed.
@@ -90,17 +87,15 @@ impl Row {
             StaticContent::Bits(bits) if field.slot.kind.is_reference() => row.target = Some(bits),
             StaticContent::Bits(bits) => row.bits = Some(bits),
             StaticContent::Box(address) => row.boxed = Some(address),
-            StaticContent::Untold(code) => row.untold = Some(code),
             StaticContent::NotKept => {}
         }
         row
     }
 
     fn field(self) -> StaticField {
-        let content = match (self.target.or(self.bits), self.boxed, self.untold) {
-            (Some(bits), ..) => StaticContent::Bits(bits),
-            (_, Some(address), _) => StaticContent::Box(address),
-            (.., Some(code)) => StaticContent::Untold(code),
+        let content = match (self.target.or(self.bits), self.boxed) {
+            (Some(bits), _) => StaticContent::Bits(bits),
+            (_, Some(address)) => StaticContent::Box(address),
             _ => StaticContent::NotKept,
         };
         StaticField { owner: self.owner, assembly: self.assembly, name: self.name, slot: self.holds.slot(), content }
@@ -127,12 +122,11 @@ mod tests {
             field(SlotKind(0x08), StaticContent::Bits(7)),
             field(SlotKind::VALUE, StaticContent::Box(0x7f00_2000)),
             field(SlotKind(0x08), StaticContent::NotKept),
-            field(SlotKind::CLASS, StaticContent::Untold(0x8013_1355)),
         ];
         let chunks = packed(&fields);
         assert_eq!(unpacked(&chunks[0]).as_deref(), Some(&fields[..]));
         let held: Vec<Option<u64>> = fields.iter().map(StaticField::holds).collect();
-        assert_eq!(held, [Some(0x7f00_1000), None, None, Some(0x7f00_2000), None, None]);
+        assert_eq!(held, [Some(0x7f00_1000), None, None, Some(0x7f00_2000), None]);
         assert_eq!(unpacked(b"{"), None);
         let many = |rows: usize| format!("[{}]", vec!["{}"; rows].join(","));
         assert_eq!(unpacked(many(ROWS_CHUNK).as_bytes()).map(|fields| fields.len()), Some(ROWS_CHUNK));

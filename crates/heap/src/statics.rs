@@ -27,8 +27,6 @@ pub enum StaticContent {
     Box(u64),
     /// What it holds was not wanted.
     NotKept,
-    /// The runtime does not tell where it is, and answers with this HRESULT.
-    Untold(u32),
 }
 
 impl StaticField {
@@ -53,7 +51,7 @@ impl StaticField {
         let value = match self.content {
             StaticContent::Bits(bits) => layouts.value_of(&self.slot, bits),
             StaticContent::Box(address) => Value::Reference(address),
-            StaticContent::NotKept | StaticContent::Untold(_) => Value::Cut,
+            StaticContent::NotKept => Value::Cut,
         };
         Member { name: readable(&self.name), of: self.slot.of.clone(), declared_by: None, value, is_computed: false }
     }

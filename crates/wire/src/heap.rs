@@ -166,6 +166,17 @@ fn write_long(into: &mut [u8], mut value: u64) -> usize {
     length
 }
 
+/// Numbers one behind the other, for whoever may allocate.
+pub fn written(numbers: &[u64]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for number in numbers {
+        let mut place = [0; LONGEST_NUMBER];
+        let length = write_number(&mut place, *number);
+        all.extend_from_slice(&place[..length]);
+    }
+    all
+}
+
 /// How a reference is written.
 #[inline]
 pub fn distance(object: u64, target: u64) -> u64 {

@@ -65,6 +65,8 @@ pub const HEAP_ROOTS_LOST: usize = 41;
 /// Bytes of all ranges that are to be walked, the room between objects included; 0 where that is not known beforehand.
 pub const HEAP_BYTES_IN_ALL: usize = 43;
 
+/// Mappings of the runtime's data that the copy has in common with the process all the same.
+pub const HEAP_STAYS_SHARED: usize = 47;
 /// Questions about static fields that ended in a fault of the copy.
 pub const HEAP_QUESTIONS_GIVEN_UP: usize = 46;
 

@@ -1,7 +1,7 @@
 //! What is told of a heap that is watched, from another's hand: pieces and snapshots in any order.
 
 use remora_heap_watch::Watch;
-use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, write_number};
+use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED, WatchPiece};
 
 /// What a frame is, in the upper two bits of its first byte; its length is the rest of that byte and the next one.
@@ -47,13 +47,7 @@ fn piece(kind: u64, collection: u64, numbers: &[u64]) -> PieceWriter {
 
 fn stream() -> Vec<u8> {
     let numbers = [CLASS_RECORD, 0x70, PLAIN_CLASS, 1, 2, 0, 0, RANGE, 2, 0x2000, 96, FIRST_CLASS, 24, 0, END, 1];
-    let mut bytes = Vec::new();
-    for number in numbers {
-        let mut place = [0; LONGEST_NUMBER];
-        let length = write_number(&mut place, number);
-        bytes.extend_from_slice(&place[..length]);
-    }
-    bytes
+    written(&numbers)
 }
 
 /// A snapshot, a collection in which somebody is born, moves and dies, and another snapshot.

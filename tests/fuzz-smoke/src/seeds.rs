@@ -212,17 +212,7 @@ pub(crate) fn heap_files() -> Vec<Vec<u8>> {
 /// Answers about static fields: a place with and without what stands there, none, and the end.
 pub(crate) fn statics() -> Vec<Vec<u8>> {
     let numbers: [&[u64]; 2] = [&[1, 5, 28, 0, 0x7f00_0000_1000, 1, 42, 0x8013_1351, 0, 0x7f00_0000_1010, 0], &[0, 9]];
-    numbers.into_iter().map(numbers_of_a_stream).collect()
-}
-
-fn numbers_of_a_stream(numbers: &[u64]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for number in numbers {
-        let mut place = [0; remora_wire::heap::LONGEST_NUMBER];
-        let length = remora_wire::heap::write_number(&mut place, *number);
-        bytes.extend_from_slice(&place[..length]);
-    }
-    bytes
+    numbers.into_iter().map(remora_wire::heap::written).collect()
 }
 
 /// Indexes of these snapshots, without their checksums.

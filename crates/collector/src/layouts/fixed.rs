@@ -8,9 +8,6 @@ use remora_heap::{StaticContent, StaticField};
 use remora_symbols::{Field, TypeNature};
 use remora_wire::heap::statics::Place;
 
-/// What the runtime answers of a class that is not initialized (`CORPROF_E_DATAINCOMPLETE` in `inc/corerror.xml`): nothing has been
-/// stored in its fields yet.
-const NOT_INITIALIZED: u32 = 0x8013_1351;
 /// In front of a value in a box.
 const HEAD: u64 = 8;
 
@@ -27,7 +24,7 @@ impl Making<'_> {
     /// All that can be named. Without values only those that can hold objects: what others hold was not read.
     pub(super) fn statics(&mut self, told: &[Told], has_values: bool) -> Vec<StaticField> {
         let (mut all, mut owner): (Vec<StaticField>, Option<Owner>) = (Vec::new(), None);
-        for field in told.iter().filter(|field| field.place != Err(NOT_INITIALIZED)) {
+        for field in told {
             let of = (field.module, field.type_token, field.class);
             if owner.as_ref().is_none_or(|owner| owner.of != of) {
                 owner = self.owner(of);
@@ -64,10 +61,7 @@ impl Making<'_> {
         // Of what type it is cannot be found out, but that it is an object.
         let is_object = slot.kind == SlotKind::UNKNOWN && told.is_reference;
         let slot = if is_object { Slot { kind: SlotKind::OBJECT, ..slot } } else { slot };
-        let content = match told.place {
-            Err(code) => StaticContent::Untold(code),
-            Ok(place) => self.content(&held, &slot, place),
-        };
+        let content = self.content(&held, &slot, told.place);
         let (owner, assembly) = (owner.name.clone(), owner.assembly.clone());
         Some(StaticField { owner, assembly, name: declared.name.clone(), slot, content })
     }

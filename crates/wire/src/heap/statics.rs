@@ -124,18 +124,8 @@ fn read(reader: &mut Reader<'_>) -> Result<Answer, Stop> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LONGEST_NUMBER, write_number};
+    use super::super::written;
     use super::*;
-
-    fn bytes(numbers: &[u64]) -> Vec<u8> {
-        let mut all = Vec::new();
-        for number in numbers {
-            let mut place = [0; LONGEST_NUMBER];
-            let length = write_number(&mut place, *number);
-            all.extend_from_slice(&place[..length]);
-        }
-        all
-    }
 
     #[test]
     fn gch_06_a_question_is_read_as_it_was_put() {
@@ -149,14 +139,14 @@ mod tests {
 
     #[test]
     fn gch_06_an_answer_tells_places_values_and_why_not() {
-        let told = bytes(&[1, 5, 28, 0, 0x7f00, 1, 42, 0x8013_1355, 0, 0x7f10, 0]);
+        let told = written(&[1, 5, 28, 0, 0x7f00, 1, 42, 0x8013_1355, 0, 0x7f10, 0]);
         let places = vec![
             Ok(Place { address: 0x7f00, value: Some(42) }),
             Err(0x8013_1355),
             Ok(Place { address: 0x7f10, value: None }),
         ];
         assert_eq!(answer(&told), Ok(Answer::Fields { question: 5, first: 28, places }));
-        assert_eq!(answer(&bytes(&[0, 9])), Ok(Answer::End(9)));
+        assert_eq!(answer(&written(&[0, 9])), Ok(Answer::End(9)));
     }
 
     #[test]
@@ -165,7 +155,7 @@ mod tests {
         for numbers in
             [&[][..], &[0], &[2, 0, 0], &[1, 0], &[1, 0, 0, 0], &[1, 0, 0, 0, 5, 1], &[1, 0, 0, 1 << 40], &too_many]
         {
-            assert_eq!(answer(&bytes(numbers)), Err(Malformed), "{numbers:?}");
+            assert_eq!(answer(&written(numbers)), Err(Malformed), "{numbers:?}");
         }
     }
 }
