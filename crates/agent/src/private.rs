@@ -209,4 +209,32 @@ mod tests {
             assert_eq!((status, shared.read_volatile()), (0, 2));
         }
     }
+
+    #[test]
+    fn what_cannot_be_made_its_own_is_counted_and_stays_as_it_is() {
+        // SAFETY: a name that lives, and a mapping of what was made here, which stays when its descriptor goes.
+        let shared = unsafe {
+            let file = libc::memfd_create(c"doublemapper".as_ptr(), libc::MFD_CLOEXEC);
+            assert_eq!(libc::ftruncate(file, PAGE as i64), 0);
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            let shared = libc::mmap(std::ptr::null_mut(), PAGE, rights, libc::MAP_SHARED, file, 0).cast::<u64>();
+            libc::close(file);
+            shared
+        };
+        // SAFETY: the mapping; the child calls nothing that allocates or locks, and ends.
+        let child = unsafe {
+            shared.write_volatile(1);
+            libc::fork()
+        };
+        if child == 0 {
+            let mut text = [0; 1 << 17];
+            // SAFETY: the copy's only thread; the mapping is there in both processes.
+            let seen = unsafe { (keep_apart(&mut text), shared.read_volatile()) };
+            // SAFETY: ends this process, without a word to anybody.
+            unsafe { libc::_exit(c_int::from(seen != (1, 1))) };
+        }
+        let mut status = -1;
+        // SAFETY: a child of ours, and a place for its status.
+        assert_eq!((unsafe { libc::waitpid(child, &raw mut status, 0) }, status), (child, 0));
+    }
 }
