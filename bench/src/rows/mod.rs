@@ -1,6 +1,7 @@
 //! The groups of rows, in the order in which they are measured.
 
 mod attach;
+mod beside_dump;
 mod heap;
 mod leaving;
 mod memory;

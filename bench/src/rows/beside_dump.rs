@@ -1,0 +1,192 @@
+//! For how long the program stands for a snapshot, how soon there is a file, how large it is; beside the runtime's own heap dump of the
+//! same heap, and a plain forced collection of it.
+
+use super::snapshots::{Folder, STOP_OF_PEER, middle, resident, take};
+use crate::Outcome;
+use crate::bench::Bench;
+use crate::dump::{Dump, dump};
+use crate::statistics::Chance;
+use crate::table::Row;
+use remora_e2e::{Start, Target};
+use serde_json::json;
+
+/// The stop may be so much of a plain collection's, and so much more for each GiB in memory, seconds.
+const STOP_FACTOR: f64 = 1.15;
+const STOP_PER_GIBIBYTE: f64 = 0.040;
+/// The file must be there within this part of the time that the dump takes to its last byte.
+const TIME_OF_PEER: f64 = 1.0 / 3.0;
+/// Bytes of the file for each object.
+const BYTES_BAR: f64 = 12.0;
+
+/// Measures it of both collectors, in both states.
+pub fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for collector in [Collector::Server, Collector::Workstation] {
+        for state in [State::Computes, State::Waits] {
+            rows.extend(beside_the_peer(bench, folder, collector, state)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Which collector the program runs with.
+#[derive(Clone, Copy, PartialEq)]
+enum Collector {
+    /// One heap and one thread for each processor: the default of ASP.NET Core.
+    Server,
+    /// The default of everything else.
+    Workstation,
+}
+
+impl Collector {
+    fn shown(self) -> &'static str {
+        match self {
+            Collector::Server => "the server's collector",
+            Collector::Workstation => "the workstation's collector",
+        }
+    }
+}
+
+/// What the program does while it is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// It computes on one processor, where it notices at once that it stands.
+    Computes,
+    /// It waits, and looks at the clock once in a millisecond: its stops are known to that.
+    Waits,
+}
+
+impl State {
+    fn shown(self) -> &'static str {
+        match self {
+            State::Computes => "computing on one processor",
+            State::Waits => "waiting",
+        }
+    }
+}
+
+/// What was measured in turns on one heap; stops in seconds.
+#[derive(Default)]
+struct Turns {
+    plain: Vec<f64>,
+    stops: Vec<f64>,
+    seconds: Vec<f64>,
+    /// Of these: the program stood for the collection, and for the copy in it.
+    stood: Vec<(f64, f64)>,
+    bytes_an_object: Vec<f64>,
+    peer_stops: Vec<f64>,
+    peer: Vec<Dump>,
+    gibibytes: f64,
+}
+
+fn beside_the_peer(bench: &Bench, folder: &Folder, collector: Collector, state: State) -> Outcome<Vec<Row>> {
+    let mut start = Start::managed(&bench.runtime, "stopped").arg(bench.sizes.snapshot_objects.to_string());
+    if state == State::Waits {
+        start = start.arg("waits");
+    }
+    if collector == Collector::Server {
+        start = start.env("DOTNET_gcServer", "1").env("COMPlus_gcServer", "1");
+    }
+    let mut target = start.ready();
+    let mut turns = Turns { gibibytes: resident(&target) / 1024.0, ..Turns::default() };
+    let mut chance = Chance::new(1);
+    for _ in 0..bench.sizes.snapshots {
+        let mut order = [0, 1, 2];
+        chance.shuffle(&mut order);
+        for turn in order {
+            turns.take(turn, &mut target, folder)?;
+        }
+    }
+    turns.rows(bench.sizes.snapshot_objects, collector, state)
+}
+
+impl Turns {
+    fn take(&mut self, turn: usize, target: &mut Target, folder: &Folder) -> Outcome<()> {
+        // The first collection behind a copy writes to pages that the kernel still holds for shared, each of which it must then be told
+        // of: nobody's turn begins with that.
+        target.ask_number("collect");
+        target.ask_number("gap");
+        let stop = |target: &mut Target| target.ask_number("gap") as f64 / 1e6;
+        match turn {
+            0 => self.plain.push(target.ask_number("collect") as f64 / 1e6),
+            1 => {
+                let taken = take(target.pid(), folder)?;
+                self.stops.push(stop(target));
+                self.seconds.push(taken.seconds);
+                let number = |what: &str| taken.told[what].as_u64().unwrap_or(0) as f64;
+                self.stood.push((number("collection_nanoseconds") / 1e9, number("fork_nanoseconds") / 1e9));
+                let objects = taken.told["objects"].as_u64().ok_or("no count of objects")?;
+                self.bytes_an_object.push(taken.file_bytes as f64 / objects as f64);
+            }
+            _ => {
+                self.peer.push(dump(target.pid())?);
+                self.peer_stops.push(stop(target));
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self, objects: u64, collector: Collector, state: State) -> Outcome<Vec<Row>> {
+        let about =
+            format!("{:.1} million linked objects, {}, {}", objects as f64 / 1e6, collector.shown(), state.shown());
+        let mut rows = vec![self.stop(&about)?, self.time(&about)?];
+        let first = collector == Collector::Server && state == State::Computes;
+        rows.extend(first.then(|| self.size(objects)).transpose()?);
+        Ok(rows)
+    }
+
+    fn stop(&self, about: &str) -> Outcome<Row> {
+        let (plain, stop, peer_stop) = (middle(&self.plain)?, middle(&self.stops)?, middle(&self.peer_stops)?);
+        let most = STOP_FACTOR * plain + STOP_PER_GIBIBYTE * self.gibibytes;
+        let numbers = json!({ "plain": self.plain, "stops": self.stops, "peer_stops": self.peer_stops,
+            "resident_gib": self.gibibytes });
+        Ok(Row::shown(
+            &format!("the program stands for a snapshot, {about}, {:.2} GiB resident", self.gibibytes),
+            format!(
+                "{:.0} ms, {:.2} of the dump; for a plain forced collection {:.0} ms",
+                stop * 1e3,
+                stop / peer_stop,
+                plain * 1e3
+            ),
+        )
+        .beside(format!("{:.0} ms for its heap dump", peer_stop * 1e3))
+        .against(
+            &format!("{:.0} ms (1.15 of the collection, and 40 ms a GiB), and a fifth of the dump", most * 1e3),
+            stop <= most && stop <= STOP_OF_PEER * peer_stop,
+        )
+        .numbers(numbers))
+    }
+
+    fn time(&self, about: &str) -> Outcome<Row> {
+        let of_peer = |what: fn(&Dump) -> f64| self.peer.iter().map(what).collect::<Vec<_>>();
+        let (seconds, peer) = (middle(&self.seconds)?, middle(&of_peer(|dump| dump.seconds))?);
+        let tool = middle(&of_peer(Dump::as_the_tool))?;
+        let stood = middle(&self.stood.iter().map(|(stood, _)| *stood).collect::<Vec<_>>())?;
+        let copy = middle(&self.stood.iter().map(|(_, copy)| *copy).collect::<Vec<_>>())?;
+        let numbers = json!({ "seconds": self.seconds, "stood": self.stood, "peer_seconds": of_peer(|dump| dump.seconds),
+            "peer_types": of_peer(|dump| dump.types), "peer_rundown": of_peer(|dump| dump.rundown) });
+        Ok(Row::shown(
+            &format!("from the command to its file, {about}"),
+            format!(
+                "{seconds:.3} s, {:.3} of the dump: collection {:.0} ms, copy {:.0} ms, the rest {:.0} ms",
+                seconds / peer,
+                (stood - copy) * 1e3,
+                copy * 1e3,
+                (seconds - stood) * 1e3
+            ),
+        )
+        .beside(format!(
+            "{peer:.3} s to the heap's last byte; {tool:.3} s with what its tool asks for before and behind"
+        ))
+        .against("a third of the dump or less", seconds <= TIME_OF_PEER * peer)
+        .numbers(numbers))
+    }
+
+    fn size(&self, objects: u64) -> Outcome<Row> {
+        let peer_bytes = self.peer.iter().map(|dump| dump.bytes).max().unwrap_or(0) as f64 / objects as f64;
+        let bytes = middle(&self.bytes_an_object)?;
+        Ok(Row::shown("the file, the same heap, references included", format!("{bytes:.1} bytes an object"))
+            .beside(format!("{peer_bytes:.1} bytes an object in the stream"))
+            .against("12 bytes or less", bytes <= BYTES_BAR))
+    }
+}
