@@ -15,6 +15,7 @@
 
 mod answering;
 mod channel;
+mod confined;
 mod faults;
 mod follow;
 mod futex;

@@ -4,6 +4,7 @@
 //! What it must not keep of its parent it gives up first: descriptors, signals, the right to outlive it, a core file.
 
 use crate::answering::answer;
+use crate::confined::confine;
 use crate::faults::forgive;
 use crate::memory::Mapping;
 use crate::private::keep_apart;
@@ -271,6 +272,8 @@ impl Snapshot {
             };
             (InFork::new(), area)
         };
+        // Last, since all the rest is still allowed before. Where it cannot be had, nothing that is known of needs it.
+        confine();
         let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
         let domain = self.domain.load(Ordering::SeqCst);
         let standing = Standing::new(&fork, heap, (domain != 0).then_some(AppDomainId(domain)));

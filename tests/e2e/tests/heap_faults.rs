@@ -94,6 +94,31 @@ fn signal_copy(target: &Target, signal: Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_raw(copy as i32).unwrap(), signal).unwrap();
 }
 
+/// What the kernel says of its filters for a process: 0 for none, 2 for one.
+fn filters(process: u32) -> String {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("Seccomp:")).expect("a kernel with filters");
+    line.split_whitespace().last().unwrap().to_owned()
+}
+
+/// Else the runtime, should it come to its end in the copy, would remove the process's diagnostics socket.
+#[test]
+fn det_14_what_the_copy_may_ask_of_the_kernel_leads_to_nothing_of_the_process() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "heap", &[&MANY.to_string()]);
+        let folder = open_folder();
+        let file = folder.path().join("confined.remora-heap");
+        let before = filters(target.pid());
+        let command = Remora::start(["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()]);
+        until("the copy has told something", || remora_e2e::spooled(folder.path()) > 1024);
+        signal_copy(&target, Signal::STOP);
+        let copy = Facts::of(target.pid()).children.first().copied().unwrap();
+        assert_eq!((&*filters(copy), filters(target.pid())), ("2", before));
+        signal_copy(&target, Signal::CONT);
+        command.finish().succeeded();
+    });
+}
+
 #[test]
 fn det_14_a_disk_that_fills_while_the_heap_is_walked_keeps_what_fits() {
     on_every_runtime(|runtime| {
@@ -197,6 +222,42 @@ fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stay
         assert!(!file.exists(), "nothing was walked");
         program.relent();
         until("nothing is left", || Facts::of(program.target.pid()).left_since(&before).is_empty());
+        let count = program.target.ask_number("count");
+        until("the program goes on", || program.target.ask_number("count") > count);
+    });
+}
+
+/// State of a process, as the kernel shows it.
+fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The collection comes when nobody listens, so that all that the copy tells finds room, and the copy waits for what it is asked.
+#[test]
+fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_heap_and_says_what_is_missing() {
+    on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
+        let mut program = Unstoppable::start(runtime);
+        let folder = open_folder();
+        let file = folder.path().join("unasked.remora-heap");
+        let before = Facts::of(program.target.pid());
+        let process = program.target.pid().to_string();
+        let command = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
+        until("the runtime has begun to stop the program", || program.target.thread_state(program.worker) == 'S');
+        command.signal(Signal::STOP);
+        until("nobody listens", || state(command.pid()) == Some('T'));
+        program.relent();
+        let copy = || Facts::of(program.target.pid()).children.first().copied();
+        // It sleeps when it waits, and at no other time while there is room.
+        until("the copy waits", || copy().and_then(state) == Some('S'));
+        signal_copy(&program.target, Signal::KILL);
+        command.signal(Signal::CONT);
+        let told = command.finish().succeeded().json();
+        let notes = told["notes"].to_string();
+        assert!(notes.contains("not all static fields were told"), "{notes}");
+        assert_eq!((&told["complete"], &told["static_fields"]), (&true.into(), &false.into()), "{told:#}");
+        assert_eq!(told["receipt"]["clean"], true, "{}", told["receipt"]);
+        assert_eq!(Facts::of(program.target.pid()).left_since(&before), Vec::<String>::new());
         let count = program.target.ask_number("count");
         until("the program goes on", || program.target.ask_number("count") > count);
     });

@@ -1,0 +1,136 @@
+//! The copy of the process can reach nothing outside of itself.
+//!
+//! A copy does what its walk does and nothing else, and asks the runtime only what needs no other thread. Should the runtime's own code
+//! come to its end in it all the same, it would clean up behind itself as if the process ended: tried on 9.0.7, in a copy in which the
+//! runtime had to give up, it removed the process's diagnostics socket and the debugger's pipes from the folder of temporary files, so
+//! that nobody could attach to the process any more. So the kernel lets a copy take memory, wait, and end; all else it refuses.
+//!
+//! Where the kernel has no filters or may set none, the copy goes on as it is.
+
+use std::ffi::{c_long, c_ulong};
+
+/// What a copy may still ask of the kernel: our own walk, and what the runtime does for a moment of memory or for a lock that is free.
+const ALLOWED: [c_long; 20] = [
+    libc::SYS_brk,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getcpu,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_gettid,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_yield,
+];
+
+/// How the kernel calls the machine (`AUDIT_ARCH_…` of linux/audit.h: the number of its ELF files, 64 bits, little-endian).
+#[cfg(target_arch = "x86_64")]
+const MACHINE: u32 = 0xC000_0000 | libc::EM_X86_64 as u32;
+#[cfg(target_arch = "aarch64")]
+const MACHINE: u32 = 0xC000_0000 | libc::EM_AARCH64 as u32;
+
+/// Where the number of a system call and the machine stand in what a filter looks at (`struct seccomp_data` of linux/seccomp.h).
+const NUMBER_AT: u32 = 0;
+const MACHINE_AT: u32 = 4;
+
+/// Two to look at the machine, one to load the number, one for each that is allowed, and two ends.
+const LENGTH: usize = 3 + ALLOWED.len() + 2;
+const REFUSES: usize = LENGTH - 2;
+const ALLOWS: usize = LENGTH - 1;
+
+/// From now on the kernel refuses the calling thread, and whatever it starts, everything that is not in [`ALLOWED`]. Whether it does.
+pub fn confine() -> bool {
+    let mut filter = filter();
+    let program = libc::sock_fprog { len: LENGTH as u16, filter: filter.as_mut_ptr() };
+    let (yes, none): (c_ulong, c_ulong) = (1, 0);
+    // SAFETY: plain numbers, and a program that lives while it is read. Without new privileges anybody may be confined.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, c_ulong::from(libc::SECCOMP_MODE_FILTER), &raw const program) == 0
+    }
+}
+
+fn filter() -> [libc::sock_filter; LENGTH] {
+    let ends = |answer| step(libc::BPF_RET | libc::BPF_K, answer, 0);
+    let mut filter = [ends(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32); LENGTH];
+    filter[0] = load(MACHINE_AT);
+    // Another machine's numbers mean something else.
+    filter[1] = libc::sock_filter { jf: (REFUSES - 2) as u8, ..step(EQUAL, MACHINE, 0) };
+    filter[2] = load(NUMBER_AT);
+    for (index, number) in ALLOWED.into_iter().enumerate() {
+        let here = 3 + index;
+        filter[here] = step(EQUAL, number as u32, (ALLOWS - here - 1) as u8);
+    }
+    filter[ALLOWS] = ends(libc::SECCOMP_RET_ALLOW);
+    filter
+}
+
+const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+
+fn load(at: u32) -> libc::sock_filter {
+    step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0)
+}
+
+/// A step; if it is a comparison, so many more are skipped where it holds.
+const fn step(code: u32, value: u32, skips: u8) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: skips, jf: 0, k: value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::pause;
+    use std::ffi::{CStr, CString};
+
+    /// In a copy of this process: what a walk needs works, and nothing leads out.
+    fn stays_inside(file: &CStr, parent: i32) -> bool {
+        // SAFETY: names that live and plain numbers; nothing but memory that was just made is given back.
+        unsafe {
+            let refused = |answer: c_long| answer == -1 && *libc::__errno_location() == libc::EPERM;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let memory = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, flags, -1, 0);
+            pause(1);
+            memory != libc::MAP_FAILED
+                && libc::munmap(memory, 4096) == 0
+                && libc::syscall(libc::SYS_getppid) == c_long::from(parent)
+                && refused(libc::unlink(file.as_ptr()).into())
+                && refused(libc::kill(parent, 0).into())
+                && refused(libc::open(file.as_ptr(), libc::O_RDONLY).into())
+                && refused(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0).into())
+                && refused(libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0))
+        }
+    }
+
+    #[test]
+    fn regression_a_copy_in_which_the_runtime_gives_up_takes_nothing_of_the_process_with_it() {
+        let path = std::env::temp_dir().join(format!("remora-confined-{}", std::process::id()));
+        std::fs::write(&path, "").expect("a temporary file can be written");
+        let name = CString::new(path.to_str().expect("a path in UTF-8")).expect("a path without a zero");
+        let parent = std::process::id() as i32;
+        // SAFETY: the child calls nothing that allocates or locks, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let status = if !confine() { 1 } else { i32::from(!stays_inside(&name, parent)) * 2 };
+            crate::snapshot::end_of_copy(status);
+        }
+        let mut status = -1;
+        // SAFETY: a child of ours, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(
+            status, 0,
+            "1 << 8: no filter could be set; 2 << 8: something was let out, or something was refused that is needed"
+        );
+        assert!(path.exists());
+        std::fs::remove_file(&path).expect("nobody else has removed it");
+    }
+}
