@@ -15,6 +15,7 @@
 mod debugger;
 pub mod diagnostics;
 mod foreign;
+mod held_copy;
 pub mod probe;
 mod process_facts;
 mod processor_time;
@@ -28,6 +29,7 @@ mod target;
 
 pub use debugger::Debugger;
 pub use foreign::{Counts, ForeignProfiler, Kind};
+pub use held_copy::{HeldCopy, state};
 pub use process_facts::{Facts, Mapping, Named};
 pub use processor_time::{processor_time, until_used};
 pub use read_back::ReadBack;

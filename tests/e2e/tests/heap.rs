@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::{Facts, Finished, Remora, Runtime, Target, on_every_runtime, remora, spooled, until};
-use rustix::process::{Pid, Signal, kill_process};
+use remora_e2e::{Facts, Finished, HeldCopy, Remora, Runtime, Target, on_every_runtime, remora, spooled, until};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
 
@@ -130,7 +130,7 @@ fn det_16_remora_killed_while_a_heap_is_walked_leaves_neither_library_nor_copy()
         let file = directory.path().join("killed.remora-heap");
         let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
         let command = Remora::start(["heap", "--process-id", &process, "--json", "-o", file]);
-        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
+        HeldCopy::of(&target, &command).go_on();
         command.signal(Signal::KILL);
         until("the library is unmapped and the copy gone", || {
             let facts = Facts::of(target.pid());
@@ -154,9 +154,9 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_ke
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
 
         let command = Remora::start(["heap", "-p", &process, "--json", "-o", file, "--max-extra-memory", "40MiB"]);
-        until("the copy has told something", || spooled(directory.path()) > 1024);
         // It stands still while the program writes to each of its 96 MB.
-        to_the_copy(&target, Signal::STOP);
+        HeldCopy::of(&target, &command);
+        until("what the copy has told is written", || spooled(directory.path()) > 1024);
         assert_eq!(target.ask_number("touch"), 3_000_000);
         let finished = command.finish();
         assert_eq!(finished.code(), 42, "{finished}");
@@ -174,23 +174,17 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_ke
     });
 }
 
-/// Sends a signal to the copy that walks.
-fn to_the_copy(target: &Target, signal: Signal) {
-    let copy = Facts::of(target.pid()).children.first().and_then(|pid| Pid::from_raw(*pid as i32));
-    kill_process(copy.expect("the copy is there"), signal).unwrap();
-}
-
 /// A snapshot whose copy has told something and stands still; then `happens`, and what the command says of it.
-fn halted(runtime: &Runtime, happens: fn(&mut Target, &Remora)) -> (Target, Finished, Value) {
+fn halted(runtime: &Runtime, happens: fn(&mut Target, &Remora, &HeldCopy)) -> (Target, Finished, Value) {
     let mut target = Target::start(runtime, "heap", &["2000000"]);
     let directory = tempfile::tempdir().unwrap();
     let (file, receipt) = (directory.path().join("part.remora-heap"), directory.path().join("receipt.json"));
     let process = target.pid().to_string();
     let [file, receipt_file] = [&file, &receipt].map(|path| path.to_str().unwrap());
     let command = Remora::start(["heap", "-p", &process, "--json", "-o", file, "--receipt", receipt_file]);
-    until("the copy has told something", || spooled(directory.path()) > 1024);
-    to_the_copy(&target, Signal::STOP);
-    happens(&mut target, &command);
+    let copy = HeldCopy::of(&target, &command);
+    until("what the copy has told is written", || spooled(directory.path()) > 1024);
+    happens(&mut target, &command, &copy);
     let finished = command.finish();
     // Whatever happened, what had been walked can be read, and is known to be a part.
     remora(["heap", "report", file]).failed_with(42, &["does not hold all of the heap"]);
@@ -201,7 +195,7 @@ fn halted(runtime: &Runtime, happens: fn(&mut Target, &Remora)) -> (Target, Fini
 #[test]
 fn a_copy_that_is_killed_costs_the_rest_of_the_snapshot_and_nothing_else() {
     on_every_runtime(|runtime| {
-        let (mut target, finished, receipt) = halted(runtime, |target, _| to_the_copy(target, Signal::KILL));
+        let (mut target, finished, receipt) = halted(runtime, |_, _, copy| copy.kill());
         assert_eq!((finished.code(), &receipt["clean"]), (42, &Value::Bool(true)), "{finished}");
         assert!(finished.text().contains("was ended by signal 9"), "{finished}");
         assert_eq!(target.ask_number("nodes"), 2_000_000);
@@ -212,7 +206,7 @@ fn a_copy_that_is_killed_costs_the_rest_of_the_snapshot_and_nothing_else() {
 #[test]
 fn ctrl_c_ends_the_copy_and_keeps_what_it_has_told_and_a_second_snapshot_is_told_of_the_first() {
     on_every_runtime(|runtime| {
-        let (mut target, finished, receipt) = halted(runtime, |target, command| {
+        let (mut target, finished, receipt) = halted(runtime, |target, command, _| {
             let process = target.pid().to_string();
             remora(["heap", "-p", &process, "-o", "/nowhere/second.remora-heap"]).failed_with(20, &[]);
             remora(["record", "-p", &process, "-o", "/dev/null", "--format", "folded"]).failed_with(18, &[]);
@@ -227,14 +221,10 @@ fn ctrl_c_ends_the_copy_and_keeps_what_it_has_told_and_a_second_snapshot_is_told
 #[test]
 fn det_17_a_target_that_is_killed_while_its_heap_is_walked_leaves_a_part_and_no_copy() {
     on_every_runtime(|runtime| {
-        let (_, finished, receipt) = halted(runtime, |target, _| {
-            let copy = *Facts::of(target.pid()).children.first().unwrap();
+        let (_, finished, receipt) = halted(runtime, |target, _, copy| {
             target.signal(Signal::KILL);
             target.wait();
-            until("the copy has ended with it", || {
-                let stat = std::fs::read_to_string(format!("/proc/{copy}/stat"));
-                stat.map_or(true, |stat| stat.contains(") Z "))
-            });
+            copy.until_it_has_ended();
         });
         assert_eq!((finished.code(), &receipt["clean"]), (41, &Value::Bool(true)), "{finished}");
     });
@@ -243,7 +233,7 @@ fn det_17_a_target_that_is_killed_while_its_heap_is_walked_leaves_a_part_and_no_
 #[test]
 fn det_17_a_copy_that_a_new_program_inherits_is_told_in_the_receipt() {
     on_every_runtime(|runtime| {
-        let (mut target, finished, receipt) = halted(runtime, |target, _| target.tell("exec"));
+        let (mut target, finished, receipt) = halted(runtime, |target, _, _| target.tell("exec"));
         // It ended, and only the new program could ask for its status.
         let told = receipt["left"].to_string();
         assert!(finished.code() == 40 && told.contains("nobody asked for its exit status"), "{finished}\n{told}");

@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::probe::Stage;
-use remora_e2e::{Facts, Remora, Target, on_every_runtime, until};
-use rustix::process::{Pid, Signal, kill_process};
+use remora_e2e::{Facts, HeldCopy, Remora, Target, on_every_runtime, until};
 
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
@@ -70,14 +69,12 @@ fn gch_05_a_snapshot_leaves_collections_beside_the_program_as_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("beside.remora-heap");
         let command = Remora::start(["heap", "-p", &target.pid().to_string(), "--json", "-o", file.to_str().unwrap()]);
-        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
-        let copy = Pid::from_raw(*Facts::of(target.pid()).children.first().unwrap() as i32).unwrap();
         // It walks no further, and the agent waits for it.
-        kill_process(copy, Signal::STOP).unwrap();
+        let copy = HeldCopy::of(&target, &command);
         until("they do while the agent is there", || full(&mut target) == "background");
         let facts = Facts::of(target.pid());
         assert!(facts.threads.values().any(|name| name.starts_with("remora-agent")), "{:?}", facts.threads);
-        kill_process(copy, Signal::CONT).unwrap();
+        copy.go_on();
         let told = command.finish().succeeded().json();
         assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
         until("and when it has left", || full(&mut target) == "background");

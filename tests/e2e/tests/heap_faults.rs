@@ -4,8 +4,10 @@
 
 mod support;
 
-use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, until};
-use rustix::process::Signal;
+use remora_e2e::{
+    Facts, Finished, HeldCopy, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, state, until,
+};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -88,12 +90,6 @@ fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
     });
 }
 
-/// The copy that walks; it is stopped or let go on.
-fn signal_copy(target: &Target, signal: Signal) {
-    let copy = Facts::of(target.pid()).children.first().copied().expect("the copy is there");
-    rustix::process::kill_process(rustix::process::Pid::from_raw(copy as i32).unwrap(), signal).unwrap();
-}
-
 /// What the kernel says of its filters for a process: 0 for none, 2 for one.
 fn filters(process: u32) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -110,11 +106,9 @@ fn det_14_what_the_copy_may_ask_of_the_kernel_leads_to_nothing_of_the_process() 
         let file = folder.path().join("confined.remora-heap");
         let before = filters(target.pid());
         let command = Remora::start(["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()]);
-        until("the copy has told something", || remora_e2e::spooled(folder.path()) > 1024);
-        signal_copy(&target, Signal::STOP);
-        let copy = Facts::of(target.pid()).children.first().copied().unwrap();
-        assert_eq!((&*filters(copy), filters(target.pid())), ("2", before));
-        signal_copy(&target, Signal::CONT);
+        let copy = HeldCopy::of(&target, &command);
+        assert_eq!((&*filters(copy.pid()), filters(target.pid())), ("2", before));
+        copy.go_on();
         command.finish().succeeded();
     });
 }
@@ -148,13 +142,13 @@ fn fill_while_walking(target: &Target, disk: &Path, kept: &Path) -> Finished {
     let command = ["heap", "-p", &target.pid().to_string(), "-o", output.to_str().unwrap()];
     let remora = Remora::spawn(behind(&script, command));
     let inside = PathBuf::from(format!("/proc/{}/root", remora.pid())).join(disk.strip_prefix("/").unwrap());
-    until("the copy has told something", || remora_e2e::spooled(&inside) > 1024);
-    signal_copy(target, Signal::STOP);
+    let copy = HeldCopy::of(target, &remora);
+    until("what the copy has told is written", || remora_e2e::spooled(&inside) > 1024);
     let mut rest = fs::File::create(inside.join("rest")).unwrap();
     let piece = [0; 4096];
     while rest.write_all(&piece).is_ok() {}
     drop(rest);
-    signal_copy(target, Signal::CONT);
+    copy.go_on();
     remora.finish()
 }
 
@@ -167,12 +161,11 @@ fn det_14_a_second_snapshot_meanwhile_is_refused_and_the_first_is_whole() {
         let process = target.pid().to_string();
         let before = Facts::of(target.pid());
         let command = Remora::start(["heap", "-p", &process, "--json", "-o", first.to_str().unwrap()]);
-        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
-        signal_copy(&target, Signal::STOP);
+        let copy = HeldCopy::of(&target, &command);
         let refused = remora(["heap", "-p", &process, "-o", second.to_str().unwrap()]);
         refused.failed_with(HELD, &["remora"]);
         assert!(!second.exists());
-        signal_copy(&target, Signal::CONT);
+        copy.go_on();
         let told = command.finish().succeeded().json();
         assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
@@ -227,12 +220,6 @@ fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stay
     });
 }
 
-/// State of a process, as the kernel shows it.
-fn state(process: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
-}
-
 /// The collection comes when nobody listens, so that all that the copy tells finds room, and the copy waits for what it is asked.
 #[test]
 fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_heap_and_says_what_is_missing() {
@@ -250,7 +237,7 @@ fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_
         let copy = || Facts::of(program.target.pid()).children.first().copied();
         // It sleeps when it waits, and at no other time while there is room.
         until("the copy waits", || copy().and_then(state) == Some('S'));
-        signal_copy(&program.target, Signal::KILL);
+        kill_process(Pid::from_raw(copy().unwrap() as i32).unwrap(), Signal::KILL).unwrap();
         command.signal(Signal::CONT);
         let told = command.finish().succeeded().json();
         let notes = told["notes"].to_string();
@@ -272,15 +259,10 @@ fn det_14_a_program_that_is_halted_while_its_heap_is_walked_keeps_nobody_from_th
         let before = Facts::of(target.pid());
         let process = target.pid().to_string();
         let command = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
-        until("the copy is there", || !Facts::of(target.pid()).children.is_empty());
-        signal_copy(&target, Signal::STOP);
-        let copy = *Facts::of(target.pid()).children.first().unwrap();
+        let copy = HeldCopy::of(&target, &command);
         target.halt();
-        signal_copy(&target, Signal::CONT);
-        until("the copy has ended", || {
-            let stat = fs::read_to_string(format!("/proc/{copy}/stat"));
-            stat.map_or(true, |stat| stat.contains(") Z "))
-        });
+        copy.go_on();
+        copy.until_it_has_ended();
         target.go_on();
         let told = command.finish().succeeded().json();
         assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
@@ -298,8 +280,7 @@ fn a_copy_that_hangs_is_ended_and_what_it_has_told_is_kept() {
     let process = target.pid().to_string();
     let before = Facts::of(target.pid());
     let command = Remora::start(["heap", "-p", &process, "-o", file.to_str().unwrap()]);
-    until("the copy has told something", || remora_e2e::spooled(folder.path()) > 1024);
-    signal_copy(&target, Signal::STOP);
+    HeldCopy::of(&target, &command);
     let finished = command.finish();
     let finished = finished.failed_with(PART, &["does not hold all of the heap"]);
     assert!(finished.text().contains("stood still and was ended"), "{finished}");

@@ -2,8 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::{Facts, Remora, Runtime, Target, on_every_runtime, remora, spooled, until};
-use rustix::process::{Pid, Signal, kill_process};
+use remora_e2e::{HeldCopy, Remora, Runtime, Target, on_every_runtime, remora};
 use serde_json::Value;
 use std::path::Path;
 
@@ -166,13 +165,9 @@ fn regression_what_the_program_stores_in_static_fields_while_its_heap_is_walked_
         let file = directory.path().join("values.remora-heap");
         let process = target.pid().to_string();
         let command = Remora::start(["heap", "-p", &process, "--values", "--json", "-o", file.to_str().unwrap()]);
-        until("the copy has told something", || spooled(directory.path()) > 1024);
-        // Should it have told everything by now, the program comes too late to be seen, and that is what is wanted.
-        let copy = Facts::of(target.pid()).children.first().copied();
-        let signal = |signal| copy.map(|copy| kill_process(Pid::from_raw(copy as i32).unwrap(), signal));
-        signal(Signal::STOP);
+        let copy = HeldCopy::of(&target, &command);
         assert_eq!(target.ask("later"), "later");
-        signal(Signal::CONT);
+        copy.go_on();
         let told = command.finish().succeeded().json();
         assert_eq!((&told["complete"], &told["static_fields"]), (&true.into(), &true.into()), "{:#}", told["notes"]);
         assert_eq!(fields(&file, "Known.Statics")[0], ["Number", "int", "123"]);

@@ -1,0 +1,91 @@
+//! The copy of a target that walks its heap, caught and standing still.
+//!
+//! A heap of some million objects is walked in hundredths of a second: too fast for whoever looks now and then. So the command is halted
+//! before there is a copy. Then nobody takes what the copy tells, and it waits for room.
+
+use crate::{Remora, Target, until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+
+/// At one of so many looks the command goes on.
+const LOOKS: u32 = 20;
+
+/// A copy that stands still. It must have more to tell than there is room for: two million objects.
+#[derive(Debug)]
+pub struct HeldCopy {
+    pid: u32,
+}
+
+impl HeldCopy {
+    /// That of `command`'s snapshot of `target`. The command goes on when the copy stands.
+    pub fn of(target: &Target, command: &Remora) -> HeldCopy {
+        until("the agent is there", || has_agent(target.pid()));
+        let remora = innermost(command.pid());
+        let mut looks = 0;
+        until("the copy is there", || {
+            // Until the agent was told to begin it needs the command, which is let go on from look to look.
+            signal(remora, if looks % LOOKS == 0 { Signal::CONT } else { Signal::STOP });
+            looks += 1;
+            children(target.pid()).next().is_some()
+        });
+        signal(remora, Signal::STOP);
+        let pid = children(target.pid()).next().unwrap_or_else(|| panic!("the copy ended at once"));
+        // What it does before its walk it is let do, its walk it cannot finish.
+        until("the copy waits for room", || state(pid) == Some('S'));
+        signal(pid, Signal::STOP);
+        signal(remora, Signal::CONT);
+        HeldCopy { pid }
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// It walks on.
+    pub fn go_on(&self) {
+        signal(self.pid, Signal::CONT);
+    }
+
+    /// It ends.
+    pub fn kill(&self) {
+        signal(self.pid, Signal::KILL);
+    }
+
+    /// Waits until it has ended, by itself or not. Who may ask for its status, may not have asked.
+    pub fn until_it_has_ended(&self) {
+        until("the copy has ended", || matches!(state(self.pid), None | Some('Z')));
+    }
+}
+
+/// State of a process, as the kernel shows it: `S` sleeps, `T` is halted, `Z` has ended.
+pub fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn signal(process: u32, signal: Signal) {
+    let pid = Pid::from_raw(process as i32).unwrap_or_else(|| panic!("no process has the number 0"));
+    kill_process(pid, signal).unwrap_or_else(|error| panic!("process {process} cannot be signalled: {error}"));
+}
+
+/// The last of those that a process started that started a process: what a script runs.
+fn innermost(process: u32) -> u32 {
+    children(process).last().map_or(process, innermost)
+}
+
+fn threads(process: u32) -> impl Iterator<Item = std::path::PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    entries.flatten().map(|entry| entry.path())
+}
+
+/// Cheaper than all [`crate::Facts`], which is what counts here.
+fn children(process: u32) -> impl Iterator<Item = u32> {
+    let lists = threads(process).map(|thread| fs::read_to_string(thread.join("children")).unwrap_or_default());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>())
+}
+
+fn has_agent(process: u32) -> bool {
+    threads(process)
+        .any(|thread| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.starts_with("remora-agent")))
+}
