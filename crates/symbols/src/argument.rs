@@ -2,6 +2,7 @@
 
 use crate::image::ManagedImage;
 use crate::keyword::Primitive;
+use crate::types::Namespaces;
 use std::sync::Arc;
 
 /// How deep arguments may nest before they are shown as `…`.
@@ -40,7 +41,7 @@ pub enum TypeArgument {
 }
 
 impl TypeArgument {
-    /// The whole name of a type that stands for itself, as C# writes it; `None` if it cannot be told.
+    /// The whole name of a type that stands for itself, as C# writes it, with all namespaces; `None` if it cannot be told.
     pub fn full_name(&self) -> Option<String> {
         match self {
             TypeArgument::Class { image, token, arguments } => image.type_name(*token, arguments),
@@ -55,18 +56,18 @@ impl TypeArgument {
     pub fn short_name(&self) -> Option<String> {
         match self {
             TypeArgument::Canon | TypeArgument::Unknown => None,
-            known => Some(known.text("?", ARGUMENT_DEPTH)),
+            known => Some(known.text("?", ARGUMENT_DEPTH, Namespaces::Left)),
         }
     }
 
     /// How the argument of a parameter called `parameter` is shown; `depth` is how deep arguments may still nest.
-    pub(crate) fn text(&self, parameter: &str, depth: u32) -> String {
+    pub(crate) fn text(&self, parameter: &str, depth: u32, namespaces: Namespaces) -> String {
         let Some(depth) = depth.checked_sub(1) else { return "…".to_owned() };
         match self {
             TypeArgument::Class { image, token, arguments } => {
-                image.argument_text(*token, arguments, depth).unwrap_or_else(|| parameter.to_owned())
+                image.argument_text(*token, arguments, depth, namespaces).unwrap_or_else(|| parameter.to_owned())
             }
-            TypeArgument::Array { element, rank } => array_of(&element.text(parameter, depth), *rank),
+            TypeArgument::Array { element, rank } => array_of(&element.text(parameter, depth, namespaces), *rank),
             TypeArgument::Primitive(primitive) => primitive.keyword().to_owned(),
             TypeArgument::Named(name) => name.clone(),
             TypeArgument::Canon | TypeArgument::Unknown => parameter.to_owned(),
@@ -102,10 +103,10 @@ mod tests {
             (TypeArgument::Named("App.Order".into()), "App.Order"),
             (TypeArgument::Array { element: Box::new(TypeArgument::Canon), rank: 1 }, "TKey[]"),
         ] {
-            assert_eq!(argument.text("TKey", ARGUMENT_DEPTH), text);
+            assert_eq!(argument.text("TKey", ARGUMENT_DEPTH, Namespaces::Left), text);
         }
         let deep =
             (0..100).fold(TypeArgument::Canon, |inner, _| TypeArgument::Array { element: Box::new(inner), rank: 1 });
-        assert!(deep.text("T", ARGUMENT_DEPTH).starts_with('…'));
+        assert!(deep.text("T", ARGUMENT_DEPTH, Namespaces::Left).starts_with('…'));
     }
 }

@@ -9,7 +9,7 @@ use crate::name::{MethodKind, MethodName, NamePart};
 use crate::parameter::parameter_texts;
 use crate::pdb::PortablePdb;
 use crate::signature::{Arguments, MethodSignature, method_signature};
-use crate::types::{method_identifier, row_of};
+use crate::types::{Namespaces, method_identifier, row_of};
 
 /// How many state machines may wrap each other (an async lambda in an iterator ...).
 const MACHINE_DEPTH: u32 = 8;
@@ -29,16 +29,27 @@ impl ManagedImage {
         let row = self.method_row(token)?;
         let metadata = &self.metadata;
         let declaring = metadata.declaring_type(row)?;
-        let class = metadata.argument_texts(metadata.type_parameters(declaring), class_arguments, ARGUMENT_DEPTH);
-        let method = metadata.argument_texts(metadata.method_parameters(row), method_arguments, ARGUMENT_DEPTH);
+        let class = metadata.argument_texts(
+            metadata.type_parameters(declaring),
+            class_arguments,
+            ARGUMENT_DEPTH,
+            Namespaces::Left,
+        );
+        let method = metadata.argument_texts(
+            metadata.method_parameters(row),
+            method_arguments,
+            ARGUMENT_DEPTH,
+            Namespaces::Left,
+        );
         Method { metadata, pdb: self.pdb(), row, declaring, class: &class, method: &method }.name(MACHINE_DEPTH)
     }
 
-    /// The name of the type behind a TypeDef token, with its namespace.
+    /// The name of the type behind a TypeDef token, with its namespace and those of its arguments: no two types have the same.
     pub fn type_name(&self, token: u32, arguments: &[TypeArgument]) -> Option<String> {
         let row = row_of(token, Table::TypeDef)?;
         let raw = self.metadata.type_def(row)?;
-        let arguments = self.metadata.argument_texts(self.metadata.type_parameters(row), arguments, ARGUMENT_DEPTH);
+        let parameters = self.metadata.type_parameters(row);
+        let arguments = self.metadata.argument_texts(parameters, arguments, ARGUMENT_DEPTH, Namespaces::Kept);
         let types = raw.name_parts(&arguments);
         Some(MethodName { namespace: raw.namespace, types, ..MethodName::default() }.type_name())
     }

@@ -23,9 +23,21 @@ pub(crate) struct RawType {
     pub(crate) parts: Vec<(String, usize)>,
 }
 
+/// Whether types in argument lists have their namespaces. Left out, names are easier to read; kept, no two types have one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    Left,
+    Kept,
+}
+
 impl RawType {
     /// The type in a place where C# would write it without its namespace.
     pub(crate) fn short(&self, arguments: &[String]) -> String {
+        self.shown(arguments, Namespaces::Left)
+    }
+
+    /// The type as an argument or a parameter.
+    pub(crate) fn shown(&self, arguments: &[String], namespaces: Namespaces) -> String {
         if let (true, [(name, _)]) = (self.namespace == "System", &self.parts[..]) {
             match (split_arity(name).0, arguments) {
                 (plain, []) => {
@@ -38,7 +50,10 @@ impl RawType {
                 _ => {}
             }
         }
-        let parts: Vec<String> = self.name_parts(arguments).iter().map(NamePart::to_string).collect();
+        let mut parts: Vec<String> = self.name_parts(arguments).iter().map(NamePart::to_string).collect();
+        if namespaces == Namespaces::Kept && !self.namespace.is_empty() {
+            parts.insert(0, self.namespace.clone());
+        }
         parts.join(".")
     }
 
@@ -178,6 +193,7 @@ impl Metadata {
         rows: std::ops::Range<u32>,
         arguments: &[TypeArgument],
         depth: u32,
+        namespaces: Namespaces,
     ) -> Vec<String> {
         rows.take(PARAMETER_LIMIT)
             .enumerate()
@@ -187,7 +203,7 @@ impl Metadata {
                     Some(Generated::AnonymousParameter { name }) => name,
                     _ => &name,
                 };
-                arguments.get(index).map_or_else(|| name.to_owned(), |argument| argument.text(name, depth))
+                arguments.get(index).map_or_else(|| name.to_owned(), |argument| argument.text(name, depth, namespaces))
             })
             .collect()
     }
@@ -195,13 +211,20 @@ impl Metadata {
 
 impl ManagedImage {
     /// The type behind a TypeDef token as it is shown in an argument list; `None` for what has no name of its own.
-    pub(crate) fn argument_text(&self, token: u32, arguments: &[TypeArgument], depth: u32) -> Option<String> {
+    pub(crate) fn argument_text(
+        &self,
+        token: u32,
+        arguments: &[TypeArgument],
+        depth: u32,
+        namespaces: Namespaces,
+    ) -> Option<String> {
         let row = row_of(token, Table::TypeDef)?;
         let raw = self.metadata.type_def(row)?;
         if raw.is("System", "__Canon") {
             return None;
         }
-        Some(raw.short(&self.metadata.argument_texts(self.metadata.type_parameters(row), arguments, depth)))
+        let parameters = self.metadata.type_parameters(row);
+        Some(raw.shown(&self.metadata.argument_texts(parameters, arguments, depth, namespaces), namespaces))
     }
 }
 

@@ -174,6 +174,10 @@ fn types_are_named_with_their_arguments() {
     let image = names();
     let inner = type_token(&image, "Fixture.Shapes.Outer<T>.Inner<U>");
     assert_eq!(image.type_name(inner, &[int(), string()]).unwrap(), "Fixture.Shapes.Outer<int>.Inner<string>");
+    let point = || class(&image, "Fixture.Shapes.Point", vec![]);
+    let outer = |argument| class(&image, "Fixture.Shapes.Outer<T>", vec![argument]);
+    let name = outer(outer(point())).full_name().unwrap();
+    assert_eq!(name, "Fixture.Shapes.Outer<Fixture.Shapes.Outer<Fixture.Shapes.Point>>", "else two types had one name");
 }
 
 #[test]

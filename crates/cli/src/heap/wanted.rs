@@ -79,18 +79,53 @@ fn as_named(text: &str) -> String {
     }
 }
 
-/// Types that objects are of, and others that have static fields; each by its name.
-fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<(String, Wanted)> {
+/// A type that can be shown.
+struct Named {
+    name: String,
+    assembly: String,
+    wanted: Wanted,
+}
+
+impl Named {
+    /// What tells it from a type of another assembly with the same name.
+    fn qualified(&self) -> String {
+        format!("{}, {}", plain(&self.name), plain(&self.assembly))
+    }
+
+    /// Whether `text` is its name with some namespaces, or types that it is nested in, left out: `List<Node>` of `System.List<App.Node>`.
+    fn is_called(&self, text: &str) -> bool {
+        let pieces = |text: &str| -> Vec<String> {
+            text.split_inclusive(|character: char| "<>,()[]? ".contains(character)).map(str::to_owned).collect()
+        };
+        let (said, whole) = (pieces(text), pieces(&self.name));
+        let is_short = |said: &str, whole: &str| {
+            whole.strip_suffix(said).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        said.len() == whole.len() && said.iter().zip(&whole).all(|(said, whole)| is_short(said, whole))
+    }
+}
+
+/// Types that objects are of, and others that have static fields.
+fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<Named> {
     let mut there = vec![false; graph.types().len()];
     graph.objects().for_each(|object| there[graph.type_ix(object).0 as usize] = true);
     let types = (0..there.len()).filter(|index| there[*index]).map(|index| TypeIx(index as u32));
     let named = types.map(|of| (graph.type_at(of), of));
     let known: HashSet<(&str, &str)> = named.clone().map(|(at, _)| (&*at.name, &*at.assembly)).collect();
-    let mut all: Vec<(String, Wanted)> = named.map(|(at, of)| (at.name.clone(), Wanted::Type(of))).collect();
+    let of_objects = |(at, of): (&remora_heap::Type, TypeIx)| Named {
+        name: at.name.clone(),
+        assembly: at.assembly.clone(),
+        wanted: Wanted::Type(of),
+    };
+    let mut all: Vec<Named> = named.map(of_objects).collect();
     let others = statics.iter().filter(|field| !known.contains(&(&*field.owner, &*field.assembly)));
     let owner = |field: &StaticField| Owner { name: field.owner.clone(), assembly: field.assembly.clone() };
     let owners: BTreeSet<Owner> = others.map(owner).collect();
-    all.extend(owners.into_iter().map(|owner| (owner.name.clone(), Wanted::Static(owner))));
+    all.extend(owners.into_iter().map(|owner| Named {
+        name: owner.name.clone(),
+        assembly: owner.assembly.clone(),
+        wanted: Wanted::Static(owner),
+    }));
     all
 }
 
@@ -102,33 +137,44 @@ fn type_(graph: &HeapGraph, statics: &[StaticField], text: &str) -> Result<Wante
             .to_owned());
     }
     let all = all_types(graph, statics);
-    let (lower, meant) = (text.to_lowercase(), as_named(text));
-    let mut exact = all.iter().filter(|(name, _)| *name == meant);
-    // A keyword of C# means one type, and no other whose name it is a part of.
-    let is_alike = |name: &str| meant == text && name.to_lowercase().contains(&lower);
-    let mut alike: Vec<&(String, Wanted)> = all.iter().filter(|(name, _)| is_alike(name)).collect();
-    // Its name without what it stands in is more than a part of another's.
-    let is_own = |name: &str| name.strip_suffix(text).is_some_and(|before| before.ends_with('.'));
-    if alike.iter().filter(|(name, _)| is_own(name)).count() == 1 {
-        alike.retain(|(name, _)| is_own(name));
-    }
-    match (exact.next(), &alike[..]) {
-        (Some((_, one)), _) | (None, [(_, one)]) => Ok(one.clone()),
-        (None, []) => Err(format!(
+    match &meant_by(&all, text)[..] {
+        [one] => Ok(one.wanted.clone()),
+        [] => Err(format!(
             "no object of this snapshot is of a type called {text}, and no static field belongs to one; \
              `remora heap report` shows those there are"
         )),
-        (None, several) => {
-            let offered: Vec<String> = several.iter().take(OFFERED).map(|(name, _)| plain(name)).collect();
-            let more = several.len().saturating_sub(OFFERED);
-            let more = if more > 0 { format!(", and {}", counted(more as u64, "other")) } else { String::new() };
-            Err(format!(
-                "{text} is part of the names of {} types; give one whole: {}{more}",
-                several.len(),
-                offered.join(", ")
-            ))
-        }
+        several => Err(ambiguous(text, several)),
     }
+}
+
+/// Those that `text` may mean: what it names best.
+fn meant_by<'a>(all: &'a [Named], text: &str) -> Vec<&'a Named> {
+    let (lower, meant) = (text.to_lowercase(), as_named(text));
+    let those = |is_meant: &dyn Fn(&Named) -> bool| -> Vec<&Named> { all.iter().filter(|of| is_meant(of)).collect() };
+    let exact = those(&|of| of.name == meant || of.qualified() == text);
+    // A keyword of C# means one type, and no other whose name it is a part of.
+    if !exact.is_empty() || meant != text {
+        return exact;
+    }
+    // Its name without what it stands in is more than a part of another's.
+    let called = those(&|of| of.is_called(text));
+    if called.len() == 1 {
+        return called;
+    }
+    let alike = those(&|of| of.name.to_lowercase().contains(&lower));
+    if alike.is_empty() { called } else { alike }
+}
+
+fn ambiguous(text: &str, several: &[&Named]) -> String {
+    let names: HashSet<&str> = several.iter().map(|of| &*of.name).collect();
+    let has_one_name = names.len() < several.len();
+    let shown = |of: &Named| if has_one_name { format!("'{}'", of.qualified()) } else { plain(&of.name) };
+    let offered: Vec<String> = several.iter().take(OFFERED).map(|of| shown(of)).collect();
+    let more = several.len().saturating_sub(OFFERED);
+    let more = if more > 0 { format!(", and {}", counted(more as u64, "other")) } else { String::new() };
+    let how = if has_one_name { " with its assembly" } else { "" };
+    let (count, offered) = (several.len(), offered.join(", "));
+    format!("{text} is part of the names of {count} types; give one whole{how}: {offered}{more}")
 }
 
 #[cfg(test)]
@@ -172,6 +218,39 @@ mod tests {
         }
         let graph = builder.finish().expect("there is room");
         assert_eq!(wanted(&graph, &[], "string"), Ok(Wanted::Type(TypeIx(0))));
+    }
+
+    /// A graph of types, each with its assembly.
+    fn of_types(types: &[(&str, &str)]) -> HeapGraph {
+        let mut builder = Builder::new();
+        for (at, (name, assembly)) in (1..).zip(types) {
+            let of = Type { name: (*name).into(), assembly: (*assembly).into(), flags: TypeFlags::default() };
+            let type_ix = builder.add_type(of).expect("there is room");
+            builder.add_object(Object { address: at * 0x1000, type_ix, bytes: 24 }, []).expect("there is room");
+        }
+        builder.finish().expect("there is room")
+    }
+
+    #[test]
+    fn namespaces_may_be_left_out_where_no_other_type_is_called_so() {
+        let list = "System.List<App.Node>";
+        let one =
+            of_types(&[(list, "Core"), ("System.List<App.NodeList>", "Core"), ("System.List<App.Node>[]", "Core")]);
+        for said in ["List<Node>", "System.List<Node>", "List<App.Node>", list] {
+            assert_eq!(wanted(&one, &[], said), Ok(Wanted::Type(TypeIx(0))), "{said}");
+        }
+        assert_eq!(wanted(&one, &[], "List<Node>[]"), Ok(Wanted::Type(TypeIx(2))));
+        let two = of_types(&[(list, "Core"), ("System.List<Other.Node>", "Core")]);
+        let error = wanted(&two, &[], "List<Node>").expect_err("either is meant");
+        assert!(error.ends_with("give one whole: System.List<App.Node>, System.List<Other.Node>"), "{error}");
+    }
+
+    #[test]
+    fn types_of_one_name_are_told_apart_by_their_assemblies() {
+        let graph = of_types(&[("App.Node", "First"), ("App.Node", "Second")]);
+        let error = wanted(&graph, &[], "App.Node").expect_err("either is meant");
+        assert!(error.ends_with("give one whole with its assembly: 'App.Node, First', 'App.Node, Second'"), "{error}");
+        assert_eq!(wanted(&graph, &[], "App.Node, Second"), Ok(Wanted::Type(TypeIx(1))));
     }
 
     #[test]
