@@ -50,8 +50,8 @@ fn ctl_01_gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_i
             // One is shared: nobody alone holds it.
             assert_eq!(of(&told, "Known.Leaf"), (NODES / 2 + 1, leaves + LEAF, leaves + LEAF));
             for (name, count) in [
-                ("Known.Pair<int, Leaf>", 1),
-                ("Known.Pair<string, Node>.Inner", 1),
+                ("Known.Pair<int, Known.Leaf>", 1),
+                ("Known.Pair<string, Known.Node>.Inner", 1),
                 ("Known.Leaf[,]", 1),
                 ("Known.Node[][]", 1),
                 ("Known.Node[]", 1),

@@ -74,12 +74,12 @@ fn collection(name: &str, (count, places, used): (u64, u64, u64), each: u64, is_
 fn with_references(used: u64, is_exact: bool) -> Vec<Value> {
     let generic = |name: &str, room, each| collection(&format!("Collections.Generic.{name}"), room, each, is_exact);
     vec![
-        generic("Dictionary<int, Item>", (1, HASHED, 7), 24 + 4),
-        generic("Dictionary<string, Item>", (1, HASHED, used), 24 + 4),
-        generic("List<Item>", (3, 3 * PLACES, 3 * 2), 8),
-        generic("HashSet<Item>", (1, HASHED, 7), 16 + 4),
-        generic("Stack<Item>", (1, 600, 1), 8),
-        generic("Queue<Item>", (1, 500, 0), 8),
+        generic("Dictionary<int, Found.Item>", (1, HASHED, 7), 24 + 4),
+        generic("Dictionary<string, Found.Item>", (1, HASHED, used), 24 + 4),
+        generic("List<Found.Item>", (3, 3 * PLACES, 3 * 2), 8),
+        generic("HashSet<Found.Item>", (1, HASHED, 7), 16 + 4),
+        generic("Stack<Found.Item>", (1, 600, 1), 8),
+        generic("Queue<Found.Item>", (1, 500, 0), 8),
     ]
 }
 
@@ -91,7 +91,7 @@ fn with_values_it_is_known_of_every_collection_how_much_is_used_and_of_every_tas
         expected.extend([
             collection("Collections.Generic.Dictionary<int, long>", (1, HASHED, 7), 24 + 4, true),
             collection("Collections.Generic.List<int>", (1, PLACES, 3), 4, true),
-            collection("Collections.Generic.List<Pair>", (1, PLACES, 1), 16, true),
+            collection("Collections.Generic.List<Found.Pair>", (1, PLACES, 1), 16, true),
             collection("Text.StringBuilder", (1, 10_000, 3), 2, true),
             collection("IO.MemoryStream", (1, 10_000, 1), 1, true),
         ]);

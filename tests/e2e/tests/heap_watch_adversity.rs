@@ -52,7 +52,7 @@ fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_pla
             ["objects_at_start", "objects", "died_of_start"]
                 .map(|field| rows.iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>())
         };
-        for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Item>", 100), ("[unnamed type]", 0)] {
+        for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Plugin.Item>", 100), ("[unnamed type]", 0)] {
             assert_eq!(of(name), [expected; 3], "{name}: {told:#}");
         }
         assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
