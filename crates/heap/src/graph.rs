@@ -118,6 +118,11 @@ impl HeapGraph {
         self.parts.roots.iter().filter(move |root| root.object == object).map(|root| root.kind)
     }
 
+    /// The kind of the first root that holds an object.
+    pub fn root_of(&self, object: ObjectIx) -> Option<RootKind> {
+        self.roots_of(object).next()
+    }
+
     /// What is known of the roots of this kind that hold an object, in words: `MyApp.Worker.Run()`.
     pub fn root_note(&self, object: ObjectIx, kind: RootKind) -> Option<&str> {
         self.parts.notes.get(&(object.0, kind)).map(String::as_str)

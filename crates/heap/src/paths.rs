@@ -2,6 +2,8 @@
 
 use crate::graph::{HeapGraph, ObjectIx};
 use crate::root::Root;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// No object has been there yet.
 const NEVER: u32 = u32::MAX;
@@ -65,6 +67,38 @@ impl ShortestPaths {
             AT_ROOT => Step::Root,
             next => Step::Object(ObjectIx(next)),
         }
+    }
+
+    /// The objects that roots hold at the beginnings of the shortest ways to `objects`, and to how many of these each leads, the most first.
+    /// What no root reaches is not counted.
+    pub fn beginnings(&self, objects: impl Iterator<Item = ObjectIx>) -> Vec<(ObjectIx, u64)> {
+        let mut known = vec![NEVER; self.next.len()];
+        let mut counts: HashMap<u32, u64> = HashMap::new();
+        let mut way = Vec::new();
+        for object in objects {
+            let mut here = object.0;
+            let beginning = loop {
+                match (known[here as usize], self.step(ObjectIx(here))) {
+                    (NEVER, Step::Object(ObjectIx(next))) => {
+                        way.push(here);
+                        here = next;
+                    }
+                    (NEVER, Step::Root) => break here,
+                    (NEVER, Step::Nothing) => break NEVER,
+                    (beginning, _) => break beginning,
+                }
+            };
+            // Of each object on the way it is known from now on.
+            for passed in way.drain(..) {
+                known[passed as usize] = beginning;
+            }
+            if beginning != NEVER {
+                *counts.entry(beginning).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<(ObjectIx, u64)> = counts.into_iter().map(|(at, count)| (ObjectIx(at), count)).collect();
+        counts.sort_unstable_by_key(|(at, count)| (Reverse(*count), at.0));
+        counts
     }
 
     /// A shortest path to `object`, beginning at the earliest of the roots of its first object; `None` if no root reaches it.

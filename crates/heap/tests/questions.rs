@@ -7,6 +7,7 @@ use remora_heap::diff::{self, Snapshot};
 use remora_heap::tables::{self, Totals};
 use remora_heap::{DominatorTree, ObjectIx, Referrers, Root, RootKind, ShortestPaths};
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 fn plain(references: Vec<Vec<usize>>, roots: Vec<usize>) -> Plain {
     let count = references.len();
@@ -53,14 +54,19 @@ fn paths_are_real_and_none_is_shorter() {
                 break;
             }
         }
+        let mut beginnings: HashMap<ObjectIx, u64> = HashMap::new();
         for object in graph.objects() {
             let path = paths.to(&graph, object);
+            path.iter().for_each(|path| *beginnings.entry(path.objects[0]).or_default() += 1);
             assert_eq!(path.as_ref().map(|path| path.objects.len()), length[object.0 as usize], "seed {seed}");
             let Some(path) = path else { continue };
             assert_eq!((path.objects.first(), path.objects.last()), (Some(&path.root.object), Some(&object)));
             assert!(graph.roots().contains(&path.root));
             assert!(path.objects.windows(2).all(|pair| graph.references(pair[0]).any(|target| target == pair[1])));
         }
+        let told = paths.beginnings(graph.objects());
+        assert!(told.is_sorted_by(|one, other| one.1 >= other.1), "seed {seed}");
+        assert_eq!(told.into_iter().collect::<HashMap<_, _>>(), beginnings, "seed {seed}");
     }
 }
 

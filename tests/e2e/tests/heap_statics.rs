@@ -114,7 +114,11 @@ fn gch_06_without_being_asked_for_static_fields_have_names_and_references_and_no
                 ["At", "Point", "Known.Point"],
                 ["Since", "DateTime", "System.DateTime"],
                 ["Cache", "Cached[]", "Known.Cached[]"],
-                ["Pair", "KeyValuePair<string, Cached>", "System.Collections.Generic.KeyValuePair<string, Known.Cached>"],
+                [
+                    "Pair",
+                    "KeyValuePair<string, Cached>",
+                    "System.Collections.Generic.KeyValuePair<string, Known.Cached>",
+                ],
                 ["Nothing", "object", "null"],
             ],
         );

@@ -71,10 +71,21 @@ struct TypeTold {
     retained: u64,
     /// Its objects that keep most, the greatest first.
     objects: Vec<ObjectTold>,
+    reached_from_count: usize,
+    /// What roots hold where the shortest ways to its objects begin, and to how many of them each leads, the most first.
+    reached_from: Vec<BeginningTold>,
     /// The types that refer to its objects, and how often.
     referred_from: Vec<ReferrerTold>,
     /// Its static fields, as far as they are in the snapshot: without `--values` those alone that can hold objects.
     static_fields: Vec<MemberTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct BeginningTold {
+    count: u64,
+    root: &'static str,
+    root_note: Option<String>,
+    object: ObjectTold,
 }
 
 #[derive(Debug, Serialize)]
@@ -322,11 +333,34 @@ impl<'a> Show<'a> {
         rows
     }
 
+    /// What roots hold where the shortest ways to objects of a type begin, and to how many of them each leads.
+    fn beginnings(&self, of: TypeIx) -> Vec<(ObjectIx, u64)> {
+        let those = self.graph.objects().filter(|object| self.graph.type_ix(*object) == of);
+        ShortestPaths::new(self.graph).beginnings(those)
+    }
+
+    fn beginning(&self, (object, count): (ObjectIx, u64)) -> Option<BeginningTold> {
+        let kind = self.graph.root_of(object)?;
+        let root_note = self.graph.root_note(object, kind).map(str::to_owned);
+        Some(BeginningTold { count, root: kind.name(), root_note, object: self.told(object) })
+    }
+
+    fn beginnings_text(&self, of: TypeIx) -> String {
+        let all = self.beginnings(of);
+        let mut table = Table::new(&["objects", "root"]);
+        table.align_right(0);
+        for (object, count) in all.iter().take(self.top) {
+            let root = self.graph.root_of(*object).map(|kind| roots::words(self.graph, *object, kind));
+            table.row([grouped(*count), format!("{} → {}", plain(&root.unwrap_or_default()), self.name(*object))]);
+        }
+        format!("\nkept alive from, by the shortest ways\n{}{}", table.render(), more(all.len(), self.top))
+    }
+
     fn type_(&self, of: TypeIx) -> TypeTold {
         let totals = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of).map(|row| row.totals);
         let totals = totals.unwrap_or_default();
         let (_, objects) = self.objects_of(of);
-        let known = self.graph.type_at(of);
+        let (known, beginnings) = (self.graph.type_at(of), self.beginnings(of));
         let referred_from = self.referrers(of).into_iter().map(|(of, references)| {
             let r#type = self.graph.type_at(of).name.clone();
             ReferrerTold { r#type, references }
@@ -338,6 +372,8 @@ impl<'a> Show<'a> {
             bytes: totals.bytes,
             retained: totals.retained,
             objects: objects.into_iter().map(|object| self.told(object)).collect(),
+            reached_from_count: beginnings.len(),
+            reached_from: beginnings.into_iter().take(self.top).filter_map(|row| self.beginning(row)).collect(),
             referred_from: referred_from.collect(),
             static_fields: self.fixed_told(),
         }
@@ -364,6 +400,8 @@ impl<'a> Show<'a> {
             bytes: 0,
             retained: 0,
             objects: Vec::new(),
+            reached_from_count: 0,
+            reached_from: Vec::new(),
             referred_from: Vec::new(),
             static_fields: self.fixed_told(),
         }
@@ -388,6 +426,7 @@ impl<'a> Show<'a> {
         let (count, objects) = self.objects_of(of);
         text += "\nthose that keep most\n";
         text += &(self.objects(&objects, None) + &more(count, objects.len()));
+        text += &self.beginnings_text(of);
         text += "\nreferred to by\n";
         let mut table = Table::new(&["references", "type"]);
         table.align_right(0);
@@ -479,6 +518,10 @@ pub(super) mod tests {
         let from: Vec<(&str, u64)> =
             told.referred_from.iter().map(|row| (row.r#type.as_str(), row.references)).collect();
         assert_eq!(from, [("Known.Node", 4), ("Known.Holder", 1)]);
-        assert!(show.type_text(node).contains("and 2 others (--top shows more)"));
+        let text = show.type_text(node);
+        assert!(text.contains("and 2 others (--top shows more)"));
+        let begins: Vec<(u64, u64)> = told.reached_from.iter().map(|row| (row.object.address, row.count)).collect();
+        assert_eq!((told.reached_from_count, &begins[..]), (1, &[(0x1000, 5)][..]));
+        assert!(text.contains("      5  handle → Known.Holder (at 0x1000)\n"), "{text}");
     }
 }
