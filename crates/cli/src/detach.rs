@@ -1,7 +1,7 @@
 //! `remora detach`: finds and removes what an interrupted recording left.
 //!
 //! An agent whose recorder died leaves by itself, and the runtime takes some time to close its library: both are waited for.
-//! Then files are removed. What remains is told, with why.
+//! Then files are removed. What remains is told, with why; and so is what stays on purpose, as was said before it came: nothing removes that.
 
 use crate::args::DetachArgs;
 use crate::console::{out, plain};
@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::holder;
 use crate::report::pretty;
-use remora_receipt::{Left, find_left_overs};
+use remora_receipt::{Left, find_left_overs, find_what_stays};
 use remora_trigger::{Error, Reason, Swept, find, sweep};
 use serde::Serialize;
 use std::fmt::Write;
@@ -28,6 +28,8 @@ struct Outcome {
     clean: bool,
     removed: Vec<String>,
     in_use: Vec<String>,
+    /// Libraries that do nothing, cannot be removed, and were said beforehand to stay.
+    stays: Vec<String>,
     left: Vec<LeftRow>,
 }
 
@@ -49,7 +51,8 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     }
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
     let swept = sweep(&process)?;
-    let outcome = Outcome::of(process.pid, swept, left);
+    let stays = find_what_stays(Path::new("/proc"), process.pid);
+    let outcome = Outcome::of(process.pid, swept, left, stays);
     out(&if args.json { pretty(&outcome) } else { outcome.text() })?;
     Ok(if outcome.clean { Exit::Done } else { Exit::Unclean })
 }
@@ -67,7 +70,7 @@ fn settled<T>(patience: Duration, mut look: impl FnMut() -> Vec<T>) -> Vec<T> {
 }
 
 impl Outcome {
-    fn of(process_id: u32, swept: Swept, left: Vec<Left>) -> Outcome {
+    fn of(process_id: u32, swept: Swept, left: Vec<Left>, stays: Vec<String>) -> Outcome {
         let shown = |paths: Vec<std::path::PathBuf>| paths.iter().map(|path| path.display().to_string()).collect();
         let mut rows: Vec<LeftRow> =
             left.into_iter().map(|left| LeftRow { kind: left.kind.name(), what: left.what, why: left.why }).collect();
@@ -78,6 +81,7 @@ impl Outcome {
             clean: rows.is_empty(),
             removed: shown(swept.removed),
             in_use: shown(swept.in_use),
+            stays,
             left: rows,
         }
     }
@@ -93,16 +97,39 @@ impl Outcome {
         for left in &self.left {
             let _ = writeln!(text, "left: {} {}: {}", left.kind, plain(&left.what), plain(&left.why));
         }
+        for path in &self.stays {
+            let _ = writeln!(text, "stays: {}: {STAYS}", plain(path));
+        }
         if self.clean {
-            let _ = writeln!(text, "nothing of Remora is in process {}", self.process_id);
+            let other = if self.stays.is_empty() { "" } else { "else " };
+            let _ = writeln!(text, "nothing {other}of Remora is in process {}", self.process_id);
         }
         text
     }
 }
 
+/// Of what stays on purpose.
+const STAYS: &str = "it does nothing, and only the end of the process takes it away; .NET counts its profilers right with it, \
+                     since a main profiler (--roots, --watch) has left";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn outcome(left: Vec<Left>, stays: &[&str]) -> Outcome {
+        Outcome::of(7, Swept::default(), left, stays.iter().map(|path| (*path).to_owned()).collect())
+    }
+
+    #[test]
+    fn det_14_what_stays_on_purpose_is_named_and_nothing_is_said_not_to_be_there_that_is() {
+        assert_eq!(outcome(vec![], &[]).text(), "nothing of Remora is in process 7\n");
+        let stays = outcome(vec![], &["/tmp/libremora_agent-1-stays.so (deleted)"]);
+        assert!(stays.clean);
+        let told = stays.text();
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[0].starts_with("stays: /tmp/libremora_agent-1-stays.so (deleted): it does nothing"), "{told}");
+        assert_eq!(lines[1..], ["nothing else of Remora is in process 7"]);
+    }
 
     #[test]
     fn det_16_what_goes_away_by_itself_is_waited_for() {

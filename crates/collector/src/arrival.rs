@@ -76,8 +76,12 @@ pub(crate) fn arrive(
     let expected = Expected { config: &config, process, target: &target, memory: &memory };
     let arrived = ask(&listener, &request, &expected);
     // Both are open on the other side by now, or will not be: their names go at once.
-    drop((placed, socket, listener));
+    drop((socket, listener));
     let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
+    match &began {
+        Err(Error::Inert(_)) => placed.stays(),
+        _ => drop(placed),
+    }
     let (began, control) = match began {
         Ok(began) => began,
         Err(error) => return Err(NotAttached { error: error.in_place_of(slot), facts: Some(Box::new(facts)) }),

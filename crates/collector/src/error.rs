@@ -69,6 +69,13 @@ pub struct NotAttached {
     pub facts: Option<Box<Facts>>,
 }
 
+impl NotAttached {
+    /// Which place among profilers was asked for, if one was.
+    pub(crate) fn slot(&self) -> Option<ProfilerSlot> {
+        self.facts.as_ref().map(|facts| facts.slot)
+    }
+}
+
 impl Error {
     /// What a refusal means for whoever wanted this place.
     pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {

@@ -1,7 +1,8 @@
 //! One snapshot of a heap by the agent: attach, have the process copied, read what the copy tells, detach.
 
-use crate::arrival::{Task, arrive};
+use crate::arrival::Task;
 use crate::copy_cost::CopyCost;
+use crate::count::arrive_heard;
 use crate::files::Files;
 use crate::meanings::Meanings;
 use crate::methods::Methods;
@@ -146,7 +147,7 @@ impl HeapSession {
             signal_budget: 1,
             thread_budget: 1,
         };
-        let (presence, _) = arrive(process, library, task, timeout)?;
+        let (presence, _) = arrive_heard(process, library, task, timeout)?;
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));

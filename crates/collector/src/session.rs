@@ -1,8 +1,9 @@
 //! One recording by the agent: attach, collect, detach.
 
 use crate::account;
-use crate::arrival::{Began, Task, arrive, monotonic, shown_runtime};
+use crate::arrival::{Began, Task, monotonic, shown_runtime};
 use crate::assembler::Assembler;
+use crate::count::arrive_heard;
 use crate::files::Files;
 use crate::names::Names;
 use crate::presence::Presence;
@@ -95,7 +96,7 @@ impl Session {
     /// # Errors
     /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
-        let (presence, began) = arrive(process, library, task(options), options.timeout)?;
+        let (presence, began) = arrive_heard(process, library, task(options), options.timeout)?;
         let meta = meta(process, options, &began);
         let mut files = Files::of(process.pid);
         files.refresh_maps();

@@ -33,6 +33,8 @@ pub enum ProfilerCount {
     Right,
     /// It does since another one came that stays, inert.
     SetRight,
+    /// It does since what came for something else was not called, and had to stay: a main profiler had left before.
+    Repaired,
 }
 
 /// What was done to the runtime's concurrent collection.

@@ -75,6 +75,8 @@ impl Case<'_> {
                     "as was said beforehand: inert, and there to set right what the runtime counts"
                 };
                 self.allow(Kind::Mapping, what, why);
+            } else if library && stays_on_purpose(&path) && self.has_repaired() {
+                self.leave(Kind::Mapping, what, REPAIRED);
             } else if library && self.facts.musl && self.facts.detach_confirmed {
                 self.allow(Kind::Mapping, what, "musl never unmaps a library: it stays mapped, and is inert");
             } else if earlier {
@@ -236,6 +238,10 @@ impl Case<'_> {
             };
             return self.leave(Kind::ProfilerSlot, what, why);
         }
+        if self.has_repaired() {
+            let why = "it keeps its place until the process ends; with it the runtime counts right again";
+            return self.leave(Kind::ProfilerSlot, "an inert notification-only profiler", why);
+        }
         if self.facts.count == ProfilerCount::SetRight {
             let why = "as was said beforehand: a main profiler has left, after which the runtime counts one notification-only profiler too few; with this one, which does nothing, it counts right";
             return self.allow(Kind::ProfilerSlot, "an inert notification-only profiler", why);
@@ -262,6 +268,11 @@ impl Case<'_> {
             let why = format!("{reason}; the runtime ends it by itself when it finds nobody at the other end");
             self.leave(Kind::EventSession, "the runtime's session of events", why);
         }
+    }
+
+    /// Whether what had to stay at first has set the runtime's count right, and the one after it was called.
+    fn has_repaired(&self) -> bool {
+        self.facts.count == ProfilerCount::Repaired && self.facts.inert.is_none()
     }
 
     /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
@@ -292,6 +303,11 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
     untouched.then_some(UNTOUCHED)
 }
 
+/// Why something stays that was not said beforehand, and that the next one need not bring.
+const REPAIRED: &str = "it does nothing, and stays until the process ends: a main profiler had left before (a --watch or --roots that was \
+                        killed, or another vendor's), after which the runtime does not call the next one that is only notified; with \
+                        this one it counts right again, and the next command leaves nothing";
+
 /// Name of the thread that serves diagnostics on .NET 8, 9 and 10, and so of the detach thread that it starts.
 const DIAGNOSTICS_SERVER: &str = ".NET EventPipe";
 
@@ -319,7 +335,8 @@ pub(crate) fn named(thread: &Thread) -> String {
     format!("thread {} \"{}\"", thread.id, thread.name)
 }
 
-fn is_library(path: &str) -> bool {
+/// Whether a mapped path is that of a library of ours.
+pub(crate) fn is_library(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with(LIBRARY_PREFIX))
 }
 

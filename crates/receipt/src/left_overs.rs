@@ -1,11 +1,22 @@
 //! What an interrupted recording left in a process, told by names alone: there is no snapshot before, and nobody to ask.
 
-use crate::judge::{could_not_be_read, named, paths_of_ours};
+use crate::judge::{could_not_be_read, is_library, named, paths_of_ours};
 use crate::left::{THREAD_PREFIX, is_ours, stays_on_purpose};
-use crate::{Error, Kind, Left, Snapshot};
+use crate::{Error, Kind, Left, Snapshot, Thread};
 use std::path::Path;
 
-/// What of Remora is in process `process_id`: mapped libraries and shared memory, descriptors, threads, forked children.
+/// Why a library is there that has no thread.
+const INERT: &str =
+    "a recording left it: no thread of it runs, it does nothing, and only the end of the process takes it away";
+
+/// The libraries in process `process_id` that stay on purpose: they do nothing, and set right what the runtime counts since a main profiler
+/// has left. Nothing can remove them; whether there are others, or none could be read, [`find_left_overs`] says.
+pub fn find_what_stays(proc_root: &Path, process_id: u32) -> Vec<String> {
+    let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
+    paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| stays_on_purpose(path)).collect()
+}
+
+/// What else of Remora is in process `process_id`: mapped libraries and shared memory, descriptors, threads, forked children.
 /// What cannot be read is listed as such; a process that has ended has nothing left.
 pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
     let snapshot = match Snapshot::take(proc_root, process_id) {
@@ -14,15 +25,17 @@ pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
         Err(error) => return vec![Left::new(Kind::Mapping, format!("process {process_id}"), error.to_string())],
     };
     let why = "a recording left it";
+    // An application may itself be called so; then its threads inherit the name of the process.
+    let is_agent = |thread: &&Thread| thread.name.starts_with(THREAD_PREFIX) && thread.name != snapshot.name;
+    let agents: Vec<&Thread> = snapshot.threads.iter().filter(is_agent).collect();
+    let is_inert = agents.is_empty() && snapshot.unread.is_empty();
     let mut left: Vec<Left> = snapshot.unread.iter().map(|unread| could_not_be_read(unread, "now")).collect();
     let ours = paths_of_ours(&snapshot).into_iter().filter(|(path, _)| !stays_on_purpose(path));
-    left.extend(ours.map(|(path, _)| Left::new(Kind::Mapping, path, why)));
-    for thread in &snapshot.threads {
-        // An application may itself be called so; then its threads inherit the name of the process.
-        if thread.name.starts_with(THREAD_PREFIX) && thread.name != snapshot.name {
-            left.push(Left::new(Kind::Thread, named(thread), why));
-        }
-    }
+    left.extend(ours.map(|(path, _)| {
+        let why = if is_inert && is_library(&path) { INERT } else { why };
+        Left::new(Kind::Mapping, path, why)
+    }));
+    left.extend(agents.into_iter().map(|thread| Left::new(Kind::Thread, named(thread), why)));
     for descriptor in snapshot.descriptors.iter().filter(|descriptor| is_ours(&descriptor.target)) {
         let what = format!("descriptor {}: {}", descriptor.number, descriptor.target);
         left.push(Left::new(Kind::Descriptor, what, why));

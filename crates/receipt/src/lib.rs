@@ -3,7 +3,7 @@
 //! # Purpose
 //! A [`Snapshot`] is what `/proc` tells of a process at one instant.
 //! A [`Receipt`] compares the one before the attach with the one after the detach, knowing from [`Facts`] what the recording put there.
-//! [`find_left_overs`] needs no snapshot before: it finds what an interrupted recording left.
+//! [`find_left_overs`] needs no snapshot before: it finds what an interrupted recording left; [`find_what_stays`], what stays on purpose.
 //!
 //! # Design constraints
 //! A live server changes by itself, so only what is attributable to Remora is judged; totals are shown.
@@ -34,7 +34,7 @@ mod snapshot;
 pub use error::{Error, Result};
 pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerCount, ProfilerSlot};
 pub use left::{Kind, Left};
-pub use left_overs::find_left_overs;
+pub use left_overs::{find_left_overs, find_what_stays};
 pub use parse::parse_anything;
 pub use receipt::{Outcome, Receipt, Verdict};
 pub use snapshot::{

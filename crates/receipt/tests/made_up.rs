@@ -4,7 +4,7 @@ mod tree;
 
 use remora_receipt::{
     AgentThread, Error, EventSession, Facts, GcMode, Kind, Outcome, ProfilerCount, ProfilerSlot, Receipt, Snapshot,
-    Verdict, find_left_overs,
+    Verdict, find_left_overs, find_what_stays,
 };
 use std::path::PathBuf;
 use tree::{PROCESS, STARTED, Status, Tree, stat};
@@ -310,6 +310,28 @@ fn det_14_a_main_profiler_leaves_the_wrong_count_on_six_and_later_only() {
     assert!(receipt(&on_three, |_| {}).clean());
 }
 
+/// One that came for something else, was not called since a main profiler had left before, and stays: it was not said beforehand.
+#[test]
+fn det_18_what_had_to_stay_so_that_the_next_one_is_called_is_left_once_and_named_from_then_on() {
+    let mapped = LIBRARY.replace(".so", "-stays.so");
+    let repaired = Facts { count: ProfilerCount::Repaired, ..facts() };
+    let first = receipt(&repaired, |tree| tree.append("100/maps", &mapped));
+    let why = |receipt: &Receipt, kind| receipt.left_of(kind).map(|left| left.why.clone()).collect::<String>();
+    assert!(why(&first, Kind::Mapping).contains("a main profiler had left before"), "{first}");
+    assert!(why(&first, Kind::ProfilerSlot).contains("with it the runtime counts right again"), "{first}");
+    let tree = Tree::new();
+    tree.append("100/maps", &mapped);
+    let with_it = tree.snapshot();
+    let next = Receipt::between(&with_it, &with_it, &facts());
+    assert!(next.clean() && next.allowed.iter().any(|left| left.what.contains("-stays.so")), "{next}");
+    // Where none was called, nothing is right again.
+    let gave_up = Facts { inert: Some("nobody calls".into()), ..repaired };
+    let receipt = receipt(&gave_up, |tree| tree.append("100/maps", &mapped));
+    for kind in [Kind::Mapping, Kind::ProfilerSlot] {
+        assert!(why(&receipt, kind).contains("until the process ends: nobody calls"), "{receipt}");
+    }
+}
+
 #[test]
 fn det_14_what_could_not_be_read_is_never_clean() {
     let cases = [
@@ -386,13 +408,20 @@ fn det_17_a_process_that_ended_leaves_only_files() {
 fn left_overs_are_found_by_name_alone() {
     let tree = Tree::new();
     assert_eq!(find_left_overs(tree.path(), PROCESS), []);
+    tree.append("100/maps", &LIBRARY.replace(".so", "-stays.so"));
+    assert_eq!(find_left_overs(tree.path(), PROCESS), [], "it stays on purpose");
+    let stays = find_what_stays(tree.path(), PROCESS);
+    assert!(matches!(&stays[..], [path] if path.contains("-stays.so")), "{stays:?}");
     tree.append("100/maps", LIBRARY);
     tree.append("100/maps", LIBRARY);
+    assert!(find_left_overs(tree.path(), PROCESS)[0].why.contains("no thread of it runs"));
+    assert_eq!(find_what_stays(tree.path(), PROCESS), stays);
     tree.descriptor(12, "/memfd:remora-ring (deleted)");
     tree.thread(300, 9000, Status::named("remora"));
     tree.child(400, "x", 'S', LIBRARY);
     let kinds: Vec<Kind> = find_left_overs(tree.path(), PROCESS).iter().map(|left| left.kind).collect();
     assert_eq!(kinds, [Kind::Mapping, Kind::Thread, Kind::Descriptor, Kind::Child]);
+    assert!(!find_left_overs(tree.path(), PROCESS)[0].why.contains("no thread of it runs"));
     tree.spoil("100/maps");
     assert!(find_left_overs(tree.path(), PROCESS)[0].why.contains("could not be read"));
 }

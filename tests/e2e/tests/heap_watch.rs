@@ -232,12 +232,19 @@ fn gch_03_the_first_and_the_last_snapshot_are_kept_where_that_is_asked_for() {
         assert_eq!(told["files"], serde_json::json!([before, after]));
         let nodes = |of: &str| {
             let report = remora(["heap", "report", of, "--json"]).succeeded().json();
-            assert_eq!(report["complete"], true, "{of}");
+            assert_eq!((&report["complete"], &report["static_fields"]), (&true.into(), &false.into()), "{of}");
+            assert!(report["notes"].to_string().contains("does not ask about static fields"), "{report:#}");
             row(&report, "Generations.Node")["count"].as_u64().unwrap()
         };
         assert_eq!((nodes(&before), nodes(&after)), (1000, 1134));
         let diff = remora(["heap", "diff", &before, &after, "--json"]).succeeded().json();
         assert_eq!(row(&diff, "Generations.Node")["after"]["count"], 1134);
+        let text = remora(["heap", "report", &after]).succeeded().text();
+        assert!(text.contains("note: a watch does not ask about static fields"), "{text}");
+        let unknown = "whether static fields belong to one is not known";
+        remora(["heap", "show", &after, "Generations.Keeper"]).failed_with(2, &[unknown]);
+        let node = remora(["heap", "show", &after, "Generations.Node"]).succeeded().text();
+        assert!(node.contains("whether it has static fields is not known"), "{node}");
         let again = remora(["heap", "-p", &target.pid().to_string(), "--watch", "1s", "-o", &asked]);
         again.failed_with(20, &["watched.before.remora-heap exists"]);
     });

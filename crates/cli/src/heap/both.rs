@@ -11,6 +11,10 @@ use std::path::{Path, PathBuf};
 /// What a snapshot's file ends in.
 const ENDING: &str = ".remora-heap";
 
+/// Said of both: what static fields hold changes as long as the watch lasts, and none is asked about (`State::has_static_fields`).
+const NO_STATIC_FIELDS: &str = "a watch does not ask about static fields: which of them hold objects is not known here, and a snapshot \
+                                without --watch says it";
+
 /// Where the first and the last one go.
 pub(crate) struct Both {
     places: [Destination; 2],
@@ -119,6 +123,7 @@ fn state(process: &Process, runtime: &str, whole: &Whole) -> State {
         collection_nanoseconds: stood.map(|(collection, _)| collection),
         copy_nanoseconds: stood.map(|(_, copy)| copy),
         complete: whole.about.is_whole && whole.spool.is_whole(),
+        notes: vec![NO_STATIC_FIELDS.to_owned()],
         ..State::default()
     }
 }

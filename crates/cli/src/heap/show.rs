@@ -3,7 +3,7 @@
 use super::inside::{InsideTold, MemberTold, Opened, Values};
 use super::size::shown;
 use super::strings::text_at;
-use super::wanted::{Owner, Wanted, wanted};
+use super::wanted::{Owner, Statics, Wanted, wanted};
 use super::{open, roots, suspects, told_if_incomplete};
 use crate::args::HeapShowArgs;
 use crate::console::{counted, grouped, out, plain};
@@ -78,6 +78,8 @@ struct TypeTold {
     referred_from: Vec<ReferrerTold>,
     /// Its static fields, as far as they are in the snapshot: without `--values` those alone that can hold objects.
     static_fields: Vec<MemberTold>,
+    /// Whether the snapshot has all static fields that could be asked about: if not, a type may have more.
+    has_static_fields: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,6 +106,8 @@ struct Show<'a> {
     inside: Option<(Values<'a>, Option<Opened>)>,
     /// Of the type that is wanted, what its static fields hold.
     fixed: Vec<Member>,
+    /// Whether these are all that could be asked about.
+    fixed_are_all: bool,
     /// By what an object refers to another, both by their addresses, where that is known.
     ways: HashMap<(u64, u64), String>,
     top: usize,
@@ -112,7 +116,8 @@ struct Show<'a> {
 /// Runs the command.
 pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
     let snapshot: Snapshot = open(&args.file)?;
-    let wanted = wanted(&snapshot.graph, &snapshot.statics, &args.what).map_err(Failure::Usage)?;
+    let statics = Statics { fields: &snapshot.statics, are_all: snapshot.state.has_static_fields };
+    let wanted = wanted(&snapshot.graph, statics, &args.what).map_err(Failure::Usage)?;
     let show = Show::of(args, &snapshot, &wanted)?;
     out(&match (wanted, args.shown.json) {
         (Wanted::Object(object), true) => pretty(&show.object(object)),
@@ -136,7 +141,16 @@ impl<'a> Show<'a> {
         let (file, graph, top) = (&args.file, &snapshot.graph, args.shown.top as usize);
         let has_values = snapshot.state.has_values;
         let tree = DominatorTree::new(graph);
-        let mut show = Show { graph, tree, text: None, inside: None, fixed: Vec::new(), ways: HashMap::new(), top };
+        let mut show = Show {
+            graph,
+            tree,
+            text: None,
+            inside: None,
+            fixed: Vec::new(),
+            fixed_are_all: snapshot.state.has_static_fields,
+            ways: HashMap::new(),
+            top,
+        };
         let owner = match wanted {
             Wanted::Object(object) => {
                 show.open(file, snapshot, *object)?;
@@ -376,6 +390,7 @@ impl<'a> Show<'a> {
             reached_from: beginnings.into_iter().take(self.top).filter_map(|row| self.beginning(row)).collect(),
             referred_from: referred_from.collect(),
             static_fields: self.fixed_told(),
+            has_static_fields: self.fixed_are_all,
         }
     }
 
@@ -385,7 +400,10 @@ impl<'a> Show<'a> {
 
     /// Its static fields in lines; nothing, where it has none.
     fn fixed_text(&self) -> String {
-        let Some((values, _)) = self.inside.as_ref().filter(|_| !self.fixed.is_empty()) else { return String::new() };
+        let Some((values, _)) = self.inside.as_ref().filter(|_| !self.fixed.is_empty()) else {
+            let unknown = "\nwhether it has static fields is not known: this snapshot does not have them all\n";
+            return if self.fixed_are_all { String::new() } else { unknown.to_owned() };
+        };
         let left = self.fixed.len().saturating_sub(self.top);
         let shown = &self.fixed[..self.fixed.len() - left];
         format!("\nits static fields\n{}{}", values.lines(shown, 1), more(self.fixed.len(), shown.len()))
@@ -404,6 +422,7 @@ impl<'a> Show<'a> {
             reached_from: Vec::new(),
             referred_from: Vec::new(),
             static_fields: self.fixed_told(),
+            has_static_fields: self.fixed_are_all,
         }
     }
 
@@ -478,6 +497,7 @@ pub(super) mod tests {
             text: None,
             inside: None,
             fixed: Vec::new(),
+            fixed_are_all: true,
             ways: HashMap::new(),
             top: 3,
         }
@@ -511,7 +531,9 @@ pub(super) mod tests {
     fn a_type_is_told_with_its_greatest_and_who_refers_to_them() {
         let graph = list(5);
         let show = show(&graph);
-        let Ok(Wanted::Type(node)) = wanted(&graph, &[], "Known.Node") else { panic!("it is there") };
+        let Ok(Wanted::Type(node)) = wanted(&graph, Statics { fields: &[], are_all: true }, "Known.Node") else {
+            panic!("it is there")
+        };
         let told = show.type_(node);
         assert_eq!((told.count, told.bytes, told.retained), (5, 160, 160));
         assert_eq!(told.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);
@@ -523,5 +545,8 @@ pub(super) mod tests {
         let begins: Vec<(u64, u64)> = told.reached_from.iter().map(|row| (row.object.address, row.count)).collect();
         assert_eq!((told.reached_from_count, &begins[..]), (1, &[(0x1000, 5)][..]));
         assert!(text.contains("      5  handle → Known.Holder (at 0x1000)\n"), "{text}");
+        assert!(!show.type_text(node).contains("static fields"));
+        let unasked = Show { fixed_are_all: false, ..show };
+        assert!(unasked.type_text(node).contains("whether it has static fields is not known"));
     }
 }

@@ -33,6 +33,24 @@ pub(super) struct Owner {
     pub(super) assembly: String,
 }
 
+/// The static fields that a snapshot has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Statics<'a> {
+    pub(super) fields: &'a [StaticField],
+    /// Whether these are all that could be asked about.
+    pub(super) are_all: bool,
+}
+
+impl Statics<'_> {
+    /// What is to be said where none belongs to what was asked for.
+    fn none_belongs(self) -> &'static str {
+        match self.are_all {
+            true => "and no static field belongs to one",
+            false => "and whether static fields belong to one is not known: this snapshot does not have them all",
+        }
+    }
+}
+
 /// What is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -43,7 +61,7 @@ pub(super) enum Wanted {
 }
 
 /// What `text` names: `@` and an address, or a type by its name or an unmistakable part of it.
-pub(super) fn wanted(graph: &HeapGraph, statics: &[StaticField], text: &str) -> Result<Wanted, String> {
+pub(super) fn wanted(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Wanted, String> {
     match text.strip_prefix('@') {
         Some(address) => object(graph, address).map(Wanted::Object),
         None => type_(graph, statics, text),
@@ -129,19 +147,19 @@ fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<Named> {
     all
 }
 
-fn type_(graph: &HeapGraph, statics: &[StaticField], text: &str) -> Result<Wanted, String> {
+fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Wanted, String> {
     if text.trim().is_empty() {
         // It is a part of every name.
         return Err("what is to be shown is empty; give a type by its name, or an object as @0x7f0012345678, as \
                     `remora heap report` shows them"
             .to_owned());
     }
-    let all = all_types(graph, statics);
+    let all = all_types(graph, statics.fields);
     match &meant_by(&all, text)[..] {
         [one] => Ok(one.wanted.clone()),
         [] => Err(format!(
-            "no object of this snapshot is of a type called {text}, and no static field belongs to one; \
-             `remora heap report` shows those there are"
+            "no object of this snapshot is of a type called {text}, {}; `remora heap report` shows those there are",
+            statics.none_belongs()
         )),
         several => Err(ambiguous(text, several)),
     }
@@ -184,15 +202,17 @@ mod tests {
     use remora_heap::layout::{Slot, SlotKind};
     use remora_heap::{Builder, Object, StaticContent, Type, TypeFlags};
 
+    const NONE: Statics<'_> = Statics { fields: &[], are_all: true };
+
     #[test]
     fn an_object_is_named_by_its_address_and_a_type_by_an_unmistakable_part_of_its_name() {
         let graph = list(3);
         let holder = graph.object_at(0x1000).expect("it is there");
         for text in ["@0x1000", "@1000"] {
-            assert_eq!(wanted(&graph, &[], text), Ok(Wanted::Object(holder)));
+            assert_eq!(wanted(&graph, NONE, text), Ok(Wanted::Object(holder)));
         }
         for text in ["Known.Holder", "holder"] {
-            assert_eq!(wanted(&graph, &[], text), Ok(Wanted::Type(graph.type_ix(holder))), "{text}");
+            assert_eq!(wanted(&graph, NONE, text), Ok(Wanted::Type(graph.type_ix(holder))), "{text}");
         }
         for (text, told) in [
             ("@0x1008", "lies within one of Known.Holder; show that by @0x1000"),
@@ -203,9 +223,17 @@ mod tests {
             (" ", "what is to be shown is empty"),
             ("Known.Node.Empty", "no object of this snapshot is of a type called Known.Node.Empty"),
         ] {
-            let error = wanted(&graph, &[], text).expect_err(text);
+            let error = wanted(&graph, NONE, text).expect_err(text);
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn gch_06_what_was_not_asked_about_is_not_said_not_to_be_there() {
+        let told = |statics| wanted(&list(1), statics, "Known.Cache").expect_err("no object is of it");
+        assert!(told(NONE).contains("and no static field belongs to one; "), "{}", told(NONE));
+        let unasked = told(Statics { are_all: false, ..NONE });
+        assert!(unasked.contains("whether static fields belong to one is not known"), "{unasked}");
     }
 
     #[test]
@@ -217,7 +245,7 @@ mod tests {
             builder.add_object(Object { address: at, type_ix, bytes: 24 }, []).expect("there is room");
         }
         let graph = builder.finish().expect("there is room");
-        assert_eq!(wanted(&graph, &[], "string"), Ok(Wanted::Type(TypeIx(0))));
+        assert_eq!(wanted(&graph, NONE, "string"), Ok(Wanted::Type(TypeIx(0))));
     }
 
     /// A graph of types, each with its assembly.
@@ -237,20 +265,20 @@ mod tests {
         let one =
             of_types(&[(list, "Core"), ("System.List<App.NodeList>", "Core"), ("System.List<App.Node>[]", "Core")]);
         for said in ["List<Node>", "System.List<Node>", "List<App.Node>", list] {
-            assert_eq!(wanted(&one, &[], said), Ok(Wanted::Type(TypeIx(0))), "{said}");
+            assert_eq!(wanted(&one, NONE, said), Ok(Wanted::Type(TypeIx(0))), "{said}");
         }
-        assert_eq!(wanted(&one, &[], "List<Node>[]"), Ok(Wanted::Type(TypeIx(2))));
+        assert_eq!(wanted(&one, NONE, "List<Node>[]"), Ok(Wanted::Type(TypeIx(2))));
         let two = of_types(&[(list, "Core"), ("System.List<Other.Node>", "Core")]);
-        let error = wanted(&two, &[], "List<Node>").expect_err("either is meant");
+        let error = wanted(&two, NONE, "List<Node>").expect_err("either is meant");
         assert!(error.ends_with("give one whole: System.List<App.Node>, System.List<Other.Node>"), "{error}");
     }
 
     #[test]
     fn types_of_one_name_are_told_apart_by_their_assemblies() {
         let graph = of_types(&[("App.Node", "First"), ("App.Node", "Second")]);
-        let error = wanted(&graph, &[], "App.Node").expect_err("either is meant");
+        let error = wanted(&graph, NONE, "App.Node").expect_err("either is meant");
         assert!(error.ends_with("give one whole with its assembly: 'App.Node, First', 'App.Node, Second'"), "{error}");
-        assert_eq!(wanted(&graph, &[], "App.Node, Second"), Ok(Wanted::Type(TypeIx(1))));
+        assert_eq!(wanted(&graph, NONE, "App.Node, Second"), Ok(Wanted::Type(TypeIx(1))));
     }
 
     #[test]
@@ -264,7 +292,7 @@ mod tests {
             content: StaticContent::Bits(0x1000),
         };
         let statics = [field("Known.Cache"), field("Known.CacheOfOthers"), field("Known.Node")];
-        let found = |text: &str| wanted(&graph, &statics, text);
+        let found = |text: &str| wanted(&graph, Statics { fields: &statics, are_all: true }, text);
         let owner = |name: &str| Owner { name: name.into(), assembly: "Known".into() };
         // As the last part of a name it is that, and no part of another's.
         assert_eq!(found("Cache"), Ok(Wanted::Static(owner("Known.Cache"))));

@@ -36,6 +36,23 @@ fn att_18_nothing_stays_after_dropping_or_removing() {
     assert_eq!(made.names_in("scratch"), Vec::<String>::new());
 }
 
+/// What the kernel calls the mapped file is what it was called last.
+#[test]
+fn det_18_a_library_that_stays_is_gone_from_its_directory_and_is_called_so_where_it_is_open() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    for place in [place_library, place_library_that_may_stay] {
+        let library = place(&process, b"library").expect("placed");
+        let open = std::fs::File::open(&library.host_path).expect("there");
+        library.stays();
+        assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+        let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open));
+        let shown = std::fs::read_link(link).expect("open").display().to_string();
+        let name = shown.rsplit('/').next().and_then(|name| name.strip_suffix(" (deleted)")).unwrap_or_default();
+        assert!(name.ends_with(STAYING_SUFFIX) && is_ours(OsStr::new(name)).is_some(), "{shown}");
+    }
+}
+
 #[test]
 fn att_18_the_file_goes_even_if_the_target_went_first() {
     let made = MadeUp::core_clr();

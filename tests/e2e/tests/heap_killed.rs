@@ -1,0 +1,201 @@
+//! A command that was the main profiler and is killed: nothing sets the runtime's count right then, until something of ours comes again.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::{
+    Facts, ForeignProfiler, Kind, Recording, Remora, Runtime, Start, Target, on_every_runtime, remora, until,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::path::Path;
+
+/// Longer than any test: it is ended before.
+const LONG: &str = "1h";
+
+/// First version that counts profilers beside the main one.
+const FIRST_WITH_COUNT: u32 = 6;
+
+/// Exit code of `remora`, as docs/exit-codes.md has it.
+const UNCLEAN: i32 = 40;
+
+fn program(runtime: &Runtime) -> Target {
+    let mut target = Start::managed(runtime, "generations").ready();
+    goes_on(&mut target);
+    target
+}
+
+/// It makes, drops and collects as ever.
+fn goes_on(target: &mut Target) {
+    for deed in ["make node 1000", "waste pair 20000", "collect 1", "drop node 1000", "collect 2"] {
+        assert_eq!(target.ask(deed), "done", "{deed}");
+    }
+    assert!(target.is_alive());
+}
+
+/// A watch that has begun is killed.
+fn kill_a_watch(target: &mut Target) {
+    let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG]);
+    command.wait_until_it_says("watching generations");
+    assert_eq!(target.ask("collect 1"), "done");
+    command.signal(Signal::KILL);
+    drop(command);
+}
+
+/// A snapshot with roots is killed while the copy is there.
+fn kill_one_with_roots(target: &mut Target) {
+    assert_eq!(target.ask("make node 600000"), "done");
+    let folder = remora_e2e::folder();
+    let file = folder.path().join("killed.remora-heap");
+    let process = target.pid().to_string();
+    let mut command = Remora::start(["heap", "-p", &process, "--roots", "-o", &file.display().to_string()]);
+    until("there is a copy", || !Facts::of(target.pid()).children.is_empty());
+    assert!(command.is_alive());
+    command.signal(Signal::KILL);
+    drop(command);
+    assert_eq!(target.ask("drop node 600000"), "done");
+}
+
+/// Nothing is left by the agent that was killed from outside: it leaves by itself, which is waited for.
+fn nothing_is_in_it(target: &Target) {
+    let process = target.pid().to_string();
+    let told = remora(["detach", "-p", &process]).succeeded().text();
+    assert!(told.contains(&format!("nothing of Remora is in process {process}")), "{told}");
+    assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+    let told = remora(["check", "-p", &process, "--json"]).succeeded().json();
+    assert_eq!((&told["engine"], own_agent(&told)), (&"agent".into(), "not loaded"), "{told:#}");
+}
+
+fn own_agent(check: &Value) -> &str {
+    let checks = check["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == "remora's agent").unwrap()["found"].as_str().unwrap()
+}
+
+fn snapshot(target: &Target, folder: &Path) -> remora_e2e::Finished {
+    let file = folder.join("next.remora-heap").display().to_string();
+    remora(["heap", "-p", &target.pid().to_string(), "--json", "--force", "-o", &file])
+}
+
+/// The libraries that stay, as the kernel shows them.
+fn staying(target: &Target) -> Vec<String> {
+    Facts::of(target.pid()).remora().into_iter().filter(|ours| ours.contains("-stays.so")).collect()
+}
+
+/// So many stay, do nothing, and are named by `detach`, which ends with 0 nevertheless: it can do nothing about them.
+#[track_caller]
+fn only_what_stays_is_in_it(target: &Target, count: usize) {
+    let process = target.pid().to_string();
+    assert_eq!((staying(target).len(), Facts::of(target.pid()).remora().len()), (count, count));
+    let finished = remora(["detach", "-p", &process, "--json"]).succeeded();
+    let told = finished.json();
+    let stays = told["stays"].as_array().unwrap();
+    assert!(stays.len() == count && stays.iter().all(|path| path.to_string().contains("-stays.so")), "{told:#}");
+    assert_eq!((&told["clean"], &told["left"]), (&true.into(), &Value::Array(vec![])), "{told:#}");
+    let told = remora(["detach", "-p", &process]).succeeded().text();
+    let last = format!("nothing else of Remora is in process {process}");
+    assert!(told.contains("it does nothing") && told.lines().last() == Some(&last), "{told}");
+    let told = remora(["check", "-p", &process, "--json"]).succeeded().json();
+    assert_eq!(
+        (&told["engine"], own_agent(&told)),
+        (&"agent".into(), "an earlier one is mapped and inert"),
+        "{told:#}"
+    );
+}
+
+/// What attaches next does what it was asked for; on .NET 6 and later something stays by that, once for each that was killed, and is told.
+#[track_caller]
+fn the_next_works(runtime: &Runtime, target: &mut Target, killed: usize) {
+    let folder = remora_e2e::folder();
+    let counts = runtime.major() >= FIRST_WITH_COUNT;
+    let first = snapshot(target, folder.path());
+    assert_eq!(first.code(), if counts { UNCLEAN } else { 0 }, "{first}");
+    let told = first.json();
+    assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &(!counts).into()), "{told:#}");
+    let left = told["receipt"]["left"].as_array().unwrap();
+    let mapped: Vec<&Value> = left.iter().filter(|left| left["kind"] == "mapping").collect();
+    assert_eq!(mapped.len(), if counts { killed } else { 0 }, "{left:#?}");
+    for left in mapped {
+        let (what, why) = (left["what"].to_string(), left["why"].to_string());
+        assert!(what.contains("-stays.so") && why.contains("a main profiler had left before"), "{left:#}");
+    }
+    goes_on(target);
+    if counts {
+        only_what_stays_is_in_it(target, killed);
+    } else {
+        nothing_is_in_it(target);
+    }
+    // From now on it is as ever.
+    Recording::of(target, &["--event", "wall"]).is_clean();
+    let again = snapshot(target, folder.path()).succeeded().json();
+    assert_eq!((&again["complete"], &again["receipt"]["clean"]), (&true.into(), &true.into()), "{again:#}");
+    assert_eq!(staying(target).len(), if counts { killed } else { 0 });
+    goes_on(target);
+}
+
+/// Somebody else's is called, and leaves without harm.
+fn the_runtime_counts_right(runtime: &Runtime, target: &mut Target) {
+    if runtime.major() < FIRST_WITH_COUNT {
+        return;
+    }
+    let mut other = ForeignProfiler::attach(target, Kind::NotificationOnly).unwrap();
+    other.collect().unwrap();
+    let counts = other.counts();
+    assert!(counts.attached && counts.finished >= 3, "{counts:?}");
+    other.detach().unwrap();
+    goes_on(target);
+}
+
+#[test]
+fn det_16_det_18_after_a_watch_that_was_killed_the_next_command_works_and_says_what_stays() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime);
+        kill_a_watch(&mut target);
+        nothing_is_in_it(&target);
+        goes_on(&mut target);
+        the_next_works(runtime, &mut target, 1);
+        the_runtime_counts_right(runtime, &mut target);
+    });
+}
+
+#[test]
+fn det_16_det_18_after_a_snapshot_with_roots_that_was_killed_the_next_command_works_and_says_what_stays() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime);
+        kill_one_with_roots(&mut target);
+        nothing_is_in_it(&target);
+        goes_on(&mut target);
+        the_next_works(runtime, &mut target, 1);
+        the_runtime_counts_right(runtime, &mut target);
+    });
+}
+
+#[test]
+fn det_18_for_each_that_was_killed_something_stays_and_no_command_fails() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime);
+        for _ in 0..2 {
+            kill_a_watch(&mut target);
+            nothing_is_in_it(&target);
+        }
+        the_next_works(runtime, &mut target, 2);
+        the_runtime_counts_right(runtime, &mut target);
+    });
+}
+
+/// What `--roots` and `--watch` leave at their end is named, and is no reason to fail.
+#[test]
+fn det_14_what_stays_as_was_said_beforehand_is_named_by_detach() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime);
+        let folder = remora_e2e::folder();
+        let process = target.pid().to_string();
+        let file = folder.path().join("roots.remora-heap").display().to_string();
+        for count in 1..=2 {
+            remora(["heap", "-p", &process, "--roots", "--force", "-o", &file]).succeeded();
+            match runtime.major() >= FIRST_WITH_COUNT {
+                true => only_what_stays_is_in_it(&target, count),
+                false => nothing_is_in_it(&target),
+            }
+        }
+        goes_on(&mut target);
+    });
+}
