@@ -294,6 +294,7 @@ impl<'a> Report<'a> {
     fn holder_table(&self, top: usize) -> String {
         let mut table = Table::new(&["retained", "", "own", "objects kept", "object", "held by"]);
         (0..4).for_each(|column| table.align_right(column));
+        table.let_last_go_below();
         for node in self.holders(top) {
             let Some(object) = self.tree.object(node) else { continue };
             table.row([
