@@ -1,7 +1,7 @@
 //! A cell in less room than it needs: cut in the middle, since names of types tell most at their ends. An address stays whole.
 
 /// No column of text becomes narrower than this.
-pub(super) const FLOOR: usize = 12;
+pub(super) const FLOOR: usize = 16;
 /// And none with addresses narrower than one with a little of a name before it.
 pub(super) const ADDRESS_FLOOR: usize = 26;
 
