@@ -10,6 +10,7 @@ mod findings;
 mod inside;
 mod renewal;
 mod report;
+pub(crate) mod rest;
 mod roots;
 mod show;
 pub(crate) mod size;

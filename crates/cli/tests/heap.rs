@@ -236,3 +236,13 @@ fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
     let all = json(&remora(["heap", "diff", &before, &after, "--top", "1", "--json"]).succeeds());
     assert_eq!(all["types"].as_array().map(Vec::len), Some(3), "JSON has all");
 }
+
+#[test]
+fn a_table_that_is_cut_says_how_much_it_leaves_out() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 4, End::Whole);
+    let told = remora(["heap", "report", &file, "--top", "1"]).succeeds();
+    let types = told.split("\nholders").next().unwrap_or_default();
+    assert!(types.ends_with("\nand 2 others (--top shows more)\n"), "{told}");
+    assert!(!remora(["heap", "report", &file]).succeeds().contains("--top"), "nothing is left out");
+}
