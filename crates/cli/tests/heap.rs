@@ -237,6 +237,9 @@ fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
     .assert_eq(&remora(["heap", "diff", &before, &after, "--top", "1"]).succeeds());
     let all = json(&remora(["heap", "diff", &before, &after, "--top", "1", "--json"]).succeeds());
     assert_eq!(all["types"].as_array().map(Vec::len), Some(3), "JSON has all");
+    let same = remora(["heap", "diff", &before, &before]).succeeds();
+    let nothing = "Nothing has changed: every type has as many objects and bytes as before, and retains as much.\n";
+    assert!(same.ends_with(nothing), "{same}");
 }
 
 #[test]

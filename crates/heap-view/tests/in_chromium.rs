@@ -97,7 +97,7 @@ fn the_first_picture_says_what_there_is_and_what_is_missing() {
     assert_eq!(page.browser.run("return document.getElementById('incomplete').hidden"), false);
     assert!(
         page.text("document.getElementById('inferred').textContent")
-            .contains("Known roots: 1 static. 1 more are inferred")
+            .contains("Known roots: 1 static. 1 more is inferred: nobody has seen what holds")
     );
     assert!(page.text("document.getElementById('notes').textContent").contains("3 ranges <b>of the heap</b> were not"));
     assert_ne!(page.text("document.documentElement.dataset.drawn"), "");

@@ -169,7 +169,7 @@ impl Watched {
         let told = &self.told;
         let (all, mut text) = (&told.collections, self.head());
         text += &format!(
-            "{} of generation 0, {} of 1, {} of 2; they took {}, of which {} since they were watched\n",
+            "{} of generation 0, {} of 1, {} of 2; they took {}, {} of it for the watch\n",
             counted(all.generation_0, "collection"),
             grouped(all.generation_1),
             grouped(all.generation_2),
