@@ -267,6 +267,28 @@ fn names_from_a_snapshot_are_only_ever_text() {
 }
 
 #[test]
+fn short_names_keep_what_tells_one_from_another() {
+    let page = Page::open(Running::shop());
+    for (whole, short) in [
+        ("string", "string"),
+        ("System.Collections.Generic.Dictionary<string, App.Order>.Entry[]", "Dictionary<string, Order>.Entry[]"),
+        ("(int, App.Order)[,]", "(int, Order)[,]"),
+        ("App.Program.<>c__DisplayClass0_0", "Program.<>c__DisplayClass0_0"),
+        (
+            "System.Runtime.CompilerServices.AsyncTaskMethodBuilder<App.Money>.AsyncStateMachineBox<App.Shop.Program.WaitForPayment.StateMachine>",
+            "AsyncTaskMethodBuilder<Money>.AsyncStateMachineBox<Program.WaitForPayment.StateMachine>",
+        ),
+        ("App.Shop.Program.Main.lambda#1.StateMachine<int>", "Program.Main.lambda#1.StateMachine<int>"),
+        ("Main.StateMachine", "Main.StateMachine"),
+        ("App.", "App."),
+    ] {
+        let script = format!("return import(new URL('text.js', location.href)).then((text) => text.short({whole:?}))");
+        assert_eq!(page.browser.run(&script), short, "{whole}");
+    }
+    page.has_no_complaints();
+}
+
+#[test]
 fn a_long_way_is_shown_by_its_ends_and_a_server_that_has_gone_is_told() {
     let view = View::new(index_of(&ring(3_000)), "ring".into(), || Err("nobody makes one".into()));
     let page = Page::open(Running::of(view));
