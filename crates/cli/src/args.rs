@@ -374,7 +374,7 @@ pub(crate) struct HeapShowArgs {
     /// The snapshot
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// `@` and an object's address, or a type's name or an unmistakable part of it
+    /// An object's address, or a type's name or an unmistakable part of it
     #[arg(value_name = "@ADDRESS|TYPE")]
     pub(crate) what: String,
     #[command(flatten)]

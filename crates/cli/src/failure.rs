@@ -2,6 +2,8 @@
 //!
 //! docs/troubleshooting.md has a heading for each. Messages of the crates beneath are shown as they are, with what was being done.
 
+mod advice;
+
 use crate::exit::Exit;
 use std::fmt;
 use std::io;
@@ -113,9 +115,9 @@ pub(crate) enum Failure {
     /// It ended like this, and something of Remora is in the process; the receipt lists it.
     #[error("{0}; besides, something of Remora is left in the process, the receipt lists it")]
     LeftBehind(Box<Failure>),
-    /// The same, where no other engine can do it.
-    #[error("{}", without_engine(&.0.to_string()))]
-    WithoutOtherEngine(Box<Failure>),
+    /// The same, where a heap was wanted: no other engine and no other command can tell one.
+    #[error("{}", advice::of_a_heap(&.0.to_string()))]
+    OfAHeap(Box<Failure>),
     /// What was recorded could not be written as asked for, and is somewhere else.
     #[error("{failure}; what was recorded is in {}: `remora convert {} -o FILE` makes any format from it", .path.display(), .path.display())]
     Saved {
@@ -148,13 +150,15 @@ pub(crate) enum Failure {
     },
     /// Not even the least that a copy of the process needs may be used.
     #[error(
-        "there is no room for a copy of the process: it needs {needed} of memory at least, and may use {allowed}; free some, or give --max-extra-memory"
+        "there is no room for a copy of the process: it needs {needed} of memory at least, and may use {allowed}; {remedy}"
     )]
     NoRoomForACopy {
         /// With its unit.
         needed: String,
         /// With its unit, and why so much.
         allowed: String,
+        /// What to do: not what was done already.
+        remedy: &'static str,
     },
     /// A format that there is not.
     #[error(
@@ -234,6 +238,18 @@ pub(crate) enum Failure {
         file: PathBuf,
         /// Why not.
         error: remora_heap_file::Error,
+    },
+    /// A snapshot where a recording belongs.
+    #[error("{} is a snapshot of a heap, and no recording; `remora heap report {}` shows it, `remora heap --help` has the rest", .file.display(), .file.display())]
+    IsASnapshot {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A recording where a snapshot belongs.
+    #[error("{} is a recording, and no snapshot of a heap; `remora report {}` shows it", .file.display(), .file.display())]
+    IsARecording {
+        /// The file.
+        file: PathBuf,
     },
     /// The index of a snapshot could not be made or read.
     #[error(transparent)]
@@ -357,9 +373,10 @@ impl Failure {
         Failure::Kept { failure: Box::new(self), path: path.to_owned() }
     }
 
-    /// The same, without the advice to use the other engine.
-    pub(crate) fn without_other_engine(self) -> Failure {
-        if self.to_string().contains(OTHER_ENGINE) { Failure::WithoutOtherEngine(Box::new(self)) } else { self }
+    /// The same, without advice that does not lead to a heap.
+    pub(crate) fn of_a_heap(self) -> Failure {
+        let told = self.to_string();
+        if advice::of_a_heap(&told) == told { self } else { Failure::OfAHeap(Box::new(self)) }
     }
 
     /// Whether it stands in the agent's way only, so that the runtime's own sampler can be tried.
@@ -408,7 +425,7 @@ impl Failure {
             Failure::NoRuntime { .. } => Exit::NotDotnet,
             Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
-            Failure::WithoutOtherEngine(failure) => failure.exit(),
+            Failure::OfAHeap(failure) => failure.exit(),
             Failure::NoSnapshot(_) | Failure::NeedsACollection { .. } | Failure::NoRoomForACopy { .. } => Exit::Refused,
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
@@ -420,7 +437,7 @@ impl Failure {
             Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
             Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,
             Failure::DiskFull { .. } => Exit::DiskFull,
-            Failure::Input { .. } => Exit::NotARecording,
+            Failure::Input { .. } | Failure::IsASnapshot { .. } | Failure::IsARecording { .. } => Exit::NotARecording,
             Failure::Incomplete { .. } => Exit::Truncated,
             Failure::PartOfTheHeap { .. } | Failure::NotTrue(_) => Exit::PartOfTheHeap,
             Failure::ConditionMet { .. } => Exit::ConditionMet,
@@ -436,21 +453,6 @@ impl Failure {
             },
         }
     }
-}
-
-/// A way out that not every command has.
-const OTHER_ENGINE: &str = "--engine eventpipe";
-
-/// Advice is a list of ways after a semicolon: what is left of it where that way is not open.
-fn without_engine(message: &str) -> String {
-    let part = |part: &str| {
-        if !part.contains(OTHER_ENGINE) {
-            return part.to_owned();
-        }
-        let ways: Vec<&str> = part.split(", or ").filter(|way| !way.contains(OTHER_ENGINE)).collect();
-        if ways.is_empty() { "only the agent can tell a heap".to_owned() } else { ways.join(", or ") }
-    };
-    message.split("; ").map(part).collect::<Vec<_>>().join("; ")
 }
 
 /// The exit status for a snapshot that cannot be read.
@@ -493,33 +495,5 @@ fn trigger_exit(error: &remora_trigger::Error) -> Exit {
         Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. } | Error::BadLibrary { .. } => Exit::CannotLoad,
         Error::Refused(HResult::PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
         _ => Exit::Refused,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_heap_has_no_other_engine_and_nobody_is_sent_to_it() {
-        let cases = [
-            ("found; use `--engine eventpipe`", "found; only the agent can tell a heap"),
-            ("no memory: 7; free 8 MiB of memory, or use --engine eventpipe", "no memory: 7; free 8 MiB of memory"),
-            ("found; use `--engine eventpipe`, or start it anew; besides, more", "found; start it anew; besides, more"),
-            ("found; do this, or that", "found; do this, or that"),
-        ];
-        for (message, left) in cases {
-            assert_eq!(without_engine(message), left);
-        }
-        let failure = || Failure::Precondition {
-            process_id: 7,
-            found: "musl".into(),
-            remedy: "the agent is made for glibc; use `--engine eventpipe`".into(),
-            exit: Exit::CannotLoad,
-        };
-        let told = failure().without_other_engine();
-        assert_eq!((told.exit(), told.to_string().contains("eventpipe")), (Exit::CannotLoad, false));
-        let told = Failure::LeftBehind(Box::new(failure())).without_other_engine();
-        assert_eq!((told.exit(), told.to_string().contains("eventpipe")), (Exit::Unclean, false));
     }
 }

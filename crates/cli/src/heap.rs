@@ -10,6 +10,7 @@ mod findings;
 mod inside;
 mod renewal;
 mod report;
+pub(crate) mod rest;
 mod roots;
 mod show;
 pub(crate) mod size;
@@ -25,6 +26,7 @@ use crate::args::{HeapArgs, HeapCommand};
 use crate::console::grouped;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::kind::or_other;
 use remora_heap_file::{Limits, Snapshot};
 use std::fs::File;
 use std::io::BufReader;
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
             None => take::run(&args.take),
             Some(duration) => watch::run(&args.take, duration),
         }
-        .map_err(Failure::without_other_engine),
+        .map_err(Failure::of_a_heap),
         Some(HeapCommand::Report(args)) => report::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Show(args)) => show::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Diff(args)) => diff::run(args).map(|()| Exit::Done),
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
 /// Reads a snapshot. Where no root is known, what must be one is found out (contract GCH-03): all of the heap was alive when it was taken.
 fn open(file: &Path) -> Result<Snapshot, Failure> {
     let read = remora_heap_file::read(BufReader::with_capacity(BUFFER, opened(file)?), Limits::MOST);
-    let mut snapshot = read.map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
+    let mut snapshot = read.map_err(|error| or_other(file, Failure::HeapFile { file: file.to_owned(), error }))?;
     snapshot.graph.infer_roots();
     Ok(snapshot)
 }

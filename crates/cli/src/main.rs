@@ -22,6 +22,7 @@ mod failure;
 mod heap;
 mod hold;
 mod holder;
+mod kind;
 mod lab;
 mod library;
 mod output;
@@ -83,8 +84,8 @@ fn refused(error: &clap::Error) -> Exit {
             }
         }
         _ => {
-            let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-            told(&Failure::Usage(args::in_one_line(error, first.as_deref())))
+            let words: Vec<String> = std::env::args_os().skip(1).map_while(|word| word.into_string().ok()).collect();
+            told(&Failure::Usage(args::in_one_line(error, &words)))
         }
     }
 }

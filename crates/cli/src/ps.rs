@@ -108,6 +108,7 @@ fn text(processes: &[Process]) -> String {
     let mut table =
         Table::new(&["pid", "user", "runtime", "arch", "libc", "container", "attach", "name", "command line"]);
     table.align_right(0);
+    table.let_last_go_below();
     for process in processes {
         table.row([
             process.pid.to_string(),

@@ -10,6 +10,7 @@ use crate::args::ReportArgs;
 use crate::console::{counted, out};
 use crate::duration::show;
 use crate::failure::Failure;
+use crate::kind::or_other;
 use remora_nettrace::SampledProfile;
 use remora_profile::{Event, Meta, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
@@ -60,7 +61,7 @@ pub(crate) fn open(file: &Path) -> Result<Recording, Failure> {
     if opened.fill_buf().map_err(input)?.starts_with(NETTRACE) {
         return stream(opened).map_err(input);
     }
-    remora_recording::read(opened).map_err(|error| Failure::recording(file, error))
+    remora_recording::read(opened).map_err(|error| or_other(file, Failure::recording(file, error)))
 }
 
 /// What a stream that was kept as it came has in it.

@@ -1,12 +1,24 @@
-//! Columns of text, as wide as what is in them; the last one is cut at the terminal's edge, and nowhere else.
+//! Columns of text, as wide as what is in them.
+//!
+//! Where that is wider than the terminal, columns of text share what those of numbers leave, and their cells are cut in the middle ([`cut`]).
+//! Where shares become too small to be read, the last column goes to lines of its own, if its table lets it.
 
+mod cut;
+
+use cut::{ADDRESS_FLOOR, FLOOR, has_address, shortened};
 use std::io::IsTerminal;
+
+/// Characters in which most names can be recognized. With less than that a column that may, goes to lines of its own.
+const READABLE: usize = 36;
+/// Characters between two columns.
+const GAP: usize = 2;
 
 /// A table.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right: Vec<bool>,
+    last_may_go_below: bool,
 }
 
 impl Table {
@@ -15,12 +27,18 @@ impl Table {
         Table {
             rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()],
             right: vec![false; headings.len()],
+            last_may_go_below: false,
         }
     }
 
-    /// Numbers stand at the right of their column.
+    /// Numbers stand at the right of their column, and are never cut.
     pub(crate) fn align_right(&mut self, column: usize) {
         self.right[column] = true;
+    }
+
+    /// Where there is little room, the last column has lines of its own.
+    pub(crate) fn let_last_go_below(&mut self) {
+        self.last_may_go_below = true;
     }
 
     /// Adds a row.
@@ -38,24 +56,67 @@ impl Table {
     }
 
     fn rendered(&self, edge: Option<usize>) -> String {
-        let widths: Vec<usize> = (0..self.right.len())
-            .map(|column| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-            .collect();
+        let columns = self.right.len();
+        let Some(edge) = edge else { return self.lines(&self.natural(columns)) };
+        let beside = self.fitted(columns, edge);
+        let is_readable = |(width, natural): (&usize, &usize)| *width >= READABLE.min(*natural);
+        if !self.last_may_go_below || beside.iter().zip(&self.natural(columns)).all(is_readable) {
+            return self.lines(&beside);
+        }
+        let above = self.fitted(columns - 1, edge);
+        let indent: usize =
+            (0..columns).take_while(|column| self.right[*column]).map(|column| above[column] + GAP).sum();
+        self.lines_with_below(&above, indent, edge)
+    }
+
+    /// How wide so many columns are if nothing is cut.
+    fn natural(&self, columns: usize) -> Vec<usize> {
+        (0..columns).map(|column| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect()
+    }
+
+    /// How wide so many columns may be between the terminal's edges. None of text is less than can be understood, even if it takes more.
+    fn fitted(&self, columns: usize, edge: usize) -> Vec<usize> {
+        let mut widths = self.natural(columns);
+        let numbers: usize = (0..columns).filter(|column| self.right[*column]).map(|column| widths[column]).sum();
+        let mut room = edge.saturating_sub(numbers + GAP * columns.saturating_sub(1));
+        let mut texts: Vec<usize> = (0..columns).filter(|column| !self.right[*column]).collect();
+        // Who needs less than an equal share leaves the rest to the others.
+        texts.sort_by_key(|column| widths[*column]);
+        for (place, column) in texts.iter().enumerate() {
+            let share = room / (texts.len() - place);
+            widths[*column] = widths[*column].min(share.max(self.floor(*column)));
+            room = room.saturating_sub(widths[*column]);
+        }
+        widths
+    }
+
+    fn floor(&self, column: usize) -> usize {
+        if self.rows.iter().any(|row| has_address(&row[column])) { ADDRESS_FLOOR } else { FLOOR }
+    }
+
+    fn lines(&self, widths: &[usize]) -> String {
+        self.rows.iter().map(|row| self.line(row, widths)).collect()
+    }
+
+    fn lines_with_below(&self, widths: &[usize], indent: usize, edge: usize) -> String {
         let mut text = String::new();
         for row in &self.rows {
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths[column];
-                line += &if self.right[column] { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+            text += &self.line(row, widths);
+            let last = &row[widths.len()];
+            if !last.is_empty() {
+                text += &format!("{:indent$}{}\n", "", shortened(last, edge.saturating_sub(indent).max(ADDRESS_FLOOR)));
             }
-            let line = line.trim_end();
-            match edge {
-                Some(edge) if line.chars().count() > edge => text.extend(line.chars().take(edge - 1).chain(['…'])),
-                _ => text.push_str(line),
-            }
-            text.push('\n');
         }
         text
+    }
+
+    fn line(&self, row: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let cell = shortened(cell, *width);
+            line += &if self.right[column] { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+        }
+        line.trim_end().to_owned() + "\n"
     }
 }
 
@@ -67,14 +128,72 @@ mod tests {
     fn columns_are_as_wide_as_what_is_in_them() {
         let mut table = Table::new(&["pid", "name", "command line"]);
         table.align_right(0);
-        table.row(["7", "Größe", "dotnet x.dll"].map(String::from));
+        table.row(["7", "Größe", "dotnet exec x.dll"].map(String::from));
         table.row(["12345", "a", ""].map(String::from));
         expect_test::expect![[r"
               pid  name   command line
-                7  Größe  dotnet x.dll
+                7  Größe  dotnet exec x.dll
             12345  a
         "]]
         .assert_eq(&table.rendered(None));
-        assert_eq!(table.rendered(Some(16)).lines().next(), Some("  pid  name   c…"));
+        assert_eq!(table.rendered(Some(31)), table.rendered(None), "it just fits");
+        assert_eq!(table.rendered(Some(30)).lines().nth(1), Some("    7  Größe  dotne…exec x.dll"));
+    }
+
+    fn holders() -> Table {
+        let mut table = Table::new(&["retained", "", "own", "objects kept", "object", "held by"]);
+        (0..4).for_each(|column| table.align_right(column));
+        table.let_last_go_below();
+        table.row(
+            [
+                "1.20 MiB",
+                "98.2%",
+                "24 B",
+                "1,234,567",
+                "System.Collections.Generic.Dictionary<string, Contoso.Shop.Session> (at 0x7f485205cfc8)",
+                "static Contoso.Shop.Caching.Pages.PageCache.entries",
+            ]
+            .map(String::from),
+        );
+        table.row(["9 B", "0.1%", "9 B", "1", "Contoso.Shop.Stock (at 0x7f485205cfc8)", ""].map(String::from));
+        table
+    }
+
+    #[test]
+    fn a_terminal_takes_nothing_of_numbers_and_addresses_and_leaves_the_ends_of_names() {
+        expect_test::expect![[r#"
+            retained          own  objects kept  object
+                                                 held by
+            1.20 MiB  98.2%  24 B     1,234,567  System.…o.Shop.Session> (at 0x7f485205cfc8)
+                                                 static Contoso…hing.Pages.PageCache.entries
+                 9 B   0.1%   9 B             1  Contoso.Shop.Stock (at 0x7f485205cfc8)
+        "#]]
+        .assert_eq(&holders().rendered(Some(80)));
+        expect_test::expect![[r#"
+            retained          own  objects kept  object                                     held by
+            1.20 MiB  98.2%  24 B     1,234,567  System….Shop.Session> (at 0x7f485205cfc8)  static Contos…ng.Pages.PageCache.entries
+                 9 B   0.1%   9 B             1  Contoso.Shop.Stock (at 0x7f485205cfc8)
+        "#]].assert_eq(&holders().rendered(Some(120)));
+        for width in [80, 100, 120, 160] {
+            let text = holders().rendered(Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert_eq!(text.matches("(at 0x7f485205cfc8)").count(), 2, "{text}");
+            assert!(text.contains("static ") && text.contains("PageCache.entries"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_that_is_too_narrow_for_all_of_it_gets_longer_lines() {
+        let text = holders().rendered(Some(30));
+        assert!(text.contains("1,234,567") && text.contains("(at 0x7f485205cfc8)"), "{text}");
+    }
+
+    #[test]
+    fn who_needs_less_than_a_share_leaves_the_rest_to_the_others() {
+        let mut table = Table::new(&["of type", "to", "for example"]);
+        table.row(["Contoso.Shop.PriceWidget", &"X".repeat(60), "@0x7f485205cfc8"].map(String::from));
+        let text = table.rendered(Some(80));
+        assert!(text.contains("Contoso.Shop.PriceWidget") && text.contains("@0x7f485205cfc8"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

@@ -132,7 +132,7 @@ fn part_of_a_heap_does_not_prove_that_a_condition_is_not_met() {
 
 #[test]
 fn a_condition_that_is_none_is_refused_where_it_is_none() {
-    expect![[r#"remora: invalid value 'retained("A") = 5' for '--fail-if <CONDITION>': at character 15 there is `= 5`, and one of > >= < <= is expected; see `remora heap --help`"#]]
+    expect![[r#"remora: invalid value 'retained("A") = 5' for '--fail-if <CONDITION>': at character 15 there is `= 5`, and one of > >= < <= is expected; see `remora heap report --help`"#]]
         .assert_eq(&remora(["heap", "report", "x", "--fail-if", "retained(\"A\") = 5"]).fails(2));
 }
 
@@ -173,7 +173,9 @@ fn what_cannot_be_converted_is_refused() {
     .assert_eq(&remora(["heap", "convert", &file, "-o", "-"]).fails(2));
     expect!["remora: /dev/full cannot be written: the disk is full (no space left); free some space, or give -o a place on another disk"]
         .assert_eq(&remora(["heap", "convert", &file, "-o", "/dev/full", "--format", "gcdump"]).fails(21));
-    let message = remora(["heap", "convert", golden(), "-o", "-", "--format", "gcdump"]).fails(30);
+    let other = directory.path("a.html");
+    std::fs::write(&other, "<html>").expect("written");
+    let message = remora(["heap", "convert", &other, "-o", "-", "--format", "gcdump"]).fails(30);
     assert!(message.contains("not a heap snapshot: it does not begin with RMHEAP"), "{message}");
 }
 
@@ -235,4 +237,35 @@ fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
     .assert_eq(&remora(["heap", "diff", &before, &after, "--top", "1"]).succeeds());
     let all = json(&remora(["heap", "diff", &before, &after, "--top", "1", "--json"]).succeeds());
     assert_eq!(all["types"].as_array().map(Vec::len), Some(3), "JSON has all");
+    let same = remora(["heap", "diff", &before, &before]).succeeds();
+    let nothing = "Nothing has changed: every type has as many objects and bytes as before, and retains as much.\n";
+    assert!(same.ends_with(nothing), "{same}");
+}
+
+#[test]
+fn a_table_that_is_cut_says_how_much_it_leaves_out() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 4, End::Whole);
+    let told = remora(["heap", "report", &file, "--top", "1"]).succeeds();
+    let types = told.split("\nholders").next().unwrap_or_default();
+    assert!(types.ends_with("\nand 2 others (--top shows more)\n"), "{told}");
+    assert!(!remora(["heap", "report", &file]).succeeds().contains("--top"), "nothing is left out");
+}
+
+#[test]
+fn a_file_of_the_other_kind_is_told_with_the_command_that_shows_it() {
+    let directory = Directory::new();
+    let (snapshot, recording) = (snapshot(&directory, "a.remora-heap", 4, End::Whole), golden());
+    let told = format!(
+        "remora: {snapshot} is a snapshot of a heap, and no recording; `remora heap report {snapshot}` shows it, `remora heap --help` has the rest"
+    );
+    assert_eq!(remora(["report", &snapshot]).fails(30), told);
+    assert_eq!(remora(["convert", &snapshot, "-o", &directory.path("a.html")]).fails(30), told);
+    let told =
+        format!("remora: {recording} is a recording, and no snapshot of a heap; `remora report {recording}` shows it");
+    for command in
+        [&["report", recording][..], &["show", recording, "A"], &["view", recording], &["diff", recording, &snapshot]]
+    {
+        assert_eq!(remora(std::iter::once(&"heap").chain(command)).fails(30), told);
+    }
 }

@@ -43,9 +43,21 @@ export const percent = (part, whole) => {
 /** A name without what would steer or reorder the text around it. */
 export const plain = (name) => name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
 
+/** How many names at the end of a dotted one tell what it is: of a state machine also those of the method and of what that is in. */
+const telling = (names) => {
+  if (names.at(-1) !== "StateMachine") return 1;
+  return names.at(-2)?.startsWith("lambda#") ? 4 : 3;
+};
+
+const shortPart = (part) => {
+  if (part.startsWith(".")) return part;
+  const end = part.endsWith(".") ? "." : "";
+  const names = part.slice(0, part.length - end.length).split(".");
+  return names.slice(-telling(names)).join(".") + end;
+};
+
 /** `Dictionary<string, Order>` of `System.Collections.Generic.Dictionary<string, MyApp.Order>`: names without their namespaces. */
-export const short = (name) =>
-  plain(name).replace(/[^<>,[\]() ]+/g, (part) => (part.startsWith(".") ? part : part.slice(part.lastIndexOf(".", part.length - 2) + 1)));
+export const short = (name) => plain(name).replace(/[^<>,[\]() ]+/g, shortPart);
 
 /** Of a static field its type and its own name, without what they stand in. */
 export const shortField = (name) => plain(name).split(",", 1)[0].split(".").slice(-2).join(".");

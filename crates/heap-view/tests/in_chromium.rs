@@ -97,7 +97,7 @@ fn the_first_picture_says_what_there_is_and_what_is_missing() {
     assert_eq!(page.browser.run("return document.getElementById('incomplete').hidden"), false);
     assert!(
         page.text("document.getElementById('inferred').textContent")
-            .contains("Known roots: 1 static. 1 more are inferred")
+            .contains("Known roots: 1 static. 1 more is inferred: nobody has seen what holds")
     );
     assert!(page.text("document.getElementById('notes').textContent").contains("3 ranges <b>of the heap</b> were not"));
     assert_ne!(page.text("document.documentElement.dataset.drawn"), "");
@@ -263,6 +263,28 @@ fn names_from_a_snapshot_are_only_ever_text() {
         serde_json::json!([true, 0, 1])
     );
     assert_eq!(page.browser.run("return performance.getEntriesByType('resource').filter((entry) => !entry.name.startsWith(location.origin)).length"), 0);
+    page.has_no_complaints();
+}
+
+#[test]
+fn short_names_keep_what_tells_one_from_another() {
+    let page = Page::open(Running::shop());
+    for (whole, short) in [
+        ("string", "string"),
+        ("System.Collections.Generic.Dictionary<string, App.Order>.Entry[]", "Dictionary<string, Order>.Entry[]"),
+        ("(int, App.Order)[,]", "(int, Order)[,]"),
+        ("App.Program.<>c__DisplayClass0_0", "Program.<>c__DisplayClass0_0"),
+        (
+            "System.Runtime.CompilerServices.AsyncTaskMethodBuilder<App.Money>.AsyncStateMachineBox<App.Shop.Program.WaitForPayment.StateMachine>",
+            "AsyncTaskMethodBuilder<Money>.AsyncStateMachineBox<Program.WaitForPayment.StateMachine>",
+        ),
+        ("App.Shop.Program.Main.lambda#1.StateMachine<int>", "Program.Main.lambda#1.StateMachine<int>"),
+        ("Main.StateMachine", "Main.StateMachine"),
+        ("App.", "App."),
+    ] {
+        let script = format!("return import(new URL('text.js', location.href)).then((text) => text.short({whole:?}))");
+        assert_eq!(page.browser.run(&script), short, "{whole}");
+    }
     page.has_no_complaints();
 }
 

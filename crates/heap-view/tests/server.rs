@@ -244,6 +244,9 @@ fn objects_are_found_by_address_and_told_with_why_they_are_alive() {
             &serde_json::json!([{ "kind": "static", "note": "Shop.Cache.instance" }])
         )
     );
+    for text in ["0x10100", "@65792", "@10100"] {
+        assert_eq!(server.answer(&format!("search?text={text}"))["object"], found["object"], "{text}");
+    }
     let within = server.answer("search?text=%402337");
     assert!(within["note"].as_str().unwrap().contains("no object begins at 0x2337"), "{within}");
     assert_eq!(within["object"]["name"], "object[]");

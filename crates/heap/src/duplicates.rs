@@ -60,6 +60,11 @@ impl Duplicates {
         self.texts.len() as u64
     }
 
+    /// Texts that are there more than once.
+    pub fn repeated(&self) -> u64 {
+        self.texts.values().filter(|text| text.count > 1).count() as u64
+    }
+
     /// Bytes that would be saved if each text were there once.
     pub fn wasted(&self) -> u64 {
         self.texts.values().map(|text| text.wasted).sum()

@@ -32,6 +32,7 @@
 //! A graph that grows after it was finished: a second snapshot is a second graph.
 #![forbid(unsafe_code)]
 
+mod address;
 mod bits;
 mod builder;
 mod completeness;
@@ -55,6 +56,7 @@ mod types;
 pub mod values;
 mod workers;
 
+pub use address::{addresses, asked_address};
 pub use builder::{Builder, Object};
 pub use completeness::Completeness;
 pub use dominators::{DominatorTree, Node};

@@ -286,7 +286,7 @@ impl Case<'_> {
 
 /// Why a kind was not looked at, if it was not: there is nothing to compare where nothing is known to have been touched.
 pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static str> {
-    const UNTOUCHED: &str = "this recording touched nothing of the kind";
+    const UNTOUCHED: &str = "nothing of the kind was touched";
     let loaded = facts.slot != ProfilerSlot::None;
     let untouched = match kind {
         // Looked for by name, whoever made them.

@@ -33,19 +33,22 @@ impl fmt::Display for Receipt {
 impl Receipt {
     fn headline(&self) -> String {
         let runtime = if self.runtime.is_empty() { String::new() } else { format!(" ({})", self.runtime) };
-        let process = format!("process {}{runtime}", self.process_id);
+        let which = format!("{}{runtime}", self.process_id);
+        let process = format!("process {which}");
         match (self.outcome, self.clean()) {
             (Outcome::Running, true) if self.verdict(Kind::ProfilerSlot) == Verdict::Allowed => {
-                format!("Receipt: clean but for what was said beforehand. In {process} stays, and does nothing:")
+                format!("Receipt: clean but for what was said beforehand. This stays in {process}, and does nothing:")
             }
             (Outcome::Running, true) if self.verdict(Kind::Mapping) == Verdict::Allowed => {
-                format!("Receipt: clean. In {process} is nothing of Remora but what does nothing, and is named:")
+                format!("Receipt: clean. All that is left of Remora in {process} is this, which does nothing:")
             }
             (Outcome::Running, true) => format!("Receipt: clean. Nothing of Remora is left in {process}."),
-            (Outcome::Running, false) => format!("Receipt: NOT clean. In {process} is left, or could not be read:"),
-            (Outcome::Ended, true) => format!("Receipt: clean. {process} ended during the recording; no file is left."),
+            (Outcome::Running, false) => {
+                format!("Receipt: NOT clean. This is left in {process}, or could not be read:")
+            }
+            (Outcome::Ended, true) => format!("Receipt: clean. Process {which} ended meanwhile; no file is left."),
             (Outcome::Ended, false) => {
-                format!("Receipt: NOT clean. {process} ended during the recording; of it is left:")
+                format!("Receipt: NOT clean. Process {which} ended meanwhile; this is left of it:")
             }
         }
     }

@@ -402,6 +402,9 @@ fn det_17_a_process_that_ended_leaves_only_files() {
     tree.append("100/maps", LIBRARY);
     let another = Receipt::between(&before, &tree.snapshot(), &facts());
     assert_eq!((another.outcome, another.clean()), (Outcome::Ended, true));
+    assert!(
+        another.to_string().starts_with("Receipt: clean. Process 100 (.NET 8.0.4) ended meanwhile; no file is left.\n")
+    );
 }
 
 #[test]
@@ -440,7 +443,7 @@ fn the_json_has_the_promised_fields() {
     assert_eq!(json["kinds"]["mapping"], "left");
     assert_eq!(json["kinds"]["socket"], "clean");
     assert_eq!(json["kinds"]["gc-mode"], "not-looked-at");
-    assert_eq!(json["not_looked_at"]["gc-mode"], "this recording touched nothing of the kind");
+    assert_eq!(json["not_looked_at"]["gc-mode"], "nothing of the kind was touched");
     assert_eq!(json["not_looked_at"].as_object().map(serde_json::Map::len), Some(2));
 }
 
@@ -452,7 +455,7 @@ Receipt: clean. Nothing of Remora is left in process 100 (.NET 8.0.4).
   ✓ mapping            ~ thread             ✓ descriptor         ✓ child
   ✓ timer              ✓ signal-disposition ✓ signal-mask        ✓ file
   ✓ socket             ✓ profiler-slot      · gc-mode            · event-session
-  · gc-mode, event-session: not looked at, since this recording touched nothing of the kind
+  · gc-mode, event-session: not looked at, since nothing of the kind was touched
   ~ thread 301 \".NET EventPipe\": the runtime's own detach thread: made once at the first attach, it waits idle until the process ends
   attach 5.2 ms · recording 5.0 s · detach 301 ms
   before → after: 1 → 1 MiB resident, 3 → 4 threads, 2 → 2 descriptors (shown, not judged)

@@ -148,7 +148,7 @@ fn det_14_concurrent_collection_is_never_switched_off() {
             let recorded = recording.stop();
             is_clean(&recorded, runtime);
             assert_eq!(recorded.receipt["kinds"]["gc-mode"], "not-looked-at");
-            assert_eq!(recorded.receipt["not_looked_at"]["gc-mode"], "this recording touched nothing of the kind");
+            assert_eq!(recorded.receipt["not_looked_at"]["gc-mode"], "nothing of the kind was touched");
             collects_in_the_background(&mut target, "after the recording");
         }
         goes_on(&mut target);

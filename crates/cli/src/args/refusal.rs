@@ -19,9 +19,10 @@ const OTHER_WORDS: [(&str, &str); 8] = [
     ("export", "convert"),
 ];
 
-/// The whole line. `first` is the first word that was typed: the command, if it is one.
-pub(crate) fn in_one_line(error: &Error, first: Option<&str>) -> String {
-    let command = first.filter(|first| commands().iter().any(|name| name == first));
+/// The whole line. `words` are those that were typed: the first is the command, if it is one, and the second may be one of its own.
+pub(crate) fn in_one_line(error: &Error, words: &[String]) -> String {
+    let command = command(words);
+    let command = command.as_deref();
     let text = error.render().to_string();
     let (mut what, mut hints) = (Vec::new(), Vec::new());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -32,7 +33,9 @@ pub(crate) fn in_one_line(error: &Error, first: Option<&str>) -> String {
         }
     }
     let hints: Vec<String> = match error.kind() {
-        ErrorKind::InvalidSubcommand => meant(word(error, ContextKind::InvalidSubcommand)).into_iter().collect(),
+        ErrorKind::InvalidSubcommand => {
+            meant(word(error, ContextKind::InvalidSubcommand), command).into_iter().collect()
+        }
         ErrorKind::UnknownArgument => instead(error, command).into_iter().collect(),
         _ => hints,
     };
@@ -43,11 +46,35 @@ pub(crate) fn in_one_line(error: &Error, first: Option<&str>) -> String {
     format!("{what}{hints}; see `{help}`")
 }
 
-/// The command that an unknown one may stand for.
-fn meant(given: &str) -> Option<String> {
-    let other = OTHER_WORDS.iter().find(|(word, _)| *word == given).map(|(_, command)| (*command).to_owned());
-    let command = other.or_else(|| commands().into_iter().find(|name| is_near(given, name)))?;
-    Some(format!("there is `remora {command}`"))
+/// The command that was typed, with the one of its own that was: `heap diff`.
+fn command(words: &[String]) -> Option<String> {
+    let first = words.first().filter(|first| commands(None).contains(first))?;
+    let second = words.get(1).filter(|second| commands(Some(first)).contains(second));
+    Some(second.map_or(first.clone(), |second| format!("{first} {second}")))
+}
+
+/// The command that an unknown word may stand for, among all or among those of `command`; or what it is instead.
+fn meant(given: &str, command: Option<&str>) -> Option<String> {
+    if given.ends_with(".remora-heap") {
+        return Some(format!("to show a snapshot write `remora heap report {given}`"));
+    }
+    if command.is_none() && given.ends_with(".remora") {
+        return Some(format!("to show a recording write `remora report {given}`"));
+    }
+    if command.is_some() && is_number(given) {
+        return Some(format!("for a process id write `-p {given}`"));
+    }
+    let other = OTHER_WORDS.iter().find(|(word, _)| command.is_none() && *word == given);
+    let other = other.map(|(_, command)| (*command).to_owned());
+    let near = other.or_else(|| commands(command).into_iter().find(|name| is_near(given, name)))?;
+    Some(match command {
+        Some(command) => format!("there is `remora {command} {near}`"),
+        None => format!("there is `remora {near}`"),
+    })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// What an unknown argument of a command may stand for.
@@ -58,9 +85,8 @@ fn instead(error: &Error, command: Option<&str>) -> Option<String> {
         let flag = flag.split(' ').next().unwrap_or_default();
         return is_near(given, flag).then(|| format!("there is {flag}"));
     }
-    let is_number = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
     match command? {
-        "record" | "check" | "detach" if is_number => Some(format!("for a process id write `-p {given}`")),
+        "record" | "check" | "detach" if is_number(given) => Some(format!("for a process id write `-p {given}`")),
         "record" => Some(format!(
             "to start a command and record it put `--` before it: `remora record -- {given}`; for a process that runs write `-n {given}`"
         )),
@@ -78,8 +104,11 @@ fn word(error: &Error, kind: ContextKind) -> &str {
     }
 }
 
-fn commands() -> Vec<String> {
-    CommandLine::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()
+/// All commands, or those that one has.
+fn commands(of: Option<&str>) -> Vec<String> {
+    let all = CommandLine::command();
+    let Some(owner) = of.map_or(Some(&all), |of| all.find_subcommand(of)) else { return Vec::new() };
+    owner.get_subcommands().map(|command| command.get_name().to_owned()).collect()
 }
 
 /// Whether one is the other, mistyped: few letters differ, and most do not.
@@ -110,9 +139,10 @@ mod tests {
     use clap::Parser;
 
     fn told(line: &str) -> String {
-        let words: Vec<&str> = std::iter::once("remora").chain(line.split_ascii_whitespace()).collect();
-        let error = CommandLine::try_parse_from(&words).expect_err(line);
-        in_one_line(&error, words.get(1).copied())
+        let words: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
+        let all = std::iter::once("remora".to_owned()).chain(words.iter().cloned());
+        let error = CommandLine::try_parse_from(all).expect_err(line);
+        in_one_line(&error, &words)
     }
 
     #[test]
@@ -129,6 +159,17 @@ mod tests {
             ("record --durration 5s", "there is --duration; see `remora record --help`"),
             ("record --x", "unexpected argument '--x' found; see `remora record --help`"),
             ("frobnicate", "unrecognized subcommand 'frobnicate'; see `remora --help`"),
+            ("heap diff --jason", "there is --json; see `remora heap diff --help`"),
+            ("heap show a.remora-heap", "see `remora heap show --help`"),
+            ("heap --nothing", "unexpected argument '--nothing' found; see `remora heap --help`"),
+            (
+                "heap a.remora-heap",
+                "to show a snapshot write `remora heap report a.remora-heap`; see `remora heap --help`",
+            ),
+            ("heap reprot a.remora-heap", "there is `remora heap report`; see `remora heap --help`"),
+            ("heap 4242", "for a process id write `-p 4242`; see `remora heap --help`"),
+            ("a.remora-heap", "to show a snapshot write `remora heap report a.remora-heap`"),
+            ("a.remora", "to show a recording write `remora report a.remora`"),
             ("ps --jason", "there is --json; see `remora ps --help`"),
         ];
         for (line, words) in cases {

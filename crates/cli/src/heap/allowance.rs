@@ -25,7 +25,8 @@ impl Allowance {
         let needed = process.resident_memory().unwrap_or(0) / PAGE_TABLES + OWN;
         if allowance.bytes < needed {
             let (needed, bytes, why) = (shown(needed), shown(allowance.bytes), allowance.why);
-            return Err(Failure::NoRoomForACopy { needed, allowed: format!("{bytes} ({why})") });
+            let remedy = remedy(asked, allowance.bytes);
+            return Err(Failure::NoRoomForACopy { needed, allowed: format!("{bytes} ({why})"), remedy });
         }
         Ok(allowance)
     }
@@ -54,9 +55,25 @@ impl Allowance {
     }
 }
 
+/// What to do where so much is not enough: more can be given only where less than what is free was.
+fn remedy(asked: Option<u64>, allowed: u64) -> &'static str {
+    match asked {
+        None => "free some, or give --max-extra-memory",
+        Some(asked) if asked <= allowed => "give --max-extra-memory more",
+        Some(_) => "free some",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_is_not_what_was_done_already() {
+        assert_eq!(remedy(None, 7), "free some, or give --max-extra-memory");
+        assert_eq!(remedy(Some(7), 7), "give --max-extra-memory more");
+        assert_eq!(remedy(Some(8), 7), "free some");
+    }
 
     #[test]
     fn half_of_what_is_free_may_be_used_unless_somebody_says_otherwise_and_never_more_than_there_is() {

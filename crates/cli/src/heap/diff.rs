@@ -74,7 +74,8 @@ fn told(row: &DiffRow) -> RowTold {
 
 fn text(rows: &[DiffRow], top: usize) -> String {
     if rows.is_empty() {
-        return "Nothing has changed: every type has as many objects, bytes and holdings as before.\n".to_owned();
+        return "Nothing has changed: every type has as many objects and bytes as before, and retains as much.\n"
+            .to_owned();
     }
     let mut table = Table::new(&["retained", "own", "objects", "now", "type"]);
     (0..4).for_each(|column| table.align_right(column));

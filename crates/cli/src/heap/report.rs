@@ -3,6 +3,7 @@
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::fields::Fields;
 use super::findings::{FindingsTold, Shown, sections};
+use super::rest::more;
 use super::size::shown;
 use super::strings::{Strings, StringsTold};
 use super::{notes, open, roots, suspects, told_if_incomplete};
@@ -261,7 +262,8 @@ impl<'a> Report<'a> {
 
     fn types(&self, top: usize) -> String {
         let rows = self.rows.iter().take(top);
-        self.totals("type", rows.map(|row| (row.totals, plain(&self.graph().type_at(row.type_ix).name))))
+        let table = self.totals("type", rows.map(|row| (row.totals, plain(&self.graph().type_at(row.type_ix).name))));
+        table + &more(self.rows.len(), top)
     }
 
     fn assembly_table(&self, top: usize) -> String {
@@ -269,7 +271,8 @@ impl<'a> Report<'a> {
             "" => "[not known]".to_owned(),
             name => plain(name),
         };
-        self.totals("assembly", self.assemblies.iter().take(top).map(|row| (row.totals, name(row))))
+        let table = self.totals("assembly", self.assemblies.iter().take(top).map(|row| (row.totals, name(row))));
+        table + &more(self.assemblies.len(), top)
     }
 
     fn totals(&self, what: &str, rows: impl Iterator<Item = (Totals, String)>) -> String {
@@ -294,6 +297,7 @@ impl<'a> Report<'a> {
     fn holder_table(&self, top: usize) -> String {
         let mut table = Table::new(&["retained", "", "own", "objects kept", "object", "held by"]);
         (0..4).for_each(|column| table.align_right(column));
+        table.let_last_go_below();
         for node in self.holders(top) {
             let Some(object) = self.tree.object(node) else { continue };
             table.row([
@@ -305,7 +309,8 @@ impl<'a> Report<'a> {
                 roots::holder(self.graph(), object).map(|holder| plain(&holder)).unwrap_or_default(),
             ]);
         }
-        table.render()
+        let all = self.tree.children(self.tree.root()).filter(|node| self.tree.object(*node).is_some());
+        table.render() + &more(all.count(), top)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is to be said of the roots of a snapshot.
 
-use crate::console::grouped;
+use crate::console::{counted, grouped};
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 
 /// In words: which kinds were seen, and what is inferred; `None` if there is no root.
@@ -23,16 +23,22 @@ pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
         }
         (false, 0) => format!("Roots, as the runtime tells them: {}.", seen.join(", ")),
         (false, _) if is_told => format!(
-            "Roots, as the runtime tells them: {}. {} more are inferred: of what holds objects that are never collected, it does not tell.",
+            "Roots, as the runtime tells them: {}. {}: it does not tell what holds objects that are never collected.",
             seen.join(", "),
-            grouped(inferred)
+            more_are_inferred(inferred)
         ),
         (false, _) => format!(
-            "Roots: {} references of static fields are known; {} more are inferred: nobody has seen what holds these objects, but something does, since they were alive.",
-            grouped(count(RootKind::Static)),
-            grouped(inferred)
+            "Roots: {} of static fields {} known; {}: nobody has seen what holds these objects, but something does, since they were alive.",
+            counted(count(RootKind::Static), "reference"),
+            if count(RootKind::Static) == 1 { "is" } else { "are" },
+            more_are_inferred(inferred)
         ),
     })
+}
+
+/// `1 more is inferred`.
+fn more_are_inferred(count: u64) -> String {
+    format!("{} more {} inferred", grouped(count), if count == 1 { "is" } else { "are" })
 }
 
 /// What holds an object from outside, in words; the kind that says most, where there are several. `None` where nobody has seen it.
@@ -75,14 +81,17 @@ mod tests {
         assert!(said(&[RootKind::Inferred]).starts_with("Roots are inferred: nobody has seen"));
         let stack = [RootKind::Stack, RootKind::Handle, RootKind::Stack];
         assert_eq!(said(&stack), "Roots, as the runtime tells them: 2 stack, 1 handle.");
-        assert!(said(&[RootKind::Handle, RootKind::Inferred]).contains("1 handle. 1 more are inferred"));
+        assert!(
+            said(&[RootKind::Handle, RootKind::Inferred])
+                .contains("1 handle. 1 more is inferred: it does not tell what holds")
+        );
     }
 
     #[test]
     fn gch_06_static_fields_are_known_of_every_snapshot_and_make_the_others_no_less_inferred() {
         let said = sentence(&graph(&[RootKind::Static, RootKind::Inferred])).unwrap_or_default();
         assert!(
-            said.starts_with("Roots: 1 references of static fields are known; 1 more are inferred: nobody has seen"),
+            said.starts_with("Roots: 1 reference of static fields is known; 1 more is inferred: nobody has seen"),
             "{said}"
         );
         let told = sentence(&graph(&[RootKind::Static, RootKind::Stack, RootKind::Inferred])).unwrap_or_default();

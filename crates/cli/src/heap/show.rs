@@ -1,6 +1,7 @@
 //! `remora heap show`: one object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
 
 use super::inside::{InsideTold, MemberTold, Opened, Values};
+use super::rest::more;
 use super::size::shown;
 use super::strings::text_at;
 use super::wanted::{Owner, Statics, Wanted, wanted};
@@ -454,14 +455,6 @@ impl<'a> Show<'a> {
         }
         text += &table.render();
         text + &more(told.referred_from.len(), self.top)
-    }
-}
-
-/// How many a list leaves out.
-fn more(count: usize, shown: usize) -> String {
-    match count.saturating_sub(shown) {
-        0 => String::new(),
-        left => format!("and {} (--top shows more)\n", counted(left as u64, "other")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the strings of a snapshot say, where it has their characters.
 
+use super::rest::more;
 use super::size::shown;
 use super::{BUFFER, opened};
 use crate::console::{counted, grouped, plain};
@@ -97,6 +98,11 @@ impl Strings {
         );
         if !self.most.is_empty() {
             told += &table.render();
+            told += &match self.all.repeated() as usize {
+                // Of more than these no text was read.
+                all if top >= MOST_REPEATED => more(all.min(MOST_REPEATED), top),
+                all => more(all, top),
+            };
         }
         if self.all.passed_over > 0 {
             told += &format!("{} too long to be compared\n", counted(self.all.passed_over, "string"));

@@ -1,7 +1,7 @@
 //! What probably fills a heap, in words: who holds much of it, and where under that it piles up.
 
 use super::size::shown;
-use crate::console::{counted, percent, plain};
+use crate::console::{counted, grouped, percent, plain};
 use remora_heap::{DominatorTree, HeapGraph, Node};
 use std::collections::HashMap;
 
@@ -30,7 +30,11 @@ fn sentence(graph: &HeapGraph, tree: &DominatorTree, node: Node, whole: u64) -> 
         text += &format!("; it piles up under {}", name(graph, tree, pile)?);
     }
     if let Some((of, count, bytes)) = most_below(graph, tree, pile) {
-        text += &format!(", mostly {} of {} ({} of their own)", counted(count, "object"), plain(&of), shown(bytes));
+        let (of, bytes) = (plain(&of), shown(bytes));
+        text += &match count {
+            1 => format!(", mostly one {of} ({bytes} of its own)"),
+            many => format!(", mostly {} objects of {of} ({bytes} of their own)", grouped(many)),
+        };
     }
     Some(text)
 }
@@ -107,6 +111,13 @@ mod tests {
         let kept = tree.retained(tree.node(pile));
         assert!((44_000..48_000).contains(&kept), "{kept}");
         assert!(sentences[0].contains("objects of Known.Node"), "{}", sentences[0]);
+    }
+
+    #[test]
+    fn one_object_is_not_called_objects() {
+        let graph = chain(1);
+        let told = sentences(&graph, &DominatorTree::new(&graph)).pop().unwrap_or_default();
+        assert!(told.ends_with(", mostly one Known.Node (32 B of its own)"), "{told}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::allowance::Allowance;
 use super::convert::Target;
 use super::report::{Report, Told};
+use super::rest::kept;
 use super::{open, size};
 use crate::args::HeapTakeArgs;
 use crate::console::{StatusLine, grouped, note, out};
@@ -429,7 +430,7 @@ fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failu
         let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
         pretty(&Taken { file, told: report.told(top), receipt })
     } else {
-        format!("{}\n{receipt}\n{}\n", report.text(by, top), file.display())
+        format!("{}\n{receipt}\n{}", report.text(by, top), kept(&[file.to_owned()]))
     })?;
     report.end(file)
 }

@@ -4,6 +4,7 @@ use super::{notes, open};
 use crate::args::HeapViewArgs;
 use crate::console::{note, out};
 use crate::failure::{Failure, Place};
+use crate::kind::or_other;
 use crate::stop::{Input, Stop};
 use remora_heap_file::{Identity, Snapshot};
 use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
@@ -67,7 +68,8 @@ fn identified(file: &Path) -> Result<(Key, Metadata), Failure> {
     if metadata.is_dir() {
         return Err(input(io::ErrorKind::IsADirectory.into()));
     }
-    let identity = Identity::of(opened).map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
+    let unread = |error| or_other(file, Failure::HeapFile { file: file.to_owned(), error });
+    let identity = Identity::of(opened).map_err(unread)?;
     Ok((Key { length: identity.length, digest: identity.digest }, metadata))
 }
 

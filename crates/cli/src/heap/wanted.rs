@@ -1,7 +1,7 @@
 //! What is meant by the name of a type or an address that somebody has written.
 
 use crate::console::{counted, plain};
-use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx};
+use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx, addresses, asked_address};
 use std::collections::{BTreeSet, HashSet};
 
 /// Types that are offered in place of one that is not there.
@@ -60,21 +60,22 @@ pub(super) enum Wanted {
     Static(Owner),
 }
 
-/// What `text` names: `@` and an address, or a type by its name or an unmistakable part of it.
+/// What `text` names: an address behind `@` or with `0x`, or a type by its name or an unmistakable part of it.
 pub(super) fn wanted(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Wanted, String> {
-    match text.strip_prefix('@') {
+    match asked_address(text) {
         Some(address) => object(graph, address).map(Wanted::Object),
         None => type_(graph, statics, text),
     }
 }
 
 fn object(graph: &HeapGraph, text: &str) -> Result<ObjectIx, String> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    let address = u64::from_str_radix(digits, 16)
-        .map_err(|_| format!("@{text} is no address: write it as `remora heap report` shows it, @0x7f0012345678"))?;
-    if let Some(object) = graph.object_at(address) {
+    let meant = addresses(text);
+    if let Some(object) = meant.iter().find_map(|address| graph.object_at(*address)) {
         return Ok(object);
     }
+    let address = *meant
+        .first()
+        .ok_or_else(|| format!("@{text} is no address: write it as `remora heap report` shows it, @0x7f0012345678"))?;
     Err(match graph.object_around(address) {
         Some(around) => {
             let (begin, name) = (graph.address(around), plain(&graph.type_of(around).name));
@@ -208,7 +209,8 @@ mod tests {
     fn an_object_is_named_by_its_address_and_a_type_by_an_unmistakable_part_of_its_name() {
         let graph = list(3);
         let holder = graph.object_at(0x1000).expect("it is there");
-        for text in ["@0x1000", "@1000"] {
+        // The last as JSON has it.
+        for text in ["@0x1000", "@1000", "0x1000", "@4096"] {
             assert_eq!(wanted(&graph, NONE, text), Ok(Wanted::Object(holder)));
         }
         for text in ["Known.Holder", "holder"] {
@@ -218,6 +220,7 @@ mod tests {
             ("@0x1008", "lies within one of Known.Holder; show that by @0x1000"),
             ("@0x9999", "there is no object at 0x9999"),
             ("@nothing", "@nothing is no address"),
+            ("0x1zz", "@0x1zz is no address"),
             ("known", "known is part of the names of 2 types; give one whole: Known.Holder, Known.Node"),
             ("", "what is to be shown is empty"),
             (" ", "what is to be shown is empty"),

@@ -1,6 +1,7 @@
 //! What a watch has shown, as text or JSON.
 
 use super::renewal::MOST_IN_A_ROW;
+use super::rest::{kept, more};
 use super::size::shown;
 use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
@@ -156,8 +157,7 @@ impl Watched {
             self.told.receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
             pretty(&self.told)
         } else {
-            let files: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
-            format!("{}\n{receipt}\n{files}", self.text(args.shown.top as usize))
+            format!("{}\n{receipt}\n{}", self.text(args.shown.top as usize), kept(files))
         })?;
         match self.told.picture.why_not() {
             None => Ok(()),
@@ -169,7 +169,7 @@ impl Watched {
         let told = &self.told;
         let (all, mut text) = (&told.collections, self.head());
         text += &format!(
-            "{} of generation 0, {} of 1, {} of 2; they took {}, of which {} since they were watched\n",
+            "{} of generation 0, {} of 1, {} of 2; they took {}, {} of it for the watch\n",
             counted(all.generation_0, "collection"),
             grouped(all.generation_1),
             grouped(all.generation_2),
@@ -213,11 +213,11 @@ impl Watched {
     fn growth(&self, top: usize) -> String {
         let mut table = Table::new(&["a minute", "grown", "now", "objects", "new there", "old died", "type"]);
         (0..6).for_each(|column| table.align_right(column));
-        let mut changed = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).take(top).peekable();
-        if changed.peek().is_none() {
+        let changed: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
+        if changed.is_empty() {
             return "none: each takes as much at the end as at the beginning\n".to_owned();
         }
-        for one in changed {
+        for one in changed.iter().take(top) {
             table.row([
                 signed(one.bytes_per_minute as i128, shown),
                 signed(i128::from(one.bytes) - i128::from(one.bytes_at_start), shown),
@@ -228,7 +228,7 @@ impl Watched {
                 plain(&one.r#type),
             ]);
         }
-        table.render()
+        table.render() + &more(changed.len(), top)
     }
 
     fn lives(&self, top: usize) -> String {
@@ -239,7 +239,7 @@ impl Watched {
             return "none, as far as the collections tell\n".to_owned();
         }
         types.sort_by_key(|one| std::cmp::Reverse(one.made()));
-        for one in types.into_iter().take(top) {
+        for one in types.iter().take(top) {
             let AgesTold { none, one: first, two_to_five, more } = &one.died_after;
             table.row([
                 grouped(one.made()),
@@ -251,7 +251,7 @@ impl Watched {
                 plain(&one.r#type),
             ]);
         }
-        table.render()
+        table.render() + &more(types.len(), top)
     }
 }
 

@@ -1,14 +1,26 @@
 //! The name of an output that nobody named: `<app>_<yyyyMMdd>_<HHmmss>.html`, in the current directory.
 
 use jiff::Zoned;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Longest part of it that is the application's name, bytes.
 const LONGEST: usize = 100;
+/// Names that are tried within one second.
+const MOST: usize = 100;
 
-/// The name for a recording of `application` begun at `now`.
+/// The name for what is taken of `application` at `now`: one that is free, where two are taken within a second.
 pub(crate) fn default_output(application: &str, now: &Zoned, ending: &str) -> PathBuf {
-    PathBuf::from(format!("{}_{}{ending}", safe(application), now.strftime("%Y%m%d_%H%M%S")))
+    free(&format!("{}_{}", safe(application), now.strftime("%Y%m%d_%H%M%S")), ending, |path| {
+        path.symlink_metadata().is_ok()
+    })
+}
+
+/// `stem` and `ending`, with a number between them if that is there already. A stem has a second in it: no more than some are.
+fn free(stem: &str, ending: &str, is_there: impl Fn(&Path) -> bool) -> PathBuf {
+    let numbered = (2..MOST).map(|number| format!("{stem}_{number}{ending}"));
+    let mut names = std::iter::once(format!("{stem}{ending}")).chain(numbered).map(PathBuf::from);
+    // Where none is free, the first is refused as any that is there.
+    names.find(|name| !is_there(name)).unwrap_or_else(|| PathBuf::from(format!("{stem}{ending}")))
 }
 
 /// What of an application's name may stand in a file's name, in any shell and on any disk.
@@ -31,6 +43,14 @@ mod tests {
     use super::*;
     use jiff::civil::date;
     use jiff::tz::TimeZone;
+
+    #[test]
+    fn a_second_one_within_a_second_has_a_name_of_its_own() {
+        let there = ["a_1.html", "a_1_2.html"];
+        let name = |ending: &str| free("a_1", ending, |path| there.iter().any(|known| path == Path::new(known)));
+        assert_eq!((name(".html"), name(".folded")), ("a_1_3.html".into(), "a_1.folded".into()));
+        assert_eq!(free("a_1", ".html", |_| true), PathBuf::from("a_1.html"));
+    }
 
     #[test]
     fn the_name_has_the_application_and_the_time() {

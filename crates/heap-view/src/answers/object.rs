@@ -7,7 +7,7 @@ use super::types::{self, TypeRow};
 use super::{NoAnswer, Page};
 use crate::Index;
 use crate::index::{Id, Record};
-use remora_heap::RootKind;
+use remora_heap::{RootKind, addresses, asked_address};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -102,19 +102,27 @@ pub(super) fn referrers(index: &Index, id: Id, places: Range<u64>) -> Result<Pag
     page(index, index.record(id)?.referrers, places)
 }
 
-/// `@` and an address is an object, anything else a part of types' names.
+/// An address behind `@` or with `0x` is an object, anything else a part of types' names.
 pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     let text = query.text("text").trim();
-    let Some(address) = text.strip_prefix('@') else {
+    let Some(address) = asked_address(text) else {
         return Ok(Found { types: Some(types::named(index, text, query.places()?)), ..Found::default() });
     };
-    let digits = address.trim_start_matches("0x");
-    let Ok(address) = u64::from_str_radix(digits, 16) else {
+    let meant = addresses(address);
+    let Some(first) = meant.first() else {
         return Ok(Found {
             note: Some(format!("{text} is no address: write it as @0x7f0012345678")),
             ..Found::default()
         });
     };
+    let mut address = *first;
+    for other in meant {
+        // As JSON has it, in decimal digits: only where an object begins.
+        if index.object_before(other)?.is_some_and(|(_, record)| record.address == other) {
+            address = other;
+            break;
+        }
+    }
     let Some((id, record)) = index.object_before(address)?.filter(|(_, record)| is_within(record, address)) else {
         return Ok(Found {
             note: Some(format!("there is no object at {address:#x} in this snapshot")),

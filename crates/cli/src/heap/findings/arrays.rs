@@ -2,6 +2,7 @@
 
 use super::{NAMED, Shown};
 use crate::console::{counted, grouped, plain};
+use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
 use serde::Serialize;
@@ -72,5 +73,5 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
     });
     let head =
         format!("arrays of references that are mostly empty: {} of places without an object\n", size(arrays.wasted));
-    Some(head + &table.render() + &worst.collect::<String>())
+    Some(head + &table.render() + &more(arrays.rows.len(), shown.top) + &worst.collect::<String>())
 }

@@ -2,6 +2,7 @@
 
 use super::{NAMED, Shown};
 use crate::console::{counted, grouped, plain};
+use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
 use serde::Serialize;
@@ -91,5 +92,5 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         false => " (~ as references tell: null counts as unused, and of an entry its key and its value count)",
     };
     let head = format!("collections that are mostly room: {} of places that are not used{by}\n", size(found.wasted));
-    Some(head + &table.render() + &worst.collect::<String>())
+    Some(head + &table.render() + &more(found.rows.len(), shown.top) + &worst.collect::<String>())
 }

@@ -2,6 +2,7 @@
 
 use super::{MANY, Shown};
 use crate::console::{counted, grouped, plain};
+use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
 use serde::Serialize;
@@ -55,5 +56,5 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         None => "how many wait for it is not in the snapshot".to_owned(),
     };
     let head = format!("finalizers: {} with one, suppressed or not; {queue}\n", counted(finalizers.count, "object"));
-    Some(head + &table.render())
+    Some(head + &table.render() + &more(finalizers.rows.len(), shown.top))
 }

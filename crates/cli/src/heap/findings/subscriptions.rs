@@ -2,6 +2,7 @@
 
 use super::{MANY, Shown};
 use crate::console::{grouped, plain};
+use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
 use remora_heap::findings::SubscriptionRow;
@@ -54,7 +55,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
     }
     let mut table = Table::new(&["retained", "subscribers", "of type", "to", "for example"]);
     (0..2).for_each(|column| table.align_right(column));
-    for row in worth.into_iter().take(shown.top) {
+    for row in worth.iter().take(shown.top) {
         table.row([
             size(row.retained),
             grouped(row.count),
@@ -63,7 +64,11 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
             format!("@{:#x}", shown.graph.address(row.example)),
         ]);
     }
-    Some("subscribers that only an event keeps alive: unsubscribed, they would go\n".to_owned() + &table.render())
+    Some(
+        "subscribers that only an event keeps alive: unsubscribed, they would go\n".to_owned()
+            + &table.render()
+            + &more(worth.len(), shown.top),
+    )
 }
 
 /// `App.Shop.Changed`; of a static field without a name its delegate.

@@ -2,6 +2,7 @@
 
 use super::{MANY, Shown};
 use crate::console::{counted, grouped, plain};
+use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
 use remora_heap::findings::TaskRow;
@@ -53,7 +54,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         Some(pending) => format!("tasks: {}, of which {} not done\n", counted(tasks.count, "task"), grouped(pending)),
         None => format!("tasks: {}, done or not\n", counted(tasks.count, "task")),
     };
-    Some(head + &table.render())
+    Some(head + &table.render() + &more(tasks.rows.len(), shown.top))
 }
 
 fn of(shown: &Shown<'_>, row: &TaskRow) -> String {

@@ -2,6 +2,7 @@
 
 use super::{MANY, Shown};
 use crate::console::{counted, grouped, plain};
+use crate::heap::rest::more;
 use crate::table::Table;
 use serde::Serialize;
 
@@ -44,5 +45,9 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         table.row([grouped(row.count), grouped(row.scheduled), calls]);
     }
     let (count, scheduled) = (counted(timers.count, "timer"), grouped(timers.scheduled));
-    Some(format!("timers: {count}, of which {scheduled} are to fire\n") + &table.render())
+    Some(
+        format!("timers: {count}, of which {scheduled} are to fire\n")
+            + &table.render()
+            + &more(timers.rows.len(), shown.top),
+    )
 }
