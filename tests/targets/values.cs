@@ -22,6 +22,9 @@ namespace Known
     [StructLayout(LayoutKind.Explicit)] struct Union { [FieldOffset(0)] public int Number; [FieldOffset(0)] public byte Low; [FieldOffset(4)] public short Next; }
     [StructLayout(LayoutKind.Sequential, Pack = 1)] struct Packed { public byte A; public int B; public byte C; }
     struct Nothing { }
+    [StructLayout(LayoutKind.Auto)] struct Automatic { public byte A, B, C; }
+    struct Around<T> { public byte Before; public T Value; public byte After; }
+    struct Told { public byte Before; public (short, byte) Value; public byte After; }
 
     class Primitives
     {
@@ -75,6 +78,25 @@ namespace Known
         public Packed Packed = new Packed { A = 1, B = 2, C = 3 };
         public Nothing Nothing;
         public Colour? Shade = Colour.Green;
+    }
+
+    /// What the runtime lays out, smaller than a word or as large, where it stands in something else.
+    class Tuples
+    {
+        public (int, int)? Ints = (3, 4);
+        public (bool, int)? Flagged = (true, 5);
+        public (byte, byte)? Bytes = (6, 7);
+        public (float, float)? Floats = (1.5f, 2.5f);
+        public (int, int, int)? Three = (8, 9, 10);
+        public Around<(byte, byte, byte)> OfThree = new Around<(byte, byte, byte)> { Before = 1, Value = (2, 3, 4), After = 5 };
+        public Around<(byte, int, byte)> OfMixed = new Around<(byte, int, byte)> { Before = 1, Value = (2, 3, 4), After = 5 };
+        public Around<(int, int)?> OfMaybe = new Around<(int, int)?> { Before = 1, Value = (2, 3), After = 4 };
+        public Around<Automatic> OfAutomatic = new Around<Automatic> { Before = 1, Value = new Automatic { A = 2, B = 3, C = 4 }, After = 5 };
+        public Around<KeyValuePair<int, byte>> OfEntry = new Around<KeyValuePair<int, byte>> { Before = 1, Value = new KeyValuePair<int, byte>(2, 3), After = 4 };
+        public Around<Around<(byte, byte, byte, byte, byte)>> Deep = new Around<Around<(byte, byte, byte, byte, byte)>>
+            { Before = 1, Value = new Around<(byte, byte, byte, byte, byte)> { Before = 2, Value = (3, 4, 5, 6, 7), After = 8 }, After = 9 };
+        // Of this one the runtime tells the layout, beside which what is computed is held.
+        public object Boxed = new Told { Before = 1, Value = (2, 3), After = 4 };
     }
 
     class Base { public int Same = 1; protected long Inherited = 2; }
@@ -166,7 +188,7 @@ namespace Known
             var arrays = new Arrays();
             arrays.From.SetValue(50, 5);
             arrays.From.SetValue(60, 6);
-            kept.AddRange(new object[] { new Primitives(), new Times(), new Nested(), new Derived(), references, arrays });
+            kept.AddRange(new object[] { new Primitives(), new Times(), new Nested(), new Derived(), references, arrays, new Tuples() });
             Statics.Cache = new[] { new Cached { Number = 1 } };
             Statics.OfThread = 5;
             Statics.Pair = new KeyValuePair<string, Cached>("the key", new Cached { Number = 2 });

@@ -141,6 +141,38 @@ fn gch_06_fields_are_told_with_their_values_as_csharp_writes_them() {
     });
 }
 
+/// Once a tuple of two numbers, made nullable, was told as its flag and its first number.
+#[test]
+fn gch_06_regression_what_the_runtime_lays_out_itself_is_told_where_it_stands_in_something_else() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "values", &[]);
+        let taken = Taken::of(&target, &["--values"]);
+        let tuples = taken.only("Known.Tuples");
+        holds(
+            &tuples,
+            &[
+                ("Ints", "(int, int)?", "(3, 4)"),
+                ("Flagged", "(bool, int)?", "(true, 5)"),
+                ("Bytes", "(byte, byte)?", "(6, 7)"),
+                ("Floats", "(float, float)?", "(1.5, 2.5)"),
+                ("Three", "(int, int, int)?", "(8, 9, 10)"),
+                ("OfThree", "Around<(byte, byte, byte)>", "{Before: 1, Value: (2, 3, 4), After: 5}"),
+                ("OfMixed", "Around<(byte, int, byte)>", "{Before: 1, Value: (2, 3, 4), After: 5}"),
+                ("OfMaybe", "Around<(int, int)?>", "{Before: 1, Value: (2, 3), After: 4}"),
+                ("OfAutomatic", "Around<Automatic>", "{Before: 1, Value: {A: 2, B: 3, C: 4}, After: 5}"),
+                ("OfEntry", "Around<KeyValuePair<int, byte>>", "{Before: 1, Value: {key: 2, value: 3}, After: 4}"),
+                (
+                    "Deep",
+                    "Around<Around<(byte, byte, byte, byte, byte)>>",
+                    "{Before: 1, Value: {Before: 2, Value: (3, 4, 5, 6, 7), After: 8}, After: 9}",
+                ),
+            ],
+        );
+        let told = taken.at(&field(&tuples, "Boxed")["address"]);
+        assert_eq!(written(&told["boxed"]), "{Before: 1, Value: (2, 3), After: 4}");
+    });
+}
+
 #[test]
 fn gch_06_values_in_values_are_told_whether_or_not_the_runtime_knows_a_class_of_theirs() {
     on_every_runtime(|runtime| {

@@ -144,8 +144,16 @@ impl Computing {
             Order::Explicit => as_told(&parts, most)?,
             Order::Automatic => by_size(&parts, self.rules.values_at_words),
         };
+        let mut align = align;
         let bytes = match declared.repeated {
-            Some(count) => end.checked_mul(count)?,
+            Some(count) => {
+                let bytes = end.checked_mul(count)?;
+                // What one element has not been given apart is taken of all of them.
+                if order == Order::Automatic && align == end.min(WORD) {
+                    align = bytes.min(WORD);
+                }
+                bytes
+            }
             None if order == Order::Automatic => end,
             None => end.max(declared.size),
         };
@@ -227,23 +235,30 @@ fn as_told(parts: &[Part], most: u32) -> Option<Placed> {
     Some((fields, aligned(end, align), align))
 }
 
+/// The greatest first, then the values. How much room that takes, and to what it is aligned where it stands in another, goes by its bytes:
+/// up to a word the next power of two, beyond that by what is in it (`PlaceInstanceFields`, its end; `MethodTable::GetFieldAlignmentRequirement`
+/// in `vm/methodtable.cpp`). Sizes and places were seen so on 3.1, 8, 9 and 10.
 fn by_size(parts: &[Part], values_at_words: bool) -> Placed {
-    let (mut at, mut align, mut fields) = (0, 1, Vec::new());
-    let mut place = |part: &Part, to: u32| {
+    let (mut at, mut most, mut fields) = (0, 1, Vec::new());
+    let mut place = |part: &Part, to: u32, counts: u32| {
         at = aligned(at, to);
         fields.push((part.token, at));
         at = at.saturating_add(part.bytes);
-        align = align.max(to);
+        most = most.max(counts);
     };
     for bytes in [8, 4, 2, 1] {
         let of_size = || parts.iter().filter(move |part| part.bytes == bytes);
-        of_size().filter(|part| part.kind == PartKind::Reference).for_each(|part| place(part, bytes));
-        of_size().filter(|part| part.kind == PartKind::Number).for_each(|part| place(part, bytes));
+        // Whatever is no value counts as a word, and be it a byte.
+        of_size().filter(|part| part.kind == PartKind::Reference).for_each(|part| place(part, bytes, WORD));
+        of_size().filter(|part| part.kind == PartKind::Number).for_each(|part| place(part, bytes, WORD));
     }
     for part in parts {
         if let PartKind::Value { has_references } = part.kind {
-            place(part, if has_references || values_at_words { WORD } else { part.align });
+            let to = if has_references || values_at_words { WORD } else { part.align };
+            place(part, to, to);
         }
     }
-    (fields, aligned(at, align), align)
+    let bytes = at.max(1);
+    let align = if bytes > WORD { most } else { bytes.next_power_of_two() };
+    (fields, aligned(bytes, align), align)
 }
