@@ -105,6 +105,7 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
         own_agent(process, &maps),
         signals(&status),
         confinement(&status),
+        descriptors(process),
     ]);
     checks
 }
@@ -342,6 +343,41 @@ fn signals(status: &Status) -> Check {
         Some((used, limit)) => Check::passed(NAME, format!("{used} of {limit} queued signals in use")),
         None => Check::passed(NAME, "no limit is told"),
     }
+}
+
+/// Descriptors that whoever attaches needs in the target for a moment: the runtime's connection and the library's file, the agent's
+/// connection, shared memory and event, and what it reads of the process. With fewer the attach fails in some way or other; with none at all
+/// .NET 8.0.4 accepts the connection, fails, and ends the process at its next work (seen with a client that did nothing but connect).
+const NEEDED_DESCRIPTORS: u64 = 8;
+
+fn descriptors(process: &Process) -> Check {
+    const NAME: &str = "descriptors";
+    let Some(limit) = process.proc.read(process.pid, "limits").ok().and_then(|bytes| open_files(&bytes)) else {
+        return Check::passed(NAME, "how many there may be cannot be read");
+    };
+    let Ok(entries) = std::fs::read_dir(process.proc.path(process.pid, "fd")) else {
+        return Check::passed(NAME, format!("{limit} at most; how many there are cannot be read"));
+    };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    let free = limit - numbers.filter(|number| *number < limit).count() as u64;
+    if free >= NEEDED_DESCRIPTORS {
+        return Check::passed(NAME, format!("{free} of {limit} are free"));
+    }
+    let found = format!(
+        "{free} of the {limit} descriptors that the process may have are free, and an attach needs {NEEDED_DESCRIPTORS} for a moment"
+    );
+    Check::failed(
+        NAME,
+        found,
+        format!("raise the limit, which needs no restart: prlimit --pid {} --nofile=65536", process.pid),
+    )
+}
+
+/// The soft limit of open files; `None` where there is none.
+fn open_files(limits: &[u8]) -> Option<u64> {
+    let limits = String::from_utf8_lossy(limits);
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 fn confinement(status: &Status) -> Check {

@@ -247,6 +247,7 @@ fn what_check_tells_programs() {
             "remora's agent",
             "signals",
             "confinement",
+            "descriptors",
             "answer",
         ];
         assert_eq!(told, expected);

@@ -21,7 +21,7 @@ use jiff::Zoned;
 use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, set_count_right};
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
-use remora_receipt::{Facts, Receipt};
+use remora_receipt::{Facts, Outcome, Receipt};
 use remora_trigger::proc::Proc;
 use remora_trigger::{Process, STAYING_SUFFIX, Slot, Version};
 use remora_wire::heap::ClassFacts;
@@ -116,6 +116,9 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
             let kept =
                 if is_kept { "what was told of its heap until then is kept" } else { "nothing of its heap is kept" };
             Err(Failure::TargetEnded(format!("the target ended during the snapshot; {kept}")))
+        }
+        None if receipt.outcome == Outcome::Ended => {
+            Err(Failure::TargetEnded("the target ended while Remora left it; its heap had been told by then".into()))
         }
         None => Ok(()),
     };
