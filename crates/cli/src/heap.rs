@@ -8,6 +8,7 @@ mod diff;
 mod fields;
 mod findings;
 mod inside;
+mod origin;
 mod renewal;
 mod report;
 pub(crate) mod rest;

@@ -50,6 +50,11 @@ fn stream(texts: u64) -> Vec<u8> {
 
 /// Writes a snapshot with so many texts into a directory; where it is.
 fn snapshot(directory: &Directory, name: &str, texts: u64, end: End) -> String {
+    snapshot_of("Shop", directory, name, texts, end)
+}
+
+/// The same of a program that is called so.
+fn snapshot_of(application: &str, directory: &Directory, name: &str, texts: u64, end: End) -> String {
     let path = directory.path(name);
     let mut writer = Writer::create(Vec::new()).expect("memory can be written to");
     writer.stream(&stream(texts)).expect("memory can be written to");
@@ -62,7 +67,7 @@ fn snapshot(directory: &Directory, name: &str, texts: u64, end: End) -> String {
     writer.types(&[row("App.Cache", 0), row("object[]", 1), row("string", 2)]).expect("memory can be written to");
     let state = State {
         process_id: 4711,
-        application: "Shop".into(),
+        application: application.into(),
         runtime: ".NET 8.0.4".into(),
         complete: end == End::Whole,
         ..State::default()
@@ -229,6 +234,10 @@ fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
     let before = snapshot(&directory, "a.remora-heap", 200, End::Whole);
     let after = snapshot(&directory, "b.remora-heap", 100, End::Whole);
     expect![[r#"
+        before: Shop (4711), .NET 8.0.4: 208 KiB in 202 objects
+        after:  Shop (4711), .NET 8.0.4: 108 KiB in 102 objects
+        in all: -100 KiB, -100 objects
+
         types, by how much their own bytes have changed
         retained       own  objects  now  type
         -100 KiB  -100 KiB     -100  100  string
@@ -237,9 +246,23 @@ fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
     .assert_eq(&remora(["heap", "diff", &before, &after, "--top", "1"]).succeeds());
     let all = json(&remora(["heap", "diff", &before, &after, "--top", "1", "--json"]).succeeds());
     assert_eq!(all["types"].as_array().map(Vec::len), Some(3), "JSON has all");
+    assert_eq!((&all["before"]["objects"], &all["after"]["bytes"]), (&202.into(), &110_632.into()));
+    assert_eq!(all["notes"], serde_json::json!([]));
     let same = remora(["heap", "diff", &before, &before]).succeeds();
     let nothing = "Nothing has changed: every type has as many objects and bytes as before, and retains as much.\n";
     assert!(same.ends_with(nothing), "{same}");
+}
+
+#[test]
+fn a_difference_of_two_programs_says_so() {
+    let directory = Directory::new();
+    let before = snapshot(&directory, "a.remora-heap", 2, End::Whole);
+    let after = snapshot_of("Orders", &directory, "b.remora-heap", 3, End::Whole);
+    let told = remora(["heap", "diff", &before, &after]).succeeds();
+    let note =
+        "the two are of different programs, Shop and Orders: types that are called the same need not be the same";
+    assert!(told.contains(&format!("objects\nnote: {note}\n\ntypes,")), "{told}");
+    assert_eq!(json(&remora(["heap", "diff", &before, &after, "--json"]).succeeds())["notes"][0], note);
 }
 
 #[test]

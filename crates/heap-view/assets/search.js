@@ -1,4 +1,4 @@
-// Finding a type by a part of its name, or an object by its address.
+// Finding a type by a part of its name, or an object by its address or by the static field that holds it.
 
 import { ask } from "./ask.js";
 import { byId, bytes, counted, element, plain } from "./text.js";
@@ -27,8 +27,9 @@ const show = async (chooses) => {
   const offers = [];
   if (found.object !== null) offers.push(offer(found.object.name, bytes(found.object.retained), () => showObject(found.object.id)));
   for (const row of found.types?.rows ?? []) offers.push(offer(row.name, counted(row.count, "object"), () => showType(row.type)));
+  for (const row of found.held ?? []) offers.push(offer(`static ${row.held_by}`, bytes(row.retained), () => showObject(row.id)));
   const left = (found.types?.total ?? 0) - OFFERED;
-  const note = found.note ?? (offers.length === 0 ? "no type has this in its name" : left > 0 ? `and ${counted(left, "other")}: the filter of the table shows all` : "");
+  const note = found.note ?? (offers.length === 0 ? "no type and no known static field has this in its name" : left > 0 ? `and ${counted(left, "other")}: the filter of the table shows all` : "");
   byId("found").replaceChildren(element("ul", {}, ...offers), element("p", { className: "soft" }, note));
   byId("found").hidden = false;
   if (chooses) byId("found").querySelector("button")?.click();

@@ -94,13 +94,19 @@ const inside = (row, at) => {
   if (row.children === 0 || area.width < READABLE || area.height < HEADING - 4) return [];
   if (row.inside.length === 0) return [filler(`${count(row.children)} ${others(row)}`, area)];
   const told = row.inside.reduce((sum, inner) => sum + inner.retained, 0);
-  const items = [...row.inside.map((inner) => ({ inner, weight: Math.max(1, inner.retained) })), { weight: row.retained - told }]
+  const smaller = row.retained - told - row.own;
+  const left = row.children - row.inside.length;
+  const fillers = [
+    { weight: row.own, label: `itself ${bytes(row.own)}` },
+    { weight: left > 0 ? smaller : 0, label: `${count(left)} ${others(row)} ${bytes(smaller)}` },
+  ];
+  const items = [...row.inside.map((inner) => ({ inner, weight: Math.max(1, inner.retained) })), ...fillers]
     .filter(({ weight }) => weight > 0).sort((one, other) => other.weight - one.weight);
   const places = squarified(items.map(({ weight }) => weight), area.x, area.y, area.width, area.height);
-  return items.flatMap(({ inner }, item) => {
+  return items.flatMap(({ inner, label }, item) => {
     const place = places[item];
     if (place.width <= VISIBLE || place.height <= VISIBLE) return [];
-    return inner === undefined ? [filler(`${count(row.children - row.inside.length)} ${others(row)} ${bytes(row.retained - told)}`, place)] : [box(inner, place, true), ...inside(inner, place)];
+    return inner === undefined ? [filler(label, place)] : [box(inner, place, true), ...inside(inner, place)];
   });
 };
 

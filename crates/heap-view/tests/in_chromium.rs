@@ -202,6 +202,13 @@ fn a_search_finds_types_and_addresses() {
         page.keys(ENTER);
         assert_eq!(page.text(HEADING), heading, "{text}");
     }
+    page.browser.run("document.getElementById('search').value = ''; document.getElementById('search').focus()");
+    page.keys("INSTANCE");
+    assert_eq!(page.text(offered), "static Shop.Cache.instance17.3 KiB");
+    page.keys(ENTER);
+    assert_eq!(page.text(HEADING), "Shop.Cache");
+    page.browser.run("document.getElementById('search').value = ''; document.getElementById('search').focus()");
+    page.keys("@2010");
     page.click("#search");
     page.keys("ffff");
     assert!(page.text("document.getElementById('found').textContent").contains("there is no object at 0x2010ffff"));
@@ -263,6 +270,20 @@ fn names_from_a_snapshot_are_only_ever_text() {
         serde_json::json!([true, 0, 1])
     );
     assert_eq!(page.browser.run("return performance.getEntriesByType('resource').filter((entry) => !entry.name.startsWith(location.origin)).length"), 0);
+    page.has_no_complaints();
+}
+
+#[test]
+fn what_the_map_leaves_out_is_counted_and_what_it_cannot_show_has_a_reason() {
+    let page = Page::open(Running::shop());
+    let fillers = page.text("[...document.querySelectorAll('.filler')].map((filler) => filler.title).join('; ')");
+    assert!(fillers.contains("itself 824 B") && !fillers.contains("0 smaller"), "{fillers}");
+    let button = "[...document.querySelectorAll('#details p > button')].map((button) => button.disabled + button.parentElement.textContent).join()";
+    page.leads("location.hash = 'show=object.0'");
+    assert_eq!(page.text(button), "falseShow in the map");
+    // A text.
+    page.leads("location.hash = 'show=object.102'");
+    assert_eq!(page.text(button), "trueShow in the map the map shows what an object keeps: this one keeps no other");
     page.has_no_complaints();
 }
 

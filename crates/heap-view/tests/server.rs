@@ -244,6 +244,9 @@ fn objects_are_found_by_address_and_told_with_why_they_are_alive() {
             &serde_json::json!([{ "kind": "static", "note": "Shop.Cache.instance" }])
         )
     );
+    let held = server.answer("search?text=cache.INST")["held"].clone();
+    assert_eq!((held.as_array().unwrap().len(), &held[0]["address"]), (1, &"0x1000".into()), "{held}");
+    assert_eq!(server.answer("search?text=cache.instances")["held"], serde_json::json!([]));
     for text in ["0x10100", "@65792", "@10100"] {
         assert_eq!(server.answer(&format!("search?text={text}"))["object"], found["object"], "{text}");
     }

@@ -1,5 +1,6 @@
 //! `remora heap diff`: what has changed from one snapshot to a later one, type by type.
 
+use super::origin::{doubts, origin};
 use super::size::shown;
 use super::{open, told_if_incomplete};
 use crate::args::HeapDiffArgs;
@@ -10,7 +11,7 @@ use crate::table::Table;
 use remora_heap::DominatorTree;
 use remora_heap::diff::{self, DiffRow};
 use remora_heap::tables::{TypeRow, by_type};
-use remora_heap_file::Snapshot;
+use remora_heap_file::{Snapshot, State};
 use serde::Serialize;
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
@@ -18,7 +19,20 @@ use serde::Serialize;
 struct Told {
     /// Whether both hold all of their heaps.
     complete: bool,
+    before: SnapshotTold,
+    after: SnapshotTold,
     types: Vec<RowTold>,
+    /// What makes it doubtful to compare the two.
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct SnapshotTold {
+    application: String,
+    process_id: u32,
+    taken_unix_nanoseconds: u64,
+    objects: u64,
+    bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -44,14 +58,60 @@ pub(crate) fn run(args: &HeapDiffArgs) -> Result<(), Failure> {
         diff::Snapshot { graph: &before.graph, rows: &rows_before },
         diff::Snapshot { graph: &after.graph, rows: &rows_after },
     );
+    let sides = [Side::of(&before, &rows_before), Side::of(&after, &rows_after)];
+    let notes = doubts(&before.state, &after.state);
     out(&if args.shown.json {
+        let [told_before, told_after] = sides.map(|side| side.told());
+        let complete = before.is_complete() && after.is_complete();
         let types = rows.iter().map(told).collect();
-        pretty(&Told { complete: before.is_complete() && after.is_complete(), types })
+        pretty(&Told { complete, before: told_before, after: told_after, types, notes })
     } else {
-        text(&rows, args.shown.top as usize)
+        let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+        format!("{}{notes}\n{}", head(&sides), text(&rows, args.shown.top as usize))
     })?;
     told_if_incomplete(&args.before, &before)?;
     told_if_incomplete(&args.after, &after)
+}
+
+/// One of the two, and what is in it in all.
+struct Side<'a> {
+    state: &'a State,
+    objects: u64,
+    bytes: u64,
+}
+
+impl<'a> Side<'a> {
+    fn of(snapshot: &'a Snapshot, rows: &[TypeRow]) -> Side<'a> {
+        let sum = |of: fn(&TypeRow) -> u64| rows.iter().map(of).sum();
+        Side { state: &snapshot.state, objects: sum(|row| row.totals.count), bytes: sum(|row| row.totals.bytes) }
+    }
+
+    fn text(&self) -> String {
+        format!("{}: {} in {}", origin(self.state), shown(self.bytes), counted(self.objects, "object"))
+    }
+
+    fn told(&self) -> SnapshotTold {
+        SnapshotTold {
+            application: self.state.application.clone(),
+            process_id: self.state.process_id,
+            taken_unix_nanoseconds: self.state.taken_unix_nanoseconds,
+            objects: self.objects,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// Both, and what they differ by in all.
+fn head(sides: &[Side<'_>; 2]) -> String {
+    let [before, after] = sides;
+    let difference = |of: fn(&Side<'_>) -> u64| i128::from(of(after)) - i128::from(of(before));
+    format!(
+        "before: {}\nafter:  {}\nin all: {}, {} objects\n",
+        before.text(),
+        after.text(),
+        signed(difference(|side| side.bytes), shown),
+        signed(difference(|side| side.objects), grouped),
+    )
 }
 
 fn rows(snapshot: &Snapshot) -> Vec<TypeRow> {

@@ -3,6 +3,7 @@
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::fields::Fields;
 use super::findings::{FindingsTold, Shown, sections};
+use super::origin::origin;
 use super::rest::more;
 use super::size::shown;
 use super::strings::{Strings, StringsTold};
@@ -16,7 +17,7 @@ use crate::table::Table;
 use remora_heap::findings::{Findings, Looked};
 use remora_heap::tables::{AssemblyRow, Totals, TypeRow, by_assembly, by_type};
 use remora_heap::{DominatorTree, HeapGraph, Node};
-use remora_heap_file::{Snapshot, State};
+use remora_heap_file::Snapshot;
 use serde::Serialize;
 use std::path::Path;
 
@@ -242,7 +243,7 @@ impl<'a> Report<'a> {
         let whole = if self.snapshot.is_complete() { "" } else { "NOT all of the heap: " };
         let mut text = format!(
             "{}\n{whole}{} in {}, {}; {}\n",
-            whose(state),
+            origin(state),
             shown(self.bytes()),
             counted(graph.object_count() as u64, "object"),
             counted(graph.reference_count() as u64, "reference"),
@@ -312,14 +313,6 @@ impl<'a> Report<'a> {
         let all = self.tree.children(self.tree.root()).filter(|node| self.tree.object(*node).is_some());
         table.render() + &more(all.count(), top)
     }
-}
-
-/// Whose heap it is. That stands behind the objects, and so not in a file that was cut off.
-fn whose(state: &State) -> String {
-    if *state == State::default() {
-        return "of which process is not known: the file ends before that, and before the names of types".to_owned();
-    }
-    format!("{} ({}), {}", plain(&state.application), state.process_id, plain(&state.runtime))
 }
 
 fn assembly_told(row: &AssemblyRow) -> AssemblyTold {

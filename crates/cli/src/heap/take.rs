@@ -6,7 +6,7 @@ use super::report::{Report, Told};
 use super::rest::kept;
 use super::{open, size};
 use crate::args::HeapTakeArgs;
-use crate::console::{StatusLine, grouped, note, out};
+use crate::console::{StatusLine, counted, grouped, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
@@ -292,9 +292,11 @@ fn walk(
     while !progress.ended && cut.is_none() && stop.wish().is_none() && !spool.must_end() {
         progress = session.step(STEP, &mut |piece| spool.stream(piece))?;
         if progress.objects > 0 {
-            walks.get_or_insert_with(Instant::now);
+            // What had been told by the first look took an unknown time.
+            walks.get_or_insert_with(|| (Instant::now(), progress.objects));
         }
-        line.show(&progressed(&progress, begun.elapsed(), walks.map(|walks: Instant| walks.elapsed())));
+        let walked = walks.map(|(walks, told): (Instant, u64)| (walks.elapsed(), progress.objects - told));
+        line.show(&progressed(&progress, begun.elapsed(), walked));
         cut = allowance.exceeded(&progress);
     }
     line.clear();
@@ -302,16 +304,17 @@ fn walk(
     Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then(|| "the disk is full".to_owned())))
 }
 
-fn progressed(progress: &HeapProgress, since: Duration, walks: Option<Duration>) -> String {
-    let Some(walks) = walks else {
+/// `walked` is how long has been walked, and how many objects were told in that time.
+fn progressed(progress: &HeapProgress, since: Duration, walked: Option<(Duration, u64)>) -> String {
+    let Some((walks, told)) = walked else {
         return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
     };
-    let rate = progress.objects as f64 / walks.as_secs_f64().max(0.001);
+    let rate = (walks >= STEP).then(|| told as f64 / walks.as_secs_f64());
     format!(
-        "{} objects, {} · {} objects a second{} · Ctrl-C ends it",
-        grouped(progress.objects),
+        "{}, {}{}{} · Ctrl-C ends it",
+        counted(progress.objects, "object"),
         size::shown(progress.bytes),
-        grouped(rate as u64),
+        rate.map(|rate| format!(" · {} objects a second", grouped(rate as u64))).unwrap_or_default(),
         left(progress, walks).map(|left| format!(" · about {left} s left")).unwrap_or_default()
     )
 }
@@ -451,8 +454,10 @@ mod tests {
         assert_eq!(left(&of(250, 1000), STEP / 2), None, "too early");
         assert_eq!(left(&of(250, 0), ten), None, "a runtime that shows its objects does not say how many");
         assert_eq!(left(&of(0, 1000), ten), None);
-        let shown = progressed(&of(250, 1000), ten, Some(ten));
-        assert!(shown.ends_with("1 objects, 250 B · 0 objects a second · about 30 s left · Ctrl-C ends it"), "{shown}");
+        let shown = progressed(&of(250, 1000), ten, Some((ten, 70)));
+        assert_eq!(shown, "1 object, 250 B · 7 objects a second · about 30 s left · Ctrl-C ends it");
+        let shown = progressed(&of(250, 1000), ten, Some((STEP / 2, 70)));
+        assert_eq!(shown, "1 object, 250 B · Ctrl-C ends it", "how fast it is cannot be told yet");
         assert!(progressed(&of(0, 0), ten, None).starts_with("the collection, for 10 s"));
     }
 }

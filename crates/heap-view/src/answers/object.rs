@@ -9,6 +9,7 @@ use crate::Index;
 use crate::index::{Id, Record};
 use remora_heap::{RootKind, addresses, asked_address};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Objects of a way to a root that are told, from the object on.
@@ -55,6 +56,8 @@ pub(super) struct Found {
     /// Why there is none, or not quite the one.
     note: Option<String>,
     types: Option<Page<TypeRow>>,
+    /// Objects that a static field holds whose name has the text in it.
+    held: Vec<Row>,
 }
 
 pub(super) fn object(index: &Index, id: Id) -> Result<Object, NoAnswer> {
@@ -102,11 +105,12 @@ pub(super) fn referrers(index: &Index, id: Id, places: Range<u64>) -> Result<Pag
     page(index, index.record(id)?.referrers, places)
 }
 
-/// An address behind `@` or with `0x` is an object, anything else a part of types' names.
+/// An address behind `@` or with `0x` is an object, anything else a part of the names of types and of static fields.
 pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     let text = query.text("text").trim();
     let Some(address) = asked_address(text) else {
-        return Ok(Found { types: Some(types::named(index, text, query.places()?)), ..Found::default() });
+        let (types, held) = (Some(types::named(index, text, query.places()?)), held_by(index, text, query.places()?)?);
+        return Ok(Found { types, held, ..Found::default() });
     };
     let meant = addresses(address);
     let Some(first) = meant.first() else {
@@ -133,8 +137,19 @@ pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     Ok(Found {
         note: (record.address != address).then_some(note),
         object: Some(Row::of(index, id, &record)),
-        types: None,
+        ..Found::default()
     })
+}
+
+/// What static fields hold that have `text` in their names.
+fn held_by(index: &Index, text: &str, places: Range<u64>) -> Result<Vec<Row>, NoAnswer> {
+    let lower = text.to_lowercase();
+    let is_it = |notes: &BTreeMap<String, String>| {
+        notes.get(RootKind::Static.name()).is_some_and(|field| field.to_lowercase().contains(&lower))
+    };
+    let held = index.about.root_notes.iter().filter(|(_, notes)| !lower.is_empty() && is_it(notes));
+    let those = held.skip(places.start as usize).take((places.end - places.start) as usize);
+    those.filter_map(|(object, _)| index.id(*object)).map(|id| Row::at(index, id)).collect()
 }
 
 /// An object without bytes is at its address all the same.

@@ -55,11 +55,28 @@ pub(super) fn types(index: &Index, query: &Query) -> Result<Page<TypeRow>, NoAns
     Ok(rows(index, &found, query.places()?))
 }
 
-/// Those whose name has `text` in it: the very name first, then those that retain most.
+/// Those whose name has `text` in it: the very name first, then those that are called so without what they stand in, then those that
+/// retain most.
 pub(super) fn named(index: &Index, text: &str, places: Range<u64>) -> Page<TypeRow> {
     let mut found = containing(index, text);
-    found.sort_by_key(|place| (index.types()[*place].name != text, Reverse(index.types()[*place].retained)));
+    let retained = |place: usize| Reverse(index.types()[place].retained);
+    found.sort_by_key(|place| (likeness(&index.types()[*place].name, text), retained(*place)));
     rows(index, &found, places)
+}
+
+/// The less, the more likely `text` means the type of this name.
+fn likeness(name: &str, text: &str) -> u8 {
+    let alike = |part: &str| part.eq_ignore_ascii_case(text);
+    let end = name.find(['<', '[', '(']).unwrap_or(name.len());
+    // Where its own name begins, which is behind the last dot that stands in no argument.
+    let begin = name[..end].rfind('.').map_or(0, |dot| dot + 1);
+    match () {
+        () if name == text => 0,
+        () if alike(name) => 1,
+        () if alike(&name[begin..]) => 2,
+        () if alike(&name[begin..end]) => 3,
+        () => 4,
+    }
 }
 
 fn rows(index: &Index, found: &[usize], places: Range<u64>) -> Page<TypeRow> {
@@ -91,4 +108,19 @@ fn order(name: &str) -> Result<Order, NoAnswer> {
         "name" => |index, one, other| index.types()[one].name.cmp(&index.types()[other].name),
         _ => return Err(NoAnswer::Senseless("sort makes no sense".to_owned())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_a_name_finds_its_type_before_those_that_have_it_in_theirs() {
+        let mut names =
+            ["App.Nodes", "App.Node[]", "System.List<App.Node>", "App.Node<int>", "app.node", "Node", "App.Node"];
+        names.sort_by_key(|name| likeness(name, "Node"));
+        assert_eq!(names[..4], ["Node", "app.node", "App.Node", "App.Node[]"]);
+        assert_eq!(names[4], "App.Node<int>");
+        assert_eq!(likeness("App.Node", "app.node"), 1);
+    }
 }

@@ -87,10 +87,32 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         let places = counted(one.places, "place");
         format!("{}: {} of {places} used, {} wasted\n", shown.object(one.object), grouped(one.used), size(one.wasted))
     });
-    let by = match found.rows.iter().all(|row| row.is_exact) {
+    let by = match found.rows.iter().take(shown.top).all(|row| row.is_exact) {
         true => "",
         false => " (~ as references tell: null counts as unused, and of an entry its key and its value count)",
     };
     let head = format!("collections that are mostly room: {} of places that are not used{by}\n", size(found.wasted));
     Some(head + &table.render() + &more(found.rows.len(), shown.top) + &worst.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::show::tests::list;
+    use remora_heap::findings::{CollectionRow, Collections, Findings, Looked, NoValues};
+    use remora_heap::tables::by_type;
+    use remora_heap::{DominatorTree, TypeIx};
+
+    #[test]
+    fn what_a_mark_means_is_said_where_a_row_that_is_shown_has_it() {
+        let graph = list(1);
+        let tree = DominatorTree::new(&graph);
+        let (rows, values) = (by_type(&graph, &tree), &NoValues);
+        let mut findings = Findings::new(Looked { graph: &graph, tree: &tree, rows: &rows, values });
+        let row = |is_exact| CollectionRow { type_ix: TypeIx(0), count: 1, places: 32, used: 1, wasted: 248, is_exact };
+        findings.collections = Collections { rows: vec![row(true), row(false)], wasted: 496, ..Collections::default() };
+        let told = |top| section(&Shown { findings: &findings, graph: &graph, bytes: 500, top }).unwrap_or_default();
+        assert!(told(2).contains("(~ as references tell") && told(2).contains("  ~1  "), "{}", told(2));
+        assert!(!told(1).contains('~') && told(1).contains("and 1 other"), "{}", told(1));
+    }
 }
