@@ -90,6 +90,29 @@ fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
     });
 }
 
+/// With none left .NET 8 ends at its next work when anybody connects.
+#[test]
+fn att_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_do() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &["1000"]);
+        let process = target.pid().to_string();
+        let limit = |descriptors: &str| {
+            let set = Command::new("prlimit").args(["--pid", &process, &format!("--nofile={descriptors}:")]).status();
+            assert!(set.unwrap().success());
+        };
+        let held = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+        let numbers = held.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+        limit(&(numbers.max().unwrap() + 1).to_string());
+        let folder = open_folder();
+        let file = folder.path().join("short.remora-heap");
+        let command = ["heap", "-p", &process, "-o", file.to_str().unwrap()];
+        remora(command).failed_with(REFUSED, &["descriptors that the process may have", "prlimit --pid"]);
+        limit("1024");
+        remora(command).succeeded();
+        assert_eq!(target.ask_number("nodes"), 1000);
+    });
+}
+
 /// What the kernel says of its filters for a process: 0 for none, 2 for one.
 fn filters(process: u32) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();

@@ -107,6 +107,11 @@ fn det_18_after_roots_were_seen_others_come_and_go() {
     });
 }
 
+/// Descriptors of the kind that an agent waits for.
+fn events(facts: &Facts) -> usize {
+    facts.descriptors.values().filter(|what| what.contains("eventfd")).count()
+}
+
 #[test]
 fn det_14_what_stays_after_roots_were_seen_is_one_inert_library_for_each_time() {
     on_every_runtime(|runtime| {
@@ -122,6 +127,7 @@ fn det_14_what_stays_after_roots_were_seen_is_one_inert_library_for_each_time() 
             assert_eq!(mapped, stays, "{told:#}");
             let left = Facts::of(target.pid()).left_since(&before);
             assert!(left.iter().all(|left| left.contains("-stays.so")), "{left:?}");
+            assert_eq!(events(&Facts::of(target.pid())), events(&before), "what stays holds no descriptor");
             // An ordinary snapshot comes and goes as ever, and names what was there before.
             let process = target.pid().to_string();
             let ordinary = ["heap", "-p", &process, "--force", "--json", "-o", file.to_str().unwrap()];
