@@ -102,7 +102,9 @@ fn att_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_d
         };
         let held = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
         let numbers = held.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
-        limit(&(numbers.max().unwrap() + 1).to_string());
+        let numbers: Vec<u64> = numbers.collect();
+        let free = |limit: u64| limit - numbers.iter().filter(|number| **number < limit).count() as u64;
+        limit(&(0..).find(|limit| free(*limit) == 2).unwrap().to_string());
         let folder = open_folder();
         let file = folder.path().join("short.remora-heap");
         let command = ["heap", "-p", &process, "-o", file.to_str().unwrap()];
