@@ -70,7 +70,7 @@ pub(crate) fn arrive(
     let request = request(slot, &config, &placed.target_path, timeout);
     let mut target = Target::of(process.pid);
     let mut facts = facts(process, slot, task, vec![placed.host_path.clone(), socket.host_path.clone()]);
-    let library = placed.host_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let library = placed.mapped_name.clone();
     let (requested, asked) = (monotonic(), Instant::now());
     // From here on there may be something in the target.
     let expected = Expected { config: &config, process, target: &target, memory: &memory };

@@ -75,7 +75,7 @@ impl Case<'_> {
                     "as was said beforehand: inert, and there to set right what the runtime counts"
                 };
                 self.allow(Kind::Mapping, what, why);
-            } else if library && stays_on_purpose(&path) && self.has_repaired() {
+            } else if library && (stays_on_purpose(&path) || has_no_file(&path)) && self.has_repaired() && !earlier {
                 self.leave(Kind::Mapping, what, REPAIRED);
             } else if library && self.facts.musl && self.facts.detach_confirmed {
                 self.allow(Kind::Mapping, what, "musl never unmaps a library: it stays mapped, and is inert");
@@ -335,9 +335,17 @@ pub(crate) fn named(thread: &Thread) -> String {
     format!("thread {} \"{}\"", thread.id, thread.name)
 }
 
+/// How the kernel calls what is mapped from memory: it keeps its first name, and cannot be called one that stays.
+const IN_MEMORY: &str = "memfd:";
+
+fn has_no_file(path: &str) -> bool {
+    path.trim_start_matches('/').starts_with(IN_MEMORY)
+}
+
 /// Whether a mapped path is that of a library of ours.
 pub(crate) fn is_library(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.starts_with(LIBRARY_PREFIX))
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.strip_prefix(IN_MEMORY).unwrap_or(name).starts_with(LIBRARY_PREFIX)
 }
 
 /// The kernel keeps 15 bytes of a name.

@@ -110,7 +110,7 @@ pub(crate) fn stays_on_purpose(path: &str) -> bool {
 pub(crate) fn is_ours(path: &str) -> bool {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     if let Some(memory) = path.strip_prefix("/memfd:") {
-        return memory.starts_with(THREAD_PREFIX);
+        return memory.starts_with(THREAD_PREFIX) || memory.starts_with(LIBRARY_PREFIX);
     }
     let name = path.rsplit('/').next().unwrap_or(path);
     name.starts_with(LIBRARY_PREFIX) || (path.starts_with("/dev/shm/") && name.starts_with(MEMORY_PREFIX))
@@ -120,9 +120,17 @@ pub(crate) fn is_ours(path: &str) -> bool {
 mod tests {
     use super::is_ours;
 
+    /// One that had to be loaded from our own memory.
+    const LIBRARY_IN_MEMORY: &str = "/memfd:libremora_agent-7.so (deleted)";
+
     #[test]
     fn ours_is_told_by_the_last_part_of_the_path() {
-        for path in ["/tmp/.x/libremora_agent-7.so (deleted)", "/memfd:remora-ring (deleted)", "/dev/shm/remora-1"] {
+        for path in [
+            "/tmp/.x/libremora_agent-7.so (deleted)",
+            "/memfd:remora-ring (deleted)",
+            "/dev/shm/remora-1",
+            LIBRARY_IN_MEMORY,
+        ] {
             assert!(is_ours(path), "{path}");
         }
         for path in

@@ -27,6 +27,34 @@ fn att_06_att_18_a_private_mount_namespace() {
     });
 }
 
+/// No directory can hold the library; the runtime has one for its socket.
+const ALL_READ_ONLY: &str = "mount -o remount,bind,ro / && mount -t tmpfs -o noexec tmpfs /tmp && \
+    for each in /var/tmp /dev/shm /dev; do mount -o bind,ro $each $each && mount -o remount,bind,ro $each || exit 1; done && \
+    export TMPDIR=/tmp && exec \"$@\"";
+
+/// What is loaded from our own memory has no file, and is known by its name like any other: where it is at work, and where it stays.
+#[test]
+fn att_06_det_14_a_library_from_memory_is_seen_in_the_process() {
+    on_every_runtime(|runtime| {
+        let mut target = Watched::behind(ALL_READ_ONLY, runtime, |start| start);
+        target.is_recorded(&[]);
+        let folder = open_folder();
+        let (process, file) = (target.pid.to_string(), folder.path().join("roots.remora-heap").display().to_string());
+        let told = remora(["heap", "-p", &process, "--roots", "--json", "-o", &file]).succeeded().json();
+        let allowed = told["receipt"]["allowed"].as_array().unwrap();
+        let mapped: Vec<&str> = allowed
+            .iter()
+            .filter(|left| left["kind"] == "mapping")
+            .map(|left| left["what"].as_str().unwrap())
+            .collect();
+        assert_eq!(mapped.len(), usize::from(runtime.major() >= 6), "{told:#}");
+        assert!(mapped.iter().all(|what| what.starts_with("/memfd:libremora_agent-")), "{mapped:?}");
+        let stays = remora(["detach", "-p", &process, "--json"]).succeeded().json()["stays"].clone();
+        assert_eq!(stays.as_array().map(Vec::len), Some(mapped.len()), "{stays:#}");
+        target.goes_on();
+    });
+}
+
 #[test]
 fn att_06_att_18_a_pid_namespace() {
     on_every_runtime(|runtime| {

@@ -47,6 +47,8 @@ pub struct Placed {
     pub host_path: PathBuf,
     /// Path in the target's view.
     pub target_path: PathBuf,
+    /// How what is mapped of it is called, as the target's `maps` show it.
+    pub mapped_name: String,
     /// The file itself: its lock says that it is in use, and a library in memory lives by it.
     file: Option<OwnedFd>,
     place: Option<(Directory, OsString)>,
@@ -228,6 +230,7 @@ fn placed(directory: Directory, name: OsString) -> Placed {
     Placed {
         host_path: directory.host_path().join(&name),
         target_path: directory.path().join(&name),
+        mapped_name: name.to_string_lossy().into_owned(),
         file: None,
         place: Some((directory, name)),
     }
@@ -236,8 +239,9 @@ fn placed(directory: Directory, name: OsString) -> Placed {
 /// The last resort: a file in our own memory, which the target opens through `/proc`.
 fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> Result<Placed, String> {
     memory_is_reachable(process, who)?;
-    let name = format!("libremora_agent{}", suffix);
-    let make = |flags| rustix::fs::memfd_create(name.as_str(), flags);
+    let name = random_name(LIBRARY_PREFIX, suffix).map_err(|errno| errno.to_string())?;
+    let mapped_name = name.to_string_lossy().into_owned();
+    let make = |flags| rustix::fs::memfd_create(mapped_name.as_str(), flags);
     // Kernels before 6.3 do not know the flag, and need none.
     let file = make(MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| make(MemfdFlags::CLOEXEC))
@@ -246,7 +250,7 @@ fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> R
     file.write_all(library).map_err(|error| error.to_string())?;
     rustix::fs::fchmod(&file, Mode::from_raw_mode(LIBRARY_MODE)).map_err(|errno| errno.to_string())?;
     let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
-    Ok(Placed { host_path: path.clone(), target_path: path, file: Some(file.into()), place: None })
+    Ok(Placed { host_path: path.clone(), target_path: path, mapped_name, file: Some(file.into()), place: None })
 }
 
 /// Whether the target may look at our descriptors: same pid namespace, and our user or a privileged one.
