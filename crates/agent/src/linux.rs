@@ -8,6 +8,7 @@ use crate::roots;
 use crate::signal::OwnSignal;
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
+use crate::wake::Wake;
 use crate::wall::{self, Wall};
 use crate::watch::Looker;
 use corprof::{HResult, HeapView};
@@ -15,7 +16,7 @@ use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform
 use remora_agent_hot::{Engine, HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -41,8 +42,7 @@ const LET_GO_PAUSE: u64 = 1_000_000;
 /// One attach's hold on the operating system.
 pub struct Linux {
     config: Config,
-    /// None where there is nothing to do: such an agent stays, and with it whatever it holds.
-    wake: Option<OwnedFd>,
+    wake: Wake,
     entrances: Arc<Entrances>,
     channel: Mutex<Option<Channel>>,
     shared: Mutex<Option<Mapping>>,
@@ -92,26 +92,15 @@ impl Drop for Retired {
     }
 }
 
-fn event_descriptor() -> Result<OwnedFd, String> {
-    // SAFETY: makes a descriptor.
-    let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if descriptor < 0 {
-        return Err(format!("no event descriptor: {}", std::io::Error::last_os_error()));
-    }
-    // SAFETY: made just now, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
 impl Linux {
     /// Prepares; nothing of the process is touched yet but one descriptor.
     ///
     /// # Errors
     /// In words.
     pub fn new(config: Config, entrances: Arc<Entrances>) -> Result<Linux, String> {
-        let wake = if config.event == EventKind::Nothing { None } else { Some(event_descriptor()?) };
         Ok(Linux {
+            wake: Wake::new(config.event)?,
             config,
-            wake,
             entrances,
             channel: Mutex::new(None),
             shared: Mutex::new(None),
@@ -124,11 +113,6 @@ impl Linux {
             handler_stays: AtomicBool::new(false),
             scan_due: AtomicU64::new(0),
         })
-    }
-
-    /// What is written to when somebody is to look; or a number that the kernel passes over.
-    fn wakes(&self) -> RawFd {
-        self.wake.as_ref().map_or(-1, OwnedFd::as_raw_fd)
     }
 
     fn forget_outer(&self) {
@@ -315,21 +299,17 @@ impl Platform for Linux {
     }
 
     fn wake(&self) {
-        let one = 1_u64;
-        // SAFETY: eight live bytes; the descriptor never blocks.
-        unsafe { libc::write(self.wakes(), (&raw const one).cast(), 8) };
+        self.wake.up();
     }
 
     fn wait(&self, nanoseconds: u64) {
         let channel = lock(&self.channel).as_ref().map_or(-1, Channel::descriptor);
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut polls = [entry(self.wakes()), entry(channel)];
+        let mut polls = [entry(self.wake.number()), entry(channel)];
         let milliseconds = nanoseconds.div_ceil(1_000_000).min(60_000) as i32;
         // SAFETY: two live pollfds; a negative descriptor is passed over by the kernel.
         unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) };
-        let mut drained = 0_u64;
-        // SAFETY: eight live bytes; the descriptor never blocks.
-        unsafe { libc::read(self.wakes(), (&raw mut drained).cast(), 8) };
+        self.wake.is_heard();
     }
 
     fn pause(&self, nanoseconds: u64) {
