@@ -165,7 +165,7 @@ pub struct Names<'a> {
     known: BTreeMap<(u64, Place), String>,
 }
 
-/// Where a name stands: type arguments are written without namespaces, and by C#'s own words.
+/// Where a name stands: type arguments are written by C#'s own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Outermost,
@@ -241,13 +241,11 @@ impl Names<'_> {
             _ => {}
         }
         let mut told = Vec::new();
-        for (depth, name) in names.iter().enumerate() {
+        for name in names {
             let (name, count) =
                 name.rsplit_once('`').map_or((*name, 0), |(name, count)| (name, number(count) as usize));
             let own: Vec<String> = rest.by_ref().take(count).collect();
-            let short =
-                if (depth, place) == (0, Place::Argument) { name.rsplit('.').next().unwrap_or(name) } else { name };
-            told.push(if own.is_empty() { short.to_owned() } else { format!("{short}<{}>", own.join(", ")) });
+            told.push(if own.is_empty() { name.to_owned() } else { format!("{name}<{}>", own.join(", ")) });
         }
         told.join(".")
     }
