@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{
-    Facts, ForeignProfiler, Kind, Recording, Remora, Runtime, Start, Target, on_every_runtime, remora, until,
+    Facts, ForeignProfiler, HeldCopy, Kind, Recording, Remora, Runtime, Start, Target, on_every_runtime, remora, until,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -43,20 +43,24 @@ fn kill_a_watch(target: &mut Target) {
 
 /// A snapshot with roots is killed while the copy is there.
 fn kill_one_with_roots(target: &mut Target) {
-    assert_eq!(target.ask("make node 600000"), "done");
+    assert_eq!(target.ask("make node 2000000"), "done");
     let folder = remora_e2e::folder();
     let file = folder.path().join("killed.remora-heap");
     let process = target.pid().to_string();
     let mut command = Remora::start(["heap", "-p", &process, "--roots", "-o", &file.display().to_string()]);
-    until("there is a copy", || !Facts::of(target.pid()).children.is_empty());
+    HeldCopy::of(target, &command).go_on();
     assert!(command.is_alive());
     command.signal(Signal::KILL);
     drop(command);
-    assert_eq!(target.ask("drop node 600000"), "done");
+    assert_eq!(target.ask("drop node 2000000"), "done");
 }
 
 /// Nothing is left by the agent that was killed from outside: it leaves by itself, which is waited for.
 fn nothing_is_in_it(target: &Target) {
+    until("the agent and its copy have gone", || {
+        let facts = Facts::of(target.pid());
+        facts.remora().is_empty() && facts.children.is_empty()
+    });
     let process = target.pid().to_string();
     let told = remora(["detach", "-p", &process]).succeeded().text();
     assert!(told.contains(&format!("nothing of Remora is in process {process}")), "{told}");

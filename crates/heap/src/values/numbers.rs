@@ -2,8 +2,9 @@
 
 use crate::layout::SlotKind;
 
-/// From this power of ten on, and below the other, C# writes a floating number with an exponent.
-const LARGE: i32 = 15;
+/// From these powers of ten on, and below the other, C# writes a floating number with an exponent (seen on 3.1, 8, 9 and 10).
+const LARGE: i32 = 17;
+const LARGE_OF_FLOAT: i32 = 9;
 const SMALL: i32 = -4;
 
 /// The number in the first bytes.
@@ -22,8 +23,11 @@ pub(super) fn number(kind: SlotKind, bytes: &[u8]) -> Option<String> {
             other => format!("true ({other})"),
         },
         0x03 => character(value as u16),
-        0x0c => floating(&format!("{:E}", f32::from_bits(value as u32)), f64::from(f32::from_bits(value as u32))),
-        0x0d => floating(&format!("{:E}", f64::from_bits(value)), f64::from_bits(value)),
+        0x0c => {
+            let value = f32::from_bits(value as u32);
+            floating(&format!("{value:E}"), f64::from(value), LARGE_OF_FLOAT)
+        }
+        0x0d => floating(&format!("{:E}", f64::from_bits(value)), f64::from_bits(value), LARGE),
         0x0f => format!("{value:#x}"),
         _ if is_signed(kind) => format!("{}", extended(kind, value)),
         _ => value.to_string(),
@@ -54,7 +58,7 @@ fn character(unit: u16) -> String {
 }
 
 /// `scientific` is the shortest form that is read back as the same number.
-fn floating(scientific: &str, value: f64) -> String {
+fn floating(scientific: &str, value: f64, large: i32) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
@@ -63,7 +67,7 @@ fn floating(scientific: &str, value: f64) -> String {
     }
     let (digits, exponent) = scientific.split_once('E').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (SMALL..LARGE).contains(&exponent) {
+    if (SMALL..large).contains(&exponent) {
         return plain(digits, exponent);
     }
     format!("{digits}E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
@@ -145,7 +149,9 @@ mod tests {
             (1.0, "1"),
             (-1234.5, "-1234.5"),
             (1e14, "100000000000000"),
-            (1e15, "1E+15"),
+            (12345678901234567.0, "12345678901234568"),
+            (1e16, "10000000000000000"),
+            (1e17, "1E+17"),
             (1.5e-5, "1.5E-05"),
             (0.0001, "0.0001"),
             (f64::MAX, "1.7976931348623157E+308"),
@@ -154,7 +160,10 @@ mod tests {
         ] {
             assert_eq!(shown(0x0d, &value.to_le_bytes()), text);
         }
-        assert_eq!(shown(0x0c, &0.1_f32.to_le_bytes()), "0.1");
+        for (value, text) in [(0.1_f32, "0.1"), (123456789.0, "123456790"), (1e9, "1E+09"), (9.64417e12, "9.64417E+12")]
+        {
+            assert_eq!(shown(0x0c, &value.to_le_bytes()), text);
+        }
         assert_eq!(number(SlotKind(0x08), &[1, 2]), None);
     }
 
