@@ -92,7 +92,7 @@ fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
 
 /// With none left .NET 8 ends at its next work when anybody connects.
 #[test]
-fn att_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_do() {
+fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_do() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "heap", &["1000"]);
         let process = target.pid().to_string();
