@@ -91,7 +91,10 @@ fn judge_own_agent(process: &Process, check: &mut Check) {
 }
 
 fn is_agent_only(name: &str) -> bool {
-    matches!(name, "architecture" | "libc" | "libraries" | "directory" | "profiler slot" | "signals")
+    matches!(
+        name,
+        "architecture" | "libc" | "libraries" | "directory" | "profiler slot" | "signals" | "descriptors of the agent"
+    )
 }
 
 fn exit(name: &str) -> Exit {

@@ -44,7 +44,7 @@ impl ManagedImage {
         Method { metadata, pdb: self.pdb(), row, declaring, class: &class, method: &method }.name(MACHINE_DEPTH)
     }
 
-    /// The name of the type behind a TypeDef token, with its namespace and those of its arguments: no two types have the same.
+    /// The name of the type behind a TypeDef token, with its namespace and those of its arguments. State machines of overloads share one.
     pub fn type_name(&self, token: u32, arguments: &[TypeArgument]) -> Option<String> {
         let row = row_of(token, Table::TypeDef)?;
         let raw = self.metadata.type_def(row)?;

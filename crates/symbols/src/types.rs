@@ -121,6 +121,7 @@ fn tuple(arguments: &[String]) -> String {
     if elements.len() == 8 {
         let rest = elements[7].clone();
         let inner = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        let rest = rest.strip_prefix("System.").unwrap_or(&rest);
         let single = rest.strip_prefix("ValueTuple<").and_then(|rest| rest.strip_suffix('>'));
         if let Some(flat) = inner.or(single) {
             elements[7] = flat.to_owned();
@@ -251,6 +252,7 @@ mod tests {
             ("ValueTuple`2", &["int", "string"], "(int, string)"),
             ("ValueTuple`8", &["a", "b", "c", "d", "e", "f", "g", "(h, i)"], "(a, b, c, d, e, f, g, h, i)"),
             ("ValueTuple`8", &["a", "b", "c", "d", "e", "f", "g", "ValueTuple<h>"], "(a, b, c, d, e, f, g, h)"),
+            ("ValueTuple`8", &["a", "b", "c", "d", "e", "f", "g", "System.ValueTuple<h>"], "(a, b, c, d, e, f, g, h)"),
             ("Func`2", &["int", "T"], "Func<int, T>"),
         ] {
             assert_eq!(text(name, arguments), expected);

@@ -349,6 +349,10 @@ fn signals(status: &Status) -> Check {
 /// connection, shared memory and event, and what it reads of the process. With fewer the attach fails in some way or other; with none at all
 /// .NET 8.0.4 accepts the connection, fails, and ends the process at its next work (seen with a client that did nothing but connect).
 const NEEDED_DESCRIPTORS: u64 = 8;
+/// Whoever asks the runtime anything needs a connection, and the runtime room beside it.
+const NEEDED_BY_ANYBODY: u64 = 4;
+/// What is in the agent's way alone.
+const FOR_THE_AGENT: &str = "descriptors of the agent";
 
 fn descriptors(process: &Process) -> Check {
     const NAME: &str = "descriptors";
@@ -363,11 +367,12 @@ fn descriptors(process: &Process) -> Check {
     if free >= NEEDED_DESCRIPTORS {
         return Check::passed(NAME, format!("{free} of {limit} are free"));
     }
+    let name = if free >= NEEDED_BY_ANYBODY { FOR_THE_AGENT } else { NAME };
     let found = format!(
         "{free} of the {limit} descriptors that the process may have are free, and an attach needs {NEEDED_DESCRIPTORS} for a moment"
     );
     Check::failed(
-        NAME,
+        name,
         found,
         format!("raise the limit, which needs no restart: prlimit --pid {} --nofile=65536", process.pid),
     )

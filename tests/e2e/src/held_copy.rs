@@ -7,7 +7,7 @@ use crate::{Remora, Target, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
-/// At one of so many looks the command goes on.
+/// Before one of so many looks the command goes on.
 const LOOKS: u32 = 20;
 
 /// A copy that stands still. It must have more to tell than there is room for: two million objects.
@@ -23,8 +23,12 @@ impl HeldCopy {
         let remora = innermost(command.pid());
         let mut looks = 0;
         until("the copy is there", || {
-            // Until the agent was told to begin it needs the command, which is let go on from look to look.
-            signal(remora, if looks % LOOKS == 0 { Signal::CONT } else { Signal::STOP });
+            // Until the agent was told to begin it needs the command, which goes on for a moment now and then.
+            if looks % LOOKS == 0 {
+                signal(remora, Signal::CONT);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            signal(remora, Signal::STOP);
             looks += 1;
             children(target.pid()).next().is_some()
         });

@@ -130,8 +130,9 @@ fn det_16_remora_killed_while_a_heap_is_walked_leaves_neither_library_nor_copy()
         let file = directory.path().join("killed.remora-heap");
         let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
         let command = Remora::start(["heap", "--process-id", &process, "--json", "-o", file]);
-        HeldCopy::of(&target, &command).go_on();
+        let copy = HeldCopy::of(&target, &command);
         command.signal(Signal::KILL);
+        copy.go_on();
         until("the library is unmapped and the copy gone", || {
             let facts = Facts::of(target.pid());
             !facts.library_is_mapped() && facts.children.is_empty()

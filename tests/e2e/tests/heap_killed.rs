@@ -48,10 +48,11 @@ fn kill_one_with_roots(target: &mut Target) {
     let file = folder.path().join("killed.remora-heap");
     let process = target.pid().to_string();
     let mut command = Remora::start(["heap", "-p", &process, "--roots", "-o", &file.display().to_string()]);
-    HeldCopy::of(target, &command).go_on();
+    let copy = HeldCopy::of(target, &command);
     assert!(command.is_alive());
     command.signal(Signal::KILL);
     drop(command);
+    copy.go_on();
     assert_eq!(target.ask("drop node 2000000"), "done");
 }
 

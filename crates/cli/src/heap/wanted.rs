@@ -158,6 +158,8 @@ fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Wanted, 
     let all = all_types(graph, statics.fields);
     match &meant_by(&all, text)[..] {
         [one] => Ok(one.wanted.clone()),
+        // Nothing that could be written tells them apart: state machines of overloads, or one assembly in two contexts.
+        [first, rest @ ..] if rest.iter().all(|of| of.qualified() == first.qualified()) => Ok(first.wanted.clone()),
         [] => Err(format!(
             "no object of this snapshot is of a type called {text}, {}; `remora heap report` shows those there are",
             statics.none_belongs()
@@ -180,8 +182,7 @@ fn meant_by<'a>(all: &'a [Named], text: &str) -> Vec<&'a Named> {
     if called.len() == 1 {
         return called;
     }
-    let alike = those(&|of| of.name.to_lowercase().contains(&lower));
-    if alike.is_empty() { called } else { alike }
+    those(&|of| of.is_called(text) || of.name.to_lowercase().contains(&lower))
 }
 
 fn ambiguous(text: &str, several: &[&Named]) -> String {
@@ -274,6 +275,9 @@ mod tests {
         let two = of_types(&[(list, "Core"), ("System.List<Other.Node>", "Core")]);
         let error = wanted(&two, NONE, "List<Node>").expect_err("either is meant");
         assert!(error.ends_with("give one whole: System.List<App.Node>, System.List<Other.Node>"), "{error}");
+        let three = of_types(&[(list, "Core"), ("System.List<Other.Node>", "Core"), ("App.SortedList<Node>", "App")]);
+        let error = wanted(&three, NONE, "List<Node>").expect_err("any of three is meant");
+        assert!(error.contains("of the names of 3 types"), "{error}");
     }
 
     #[test]
@@ -282,6 +286,8 @@ mod tests {
         let error = wanted(&graph, NONE, "App.Node").expect_err("either is meant");
         assert!(error.ends_with("give one whole with its assembly: 'App.Node, First', 'App.Node, Second'"), "{error}");
         assert_eq!(wanted(&graph, NONE, "App.Node, Second"), Ok(Wanted::Type(TypeIx(1))));
+        let alike = of_types(&[("App.Node", "First"), ("App.Node", "First")]);
+        assert_eq!(wanted(&alike, NONE, "App.Node"), Ok(Wanted::Type(TypeIx(0))), "what else could be said?");
     }
 
     #[test]
