@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{
-    Facts, ForeignProfiler, HeldCopy, Kind, Recording, Remora, Runtime, Start, Target, on_every_runtime, remora, until,
+    Facts, ForeignProfiler, HeldCopy, Kind, Recording, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes,
+    remora, until,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -149,40 +150,39 @@ fn the_runtime_counts_right(runtime: &Runtime, target: &mut Target) {
     goes_on(target);
 }
 
-#[test]
-fn det_16_det_18_after_a_watch_that_was_killed_the_next_command_works_and_says_what_stays() {
-    on_every_runtime(|runtime| {
-        let mut target = program(runtime);
-        kill_a_watch(&mut target);
+/// So many are killed in that way, one behind the other; then the next one comes.
+fn after(runtime: &Runtime, kill: fn(&mut Target), times: usize) {
+    let mut target = program(runtime);
+    for _ in 0..times {
+        kill(&mut target);
         nothing_is_in_it(&target);
         goes_on(&mut target);
-        the_next_works(runtime, &mut target, 1);
-        the_runtime_counts_right(runtime, &mut target);
-    });
+    }
+    the_next_works(runtime, &mut target, times);
+    the_runtime_counts_right(runtime, &mut target);
+}
+
+#[test]
+fn det_16_det_18_after_a_watch_that_was_killed_the_next_command_works_and_says_what_stays() {
+    on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_a_watch, 1));
 }
 
 #[test]
 fn det_16_det_18_after_a_snapshot_with_roots_that_was_killed_the_next_command_works_and_says_what_stays() {
-    on_every_runtime(|runtime| {
-        let mut target = program(runtime);
-        kill_one_with_roots(&mut target);
-        nothing_is_in_it(&target);
-        goes_on(&mut target);
-        the_next_works(runtime, &mut target, 1);
-        the_runtime_counts_right(runtime, &mut target);
-    });
+    on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_one_with_roots, 1));
 }
 
 #[test]
 fn det_18_for_each_that_was_killed_something_stays_and_no_command_fails() {
-    on_every_runtime(|runtime| {
-        let mut target = program(runtime);
-        for _ in 0..2 {
-            kill_a_watch(&mut target);
-            nothing_is_in_it(&target);
-        }
-        the_next_works(runtime, &mut target, 2);
-        the_runtime_counts_right(runtime, &mut target);
+    on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_a_watch, 2));
+}
+
+/// There one profiler is in a process at a time, and nothing is counted.
+#[test]
+fn det_16_where_one_profiler_comes_at_a_time_nothing_stays_of_those_that_were_killed() {
+    on_runtimes(&[Runtime::major_is(3)], |runtime| {
+        after(runtime, kill_a_watch, 2);
+        after(runtime, kill_one_with_roots, 1);
     });
 }
 
