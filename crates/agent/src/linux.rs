@@ -99,7 +99,7 @@ impl Linux {
     /// In words.
     pub fn new(config: Config, entrances: Arc<Entrances>) -> Result<Linux, String> {
         Ok(Linux {
-            wake: Wake::new(config.event)?,
+            wake: Wake::new()?,
             config,
             entrances,
             channel: Mutex::new(None),
@@ -155,7 +155,7 @@ impl Linux {
         let engine = match self.config.event {
             EventKind::Cpu => Engine::CpuTimers,
             EventKind::Wall => Engine::WallSignals,
-            EventKind::Heap | EventKind::Watch | EventKind::Nothing => return Err("nothing is to be sampled".into()),
+            _ => return Err("nothing is to be sampled".into()),
         };
         // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
         let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
@@ -234,17 +234,20 @@ impl HostedPlatform for Linux {
     fn let_go(&self, callbacks_inside: &AtomicU32) {
         self.hang_up();
         self.session.store(std::ptr::null_mut(), Ordering::SeqCst);
-        if self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some() {
-            return;
-        }
+        let wake = self.wake.forget();
+        let handler_stays = self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some();
         for _ in 0..LET_GO_TRIES {
-            if callbacks_inside.load(Ordering::SeqCst) == 0 {
+            if callbacks_inside.load(Ordering::SeqCst) != 0 {
+                pause(LET_GO_PAUSE);
+                continue;
+            }
+            wake.close();
+            if !handler_stays {
                 *lock(&self.retired) = None;
                 self.forget_outer();
                 *lock(&self.shared) = None;
-                return;
             }
-            pause(LET_GO_PAUSE);
+            return;
         }
     }
 
@@ -381,19 +384,17 @@ impl Platform for Linux {
     }
 
     fn start_sampling(&self) -> Result<Started, String> {
+        if self.config.event == EventKind::Heard {
+            return Ok(without_samples());
+        }
         let (mut sampling, threads) = self.begin()?;
-        let result = match self.config.event {
-            EventKind::Cpu | EventKind::Heap | EventKind::Watch | EventKind::Nothing => Ok(()),
-            EventKind::Wall => self.start_wall(&mut sampling),
+        let (engine, result) = match self.config.event {
+            EventKind::Wall => ("budgeted signals", self.start_wall(&mut sampling)),
+            _ => ("thread timers", Ok(())),
         };
         let signal = sampling.signal.number as u32;
         *lock(&self.sampling) = Some(sampling);
         result?;
-        let engine = match self.config.event {
-            EventKind::Cpu => "thread timers",
-            EventKind::Wall => "budgeted signals",
-            EventKind::Heap | EventKind::Watch | EventKind::Nothing => COPY,
-        };
         Ok(Started { signal, thread: this_thread(), threads, engine: engine.into() })
     }
 
@@ -528,7 +529,7 @@ impl Platform for Linux {
         if self.keeps_watch() && self.looker.get().is_none() {
             let _ = self.looker.set(Looker::new().map_err(in_words)?);
         }
-        Ok(Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() })
+        Ok(without_samples())
     }
 
     fn app_domain_is(&self, domain: usize) {
@@ -574,6 +575,11 @@ impl Platform for Linux {
         *lock(&self.retired) = Some(retired);
         Ok(())
     }
+}
+
+/// What has begun without a signal.
+fn without_samples() -> Started {
+    Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() }
 }
 
 fn in_words(error: i32) -> String {

@@ -1,32 +1,31 @@
 //! What the agent's thread is woken by, from callbacks and from itself.
 
-use remora_wire::EventKind;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A descriptor that becomes readable. None where there is nothing to do: such an agent stays, and with it whatever it holds.
-pub struct Wake(Option<OwnedFd>);
+/// What [`Wake`] holds once it is closed; the kernel refuses it, or passes it over.
+const CLOSED: RawFd = -1;
+
+/// A descriptor that becomes readable, until it is closed.
+pub struct Wake(AtomicI32);
 
 impl Wake {
-    /// One for whoever has that to do.
+    /// One.
     ///
     /// # Errors
     /// In words.
-    pub fn new(event: EventKind) -> Result<Wake, String> {
-        if event == EventKind::Nothing {
-            return Ok(Wake(None));
-        }
+    pub fn new() -> Result<Wake, String> {
         // SAFETY: makes a descriptor.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if descriptor < 0 {
             return Err(format!("no event descriptor: {}", std::io::Error::last_os_error()));
         }
-        // SAFETY: made just now, and nobody else's.
-        Ok(Wake(Some(unsafe { OwnedFd::from_raw_fd(descriptor) })))
+        Ok(Wake(AtomicI32::new(descriptor)))
     }
 
-    /// What to wait for; -1, which the kernel passes over, where there is none.
+    /// What to wait for; -1, which the kernel passes over, where there is none any more.
     pub fn number(&self) -> RawFd {
-        self.0.as_ref().map_or(-1, OwnedFd::as_raw_fd)
+        self.0.load(Ordering::SeqCst)
     }
 
     /// Wakes. Waits for nothing.
@@ -41,5 +40,53 @@ impl Wake {
         let mut drained = 0_u64;
         // SAFETY: as above.
         unsafe { libc::read(self.number(), (&raw mut drained).cast(), 8) };
+    }
+
+    /// Nobody who looks from now on finds it. Whoever has looked before may still use what is returned.
+    pub fn forget(&self) -> Forgotten {
+        Forgotten(self.0.swap(CLOSED, Ordering::SeqCst))
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        self.forget().close();
+    }
+}
+
+/// A descriptor that nobody finds any more. Not closed unless it is asked for: its number may be somebody else's then.
+#[must_use]
+pub struct Forgotten(RawFd);
+
+impl Forgotten {
+    /// Closes it: whoever had found it has ended.
+    pub fn close(self) {
+        if self.0 != CLOSED {
+            // SAFETY: made by `Wake::new`, and taken out of it by one.
+            unsafe { libc::close(self.0) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_open(descriptor: RawFd) -> bool {
+        // SAFETY: asks for flags.
+        unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
+    }
+
+    #[test]
+    fn att_20_det_18_what_wakes_an_agent_that_stays_is_closed_once_and_found_by_nobody_then() {
+        let wake = Wake::new().expect("a descriptor");
+        let descriptor = wake.number();
+        let forgotten = wake.forget();
+        assert!(is_open(descriptor) && wake.number() == CLOSED);
+        wake.up();
+        wake.is_heard();
+        forgotten.close();
+        assert!(!is_open(descriptor));
+        wake.forget().close();
     }
 }

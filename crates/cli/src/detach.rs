@@ -51,7 +51,9 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     }
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
     let swept = sweep(&process)?;
-    let stays = find_what_stays(Path::new("/proc"), process.pid);
+    let mut stays = find_what_stays(Path::new("/proc"), process.pid);
+    let (in_memory, left): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::may_stay_on_purpose);
+    stays.extend(in_memory.into_iter().map(|left| left.what));
     let outcome = Outcome::of(process.pid, swept, left, stays);
     out(&if args.json { pretty(&outcome) } else { outcome.text() })?;
     Ok(if outcome.clean { Exit::Done } else { Exit::Unclean })

@@ -43,6 +43,19 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// One that is about the runtime's count of profilers, and nothing else.
+    pub(crate) fn of_count(event: EventKind) -> Task {
+        Task {
+            event,
+            contents: Contents::None,
+            moment: Moment::Collected,
+            roots: Roots::Inferred,
+            frequency: 1,
+            signal_budget: 1,
+            thread_budget: 1,
+        }
+    }
+
     /// Whether the runtime is to say more of collections than when they are: which roots there are, what lives.
     fn is_told_of_collections(&self) -> bool {
         self.roots == Roots::Seen || self.event == EventKind::Watch
@@ -79,7 +92,7 @@ pub(crate) fn arrive(
     drop((socket, listener));
     let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
     match &began {
-        Err(Error::Inert(_)) => placed.stays(),
+        Err(Error::Inert(_)) => facts.stayed.push(placed.stays()),
         _ => drop(placed),
     }
     let (began, control) = match began {

@@ -54,6 +54,12 @@ pub enum Error {
          vendor's notification-only profiler comes"
     )]
     Count(Box<Error>),
+    /// It was set right by one, and nobody could look whether that was enough.
+    #[error(
+        "whether the runtime counts its profilers right could not be seen: {0}; attach once more with any command of Remora before \
+         another vendor's notification-only profiler comes"
+    )]
+    CountUnseen(Box<Error>),
     /// The target ended during the attach.
     #[error("the target ended while the agent was attaching; look why it ended, and record a process that stays")]
     TargetEnded,
@@ -67,13 +73,6 @@ pub struct NotAttached {
     pub error: Error,
     /// What may be in the target all the same, for the receipt; `None` if the runtime was not asked for anything.
     pub facts: Option<Box<Facts>>,
-}
-
-impl NotAttached {
-    /// Which place among profilers was asked for, if one was.
-    pub(crate) fn slot(&self) -> Option<ProfilerSlot> {
-        self.facts.as_ref().map(|facts| facts.slot)
-    }
 }
 
 impl Error {
@@ -118,6 +117,7 @@ mod tests {
             Error::Refused("no signal is free".into()),
             Error::Inert("another profiler has left".into()),
             Error::Count(Box::new(Error::TargetEnded)),
+            Error::CountUnseen(Box::new(Error::TargetEnded)),
             Error::TargetEnded,
         ];
         for error in own {

@@ -35,7 +35,7 @@ mod statics;
 mod target;
 mod watch;
 
-pub use count::set_count_right;
+pub use count::{has_places_for_a_main_one, set_count_right};
 pub use error::{Error, NotAttached};
 pub use heap::{Called, Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish, LaidOut};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, THREAD_BUDGET, WALL_BUDGET};

@@ -33,8 +33,6 @@ pub enum ProfilerCount {
     Right,
     /// It does since another one came that stays, inert.
     SetRight,
-    /// It does since what came for something else was not called, and had to stay: a main profiler had left before.
-    Repaired,
 }
 
 /// What was done to the runtime's concurrent collection.
@@ -84,6 +82,9 @@ pub struct Facts {
     pub slot: ProfilerSlot,
     /// What has become of the runtime's count of profilers.
     pub count: ProfilerCount,
+    /// File names of libraries that came before, as `maps` shows them: they were not called, since a main profiler had left before, and
+    /// stay, inert. Each sets the count right by one.
+    pub stayed: Vec<String>,
     /// Whether ProfilerAttachComplete came.
     pub attach_completed: bool,
     /// Whether the runtime confirmed that the detach is over (ProfilerDetachSucceeded).

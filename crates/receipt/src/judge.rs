@@ -67,16 +67,15 @@ impl Case<'_> {
             let what = format!("{path}, {} KiB", bytes >> 10);
             let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
             let library = is_library(&path);
-            let counted = matches!(self.facts.count, ProfilerCount::SetRight);
-            if library && stays_on_purpose(&path) && (earlier || counted) {
-                let why = if earlier {
-                    "inert: it was there before, and sets right what the runtime counts since a main profiler has left"
-                } else {
-                    "as was said beforehand: inert, and there to set right what the runtime counts"
-                };
+            if self.was_inert(&path) {
+                let why =
+                    "inert: it was there before, and sets right what the runtime counts since a main profiler has left";
                 self.allow(Kind::Mapping, what, why);
-            } else if library && (stays_on_purpose(&path) || has_no_file(&path)) && self.has_repaired() && !earlier {
-                self.leave(Kind::Mapping, what, REPAIRED);
+            } else if self.has_stayed(&path) {
+                self.leave(Kind::Mapping, what, self.why_it_stayed());
+            } else if library && stays_on_purpose(&path) && self.facts.count == ProfilerCount::SetRight {
+                let why = "as was said beforehand: inert, and there to set right what the runtime counts";
+                self.allow(Kind::Mapping, what, why);
             } else if library && self.facts.musl && self.facts.detach_confirmed {
                 self.allow(Kind::Mapping, what, "musl never unmaps a library: it stays mapped, and is inert");
             } else if earlier {
@@ -240,14 +239,13 @@ impl Case<'_> {
         }
         if self.has_repaired() {
             let why = "it keeps its place until the process ends; with it the runtime counts right again";
-            return self.leave(Kind::ProfilerSlot, "an inert notification-only profiler", why);
+            self.leave(Kind::ProfilerSlot, "an inert notification-only profiler", why);
         }
         if self.facts.count == ProfilerCount::SetRight {
             let why = "as was said beforehand: a main profiler has left, after which the runtime counts one notification-only profiler too few; with this one, which does nothing, it counts right";
             return self.allow(Kind::ProfilerSlot, "an inert notification-only profiler", why);
         }
-        let counts_wrong = self.facts.slot == ProfilerSlot::Main && self.facts.count == ProfilerCount::Unknown;
-        if counts_wrong && self.facts.runtime_major().is_none_or(|major| major >= 6) {
+        if self.counts_wrong() {
             let why = "a main profiler that leaves makes .NET 6+ count one notification-only profiler too few: the next one gets no callbacks (a main one works)";
             self.leave(Kind::ProfilerSlot, "the runtime's profiler count", why);
         }
@@ -272,12 +270,41 @@ impl Case<'_> {
 
     /// Whether what had to stay at first has set the runtime's count right, and the one after it was called.
     fn has_repaired(&self) -> bool {
-        self.facts.count == ProfilerCount::Repaired && self.facts.inert.is_none()
+        let Facts { stayed, attach_completed, inert, .. } = self.facts;
+        !stayed.is_empty() && *attach_completed && inert.is_none() && !self.counts_wrong()
+    }
+
+    /// Whether a main profiler has left without that anybody saw the runtime count right afterwards.
+    fn counts_wrong(&self) -> bool {
+        self.facts.slot == ProfilerSlot::Main
+            && self.facts.count == ProfilerCount::Unknown
+            && self.facts.runtime_major().is_none_or(|major| major >= 6)
+    }
+
+    /// Whether a library is one of those that were not called, and stay.
+    fn has_stayed(&self, path: &str) -> bool {
+        is_library(path) && self.facts.stayed.iter().any(|name| file_name(path) == name)
+    }
+
+    fn why_it_stayed(&self) -> String {
+        match &self.facts.inert {
+            Some(reason) => format!("it stays, inert, until the process ends: {reason}"),
+            None if self.has_repaired() => REPAIRED.into(),
+            None => UNPROVEN.into(),
+        }
+    }
+
+    /// Whether a library was there before and did nothing: by its name, or, since a library in memory keeps the name that it came with,
+    /// because no thread of it runs.
+    fn was_inert(&self, path: &str) -> bool {
+        let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
+        let runs = || self.before.threads.iter().any(|thread| is_agents(thread, self.before));
+        is_library(path) && earlier && (stays_on_purpose(path) || has_no_file(path) && !runs())
     }
 
     /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
     fn detached(&self) -> bool {
-        let is_left = |path: &str| is_library(path) && !stays_on_purpose(path);
+        let is_left = |path: &str| is_library(path) && !stays_on_purpose(path) && !self.was_inert(path);
         let mapped = self.after.mappings.ours.iter().any(|mapping| is_left(&mapping.path));
         let unknown = self.after.unread.iter().any(|unread| unread.kind == Kind::Mapping);
         self.facts.inert.is_none() && (self.facts.detach_confirmed || !(mapped || unknown))
@@ -307,6 +334,10 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
 const REPAIRED: &str = "it does nothing, and stays until the process ends: a main profiler had left before (a --watch or --roots that was \
                         killed, or another vendor's), after which the runtime does not call the next one that is only notified; with \
                         this one it counts right again, and the next command leaves nothing";
+
+/// The same, where nothing that came after it tells whether it was enough.
+const UNPROVEN: &str = "it does nothing, and stays until the process ends: the runtime did not call it, since a main profiler had left \
+                        before; whether it counts right with this one the next command shows";
 
 /// Name of the thread that serves diagnostics on .NET 8, 9 and 10, and so of the detach thread that it starts.
 const DIAGNOSTICS_SERVER: &str = ".NET EventPipe";
@@ -338,14 +369,25 @@ pub(crate) fn named(thread: &Thread) -> String {
 /// How the kernel calls what is mapped from memory: it keeps its first name, and cannot be called one that stays.
 const IN_MEMORY: &str = "memfd:";
 
-fn has_no_file(path: &str) -> bool {
+pub(crate) fn has_no_file(path: &str) -> bool {
     path.trim_start_matches('/').starts_with(IN_MEMORY)
+}
+
+/// What a mapped file is called, wherever it lies.
+fn file_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.strip_prefix(IN_MEMORY).unwrap_or(name)
 }
 
 /// Whether a mapped path is that of a library of ours.
 pub(crate) fn is_library(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    name.strip_prefix(IN_MEMORY).unwrap_or(name).starts_with(LIBRARY_PREFIX)
+    file_name(path).starts_with(LIBRARY_PREFIX)
+}
+
+/// Whether a thread is one of an agent's. An application may itself be called so; then its threads inherit the name of the process.
+pub(crate) fn is_agents(thread: &Thread, process: &Snapshot) -> bool {
+    thread.name.starts_with(THREAD_PREFIX) && thread.name != process.name
 }
 
 /// The kernel keeps 15 bytes of a name.

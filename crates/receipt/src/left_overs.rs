@@ -1,7 +1,7 @@
 //! What an interrupted recording left in a process, told by names alone: there is no snapshot before, and nobody to ask.
 
-use crate::judge::{could_not_be_read, is_library, named, paths_of_ours};
-use crate::left::{THREAD_PREFIX, is_ours, stays_on_purpose};
+use crate::judge::{could_not_be_read, has_no_file, is_agents, is_library, named, paths_of_ours};
+use crate::left::{is_ours, stays_on_purpose};
 use crate::{Error, Kind, Left, Snapshot, Thread};
 use std::path::Path;
 
@@ -16,6 +16,21 @@ pub fn find_what_stays(proc_root: &Path, process_id: u32) -> Vec<String> {
     paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| stays_on_purpose(path)).collect()
 }
 
+/// Every library of Remora's that is mapped in process `process_id`, whatever it does there: each holds a place among the runtime's
+/// profilers.
+pub fn find_libraries(proc_root: &Path, process_id: u32) -> Vec<String> {
+    let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
+    paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| is_library(path)).collect()
+}
+
+impl Left {
+    /// Whether it is a library in memory that does nothing. It may be one that stays on purpose: such a one keeps the name that it came
+    /// with. Or the runtime is about to take it out; then it is gone a moment later.
+    pub fn may_stay_on_purpose(&self) -> bool {
+        self.kind == Kind::Mapping && self.why == INERT && has_no_file(&self.what)
+    }
+}
+
 /// What else of Remora is in process `process_id`: mapped libraries and shared memory, descriptors, threads, forked children.
 /// What cannot be read is listed as such; a process that has ended has nothing left.
 pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
@@ -25,9 +40,7 @@ pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
         Err(error) => return vec![Left::new(Kind::Mapping, format!("process {process_id}"), error.to_string())],
     };
     let why = "a recording left it";
-    // An application may itself be called so; then its threads inherit the name of the process.
-    let is_agent = |thread: &&Thread| thread.name.starts_with(THREAD_PREFIX) && thread.name != snapshot.name;
-    let agents: Vec<&Thread> = snapshot.threads.iter().filter(is_agent).collect();
+    let agents: Vec<&Thread> = snapshot.threads.iter().filter(|thread| is_agents(thread, &snapshot)).collect();
     let is_inert = agents.is_empty() && snapshot.unread.is_empty();
     let mut left: Vec<Left> = snapshot.unread.iter().map(|unread| could_not_be_read(unread, "now")).collect();
     let ours = paths_of_ours(&snapshot).into_iter().filter(|(path, _)| !stays_on_purpose(path));

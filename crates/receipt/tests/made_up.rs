@@ -3,8 +3,8 @@
 mod tree;
 
 use remora_receipt::{
-    AgentThread, Error, EventSession, Facts, GcMode, Kind, Outcome, ProfilerCount, ProfilerSlot, Receipt, Snapshot,
-    Verdict, find_left_overs, find_what_stays,
+    AgentThread, Error, EventSession, Facts, GcMode, Kind, Left, Outcome, ProfilerCount, ProfilerSlot, Receipt,
+    Snapshot, Verdict, find_left_overs, find_what_stays,
 };
 use std::path::PathBuf;
 use tree::{PROCESS, STARTED, Status, Tree, stat};
@@ -314,7 +314,8 @@ fn det_14_a_main_profiler_leaves_the_wrong_count_on_six_and_later_only() {
 #[test]
 fn det_18_what_had_to_stay_so_that_the_next_one_is_called_is_left_once_and_named_from_then_on() {
     let mapped = LIBRARY.replace(".so", "-stays.so");
-    let repaired = Facts { count: ProfilerCount::Repaired, ..facts() };
+    let stayed = vec![mapped.split('/').next_back().unwrap().replace(" (deleted)", "").trim().to_owned()];
+    let repaired = Facts { stayed: stayed.clone(), ..facts() };
     let first = receipt(&repaired, |tree| tree.append("100/maps", &mapped));
     let why = |receipt: &Receipt, kind| receipt.left_of(kind).map(|left| left.why.clone()).collect::<String>();
     assert!(why(&first, Kind::Mapping).contains("a main profiler had left before"), "{first}");
@@ -324,12 +325,54 @@ fn det_18_what_had_to_stay_so_that_the_next_one_is_called_is_left_once_and_named
     let with_it = tree.snapshot();
     let next = Receipt::between(&with_it, &with_it, &facts());
     assert!(next.clean() && next.allowed.iter().any(|left| left.what.contains("-stays.so")), "{next}");
+    // Where nothing came after it that was called, nobody knows.
+    for unseen in
+        [Facts { attach_completed: false, ..repaired.clone() }, Facts { slot: ProfilerSlot::Main, ..repaired.clone() }]
+    {
+        let receipt = receipt(&unseen, |tree| tree.append("100/maps", &mapped));
+        assert!(why(&receipt, Kind::Mapping).contains("the next command shows"), "{receipt}");
+        assert!(!receipt.to_string().contains("counts right again"), "{receipt}");
+    }
+    // Beside one that was said to stay it is told apart by its name.
+    let main = Facts { slot: ProfilerSlot::Main, count: ProfilerCount::SetRight, ..repaired.clone() };
+    let both = receipt(&main, |tree| {
+        tree.append("100/maps", &mapped);
+        tree.append("100/maps", &LIBRARY.replace("-1.so", "-2-stays.so"));
+    });
+    assert!(why(&both, Kind::Mapping).contains("a main profiler had left before"), "{both}");
+    let allowed: Vec<Kind> = both.allowed.iter().map(|left| left.kind).collect();
+    assert_eq!(
+        (both.left_of(Kind::Mapping).count(), &allowed[..]),
+        (1, &[Kind::Mapping, Kind::ProfilerSlot][..]),
+        "{both}"
+    );
     // Where none was called, nothing is right again.
     let gave_up = Facts { inert: Some("nobody calls".into()), ..repaired };
     let receipt = receipt(&gave_up, |tree| tree.append("100/maps", &mapped));
     for kind in [Kind::Mapping, Kind::ProfilerSlot] {
         assert!(why(&receipt, kind).contains("until the process ends: nobody calls"), "{receipt}");
     }
+}
+
+/// A library in memory cannot be given another name.
+#[test]
+fn det_18_what_stays_in_memory_is_known_from_then_on_by_doing_nothing() {
+    let mapped = "7f0000000000-7f0000002000 r-xp 00000000 00:01 9   /memfd:libremora_agent-3.so (deleted)\n";
+    let stayed = Facts { stayed: vec!["libremora_agent-3.so".into()], ..facts() };
+    let first = receipt(&stayed, |tree| tree.append("100/maps", mapped));
+    assert!(first.left_of(Kind::Mapping).all(|left| left.why.contains("a main profiler had left before")), "{first}");
+    let tree = Tree::new();
+    tree.append("100/maps", mapped);
+    let with_it = tree.snapshot();
+    assert!(Receipt::between(&with_it, &with_it, &facts()).clean());
+    assert!(find_left_overs(tree.path(), PROCESS).iter().all(Left::may_stay_on_purpose));
+    // One that still runs is an agent's.
+    tree.thread(300, 9000, Status::named("remora"));
+    let running = tree.snapshot();
+    assert_left(&Receipt::between(&running, &with_it, &facts()), Kind::Mapping, "an earlier one left it");
+    assert!(!find_left_overs(tree.path(), PROCESS).iter().any(Left::may_stay_on_purpose));
+    // One that came meanwhile and should have gone is left.
+    assert_left(&receipt(&facts(), |tree| tree.append("100/maps", mapped)), Kind::Mapping, "holds a reference");
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub enum EventKind {
     Watch,
     /// Nothing: the agent comes, and stays without doing anything. That sets right what the runtime counts since a main one left.
     Nothing,
+    /// Nothing: the agent comes, is called or not, which says whether the runtime counts right, and leaves.
+    Heard,
 }
 
 impl EventKind {
@@ -94,6 +96,7 @@ impl Config {
             EventKind::Heap => 2,
             EventKind::Nothing => 3,
             EventKind::Watch => 4,
+            EventKind::Heard => 5,
         });
         writer.u8(match self.contents {
             Contents::None => 0,
@@ -129,6 +132,7 @@ impl Config {
                 2 => EventKind::Heap,
                 3 => EventKind::Nothing,
                 4 => EventKind::Watch,
+                5 => EventKind::Heard,
                 _ => return Err(Malformed),
             },
             contents: match reader.u8()? {

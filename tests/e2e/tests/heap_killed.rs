@@ -153,13 +153,20 @@ fn the_runtime_counts_right(runtime: &Runtime, target: &mut Target) {
 /// So many are killed in that way, one behind the other; then the next one comes.
 fn after(runtime: &Runtime, kill: fn(&mut Target), times: usize) {
     let mut target = program(runtime);
+    let bells = bells(&target);
     for _ in 0..times {
         kill(&mut target);
         nothing_is_in_it(&target);
         goes_on(&mut target);
     }
     the_next_works(runtime, &mut target, times);
+    until("what stays has closed what woke it", || self::bells(&target) == bells);
     the_runtime_counts_right(runtime, &mut target);
+}
+
+/// Descriptors by which an agent's thread is woken.
+fn bells(target: &Target) -> usize {
+    Facts::of(target.pid()).descriptors.values().filter(|name| name.contains("[eventfd]")).count()
 }
 
 #[test]
@@ -175,6 +182,34 @@ fn det_16_det_18_after_a_snapshot_with_roots_that_was_killed_the_next_command_wo
 #[test]
 fn det_18_for_each_that_was_killed_something_stays_and_no_command_fails() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_a_watch, 2));
+}
+
+/// One that is itself a main profiler sets right what its own leaving does, and sees that it was not enough.
+#[test]
+fn det_14_det_18_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_count_right_and_says_what_stays() {
+    on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| {
+        let mut target = program(runtime);
+        kill_a_watch(&mut target);
+        nothing_is_in_it(&target);
+        let folder = remora_e2e::folder();
+        let file = folder.path().join("roots.remora-heap").display().to_string();
+        let process = target.pid().to_string();
+        let taken = remora(["heap", "-p", &process, "--roots", "--json", "-o", &file]);
+        assert_eq!(taken.code(), UNCLEAN, "{taken}");
+        let told = taken.json();
+        let mapped = |rows: &str| -> Vec<String> {
+            let rows = told["receipt"][rows].as_array().unwrap().iter();
+            rows.filter(|row| row["kind"] == "mapping").map(|row| row["why"].to_string()).collect()
+        };
+        let (left, allowed) = (mapped("left"), mapped("allowed"));
+        assert!(matches!(&left[..], [why] if why.contains("a main profiler had left before")), "{told:#}");
+        assert!(matches!(&allowed[..], [why] if why.contains("as was said beforehand")), "{told:#}");
+        only_what_stays_is_in_it(&target, 2);
+        the_runtime_counts_right(runtime, &mut target);
+        let again = remora(["heap", "-p", &process, "--roots", "--force", "--json", "-o", &file]).succeeded();
+        assert_eq!(again.json()["receipt"]["clean"], true, "{again}");
+        only_what_stays_is_in_it(&target, 3);
+    });
 }
 
 /// There one profiler is in a process at a time, and nothing is counted.

@@ -18,12 +18,13 @@ use crate::report::pretty;
 use crate::stop::{Input, Stop};
 use crate::target::choose;
 use jiff::Zoned;
-use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, set_count_right};
+use remora_collector::{
+    Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, has_places_for_a_main_one, set_count_right,
+};
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_receipt::{Facts, Outcome, Receipt};
-use remora_trigger::proc::Proc;
-use remora_trigger::{Process, STAYING_SUFFIX, Slot, Version};
+use remora_trigger::{Process, Slot, Version};
 use remora_wire::heap::ClassFacts;
 use remora_wire::{Contents, Moment, Roots};
 use serde::Serialize;
@@ -156,38 +157,20 @@ pub(super) fn set_right(process: &Process, facts: &mut Facts) {
     if stays {
         return;
     }
-    match set_count_right(process, library::BYTES, ATTACH_PATIENCE) {
-        Ok(count) => facts.count = count,
-        Err(error) => note(&error.to_string()),
+    if let Err(error) = set_count_right(process, library::BYTES, ATTACH_PATIENCE, facts) {
+        note(&error.to_string());
     }
 }
-
-/// Places that a runtime has for notification-only profilers (MAX_NOTIFICATION_PROFILERS, vm/profilepriv.h). One is left free: without
-/// it nothing of Remora could come any more.
-const MOST_THAT_STAY: usize = 31;
 
 /// Whether what sets the count right afterwards finds a place.
 pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
-    let maps = Proc::default().maps(process.pid).unwrap_or_default();
-    let mut staying: Vec<_> = maps.iter().map(|mapping| &mapping.path).filter(|path| stays(path)).collect();
-    staying.dedup();
-    if staying.len() < MOST_THAT_STAY {
-        return Ok(());
-    }
+    let Err(held) = has_places_for_a_main_one(process) else { return Ok(()) };
     Err(Failure::Precondition {
         process_id: process.pid,
-        found: format!(
-            "{} earlier snapshots with --roots or --watch each hold a place of its runtime's 32",
-            staying.len()
-        ),
+        found: format!("{held} earlier snapshots with --roots or --watch each hold a place of its runtime's 32"),
         remedy: "take one without, or restart the program: only its end gives the places back".to_owned(),
         exit: Exit::SlotTaken,
     })
-}
-
-fn stays(path: &Path) -> bool {
-    let name = path.to_string_lossy();
-    name.trim_end_matches(" (deleted)").ends_with(STAYING_SUFFIX)
 }
 
 /// What remains possible where the main profiler's place is taken.

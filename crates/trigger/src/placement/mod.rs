@@ -61,18 +61,21 @@ impl Placed {
     }
 
     /// Deletes the file of a library that stays mapped for good. It has a name by which that is seen from then on, also where it is mapped:
-    /// the kernel shows a mapping by the last name of its file. A library that is in no directory keeps the one that it has.
-    pub fn stays(mut self) {
-        let Some((directory, name)) = &mut self.place else { return };
-        let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(LIBRARY_SUFFIX)) else { return };
-        if name.to_string_lossy().ends_with(STAYING_SUFFIX) {
-            return;
+    /// the kernel shows a mapping by the last name of its file. A library that is in no directory keeps the one that it has. Returns the
+    /// name by which `maps` shows it from now on.
+    pub fn stays(mut self) -> String {
+        let shown = std::mem::take(&mut self.mapped_name);
+        let Some((directory, name)) = &mut self.place else { return shown };
+        let Some(stem) = shown.strip_suffix(LIBRARY_SUFFIX).filter(|_| !shown.ends_with(STAYING_SUFFIX)) else {
+            return shown;
+        };
+        let staying = format!("{stem}{STAYING_SUFFIX}");
+        // If that fails it is called as it was.
+        if rustix::fs::renameat(directory.fd(), &*name, directory.fd(), &*staying).is_err() {
+            return shown;
         }
-        let staying = OsString::from(format!("{stem}{STAYING_SUFFIX}"));
-        // If that fails it is called as it was, and judged as any other.
-        if rustix::fs::renameat(directory.fd(), &*name, directory.fd(), &staying).is_ok() {
-            *name = staying;
-        }
+        *name = OsString::from(&staying);
+        staying
     }
 
     fn unlink(&mut self) -> Result<(), Errno> {
