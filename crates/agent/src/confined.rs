@@ -55,6 +55,9 @@ pub fn confine() -> bool {
     let mut filter = filter();
     let program = libc::sock_fprog { len: LENGTH as u16, filter: filter.as_mut_ptr() };
     let (yes, none): (c_ulong, c_ulong) = (1, 0);
+    // Not by seccomp(2): a filter that the process came with, such as one of a service manager's, may end who calls that, and prctl(2) is
+    // in every such list. Before Linux 5.16 the copy then runs with the processor's slower guards against speculation, which that call
+    // could have refused; it alone, since a filter is a thread's.
     // SAFETY: plain numbers, and a program that lives while it is read. Without new privileges anybody may be confined.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none) == 0

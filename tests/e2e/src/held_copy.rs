@@ -21,21 +21,21 @@ impl HeldCopy {
     pub fn of(target: &Target, command: &Remora) -> HeldCopy {
         until("the agent is there", || has_agent(target.pid()));
         let remora = innermost(command.pid());
-        let mut looks = 0;
-        until("the copy is there", || {
+        let (mut looks, mut copy) = (0, None);
+        // What it does before its walk it is let do, its walk it cannot finish. One whose picture is not true ends by itself, and another
+        // one is made.
+        until("the copy waits for room", || {
             // Until the agent was told to begin it needs the command, which goes on for a moment now and then.
-            if looks % LOOKS == 0 {
+            if copy.is_none() && looks % LOOKS == 0 {
                 signal(remora, Signal::CONT);
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             signal(remora, Signal::STOP);
             looks += 1;
-            children(target.pid()).next().is_some()
+            copy = children(target.pid()).next();
+            copy.is_some_and(|copy| state(copy) == Some('S'))
         });
-        signal(remora, Signal::STOP);
-        let pid = children(target.pid()).next().unwrap_or_else(|| panic!("the copy ended at once"));
-        // What it does before its walk it is let do, its walk it cannot finish.
-        until("the copy waits for room", || state(pid) == Some('S'));
+        let pid = copy.unwrap_or_else(|| panic!("there is no copy"));
         signal(pid, Signal::STOP);
         signal(remora, Signal::CONT);
         HeldCopy { pid }

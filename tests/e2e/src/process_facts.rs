@@ -1,5 +1,6 @@
 //! What the kernel says about a process, to compare before and after: written anew here, so that no mistake is shared with the product.
 
+use crate::until;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -75,6 +76,18 @@ impl Facts {
         found.extend(self.threads.values().filter(|name| is_ours(name)).map(|name| format!("thread {name}")));
         found.extend(self.descriptors.values().filter(|name| is_ours(name)).map(|name| format!("descriptor {name}")));
         found
+    }
+
+    /// What is in process `pid` and was not `before`, as [`Facts::left_since`] says, looked at while none of its threads gives birth to
+    /// another: the C library has such a one block everything for a moment.
+    pub fn left_in(pid: u32, before: &Facts) -> Vec<String> {
+        let mut facts = Facts::of(pid);
+        until("no thread gives birth to another", || {
+            facts = Facts::of(pid);
+            let known = |thread| before.blocked.get(thread).is_some_and(|mask| mask & ALL_REAL_TIME != ALL_REAL_TIME);
+            !facts.blocked.iter().any(|(thread, mask)| mask & ALL_REAL_TIME == ALL_REAL_TIME && known(thread))
+        });
+        facts.left_since(before)
     }
 
     /// Whether the library is mapped.

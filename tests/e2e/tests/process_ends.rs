@@ -320,7 +320,7 @@ fn leaves_by_itself(runtime: &Runtime, target: &mut Target, before: &Facts) {
     let killed = Instant::now();
     until("nothing of ours is in the target", || Facts::of(target.pid()).remora().is_empty());
     println!("{}: gone {} ms after remora was killed", runtime.name(), killed.elapsed().as_millis());
-    assert_eq!(Facts::of(target.pid()).left_since(before), Vec::<String>::new());
+    assert_eq!(Facts::left_in(target.pid(), before), Vec::<String>::new());
     goes_on(target);
     let pid = target.pid().to_string();
     let swept = remora(["detach", "-p", &pid]);
