@@ -4,6 +4,7 @@
 //! before there is a copy. Then nobody takes what the copy tells, and it waits for room.
 
 use crate::{Remora, Target, until};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
@@ -46,9 +47,10 @@ impl HeldCopy {
         self.pid
     }
 
-    /// It walks on.
+    /// It walks on, if the agent has not ended it meanwhile, as it does where its command is gone.
     pub fn go_on(&self) {
-        signal(self.pid, Signal::CONT);
+        let sent = kill_process(as_pid(self.pid), Signal::CONT);
+        assert!(matches!(sent, Ok(()) | Err(Errno::SRCH)), "process {} cannot be signalled: {sent:?}", self.pid);
     }
 
     /// It ends.
@@ -69,8 +71,11 @@ pub fn state(process: u32) -> Option<char> {
 }
 
 fn signal(process: u32, signal: Signal) {
-    let pid = Pid::from_raw(process as i32).unwrap_or_else(|| panic!("no process has the number 0"));
-    kill_process(pid, signal).unwrap_or_else(|error| panic!("process {process} cannot be signalled: {error}"));
+    kill_process(as_pid(process), signal).unwrap_or_else(|error| panic!("process {process} cannot be signalled: {error}"));
+}
+
+fn as_pid(process: u32) -> Pid {
+    Pid::from_raw(process as i32).unwrap_or_else(|| panic!("no process has the number 0"))
 }
 
 /// The last of those that a process started that started a process: what a script runs.
