@@ -1,6 +1,6 @@
 //! What the command line asks for.
 
-use crate::graphs::Shape;
+use crate::graphs::{OBJECTS, Shape};
 use crate::rows;
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ pub enum Command {
         /// Whether all its threads are recorded, by the clock.
         wall: bool,
     },
-    /// Be the process in which a graph is measured.
-    MeasureGraph(Shape),
+    /// Be the process in which a graph of so many objects is measured.
+    MeasureGraph(Shape, u64),
 }
 
 /// How to measure.
@@ -80,7 +80,8 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             "measure-graph" => {
                 let name = value()?;
                 let shape = Shape::from_name(&name).ok_or_else(|| format!("there is no graph called `{name}`"))?;
-                return Ok(Command::MeasureGraph(shape));
+                let objects = words.next().map_or(Ok(OBJECTS), |word| number(&word))?;
+                return Ok(Command::MeasureGraph(shape, objects));
             }
             other => return Err(format!("`{other}` is not known; {}", usage())),
         }

@@ -87,9 +87,9 @@ pub fn in_a_process(shape: Shape) -> Outcome<Measured> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Is that process.
-pub fn measure(shape: Shape) -> Outcome<()> {
-    let (graph, build) = timed(|| build(shape))?;
+/// Is that process, of so many objects.
+pub fn measure(shape: Shape, objects: u64) -> Outcome<()> {
+    let (graph, build) = timed(|| build(shape, objects))?;
     let mut graph = graph?;
     let (roots, infer) = timed(|| graph.infer_roots() as u64)?;
     let (tree, dominators) = timed(|| DominatorTree::new(&graph))?;
@@ -113,11 +113,11 @@ fn timed<T>(work: impl FnOnce() -> T) -> Outcome<(T, Took)> {
     Ok((done, Took { clock: begun.elapsed().as_secs_f64(), processor: processor_seconds()? - used }))
 }
 
-fn build(shape: Shape) -> Outcome<HeapGraph> {
+fn build(shape: Shape, objects: u64) -> Outcome<HeapGraph> {
     let mut chance = Chance::new(20);
     let mut builder = Builder::new();
     found::add_types(&mut builder)?;
-    for index in 0..OBJECTS {
+    for index in 0..objects {
         let type_ix = TypeIx(index as u32 % found::TYPES);
         let object = Object { address: BASE + index * STRIDE, type_ix, bytes: 24 + 8 * chance.below(5) as u64 };
         let count = match shape {
@@ -125,7 +125,7 @@ fn build(shape: Shape) -> Outcome<HeapGraph> {
             Shape::Local if chance.below(2) == 0 => 0,
             Shape::Local => 1 + chance.below(4 * REFERENCES as usize - 1) as u64,
         };
-        builder.add_object(object, (0..count).map(|_| BASE + target(shape, index, OBJECTS, &mut chance) * STRIDE))?;
+        builder.add_object(object, (0..count).map(|_| BASE + target(shape, index, objects, &mut chance) * STRIDE))?;
     }
     Ok(builder.finish()?)
 }

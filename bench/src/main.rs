@@ -49,7 +49,7 @@ fn main() -> ExitCode {
             let event = if wall { Event::Wall } else { Event::Cpu };
             killed::record(process_id, event).map(|()| true)
         }
-        Ok(Command::MeasureGraph(shape)) => graphs::measure(shape).map(|()| true),
+        Ok(Command::MeasureGraph(shape, objects)) => graphs::measure(shape, objects).map(|()| true),
         Err(message) => Err(message.into()),
     };
     match outcome {
