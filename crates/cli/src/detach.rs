@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::holder;
 use crate::report::pretty;
 use remora_receipt::{Left, find_left_overs, find_what_stays};
-use remora_trigger::{Error, Reason, Swept, find, sweep};
+use remora_trigger::{Error, Reason, STAYING_SUFFIX, Swept, find, sweep};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -28,7 +28,7 @@ struct Outcome {
     clean: bool,
     removed: Vec<String>,
     in_use: Vec<String>,
-    /// Libraries that do nothing, cannot be removed, and were said beforehand to stay.
+    /// Libraries that do nothing and cannot be removed: said beforehand to stay, or come to set right what was killed.
     stays: Vec<String>,
     left: Vec<LeftRow>,
 }
@@ -100,7 +100,7 @@ impl Outcome {
             let _ = writeln!(text, "left: {} {}: {}", left.kind, plain(&left.what), plain(&left.why));
         }
         for path in &self.stays {
-            let _ = writeln!(text, "stays: {}: {STAYS}", plain(path));
+            let _ = writeln!(text, "stays: {}: {}", plain(path), why_it_stays(path));
         }
         if self.clean {
             let other = if self.stays.is_empty() { "" } else { "else " };
@@ -109,6 +109,15 @@ impl Outcome {
         text
     }
 }
+
+/// By its name alone: in memory a library keeps the one that it came with.
+fn why_it_stays(path: &str) -> &'static str {
+    if path.contains(STAYING_SUFFIX) { STAYS } else { STAYS_IN_MEMORY }
+}
+
+/// Of a library in memory of which no thread runs.
+const STAYS_IN_MEMORY: &str = "no thread of it runs, and only the end of the process takes it away; it has no file, so that its name does \
+                               not tell why it stays";
 
 /// Of what stays on purpose.
 const STAYS: &str = "it does nothing, and only the end of the process takes it away; .NET counts its profilers right with it, \
@@ -129,6 +138,11 @@ mod tests {
         assert!(stays.clean);
         let told = stays.text();
         let lines: Vec<&str> = told.lines().collect();
+        let in_memory = outcome(vec![], &["/memfd:libremora_agent-1.so (deleted), 520 KiB"]).text();
+        assert!(
+            in_memory.contains("no thread of it runs") && !in_memory.contains("counts its profilers right"),
+            "{in_memory}"
+        );
         assert!(lines[0].starts_with("stays: /tmp/libremora_agent-1-stays.so (deleted): it does nothing"), "{told}");
         assert_eq!(lines[1..], ["nothing else of Remora is in process 7"]);
     }

@@ -38,9 +38,7 @@ impl Before {
             // Its end is what will be told: it is waited for, as far as it comes.
             self.target.wait(ENDING_PATIENCE);
         }
-        if facts.slot != ProfilerSlot::None && !facts.attach_completed && facts.inert.is_none() {
-            self.wait_for_the_agent();
-        }
+        self.wait_for_the_agent(facts);
         if !facts.children.is_empty() {
             self.wait_for_children(facts);
         }
@@ -48,10 +46,15 @@ impl Before {
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
 
-    /// An agent that finds nobody to record for leaves by itself.
-    fn wait_for_the_agent(&self) {
-        let earlier = self.snapshot.mappings.ours.len();
-        self.wait_while(|now| now.mappings.ours.len() > earlier);
+    /// An agent that finds nobody to record for leaves by itself: whether it has, if there was such a one.
+    pub(crate) fn wait_for_the_agent(&self, facts: &Facts) -> bool {
+        if facts.slot == ProfilerSlot::None || facts.attach_completed || facts.inert.is_some() {
+            return true;
+        }
+        let staying = |path: &str| facts.stayed.iter().chain(&facts.staying).any(|name| path.contains(name.as_str()));
+        let count = |snapshot: &Snapshot| snapshot.mappings.ours.iter().filter(|one| !staying(&one.path)).count();
+        let earlier = count(&self.snapshot);
+        self.wait_while(|now| count(now) > earlier)
     }
 
     /// A child ends with the thread that made it, and needs a moment to give its memory back.
@@ -61,12 +64,17 @@ impl Before {
         });
     }
 
-    fn wait_while(&self, there_is: impl Fn(&Snapshot) -> bool) {
+    /// Waits as long as there is something; whether it has gone.
+    fn wait_while(&self, there_is: impl Fn(&Snapshot) -> bool) -> bool {
         let deadline = Instant::now() + LEAVING_PATIENCE;
         let look = || Snapshot::take(Path::new("/proc"), self.snapshot.process_id);
-        while Instant::now() < deadline && look().is_ok_and(|now| there_is(&now)) {
+        while look().is_ok_and(|now| there_is(&now)) {
+            if Instant::now() >= deadline {
+                return false;
+            }
             std::thread::sleep(LEAVING_LOOK);
         }
+        true
     }
 
     fn look(&self, facts: &Facts) -> Receipt {

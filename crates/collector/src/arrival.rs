@@ -5,7 +5,7 @@ use crate::presence::Presence;
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use crate::{Error, NotAttached};
-use remora_receipt::{AgentThread, Facts, GcMode, ProfilerSlot};
+use remora_receipt::{AgentThread, Facts, GcMode, ProfilerCount, ProfilerSlot};
 use remora_trigger::{Asked, Attach, Guid, Libc, Process};
 use remora_wire::{
     CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, Moment, Roots, THREAD_NAME,
@@ -75,14 +75,15 @@ pub(crate) fn arrive(
     let memory = SharedMemory::new(task.event == EventKind::Watch)?;
     let (listener, socket) = remora_trigger::place_socket(process)?;
     let placed = match task.event {
-        EventKind::Nothing => remora_trigger::place_library_that_may_stay(process, library),
+        EventKind::Nothing | EventKind::Heard => remora_trigger::place_library_that_may_stay(process, library),
         _ => remora_trigger::place_library(process, library),
     }?;
     let config = config(&socket.target_path.to_string_lossy(), task)?;
     let slot = slot(process, task);
     let request = request(slot, &config, &placed.target_path, timeout);
     let mut target = Target::of(process.pid);
-    let mut facts = facts(process, slot, task, vec![placed.host_path.clone(), socket.host_path.clone()]);
+    let files = placed.file_path().into_iter().chain([socket.host_path.clone()]).collect();
+    let mut facts = facts(process, slot, task, files);
     let library = placed.mapped_name.clone();
     let (requested, asked) = (monotonic(), Instant::now());
     // From here on there may be something in the target.
@@ -92,7 +93,15 @@ pub(crate) fn arrive(
     drop((socket, listener));
     let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
     match &began {
-        Err(Error::Inert(_)) => facts.stayed.push(placed.stays()),
+        Err(Error::Inert(_)) => {
+            let (name, file) = placed.stays();
+            facts.stayed.push(name);
+            facts.placed.extend(file);
+        }
+        Err(error) if error.is_refused_for_want_of_a_place() => {
+            facts.refused.push(placed.mapped_name.clone());
+            facts.count = ProfilerCount::Right;
+        }
         _ => drop(placed),
     }
     let (began, control) = match began {

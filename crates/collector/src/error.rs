@@ -53,13 +53,13 @@ pub enum Error {
         "the runtime's count of profilers could not be set right: {0}; attach once more with any command of Remora before another \
          vendor's notification-only profiler comes"
     )]
-    Count(Box<Error>),
+    Count(String),
     /// It was set right by one, and nobody could look whether that was enough.
     #[error(
         "whether the runtime counts its profilers right could not be seen: {0}; attach once more with any command of Remora before \
          another vendor's notification-only profiler comes"
     )]
-    CountUnseen(Box<Error>),
+    CountUnseen(String),
     /// The target ended during the attach.
     #[error("the target ended while the agent was attaching; look why it ended, and record a process that stays")]
     TargetEnded,
@@ -76,6 +76,18 @@ pub struct NotAttached {
 }
 
 impl Error {
+    /// What happened and why, without what to do: as part of another message, which says that.
+    pub(crate) fn what_happened(&self) -> String {
+        let told = self.to_string();
+        told.split_once("; ").map_or(told.as_str(), |(what, _)| what).to_owned()
+    }
+
+    /// Whether the runtime had no place for it: then it is no profiler that has come, and none that leaves (vm/profilinghelper.cpp,
+    /// LoadProfiler).
+    pub(crate) fn is_refused_for_want_of_a_place(&self) -> bool {
+        matches!(self, Error::Trigger(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE)))
+    }
+
     /// What a refusal means for whoever wanted this place.
     pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {
         match (self, slot) {
@@ -116,8 +128,8 @@ mod tests {
             Error::Stranger(None),
             Error::Refused("no signal is free".into()),
             Error::Inert("another profiler has left".into()),
-            Error::Count(Box::new(Error::TargetEnded)),
-            Error::CountUnseen(Box::new(Error::TargetEnded)),
+            Error::Count("it ends".into()),
+            Error::CountUnseen("it ends".into()),
             Error::TargetEnded,
         ];
         for error in own {
@@ -126,6 +138,19 @@ mod tests {
             assert!(!text.contains("Some(") && !text.contains("None"), "{text}");
         }
     }
+
+    #[test]
+    fn det_18_who_is_refused_for_want_of_a_place_has_not_come_and_another_messages_advice_is_left_out() {
+        let refused = |code| Error::from(remora_trigger::Error::Refused(HResult(code)));
+        assert!(refused(0x8013_136A).is_refused_for_want_of_a_place());
+        assert!(
+            !refused(0x8000_4005).is_refused_for_want_of_a_place()
+                && !Error::TargetEnded.is_refused_for_want_of_a_place()
+        );
+        let unseen = Error::CountUnseen(Error::NoPlaceLeft.what_happened()).to_string();
+        assert!(unseen.contains("32 places") && unseen.matches("; ").count() == 1, "{unseen}");
+    }
+
     #[test]
     fn no_place_for_one_that_is_only_notified_is_nobody_elses_main_place() {
         let refused = || Error::from(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE));

@@ -104,7 +104,9 @@ impl Presence {
             self.listen(&mut task);
         }
         drain(&mut self.memory);
-        while self.facts.inert.is_none() && self.target.maps(&self.library) && Instant::now() < deadline {
+        // musl never unmaps a library.
+        let goes = self.facts.inert.is_none() && !(self.facts.musl && self.detached);
+        while goes && self.target.maps(&self.library) && Instant::now() < deadline {
             std::thread::sleep(UNMAPPED_LOOK);
         }
         self.facts.detach = asked.elapsed().as_nanos() as u64;

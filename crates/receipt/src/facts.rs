@@ -85,6 +85,10 @@ pub struct Facts {
     /// File names of libraries that came before, as `maps` shows them: they were not called, since a main profiler had left before, and
     /// stay, inert. Each sets the count right by one.
     pub stayed: Vec<String>,
+    /// The same of those of which it was said beforehand that they stay, for [`ProfilerCount::SetRight`].
+    pub staying: Vec<String>,
+    /// The same of those for which the runtime had no place: it loads a library to ask it which kind of profiler it is, and keeps it.
+    pub refused: Vec<String>,
     /// Whether ProfilerAttachComplete came.
     pub attach_completed: bool,
     /// Whether the runtime confirmed that the detach is over (ProfilerDetachSucceeded).
@@ -106,6 +110,15 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Adds what another agent, that came on account of this one, put into the target.
+    pub fn absorb(&mut self, other: Facts) {
+        self.agent_threads.extend(other.agent_threads);
+        self.placed.extend(other.placed);
+        self.socket_inodes.extend(other.socket_inodes);
+        self.stayed.extend(other.stayed);
+        self.refused.extend(other.refused);
+    }
+
     /// Major version of the runtime, where it can be told.
     pub(crate) fn runtime_major(&self) -> Option<u32> {
         let digits = self.runtime.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -68,12 +68,12 @@ impl Case<'_> {
             let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
             let library = is_library(&path);
             if self.was_inert(&path) {
-                let why =
-                    "inert: it was there before, and sets right what the runtime counts since a main profiler has left";
-                self.allow(Kind::Mapping, what, why);
+                self.allow(Kind::Mapping, what, if has_no_file(&path) { INERT_IN_MEMORY } else { INERT });
+            } else if is_one_of(&self.facts.refused, &path) {
+                self.leave(Kind::Mapping, what, REFUSED);
             } else if self.has_stayed(&path) {
                 self.leave(Kind::Mapping, what, self.why_it_stayed());
-            } else if library && stays_on_purpose(&path) && self.facts.count == ProfilerCount::SetRight {
+            } else if is_one_of(&self.facts.staying, &path) && self.facts.count == ProfilerCount::SetRight {
                 let why = "as was said beforehand: inert, and there to set right what the runtime counts";
                 self.allow(Kind::Mapping, what, why);
             } else if library && self.facts.musl && self.facts.detach_confirmed {
@@ -238,7 +238,7 @@ impl Case<'_> {
             return self.leave(Kind::ProfilerSlot, what, why);
         }
         if self.has_repaired() {
-            let why = "it keeps its place until the process ends; with it the runtime counts right again";
+            let why = "it keeps its place until the process ends; with it the next one was called";
             self.leave(Kind::ProfilerSlot, "an inert notification-only profiler", why);
         }
         if self.facts.count == ProfilerCount::SetRight {
@@ -283,7 +283,8 @@ impl Case<'_> {
 
     /// Whether a library is one of those that were not called, and stay.
     fn has_stayed(&self, path: &str) -> bool {
-        is_library(path) && self.facts.stayed.iter().any(|name| file_name(path) == name)
+        let is_known = is_one_of(&self.facts.stayed, path);
+        is_known || is_one_of(&self.facts.staying, path) && self.facts.count != ProfilerCount::SetRight
     }
 
     fn why_it_stayed(&self) -> String {
@@ -299,7 +300,7 @@ impl Case<'_> {
     fn was_inert(&self, path: &str) -> bool {
         let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
         let runs = || self.before.threads.iter().any(|thread| is_agents(thread, self.before));
-        is_library(path) && earlier && (stays_on_purpose(path) || has_no_file(path) && !runs())
+        is_library(path) && earlier && (stays_on_purpose(path) || has_no_file(path)) && !runs()
     }
 
     /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
@@ -330,14 +331,25 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
     untouched.then_some(UNTOUCHED)
 }
 
+/// Of what was there before and did nothing.
+const INERT: &str = "inert: it was there before, and sets right what the runtime counts since a main profiler has left";
+
+/// The same of a library in memory.
+const INERT_IN_MEMORY: &str = "inert: it was there before, and no thread of it runs; it has no file, so that its name does not tell why \
+                               it stays";
+
+/// Of what the runtime had no place for (vm/profilinghelper.cpp, LoadProfiler).
+const REFUSED: &str = "the runtime loaded it to ask which kind of profiler it is, had no place for it, and keeps it mapped; no thread of \
+                       it runs, and only the end of the process takes it away";
+
 /// Why something stays that was not said beforehand, and that the next one need not bring.
 const REPAIRED: &str = "it does nothing, and stays until the process ends: a main profiler had left before (a --watch or --roots that was \
-                        killed, or another vendor's), after which the runtime does not call the next one that is only notified; with \
-                        this one it counts right again, and the next command leaves nothing";
+                        killed, or another vendor's), after which the runtime does not call the next one that is only notified; the one \
+                        that came after this one was called, and so is the next command's";
 
 /// The same, where nothing that came after it tells whether it was enough.
-const UNPROVEN: &str = "it does nothing, and stays until the process ends: the runtime did not call it, since a main profiler had left \
-                        before; whether it counts right with this one the next command shows";
+const UNPROVEN: &str = "it came, and stays until the process ends, since a main profiler has left, after which the runtime does not call \
+                        the next one that is only notified; whether it does with this one the next command shows";
 
 /// Name of the thread that serves diagnostics on .NET 8, 9 and 10, and so of the detach thread that it starts.
 const DIAGNOSTICS_SERVER: &str = ".NET EventPipe";
@@ -378,6 +390,11 @@ fn file_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let name = path.rsplit('/').next().unwrap_or_default();
     name.strip_prefix(IN_MEMORY).unwrap_or(name)
+}
+
+/// Whether a mapped path is that of one of these libraries of ours.
+fn is_one_of(names: &[String], path: &str) -> bool {
+    is_library(path) && names.iter().any(|name| file_name(path) == name)
 }
 
 /// Whether a mapped path is that of a library of ours.

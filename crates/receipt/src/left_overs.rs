@@ -16,13 +16,6 @@ pub fn find_what_stays(proc_root: &Path, process_id: u32) -> Vec<String> {
     paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| stays_on_purpose(path)).collect()
 }
 
-/// Every library of Remora's that is mapped in process `process_id`, whatever it does there: each holds a place among the runtime's
-/// profilers.
-pub fn find_libraries(proc_root: &Path, process_id: u32) -> Vec<String> {
-    let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
-    paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| is_library(path)).collect()
-}
-
 impl Left {
     /// Whether it is a library in memory that does nothing. It may be one that stays on purpose: such a one keeps the name that it came
     /// with. Or the runtime is about to take it out; then it is gone a moment later.

@@ -295,6 +295,11 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[Mapping
     }
 }
 
+/// Libraries of other profilers that are mapped in `process`, as far as that can be seen.
+pub fn loaded_profilers(process: &Process) -> Vec<String> {
+    process.proc.maps(process.pid).map(|maps| other_profilers(process, &maps)).unwrap_or_default()
+}
+
 /// Mapped libraries that export what a profiler must export, ours and the runtime's own left out.
 fn other_profilers(process: &Process, maps: &[Mapping]) -> Vec<String> {
     let runtime_directories: Vec<_> = process.runtimes.iter().filter_map(|runtime| runtime.file.parent()).collect();

@@ -50,7 +50,7 @@ mod view;
 mod windowed;
 
 pub use attach::{Asked, Attach, ask, attach, attach_when_ready, begin_attach};
-pub use check::{Check, check, check_answer, check_pid};
+pub use check::{Check, check, check_answer, check_pid, loaded_profilers};
 pub use codec::{EventPipeConfig, Guid, ProcessInfo, Provider, Rundown, Stacks};
 pub use container::Container;
 pub use discovery::{descendants, descendants_in, find, find_in, processes, processes_in};

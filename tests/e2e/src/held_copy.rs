@@ -71,7 +71,8 @@ pub fn state(process: u32) -> Option<char> {
 }
 
 fn signal(process: u32, signal: Signal) {
-    kill_process(as_pid(process), signal).unwrap_or_else(|error| panic!("process {process} cannot be signalled: {error}"));
+    kill_process(as_pid(process), signal)
+        .unwrap_or_else(|error| panic!("process {process} cannot be signalled: {error}"));
 }
 
 fn as_pid(process: u32) -> Pid {

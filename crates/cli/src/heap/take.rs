@@ -23,8 +23,8 @@ use remora_collector::{
 };
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
-use remora_receipt::{Facts, Outcome, Receipt};
-use remora_trigger::{Process, Slot, Version};
+use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
+use remora_trigger::{Process, Slot, Version, loaded_profilers};
 use remora_wire::heap::ClassFacts;
 use remora_wire::{Contents, Moment, Roots};
 use serde::Serialize;
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
             spool.discard();
             let Some(mut facts) = facts else { return Err(error.into()) };
             if args.roots {
-                set_right(&process, &mut facts);
+                set_right(&before, &process, &mut facts);
             }
             let receipt = before.prove(&facts, false);
             note(&receipt.to_string());
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     };
     let mut finished = session.detach(&mut |piece| spooled.stream(piece));
     if args.roots && !finished.target_ended {
-        set_right(&process, &mut finished.facts);
+        set_right(&before, &process, &mut finished.facts);
     }
     let receipt = before.prove(&finished.facts, finished.target_ended);
     let written = places.write_receipt(&receipt);
@@ -151,14 +151,27 @@ pub(super) fn say_what_stays(process: &Process) {
     }
 }
 
-/// After a main profiler, whether it was let in or not: the runtime's count.
-pub(super) fn set_right(process: &Process, facts: &mut Facts) {
+/// After a main profiler, whether it was let in or not: the runtime's count. As long as that profiler is in the process nothing is set right.
+pub(super) fn set_right(before: &Before, process: &Process, facts: &mut Facts) {
     let stays = facts.inert.is_some() || facts.attach_completed && !facts.detach_confirmed;
-    if stays {
+    if stays || !before.wait_for_the_agent(facts) {
         return;
     }
-    if let Err(error) = set_count_right(process, library::BYTES, ATTACH_PATIENCE, facts) {
-        note(&error.to_string());
+    match set_count_right(process, library::BYTES, ATTACH_PATIENCE, facts) {
+        Ok(()) if facts.count == ProfilerCount::SetRight => say_what_is_not_seen(process),
+        Ok(()) => {}
+        Err(error) => note(&error.to_string()),
+    }
+}
+
+/// Beside another notification-only profiler ours is called although the count is too small.
+fn say_what_is_not_seen(process: &Process) {
+    if let Some(other) = loaded_profilers(process).first() {
+        note(&format!(
+            "another profiler is loaded ({other}): beside it nobody can see whether .NET counts its profilers right now. It does, unless \
+             another main profiler has left this process before, such as that of a `remora heap --roots` or `--watch` that was killed; \
+             then the other profiler must not detach before the program ends."
+        ));
     }
 }
 
@@ -167,7 +180,9 @@ pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
     let Err(held) = has_places_for_a_main_one(process) else { return Ok(()) };
     Err(Failure::Precondition {
         process_id: process.pid,
-        found: format!("{held} earlier snapshots with --roots or --watch each hold a place of its runtime's 32"),
+        found: format!(
+            "{held} libraries of earlier snapshots with --roots or --watch stay in it, and each holds a place of its runtime's 32"
+        ),
         remedy: "take one without, or restart the program: only its end gives the places back".to_owned(),
         exit: Exit::SlotTaken,
     })

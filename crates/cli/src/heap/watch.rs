@@ -54,7 +54,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let Course { session, mut picture, end, lasted, cut, .. } = course;
     let mut finished = session.detach(&mut |event| _ = picture.feed(event));
     if !finished.target_ended {
-        set_right(&process, &mut finished.facts);
+        set_right(&before, &process, &mut finished.facts);
     }
     let receipt = before.prove(&finished.facts, finished.target_ended);
     let written = destination.map_or(Ok(()), |place| place.write(|out| out.write_all(receipt.to_json().as_bytes())));
@@ -101,7 +101,7 @@ fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
 }
 
 fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
-    set_right(process, facts);
+    set_right(before, process, facts);
     let receipt = before.prove(facts, false);
     note(&receipt.to_string());
     verdict(Err(failure), receipt.clean())

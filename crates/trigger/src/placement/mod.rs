@@ -62,20 +62,29 @@ impl Placed {
 
     /// Deletes the file of a library that stays mapped for good. It has a name by which that is seen from then on, also where it is mapped:
     /// the kernel shows a mapping by the last name of its file. A library that is in no directory keeps the one that it has. Returns the
-    /// name by which `maps` shows it from now on.
-    pub fn stays(mut self) -> String {
-        let shown = std::mem::take(&mut self.mapped_name);
-        let Some((directory, name)) = &mut self.place else { return shown };
-        let Some(stem) = shown.strip_suffix(LIBRARY_SUFFIX).filter(|_| !shown.ends_with(STAYING_SUFFIX)) else {
-            return shown;
-        };
-        let staying = format!("{stem}{STAYING_SUFFIX}");
+    /// name by which `maps` shows it from now on, and where the file was, if there was one.
+    pub fn stays(mut self) -> (String, Option<PathBuf>) {
+        self.rename();
+        let file = self.file_path();
+        (std::mem::take(&mut self.mapped_name), file)
+    }
+
+    /// Where the file is, as this side sees it; `None` for a library in memory.
+    pub fn file_path(&self) -> Option<PathBuf> {
+        self.place.is_some().then(|| self.host_path.clone())
+    }
+
+    fn rename(&mut self) {
+        let Some((directory, name)) = &mut self.place else { return };
+        let stem =
+            self.mapped_name.strip_suffix(LIBRARY_SUFFIX).filter(|_| !self.mapped_name.ends_with(STAYING_SUFFIX));
+        let Some(staying) = stem.map(|stem| format!("{stem}{STAYING_SUFFIX}")) else { return };
         // If that fails it is called as it was.
-        if rustix::fs::renameat(directory.fd(), &*name, directory.fd(), &*staying).is_err() {
-            return shown;
+        if rustix::fs::renameat(directory.fd(), &*name, directory.fd(), &*staying).is_ok() {
+            *name = OsString::from(&staying);
+            self.host_path.set_file_name(&staying);
+            self.mapped_name = staying;
         }
-        *name = OsString::from(&staying);
-        staying
     }
 
     fn unlink(&mut self) -> Result<(), Errno> {
