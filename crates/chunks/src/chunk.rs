@@ -70,7 +70,7 @@ impl Format {
     }
 
     /// The first bytes of the chunk that stands next, its checksum in them; `input` then stands behind the chunk, of which no more is read.
-    /// `None` where there are not even so many.
+    /// `None` where there are not even so many, or where they are no chunk's, such as the zeros of a hole: reading it says what is wrong.
     ///
     /// # Errors
     /// Those of `input`.
@@ -78,7 +78,12 @@ impl Format {
         let mut head = Vec::with_capacity(HEAD);
         input.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
         let Some(head) = head.first_chunk::<HEAD>() else { return Ok(None) };
-        let stored = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let field = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let stored = field(4);
+        // Of a chunk without content the checksum can be looked at; with zeros taken for chunks, a hole of gigabytes would be gone through.
+        if stored as usize > CHUNK || stored == 0 && checksum(&head[..12], &[]) != field(12) {
+            return Ok(None);
+        }
         input.seek_relative(stored.into())?;
         Ok(Some(*head))
     }
@@ -161,6 +166,18 @@ mod tests {
             assert!(matches!((format.skip(&mut skipped), format.skip(&mut skipped)), (Ok(Some(_)), Ok(None))));
             for cut in 1..first {
                 assert!(matches!(format.next(&mut &file[..cut]), Ok(Next::Torn(bytes)) if bytes == cut as u64));
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_no_chunk_has_is_not_skipped() {
+        for format in FORMATS {
+            let too_long = head(7, &[0; 0], 0).map(|byte| if byte == 0 { 0xff } else { byte });
+            for stranger in [[0; HEAD], too_long] {
+                let mut input = io::Cursor::new(stranger.repeat(3));
+                assert!(matches!(format.skip(&mut input), Ok(None)));
+                assert_eq!(input.position(), HEAD as u64, "nothing behind it is looked at");
             }
         }
     }

@@ -223,6 +223,14 @@ pub(crate) enum Failure {
         /// Why not.
         error: io::Error,
     },
+    /// A pipe or a device where a snapshot belongs.
+    #[error("{} is {kind}, and no file; a snapshot is read more than once: write it into a file first, and give that", .file.display())]
+    NotAFile {
+        /// What was given.
+        file: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
     /// A recording that cannot be read.
     #[error("{} cannot be read: {error}", .file.display())]
     Recording {
@@ -437,7 +445,10 @@ impl Failure {
             Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
             Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,
             Failure::DiskFull { .. } => Exit::DiskFull,
-            Failure::Input { .. } | Failure::IsASnapshot { .. } | Failure::IsARecording { .. } => Exit::NotARecording,
+            Failure::Input { .. }
+            | Failure::NotAFile { .. }
+            | Failure::IsASnapshot { .. }
+            | Failure::IsARecording { .. } => Exit::NotARecording,
             Failure::Incomplete { .. } => Exit::Truncated,
             Failure::PartOfTheHeap { .. } | Failure::NotTrue(_) => Exit::PartOfTheHeap,
             Failure::ConditionMet { .. } => Exit::ConditionMet,

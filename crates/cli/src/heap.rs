@@ -8,6 +8,7 @@ mod diff;
 mod fields;
 mod findings;
 mod inside;
+mod opened;
 mod origin;
 mod renewal;
 mod report;
@@ -28,8 +29,8 @@ use crate::console::grouped;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kind::or_other;
+use opened::opened;
 use remora_heap_file::{Limits, Snapshot};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -59,15 +60,6 @@ fn open(file: &Path) -> Result<Snapshot, Failure> {
     let mut snapshot = read.map_err(|error| or_other(file, Failure::HeapFile { file: file.to_owned(), error }))?;
     snapshot.graph.infer_roots();
     Ok(snapshot)
-}
-
-fn opened(file: &Path) -> Result<File, Failure> {
-    let input = |error| Failure::Input { file: file.to_owned(), error };
-    let opened = File::open(file).map_err(input)?;
-    if opened.metadata().map_err(input)?.is_dir() {
-        return Err(input(std::io::ErrorKind::IsADirectory.into()));
-    }
-    Ok(opened)
 }
 
 /// Told after what there is has been shown.

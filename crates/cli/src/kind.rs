@@ -1,7 +1,7 @@
 //! What a file is that was given where another one belongs: by its first bytes.
 
 use crate::failure::Failure;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
@@ -23,6 +23,8 @@ pub(crate) fn or_other(file: &Path, failure: Failure) -> Failure {
 
 /// `None` where that cannot be read; then the failure that there was is the one to tell.
 fn begin(file: &Path) -> Option<[u8; 6]> {
+    // A pipe that was read to its end would be waited for.
+    fs::metadata(file).ok().filter(|metadata| metadata.is_file())?;
     let mut bytes = [0; 6];
     File::open(file).ok()?.read_exact(&mut bytes).ok()?;
     Some(bytes)

@@ -82,6 +82,48 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
+fn what_is_no_file_is_refused_at_once() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 1, End::Whole);
+    let pipe = directory.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it starts").success());
+    let _socket = std::os::unix::net::UnixListener::bind(directory.path("socket")).expect("bound");
+    for (given, kind) in [(pipe, "a pipe"), (directory.path("socket"), "a socket"), ("/dev/zero".into(), "a device")] {
+        let commands: [&[&str]; 5] = [
+            &["report", &given],
+            &["show", &given, "string"],
+            &["diff", &file, &given],
+            &["view", &given],
+            &["convert", &given, "-o", &directory.path("a.gcdump")],
+        ];
+        for command in commands {
+            let message = remora(["heap"].iter().chain(command)).fails(30);
+            assert_eq!(
+                message,
+                format!(
+                    "remora: {given} is {kind}, and no file; a snapshot is read more than once: write it into a file first, and give that"
+                )
+            );
+        }
+    }
+}
+
+/// Its reader looks what else it may be, and would wait for another writer.
+#[test]
+fn a_pipe_without_a_recording_is_not_waited_for_after_its_end() {
+    let directory = Directory::new();
+    let pipe = directory.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it starts").success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "PK").expect("somebody reads")
+    });
+    let message = remora(["report", &pipe]).fails(30);
+    writer.join().expect("it wrote");
+    assert!(message.contains("not a Remora recording"), "{message}");
+}
+
+#[test]
 fn a_condition_that_is_met_ends_with_a_status_of_its_own_after_the_report() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 100, End::Whole);

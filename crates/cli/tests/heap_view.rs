@@ -195,6 +195,19 @@ fn a_disk_that_is_full_leaves_nothing_behind() {
     assert_eq!(directory.names(), ["a.remora-heap"]);
 }
 
+/// With zeros taken for chunks it would go through all of them.
+#[test]
+fn a_snapshot_with_a_hole_behind_it_is_refused_where_the_hole_begins() {
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 10, true);
+    let length = fs::metadata(&file).expect("it is there").len();
+    File::options().write(true).open(&file).and_then(|file| file.set_len(100 << 30)).expect("made longer");
+    let ran = remora(["heap", "view", &file]);
+    let damaged =
+        format!("{file} cannot be read: damaged at byte {length}: the checksum of a chunk is wrong; 10 objects before");
+    assert!(ran.code == 32 && ran.stderr.contains(&damaged), "{}", ran.stderr);
+}
+
 #[test]
 fn a_port_that_is_taken_and_a_file_that_is_no_snapshot_are_refused() {
     let directory = Directory::new();

@@ -9,7 +9,8 @@ const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 /// Of the same.
 const PRIME: u64 = 0x0100_0000_01b3;
 
-/// A file's length, and a digest of the heads of its chunks. Each head has the checksum of its chunk: so all of the content is in it.
+/// A file's length, and a digest of the heads of its chunks, up to what is no chunk. Each head has the checksum of its chunk: so all of the
+/// content that can be read is in it.
 /// No seal: whoever wants two files of one identity can make them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {

@@ -1,5 +1,6 @@
 //! `remora heap view`: a snapshot as a page in the browser, served to this machine's user until Ctrl-C.
 
+use super::opened::opened;
 use super::{notes, open};
 use crate::args::HeapViewArgs;
 use crate::console::{note, out};
@@ -62,12 +63,8 @@ pub(crate) fn run(args: &HeapViewArgs) -> Result<(), Failure> {
 
 /// Which snapshot it is, and what the file system says of it.
 fn identified(file: &Path) -> Result<(Key, Metadata), Failure> {
-    let input = |error| Failure::Input { file: file.to_owned(), error };
-    let opened = File::open(file).map_err(input)?;
-    let metadata = opened.metadata().map_err(input)?;
-    if metadata.is_dir() {
-        return Err(input(io::ErrorKind::IsADirectory.into()));
-    }
+    let opened = opened(file)?;
+    let metadata = opened.metadata().map_err(|error| Failure::Input { file: file.to_owned(), error })?;
     let unread = |error| or_other(file, Failure::HeapFile { file: file.to_owned(), error });
     let identity = Identity::of(opened).map_err(unread)?;
     Ok((Key { length: identity.length, digest: identity.digest }, metadata))
