@@ -118,6 +118,40 @@ fn who_is_refused_and_goes_on_sending_is_hung_up_on() {
     assert!(sent < MOST_SENT, "it takes everything that comes");
 }
 
+/// More than are served at once.
+const CROWD: usize = 100;
+
+/// Whoever is met in the order in which they came.
+#[test]
+fn connections_that_ask_nothing_keep_nobody_out() {
+    let server = Running::shop();
+    let (host, secret) = server.parts();
+    let mut silent: Vec<TcpStream> = (0..CROWD).map(|_| TcpStream::connect(host).unwrap()).collect();
+    silent.last_mut().unwrap().write_all(b"GET / HT").unwrap();
+    assert_eq!(server.ask("api/about").0, 200);
+    assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "who came first and asked nothing was closed");
+    let late = silent.last_mut().unwrap();
+    write!(late, "TP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    late.read_to_string(&mut reply).unwrap();
+    assert_eq!(parsed(&reply), (404, "refused\n".to_owned()), "who asks before its turn to go is answered");
+    assert!(!reply.contains(secret));
+}
+
+#[test]
+fn connections_that_stay_after_their_answer_keep_nobody_out() {
+    let server = Running::shop();
+    let answered = |_| {
+        let mut stream = TcpStream::connect(server.parts().0).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+        stream
+    };
+    let staying: Vec<TcpStream> = (0..CROWD).map(answered).collect();
+    assert_eq!(server.ask("api/about").0, 200);
+    drop(staying);
+}
+
 #[test]
 fn parameters_that_make_no_sense_are_refused() {
     let server = Running::shop();

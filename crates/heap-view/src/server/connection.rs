@@ -3,6 +3,7 @@
 use super::Site;
 use super::reply::Reply;
 use super::request::Request;
+use super::room::{Stage, Turn};
 use crate::answers::NoAnswer;
 use crate::pages;
 use std::io::{ErrorKind, Read, Write};
@@ -18,18 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(1);
 
 /// Serves it. What goes wrong with it is the other side's loss.
-pub(super) fn serve(mut stream: TcpStream, site: &Site) {
-    let Some(head) = head(&mut stream) else { return };
+pub(super) fn serve(turn: &Turn, site: &Site) {
+    let mut stream = turn.stream();
+    let Some(head) = head(stream) else { return };
+    turn.reaches(Stage::Answered);
     let reply = reply(&head, site);
     let written = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&reply.bytes()));
+    turn.reaches(Stage::Leaving);
     // What the other side still sends must not make the kernel take back what it has not read yet.
     if written.is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
-        drain(&mut stream);
+        drain(stream);
     }
 }
 
 /// Takes what still comes, for no longer than that: who sends a byte now and then would keep others out.
-fn drain(stream: &mut TcpStream) {
+fn drain(mut stream: &TcpStream) {
     let (end, mut piece, mut taken) = (Instant::now() + REST, [0; 4096], 0);
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
         let read = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut piece));
@@ -41,7 +45,7 @@ fn drain(stream: &mut TcpStream) {
 }
 
 /// Everything up to the empty line.
-fn head(stream: &mut TcpStream) -> Option<Vec<u8>> {
+fn head(mut stream: &TcpStream) -> Option<Vec<u8>> {
     let end = Instant::now() + PATIENCE;
     let mut head = Vec::new();
     let mut piece = [0; 4096];

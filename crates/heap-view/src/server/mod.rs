@@ -7,21 +7,20 @@
 mod connection;
 mod reply;
 mod request;
+mod room;
 
 use crate::view::View;
+use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Bytes of the secret.
 const SECRET: usize = 16;
-/// Connections that are served at once; further ones are closed. A browser opens six.
-const CONNECTIONS: usize = 32;
 /// How long nobody looks whether the server is to end, milliseconds.
 const LOOK: i64 = 100;
 
@@ -31,7 +30,7 @@ pub struct Server {
     listener: TcpListener,
     port: u16,
     site: Arc<Site>,
-    open: Arc<AtomicUsize>,
+    room: Arc<Room>,
 }
 
 /// What every connection needs to know.
@@ -51,7 +50,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let site = Arc::new(Site { secret: secret()?, view });
-        Ok(Server { listener, port, site, open: Arc::default() })
+        Ok(Server { listener, port, site, room: Arc::default() })
     }
 
     /// What the user opens. Whoever knows it sees the snapshot.
@@ -81,32 +80,13 @@ impl Server {
     }
 
     fn begin(&self, stream: TcpStream) {
-        let turn = Turn::take(&self.open);
-        if turn.is_none() || stream.set_nonblocking(false).is_err() {
+        if stream.set_nonblocking(false).is_err() {
             return;
         }
+        let Some(turn) = Room::enter(&self.room, stream) else { return };
         let site = Arc::clone(&self.site);
         // Without a thread the connection is closed, and the browser says so.
-        let _ = thread::Builder::new().name("remora-view".to_owned()).spawn(move || {
-            let _turn = turn;
-            connection::serve(stream, &site);
-        });
-    }
-}
-
-/// One of the connections that are served at once.
-struct Turn(Arc<AtomicUsize>);
-
-impl Turn {
-    fn take(open: &Arc<AtomicUsize>) -> Option<Turn> {
-        let turn = Turn(Arc::clone(open));
-        (open.fetch_add(1, Ordering::Relaxed) < CONNECTIONS).then_some(turn)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let _ = thread::Builder::new().name("remora-view".to_owned()).spawn(move || connection::serve(&turn, &site));
     }
 }
 
