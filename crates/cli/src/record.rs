@@ -20,7 +20,7 @@ use crate::hold::Hold;
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::proof::Before;
 use crate::stop::{Input, Stop, Wish};
-use crate::target::choose;
+use crate::target::{choose, unless_it_ended};
 use child::Child;
 use engine::{Engine, NotStarted, Step};
 use event_pipe::{EventPipe, InPlaceOf};
@@ -81,14 +81,6 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     ));
     let why = sample(&mut engine, &plan, &mut stop, &mut processor);
     finish.run(engine, End { why, processor, child, unrecorded })
-}
-
-/// The failure; but whatever could not be done to a process that is just ending, its end is the reason.
-fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
-    if process.has_ended() {
-        return Failure::Trigger(remora_trigger::Error::Changed { pid: process.pid, what: "has ended" });
-    }
-    failure
 }
 
 /// The engine that can be had, before anything is asked of the target.

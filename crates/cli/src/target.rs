@@ -20,6 +20,15 @@ pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
     }
 }
 
+/// The failure; but whatever could not be done to a process that is just ending, its end is the reason.
+pub(crate) fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
+    if process.has_ended() { gone(process.pid) } else { failure }
+}
+
+fn gone(process_id: u32) -> Failure {
+    Failure::Trigger(remora_trigger::Error::Changed { pid: process_id, what: "has ended" })
+}
+
 /// What a process is called, where its runtime is concerned: `Orders`, else `dotnet`.
 pub(crate) fn label(process: &Process) -> String {
     format!("{} {}", process.pid, process.name())

@@ -106,7 +106,10 @@ pub(crate) fn arrive(
     }
     let (began, control) = match began {
         Ok(began) => began,
-        Err(error) => return Err(NotAttached { error: error.in_place_of(slot), facts: Some(Box::new(facts)) }),
+        Err(error) => {
+            let error = error.in_place_of(slot).or_the_end_of(&target);
+            return Err(NotAttached { error, facts: Some(Box::new(facts)) });
+        }
     };
     facts.attach_completed = true;
     facts.attach = asked.elapsed().as_nanos() as u64;

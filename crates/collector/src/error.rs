@@ -1,5 +1,6 @@
 //! Why a recording could not be taken.
 
+use crate::target::Target;
 use remora_receipt::{Facts, ProfilerSlot};
 use remora_trigger::HResult;
 use std::io;
@@ -88,6 +89,11 @@ impl Error {
         matches!(self, Error::Trigger(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE)))
     }
 
+    /// Whatever went wrong with a target that has ended, its end is the reason.
+    pub(crate) fn or_the_end_of(self, target: &Target) -> Error {
+        if target.has_ended() { Error::TargetEnded } else { self }
+    }
+
     /// What a refusal means for whoever wanted this place.
     pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {
         match (self, slot) {
@@ -115,6 +121,7 @@ impl From<rustix::io::Errno> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn each_message_says_what_to_do() {
@@ -149,6 +156,19 @@ mod tests {
         );
         let unseen = Error::CountUnseen(Error::NoPlaceLeft.what_happened()).to_string();
         assert!(unseen.contains("32 places") && unseen.matches("; ").count() == 1, "{unseen}");
+    }
+
+    #[test]
+    fn what_goes_wrong_with_a_target_that_has_ended_is_its_end() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+        let target = Target::of(child.id());
+        assert!(matches!(Error::NoHello(5).or_the_end_of(&target), Error::NoHello(5)));
+        drop(child.stdin.take());
+        child.wait().expect("collected");
+        for error in [Error::NoHello(5), Error::Inert(String::new()), Error::Channel(io::ErrorKind::BrokenPipe.into())]
+        {
+            assert!(matches!(error.or_the_end_of(&target), Error::TargetEnded));
+        }
     }
 
     #[test]

@@ -104,6 +104,8 @@ impl Presence {
             self.listen(&mut task);
         }
         drain(&mut self.memory);
+        // What broke may have been broken by the target's end.
+        self.target_ended |= failure.is_some() && self.target.program_has_ended(&self.library);
         // musl never unmaps a library.
         let goes = self.facts.inert.is_none() && !(self.facts.musl && self.detached);
         while goes && self.target.maps(&self.library) && Instant::now() < deadline {

@@ -68,8 +68,10 @@ impl AsFd for Asked<'_> {
 impl Asked<'_> {
     /// Waits for the answer: returns when the runtime has said that the profiler is loaded.
     pub fn answer(mut self) -> Result<(), Error> {
-        let reply = receive_reply(&mut self.stream, self.deadline).map_err(|error| self.process.explain(error))?;
-        Ok(reply.into_attached()?)
+        let reply = receive_reply(&mut self.stream, self.deadline);
+        // One that refuses since it is going down has ended soon.
+        let answer = reply.and_then(|reply| Ok(reply.into_attached()?));
+        answer.map_err(|error| self.process.explain(error))
     }
 }
 

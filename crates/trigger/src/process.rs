@@ -2,6 +2,7 @@
 //!
 //! Reads `/proc` and the files that the process has mapped; sends nothing. What cannot be read stays empty.
 
+use crate::codec::CodecError;
 use crate::container::Container;
 use crate::elf::Architecture;
 use crate::error::{Error, Reason};
@@ -139,20 +140,24 @@ impl Process {
 
     /// A better account of a failed exchange, from what became of the process.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        match error {
-            Error::TimedOut { .. } | Error::Broken { .. } | Error::Connect { .. } => {
-                if matches!(error, Error::Broken { .. }) {
-                    self.await_end();
-                }
-                if let Err(changed) = self.require_same() {
-                    return changed;
-                }
-                match self.stopped_now() {
-                    Some(reason) => Error::NotAttachable { pid: self.pid, reason },
-                    None => error,
-                }
+        // An answer may break off in its middle, too.
+        if matches!(error, Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. })) {
+            self.await_end();
+        }
+        match (self.or_its_end(error), self.stopped_now()) {
+            (Error::TimedOut { .. } | Error::Broken { .. } | Error::Connect { .. }, Some(reason)) => {
+                Error::NotAttachable { pid: self.pid, reason }
             }
-            other => other,
+            (error, _) => error,
+        }
+    }
+
+    /// `error`; but whatever could not be done to a process that has ended meanwhile, its end is the reason: then neither its directories
+    /// are there any more, nor its socket.
+    pub fn or_its_end(&self, error: Error) -> Error {
+        match self.require_same() {
+            Ok(()) => error,
+            Err(ended) => ended,
         }
     }
 }

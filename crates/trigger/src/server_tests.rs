@@ -196,6 +196,23 @@ fn att_16_a_stopped_target_is_not_asked_and_one_that_stops_meanwhile_is_explaine
     assert!(error.to_string().contains("process 99, which traces it"), "{error}");
 }
 
+/// Whatever its runtime does about the question on its way out: hang up, break off in the middle of an answer, refuse.
+#[test]
+fn a_process_that_ends_while_it_is_asked_has_ended() {
+    for said in [vec![], answer(0, &[0; 4])[..10].to_vec(), answer(0xFF, &0x8000_4005_u32.to_le_bytes())] {
+        let (made, server) = process_served_by(|listener| listener.accept().expect("a connection"));
+        let process = made.find();
+        let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));
+        let (mut stream, _) = server.join().expect("served");
+        read_request(&mut stream);
+        made.end();
+        stream.write_all(&said).expect("written");
+        drop(stream);
+        let error = asking.join().expect("asked").expect_err("it has ended");
+        assert!(matches!(error, Error::Changed { pid: 777, .. }), "{said:?}: {error:?}");
+    }
+}
+
 #[test]
 fn a_process_id_that_was_used_again_is_not_asked() {
     let made = MadeUp::core_clr();

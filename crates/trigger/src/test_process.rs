@@ -117,6 +117,25 @@ impl MadeUp {
         std::fs::create_dir(self.file(name)).expect("made");
     }
 
+    /// What a file of the process says.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.file(name)).expect("readable")
+    }
+
+    /// Makes a pipe of a file of the process: who reads it waits for [`MadeUp::write_when_read`].
+    pub(crate) fn becomes_a_pipe(&self, name: &str) {
+        self.remove(name);
+        let made = std::process::Command::new("mkfifo").arg(self.file(name)).status();
+        assert!(made.expect("it starts").success());
+    }
+
+    /// Waits for a reader of the pipe; does something, and only then writes.
+    pub(crate) fn write_when_read(&self, name: &str, content: &[u8], before: impl FnOnce()) {
+        let mut pipe = std::fs::File::options().write(true).open(self.file(name)).expect("it is there");
+        before();
+        std::io::Write::write_all(&mut pipe, content).expect("written");
+    }
+
     /// Writes a file below its root directory.
     pub(crate) fn write(&self, directory: &str, name: &str, content: &[u8]) {
         std::fs::create_dir_all(self.in_root(directory)).expect("made");

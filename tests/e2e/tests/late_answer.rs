@@ -6,11 +6,13 @@
 
 mod support;
 
-use remora_e2e::{Facts, Recording, Runtime, Start, Target, on_every_runtime, until};
+use remora_e2e::{Facts, Recording, Remora, Runtime, Start, Target, on_every_runtime, until};
 use rustix::fs::inotify;
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 
-/// Exit code of `remora`, as docs/exit-codes.md has it.
+/// Exit codes of `remora`, as docs/exit-codes.md has them.
+const NO_PROCESS: i32 = 10;
 const NO_ANSWER: i32 = 15;
 
 #[test]
@@ -43,6 +45,25 @@ fn att_08_a_request_that_is_heard_too_late_finds_no_library_and_changes_nothing(
         recording.finish().ended_with(NO_ANSWER);
         late.answers();
         late.is_as_before();
+    });
+}
+
+/// Its directories go with it, and its socket, each at an instant of its own.
+#[test]
+fn a_process_that_ends_before_it_has_answered_has_ended_whatever_was_wanted_of_it() {
+    on_every_runtime(|runtime| {
+        for wanted in [&["record"][..], &["heap"], &["heap", "--roots"], &["heap", "--watch", "1h"]] {
+            let late = Late::start(runtime);
+            let process = late.target.pid().to_string();
+            let folder = remora_e2e::folder();
+            let file = folder.path().join(if wanted[0] == "record" { "a.remora" } else { "a.remora-heap" });
+            let rest = ["-p", &process, "-o", file.to_str().unwrap()];
+            let command = Remora::start(wanted.iter().chain(&rest));
+            late.placed_library();
+            late.target.signal(Signal::KILL);
+            let ended = command.finish().failed_with(NO_PROCESS, &["ended"]);
+            assert!(!file.exists() && !ended.stderr.contains("count of profilers"), "{}", ended.stderr);
+        }
     });
 }
 

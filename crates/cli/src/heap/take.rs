@@ -16,7 +16,7 @@ use crate::preconditions::{examine, obstacle};
 use crate::proof::{Before, verdict};
 use crate::report::pretty;
 use crate::stop::{Input, Stop};
-use crate::target::choose;
+use crate::target::{choose, unless_it_ended};
 use jiff::Zoned;
 use remora_collector::{
     Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, has_places_for_a_main_one, set_count_right,
@@ -57,30 +57,22 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
     let process = choose(&args.target)?;
     let places = Places::resolve(args, &process)?;
-    let slot = if args.roots { Slot::Main } else { Slot::Beside };
-    if let Some(obstacle) = obstacle(&process, &examine(&process, slot)?) {
-        return Err(beside_another(args, obstacle.failure));
-    }
-    can_be_taken(args, &process)?;
-    if args.roots {
-        has_a_place(&process)?;
-    }
-    let allowance = Allowance::of(&process, args.max_extra_memory)?;
-    let _hold = Hold::take(&process)?;
-    let before = Before::of(&process)?;
+    let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
+    let (allowance, _hold, before) = prepared;
     say_beforehand(args, &process);
     let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings || args.values)?;
     let mut session = match HeapSession::attach(&process, library::BYTES, wanted(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             spool.discard();
-            let Some(mut facts) = facts else { return Err(error.into()) };
-            if args.roots {
+            let failure = unless_it_ended(&process, error.into());
+            let Some(mut facts) = facts else { return Err(failure) };
+            if args.roots && !process.has_ended() {
                 set_right(&before, &process, &mut facts);
             }
             let receipt = before.prove(&facts, false);
             note(&receipt.to_string());
-            return verdict(Err(error.into()), receipt.clean());
+            return verdict(Err(failure), receipt.clean());
         }
     };
     let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
@@ -111,19 +103,34 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     };
     let is_kept = kept.is_ok();
     let told = kept.and_then(|file| tell(args, &file, &receipt));
-    let ended = match broke.or(finished.failure.map(Failure::from)) {
-        Some(failure) => Err(failure),
-        None if finished.target_ended => {
+    let broke = broke.or(finished.failure.map(Failure::from));
+    let has_ended = receipt.outcome == Outcome::Ended;
+    let ended = match broke {
+        _ if finished.target_ended || has_ended && broke.is_some() => {
             let kept =
                 if is_kept { "what was told of its heap until then is kept" } else { "nothing of its heap is kept" };
             Err(Failure::TargetEnded(format!("the target ended during the snapshot; {kept}")))
         }
-        None if receipt.outcome == Outcome::Ended => {
+        None if has_ended => {
             Err(Failure::TargetEnded("the target ended while Remora left it; its heap had been told by then".into()))
         }
+        Some(failure) => Err(failure),
         None => Ok(()),
     };
     verdict(ended.and(told).and(written), receipt.clean())
+}
+
+/// Whatever can refuse before the process is asked anything.
+fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
+    let slot = if args.roots { Slot::Main } else { Slot::Beside };
+    if let Some(obstacle) = obstacle(process, &examine(process, slot)?) {
+        return Err(beside_another(args, obstacle.failure));
+    }
+    can_be_taken(args, process)?;
+    if args.roots {
+        has_a_place(process)?;
+    }
+    Ok((Allowance::of(process, args.max_extra_memory)?, Hold::take(process)?, Before::of(process)?))
 }
 
 /// First version that counts profilers beside the main one.

@@ -16,7 +16,7 @@ use crate::output::Destination;
 use crate::preconditions::{examine, obstacle};
 use crate::proof::{Before, verdict};
 use crate::stop::{Input, Stop};
-use crate::target::choose;
+use crate::target::{choose, unless_it_ended};
 use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
 use remora_heap_watch::{Compared, Difference, Watch};
 use remora_receipt::Facts;
@@ -34,19 +34,15 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let process = choose(&args.target)?;
     let destination = receipt_place(args)?;
     let both = args.output.as_deref().map(|file| Both::beside(file, args.force)).transpose()?;
-    if let Some(obstacle) = obstacle(&process, &examine(&process, Slot::Main)?) {
-        return Err(beside_another(obstacle.failure));
-    }
-    let allowance = Allowance::of(&process, args.max_extra_memory)?;
-    let _hold = Hold::take(&process)?;
-    let before = Before::of(&process)?;
-    has_a_place(&process)?;
+    let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
+    let (allowance, _hold, before) = prepared;
     say_beforehand(&process);
     let session = match WatchSession::attach(&process, library::BYTES, ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
-            let Some(mut facts) = facts else { return Err(error.into()) };
-            return not_attached(&before, &process, &mut facts, error.into());
+            let failure = unless_it_ended(&process, error.into());
+            let Some(mut facts) = facts else { return Err(failure) };
+            return not_attached(&before, &process, &mut facts, failure);
         }
     };
     let mut course = Course::new(&process, session, (duration, allowance), both);
@@ -76,17 +72,26 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         })
     };
     let ended = match broke.or(failure) {
-        Some(failure) => Err(failure),
-        None if target_ended => Err(Failure::TargetEnded(
+        _ if target_ended => Err(Failure::TargetEnded(
             match has_begun {
                 true => "the target ended during the watch; what was told until then is complete",
                 false => "the target ended before the watch had its first snapshot: nothing is known of its heap",
             }
             .to_owned(),
         )),
+        Some(failure) => Err(failure),
         None => Ok(()),
     };
     verdict(ended.and(told).and(kept.map(drop)).and(written), receipt.clean())
+}
+
+/// Whatever can refuse before the process is asked anything.
+fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
+    if let Some(obstacle) = obstacle(process, &examine(process, Slot::Main)?) {
+        return Err(beside_another(obstacle.failure));
+    }
+    has_a_place(process)?;
+    Ok((Allowance::of(process, args.max_extra_memory)?, Hold::take(process)?, Before::of(process)?))
 }
 
 fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
@@ -101,7 +106,9 @@ fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
 }
 
 fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
-    set_right(before, process, facts);
+    if !process.has_ended() {
+        set_right(before, process, facts);
+    }
     let receipt = before.prove(facts, false);
     note(&receipt.to_string());
     verdict(Err(failure), receipt.clean())

@@ -105,7 +105,7 @@ impl Drop for Placed {
 
 /// Puts the library where the target can load it from.
 pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error> {
-    place_named(process, library, LIBRARY_SUFFIX)
+    place_named(process, library, LIBRARY_SUFFIX).map_err(|error| process.or_its_end(error))
 }
 
 /// The same for a library that may stay in the process for good: it has a name by which that is seen.
@@ -113,7 +113,7 @@ pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error>
 /// # Errors
 /// As those of [`place_library`].
 pub fn place_library_that_may_stay(process: &Process, library: &[u8]) -> Result<Placed, Error> {
-    place_named(process, library, STAYING_SUFFIX)
+    place_named(process, library, STAYING_SUFFIX).map_err(|error| process.or_its_end(error))
 }
 
 fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed, Error> {
@@ -141,6 +141,10 @@ fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed
 
 /// Listens on a socket that the target can connect to.
 pub fn place_socket(process: &Process) -> Result<(UnixListener, Placed), Error> {
+    place_listener(process).map_err(|error| process.or_its_end(error))
+}
+
+fn place_listener(process: &Process) -> Result<(UnixListener, Placed), Error> {
     process.require_same()?;
     let who = target_status(process)?;
     let mut tried = Tried::default();

@@ -62,6 +62,34 @@ fn att_18_the_file_goes_even_if_the_target_went_first() {
     assert_eq!(made.names_in("scratch"), Vec::<String>::new());
 }
 
+/// Its directories go with it: what is found wrong with them is not the reason.
+#[test]
+fn a_process_that_ends_while_something_is_placed_has_ended() {
+    type Place = fn(&Process) -> Result<(), Error>;
+    let places: [Place; 3] = [
+        |process| place_library(process, b"library").map(drop),
+        |process| place_library_that_may_stay(process, b"library").map(drop),
+        |process| place_socket(process).map(drop),
+    ];
+    for place in places {
+        let made = MadeUp::core_clr();
+        let process = made.find();
+        let status = made.read("status");
+        std::fs::remove_dir_all(made.in_root("scratch")).expect("removed");
+        std::fs::remove_dir_all(made.in_root("tmp")).expect("removed");
+        let error = place(&process).expect_err("nothing can be placed");
+        assert!(matches!(error, Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. }), "{error:?}");
+        // Between the first look at it and its directories: whoever reads this waits for what is written here.
+        made.becomes_a_pipe("status");
+        let ends = std::thread::scope(|scope| {
+            let placed = scope.spawn(|| place(&process));
+            made.write_when_read("status", &status, || made.remove("stat"));
+            placed.join().expect("no panic")
+        });
+        assert!(matches!(ends, Err(Error::Changed { pid: 777, .. })), "{ends:?}");
+    }
+}
+
 #[test]
 fn the_socket_belongs_to_one_user_and_works_below_a_long_path() {
     let made = MadeUp::core_clr_with_directory(&format!("/{}/{}", "d".repeat(90), "e".repeat(90)));
