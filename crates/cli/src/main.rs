@@ -24,6 +24,7 @@ mod hold;
 mod holder;
 mod kind;
 mod lab;
+mod leaving;
 mod library;
 mod output;
 mod preconditions;

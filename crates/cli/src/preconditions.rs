@@ -86,7 +86,13 @@ fn judge_own_agent(process: &Process, check: &mut Check) {
             check.found = "an earlier one is mapped and inert".to_owned();
             check.remedy = Some("nothing need be done: a new one works beside it".to_owned());
         }
-        None => {}
+        None => {
+            check.remedy = Some(format!(
+                "its `remora` has ended or cannot be seen, and it has not left yet; try again in some seconds, or run `remora detach -p {}`, \
+                 which waits for it",
+                process.pid
+            ));
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::console::{note, plain};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
+use crate::leaving::wait_for_an_earlier_one;
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::proof::Before;
 use crate::stop::{Input, Stop, Wish};
@@ -51,7 +52,11 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let mut child = Child::start(&args.command, plan.command_prints())?;
     let process = match &mut child {
         Some(child) => child.process(&mut stop)?,
-        None => choose(&args.target)?,
+        None => {
+            let process = choose(&args.target)?;
+            wait_for_an_earlier_one(&process, &mut stop)?;
+            process
+        }
     };
     let choice = choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let output = plan.output_for(&process)?;

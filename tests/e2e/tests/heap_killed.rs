@@ -169,6 +169,25 @@ fn bells(target: &Target) -> usize {
     Facts::of(target.pid()).descriptors.values().filter(|name| name.contains("[eventfd]")).count()
 }
 
+/// Nobody waits in between: the first agent has the runtime's only place, or is named by a receipt, until it has left.
+#[test]
+fn a_snapshot_right_after_one_that_was_killed_waits_until_that_has_left() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime);
+        assert_eq!(target.ask("make node 2000000"), "done");
+        let folder = remora_e2e::folder();
+        let file = folder.path().join("killed.remora-heap").display().to_string();
+        let command = Remora::start(["heap", "-p", &target.pid().to_string(), "-o", &file]);
+        let copy = HeldCopy::of(&target, &command);
+        command.signal(Signal::KILL);
+        drop(command);
+        copy.go_on();
+        let next = snapshot(&target, folder.path()).succeeded().json();
+        assert_eq!((&next["complete"], &next["receipt"]["clean"]), (&true.into(), &true.into()), "{next:#}");
+        goes_on(&mut target);
+    });
+}
+
 #[test]
 fn det_16_det_18_after_a_watch_that_was_killed_the_next_command_works_and_says_what_stays() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_a_watch, 1));

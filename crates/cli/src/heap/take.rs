@@ -10,6 +10,7 @@ use crate::console::{StatusLine, counted, grouped, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
+use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
 use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output};
 use crate::preconditions::{examine, obstacle};
@@ -56,6 +57,7 @@ struct Places {
 pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
     let process = choose(&args.target)?;
+    wait_for_an_earlier_one(&process, &mut stop)?;
     let places = Places::resolve(args, &process)?;
     let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let (allowance, _hold, before) = prepared;

@@ -11,6 +11,7 @@ use crate::console::{StatusLine, counted, grouped, note, plain};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
+use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
 use crate::output::Destination;
 use crate::preconditions::{examine, obstacle};
@@ -32,6 +33,7 @@ const STEP: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failure> {
     let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
     let process = choose(&args.target)?;
+    wait_for_an_earlier_one(&process, &mut stop)?;
     let destination = receipt_place(args)?;
     let both = args.output.as_deref().map(|file| Both::beside(file, args.force)).transpose()?;
     let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
