@@ -273,7 +273,7 @@ pub(crate) enum Failure {
         error: io::Error,
     },
     /// A heap snapshot that does not hold all of the heap; what there is has been shown.
-    #[error("{} does not hold all of the heap: what is shown is the part that it has; take another snapshot for the rest", .file.display())]
+    #[error("{} does not hold all of the heap: what is shown is the part that it has; take another snapshot, unless the notes say that it would lack the same", .file.display())]
     PartOfTheHeap {
         /// The file.
         file: PathBuf,
@@ -402,6 +402,7 @@ impl Failure {
                 Collector::NoPlaceLeft
                 | Collector::SharedMemory(_)
                 | Collector::Refused(_)
+                | Collector::NoMemory(_)
                 | Collector::Inert(_)
                 | Collector::NoHello(_),
             ) => true,

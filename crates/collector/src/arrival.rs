@@ -257,7 +257,7 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
             facts.inert = Some(reason.clone());
             Err(Error::Inert(reason))
         }
-        Heard::Message(FromAgent::Failed { what }) => Err(Error::Refused(what)),
+        Heard::Message(FromAgent::Failed { what }) => Err(Error::of_the_agent(what)),
         Heard::Message(other) => Err(Error::Refused(format!("it answered out of turn: {other:?}"))),
         Heard::HungUp => Err(Error::TargetEnded),
         Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),

@@ -44,6 +44,13 @@ pub enum Error {
     /// The agent cannot work in this process.
     #[error("the agent cannot record in this process: {0}; use --engine eventpipe")]
     Refused(String),
+    /// The system gives the process no memory, most likely by its limit of address space: the agent wants up to 64 MiB of that, most of
+    /// which is never touched.
+    #[error(
+        "the agent was given no memory in this process: {0}; free memory, or raise the limit of its container or of its address space, of \
+         which 64 MiB are wanted (`prlimit --pid PID --as`, `ulimit -v`), or use --engine eventpipe"
+    )]
+    NoMemory(String),
     /// The agent stays in the process, doing nothing.
     #[error(
         "the agent is loaded but must stay inert: {0}; the same command works if it is given again, or use --engine eventpipe"
@@ -76,6 +83,9 @@ pub struct NotAttached {
     pub facts: Option<Box<Facts>>,
 }
 
+/// ENOMEM, as errors of the system are shown.
+const NO_MEMORY: &str = "(os error 12)";
+
 impl Error {
     /// What happened and why, without what to do: as part of another message, which says that.
     pub(crate) fn what_happened(&self) -> String {
@@ -87,6 +97,11 @@ impl Error {
     /// LoadProfiler).
     pub(crate) fn is_refused_for_want_of_a_place(&self) -> bool {
         matches!(self, Error::Trigger(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE)))
+    }
+
+    /// What the agent says that failed; the system's number for it stands at the end of that.
+    pub(crate) fn of_the_agent(what: String) -> Error {
+        if what.contains(NO_MEMORY) { Error::NoMemory(what) } else { Error::Refused(what) }
     }
 
     /// Whatever went wrong with a target that has ended, its end is the reason.
@@ -134,6 +149,7 @@ mod tests {
             Error::Stranger(Some(42)),
             Error::Stranger(None),
             Error::Refused("no signal is free".into()),
+            Error::of_the_agent("Cannot allocate memory (os error 12)".into()),
             Error::Inert("another profiler has left".into()),
             Error::Count("it ends".into()),
             Error::CountUnseen("it ends".into()),
@@ -156,6 +172,15 @@ mod tests {
         );
         let unseen = Error::CountUnseen(Error::NoPlaceLeft.what_happened()).to_string();
         assert!(unseen.contains("32 places") && unseen.matches("; ").count() == 1, "{unseen}");
+    }
+
+    #[test]
+    fn no_memory_is_told_from_other_refusals() {
+        let no_memory = io::Error::from_raw_os_error(rustix::io::Errno::NOMEM.raw_os_error());
+        let told = Error::of_the_agent(format!("the shared memory is not usable: {no_memory}"));
+        assert!(matches!(told, Error::NoMemory(_)), "{told}");
+        let told = Error::of_the_agent(io::Error::from_raw_os_error(11).to_string());
+        assert!(matches!(told, Error::Refused(_)), "{told}");
     }
 
     #[test]

@@ -236,24 +236,37 @@ impl HeapSession {
         );
         let counted = [
             (layout::HEAP_BROKEN, "ranges of the heap could not be walked to their end"),
-            (layout::HEAP_LEFT_OUT, "ranges of the heap did not fit into the list"),
+            (
+                layout::HEAP_LEFT_OUT,
+                "ranges of the heap did not fit into the list, which has room for 16,384: another snapshot would lack as many",
+            ),
             (
                 layout::HEAP_CONTRADICTED,
                 "objects are otherwise than others of their classes: some objects of these may be told of as they are not",
             ),
-            (layout::HEAP_WITHOUT_CLASS, "objects have a class that did not fit into the table"),
+            (
+                layout::HEAP_WITHOUT_CLASS,
+                "objects have a class that did not fit into the table, which has room for 131,071, and so no type. Another snapshot would \
+                 lack as many; what makes so many types (generic ones, or assemblies that are loaded again and again) is to be seen in \
+                 those that are there",
+            ),
             (
                 layout::HEAP_PAGES_ABSENT,
                 "pages of what the runtime knows of its classes were not there: some types may lack their arguments",
             ),
-            (layout::HEAP_ROOTS_LOST, "roots found no room: what they hold is held by inferred ones"),
+            (
+                layout::HEAP_ROOTS_LOST,
+                "roots found no room: what they hold is held by inferred ones (another snapshot would lack as many)",
+            ),
             (
                 layout::HEAP_METHODS_UNNAMED,
                 "methods whose locals hold objects have no names: something was unloaded meanwhile",
             ),
             (
                 layout::HEAP_STAYS_SHARED,
-                "parts of the runtime's data stayed shared with the process: numbers in static fields, and types, may be later than the objects",
+                "parts of the runtime's data stayed shared with the process, since the system refused memory of their own: numbers in static \
+                 fields, and types, may be later than the objects (raise the process's limit, `prlimit --pid PID --as`, or start it with \
+                 DOTNET_EnableWriteXorExecute=0)",
             ),
             (
                 layout::HEAP_QUESTIONS_GIVEN_UP,

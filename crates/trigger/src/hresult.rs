@@ -61,6 +61,10 @@ impl std::fmt::Display for HResult {
     }
 }
 
+/// What to do where the runtime got no memory: seen with a limit of address space, on 3.1, 8 and 10.
+const MORE_MEMORY: &str =
+    "free memory, or raise the limit of its container or of its address space (`prlimit --pid PID --as`, `ulimit -v`)";
+
 /// All codes with a known meaning.
 pub fn table() -> &'static [Meaning] {
     TABLE
@@ -171,12 +175,8 @@ static TABLE: &[Meaning] = &[
         "the library is for another architecture or damaged",
         "use the library built for the target's architecture",
     ),
-    row(
-        0x8007_000E,
-        "E_OUTOFMEMORY",
-        "the target has no memory left for it",
-        "free memory or raise the container's limit",
-    ),
+    row(0x8007_0008, "ERROR_NOT_ENOUGH_MEMORY", "the target was given no memory for it", MORE_MEMORY),
+    row(0x8007_000E, "E_OUTOFMEMORY", "the target was given no memory for it", MORE_MEMORY),
     row(0x8007_0057, "E_INVALIDARG", "the runtime did not accept the request's values", REPORT),
     row(0x8007_05B4, "ERROR_TIMEOUT", "the runtime gave up waiting", "try again, or allow more time"),
     row(

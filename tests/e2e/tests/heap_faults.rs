@@ -90,6 +90,37 @@ fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
     });
 }
 
+/// By how much its address space may grow, KiB: the runtime is given no memory for the library, or the agent for its work.
+const TOO_LITTLE: [u64; 3] = [4 << 10, 12 << 10, 34 << 10];
+
+#[test]
+fn a_process_that_may_have_no_more_address_space_is_left_as_it_was_with_the_limit_named() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &["1000"]);
+        let process = target.pid().to_string();
+        let before = Facts::of(target.pid());
+        let limit = |bytes: &str| {
+            let set = Command::new("prlimit").args(["--pid", &process, &format!("--as={bytes}:")]).status();
+            assert!(set.unwrap().success());
+        };
+        let folder = open_folder();
+        let file = folder.path().join("short.remora-heap");
+        let command = ["heap", "-p", &process, "-o", file.to_str().unwrap()];
+        for more in TOO_LITTLE {
+            let pages = fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+            let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+            limit(&(pages * 4096 + more * 1024).to_string());
+            let finished =
+                remora(command).failed_with(REFUSED, &["was given no memory", "address space", "prlimit --pid"]);
+            assert!(!finished.stderr.contains("eventpipe"), "{finished}");
+            assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        }
+        limit("unlimited");
+        remora(command).succeeded();
+        assert_eq!(target.ask_number("nodes"), 1000);
+    });
+}
+
 /// With none left .NET 8 ends at its next work when anybody connects.
 #[test]
 fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_do() {
