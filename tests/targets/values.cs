@@ -95,6 +95,8 @@ namespace Known
         public Around<KeyValuePair<int, byte>> OfEntry = new Around<KeyValuePair<int, byte>> { Before = 1, Value = new KeyValuePair<int, byte>(2, 3), After = 4 };
         public Around<Around<(byte, byte, byte, byte, byte)>> Deep = new Around<Around<(byte, byte, byte, byte, byte)>>
             { Before = 1, Value = new Around<(byte, byte, byte, byte, byte)> { Before = 2, Value = (3, 4, 5, 6, 7), After = 8 }, After = 9 };
+        public (byte, int, byte, int, byte, int, byte, string) Eight = (1, 2, 3, 4, 5, 6, 7, "eight");
+        public (int, int, int, int, int, int, int, int, (int, int))? Nine = (1, 2, 3, 4, 5, 6, 7, 8, (9, 10));
         // Of this one the runtime tells the layout, beside which what is computed is held.
         public object Boxed = new Told { Before = 1, Value = (2, 3), After = 4 };
     }

@@ -19,6 +19,9 @@ const MOST_BASES: u32 = 64;
 /// Bytes of a value of which nobody knows how it is laid out that are shown.
 const MOST_RAW: usize = 32;
 
+/// The end of the name of a tuple whose last place is for more.
+const LONG_TUPLE: &str = "`8";
+
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -236,8 +239,16 @@ impl Layouts {
             return if has { self.value(&field.slot, value, left) } else { Value::Null };
         }
         if layout.family.starts_with("System.ValueTuple`") {
-            let parts = fields.iter().map(|field| self.member(field, bytes, None, left).value);
-            return Value::Tuple(parts.collect());
+            let mut parts: Vec<Value> =
+                fields.iter().map(|field| self.member(field, bytes, None, left).value).collect();
+            // In the eighth place of a long one stands a tuple of the rest, which C# writes as if it were one (System.ValueTuple`8, `TRest`).
+            if layout.family.ends_with(LONG_TUPLE)
+                && let Some(Value::Tuple(rest)) = parts.last().cloned()
+            {
+                parts.pop();
+                parts.extend(rest);
+            }
+            return Value::Tuple(parts);
         }
         if let Some(text) = times::shown(&layout.family, bytes) {
             return Value::Text(text);

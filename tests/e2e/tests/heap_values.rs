@@ -161,6 +161,8 @@ fn gch_06_regression_what_the_runtime_lays_out_itself_is_told_where_it_stands_in
                 ("OfMaybe", "Around<(int, int)?>", "{Before: 1, Value: (2, 3), After: 4}"),
                 ("OfAutomatic", "Around<Automatic>", "{Before: 1, Value: {A: 2, B: 3, C: 4}, After: 5}"),
                 ("OfEntry", "Around<KeyValuePair<int, byte>>", "{Before: 1, Value: {key: 2, value: 3}, After: 4}"),
+                ("Eight", "(byte, int, byte, int, byte, int, byte, string)", "(1, 2, 3, 4, 5, 6, 7, \"eight\")"),
+                ("Nine", "(int, int, int, int, int, int, int, int, (int, int))?", "(1, 2, 3, 4, 5, 6, 7, 8, (9, 10))"),
                 (
                     "Deep",
                     "Around<Around<(byte, byte, byte, byte, byte)>>",

@@ -102,6 +102,31 @@ fn a_way_goes_through_values_and_elements() {
 }
 
 #[test]
+fn the_rest_of_a_long_tuple_stands_in_it_as_in_the_source() {
+    let int = |name: &str, at: u32| field(name, at, slot(0x08, "int", None));
+    let seven = || (1..8).map(|number| int(&format!("Item{number}"), (number - 1) * 4));
+    let with = |last| Shape::Value { bytes: 40, fields: seven().chain([last]).collect() };
+    let rest = || field("Rest", 28, slot(0x11, "(int, Node)", Some(0)));
+    let mut layouts = Layouts::default();
+    let pair = vec![int("Item1", 0), field("Item2", 4, slot(0x12, "Node", None))];
+    layouts.add(layout(0, "System.ValueTuple`2", Shape::Value { bytes: 12, fields: pair }));
+    layouts.add(layout(1, "System.ValueTuple`8", with(rest())));
+    // A tuple of seven that ends with a tuple, and what is no tuple in the last place.
+    let six = seven().skip(1).chain([rest()]).collect();
+    layouts.add(layout(2, "System.ValueTuple`7", Shape::Value { bytes: 40, fields: six }));
+    layouts.add(layout(3, "System.ValueTuple`8", with(int("Rest", 28))));
+    let bytes = words(&[1, 2, 3, 4, 5, 6, 7, 8, 0x1000, 0]);
+    let inside = |class| layouts.inside(TypeIx(class), &bytes, 40, 0);
+    let numbers = |from: u32, to: u32| (from..=to).map(|number| text(&number.to_string()));
+    let node = Value::Reference(0x1000);
+    let nine = Value::Tuple(numbers(1, 8).chain([node.clone()]).collect());
+    assert_eq!((inside(1), inside(1).way_to(0x1000).as_deref()), (Inside::Boxed(nine), Some("Item9")));
+    let seven = Value::Tuple(numbers(2, 7).chain([Value::Tuple(vec![text("8"), node])]).collect());
+    assert_eq!((inside(2), inside(2).way_to(0x1000).as_deref()), (Inside::Boxed(seven), Some("Item7.Item2")));
+    assert_eq!(inside(3), Inside::Boxed(Value::Tuple(numbers(1, 8).collect())));
+}
+
+#[test]
 fn what_was_not_kept_is_not_made_up() {
     let Inside::Fields(members) = layouts().inside(TypeIx(3), &words(&[7, 0, 1]), 48, 0) else { panic!("fields") };
     assert_eq!(values(&members[..2]), [Value::Cut, Value::Cut]);
