@@ -158,6 +158,11 @@ fn request(slot: ProfilerSlot, config: &Config, library: &Path, timeout: Duratio
 /// What the receipt has to look for, as far as it is known before the attach.
 fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>) -> Facts {
     Facts {
+        task: match task.event {
+            EventKind::Heap => remora_receipt::Task::Snapshot,
+            EventKind::Watch => remora_receipt::Task::Watch,
+            _ => remora_receipt::Task::Recording,
+        },
         agent_thread_name: THREAD_NAME.into(),
         memory_name: Some(MEMORY_NAME.into()),
         placed,

@@ -45,6 +45,29 @@ pub enum GcMode {
     OffUntilDetach,
 }
 
+/// What the process was attached to for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Task {
+    /// To sample it for a time.
+    #[default]
+    Recording,
+    /// To take a snapshot of its heap.
+    Snapshot,
+    /// To follow its heap through collections.
+    Watch,
+}
+
+impl Task {
+    /// As it is told, and stands in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::Recording => "recording",
+            Task::Snapshot => "snapshot",
+            Task::Watch => "watch",
+        }
+    }
+}
+
 /// What became of a session of the runtime's own events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum EventSession {
@@ -60,6 +83,8 @@ pub enum EventSession {
 /// What the recording put into the target, and how it went.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
+    /// What it was for.
+    pub task: Task,
     /// Threads of the agent.
     pub agent_threads: Vec<AgentThread>,
     /// Their name as the system knows it; empty if nothing was loaded.
@@ -99,7 +124,7 @@ pub struct Facts {
     pub gc_mode: GcMode,
     /// How long the attach took, nanoseconds.
     pub attach: u64,
-    /// How long the recording took, nanoseconds.
+    /// How long what it was for took, nanoseconds.
     pub recording: u64,
     /// How long the detach took, until unmapped, nanoseconds.
     pub detach: u64,

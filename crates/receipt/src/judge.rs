@@ -79,7 +79,7 @@ impl Case<'_> {
             } else if library && self.facts.musl && self.facts.detach_confirmed {
                 self.allow(Kind::Mapping, what, "musl never unmaps a library: it stays mapped, and is inert");
             } else if earlier {
-                self.leave(Kind::Mapping, what, "it was there before this recording: an earlier one left it");
+                self.leave(Kind::Mapping, what, "it was there before this attach: an earlier one left it");
             } else if !library {
                 self.leave(Kind::Mapping, what, "shared memory of the recording was not unmapped");
             } else if let Some(reason) = self.facts.inert.clone() {
@@ -133,7 +133,7 @@ impl Case<'_> {
         // An application may itself be called so, and its threads inherit the name.
         let known = self.before.threads.iter().any(|known| known.name == thread.name);
         match (self.before.has_thread(thread), known) {
-            (true, _) => Some("it was there before this recording: an earlier one left it".into()),
+            (true, _) => Some("it was there before this attach: an earlier one left it".into()),
             (false, false) => Some("it carries the name of an agent's thread".into()),
             (false, true) => None,
         }
@@ -159,7 +159,7 @@ impl Case<'_> {
             let what = format!("descriptor {}: {}", descriptor.number, descriptor.target);
             if is_ours(&descriptor.target) || memory.as_ref() == Some(&descriptor.target) {
                 let why = if before.descriptors.contains(descriptor) {
-                    "it was there before this recording: an earlier one left it"
+                    "it was there before this attach: an earlier one left it"
                 } else {
                     "the agent did not close it"
                 };

@@ -32,7 +32,7 @@ mod receipt_text;
 mod snapshot;
 
 pub use error::{Error, Result};
-pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerCount, ProfilerSlot};
+pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerCount, ProfilerSlot, Task};
 pub use left::{Kind, Left};
 pub use left_overs::{find_left_overs, find_what_stays};
 pub use parse::parse_anything;

@@ -1,7 +1,7 @@
 //! The receipt: two snapshots compared, with what is known between them.
 
 use crate::judge::{Case, why_not_looked_at};
-use crate::{Facts, Kind, Left, Snapshot, Totals};
+use crate::{Facts, Kind, Left, Snapshot, Task, Totals};
 
 /// What became of the process meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Receipt {
     pub process_id: u32,
     /// The runtime as it is shown: `.NET 8.0.4`.
     pub runtime: String,
+    /// What it was attached to for.
+    pub task: Task,
     /// What became of the process.
     pub outcome: Outcome,
     /// What is left, and what could not be read.
@@ -46,7 +48,7 @@ pub struct Receipt {
     pub after: Totals,
     /// How long the attach took, nanoseconds.
     pub attach: u64,
-    /// How long the recording took, nanoseconds.
+    /// How long what it was for took, nanoseconds.
     pub recording: u64,
     /// How long the detach took, nanoseconds.
     pub detach: u64,
@@ -102,6 +104,7 @@ impl Receipt {
         Receipt {
             process_id: before.process_id,
             runtime: facts.runtime.clone(),
+            task: facts.task,
             outcome,
             left,
             allowed,

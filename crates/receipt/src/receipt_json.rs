@@ -21,6 +21,8 @@ struct ReceiptJson<'a> {
     not_looked_at: BTreeMap<&'static str, &'static str>,
     process_id: u32,
     runtime: &'a str,
+    /// `recording`, `snapshot` or `watch`.
+    task: &'static str,
     process: &'static str,
     version: u32,
 }
@@ -35,6 +37,7 @@ struct LeftJson<'a> {
 #[derive(Serialize)]
 struct TimingsJson {
     attach_ms: f64,
+    /// Of the task, whatever it was.
     recording_ms: f64,
     detach_ms: f64,
 }
@@ -72,6 +75,7 @@ impl Receipt {
             not_looked_at: self.passed_over().map(|(kind, why)| (kind.name(), why)).collect(),
             process_id: self.process_id,
             runtime: &self.runtime,
+            task: self.task.name(),
             process: match self.outcome {
                 Outcome::Running => "running",
                 Outcome::Ended => "ended",

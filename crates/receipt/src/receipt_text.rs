@@ -18,8 +18,9 @@ impl fmt::Display for Receipt {
         write_list(f, '~', &self.allowed)?;
         writeln!(
             f,
-            "  attach {} · recording {} · detach {}",
+            "  attach {} · {} {} · detach {}",
             duration(self.attach),
+            self.task.name(),
             duration(self.recording),
             duration(self.detach)
         )?;

@@ -4,7 +4,7 @@ mod tree;
 
 use remora_receipt::{
     AgentThread, Error, EventSession, Facts, GcMode, Kind, Left, Outcome, ProfilerCount, ProfilerSlot, Receipt,
-    Snapshot, Verdict, find_left_overs, find_what_stays,
+    Snapshot, Task, Verdict, find_left_overs, find_what_stays,
 };
 use std::path::PathBuf;
 use tree::{PROCESS, STARTED, Status, Tree, stat};
@@ -512,6 +512,13 @@ Receipt: clean. Nothing of Remora is left in process 100 (.NET 8.0.4).
   before → after: 1 → 1 MiB resident, 3 → 4 threads, 2 → 2 descriptors (shown, not judged)
 ";
     assert_eq!(clean, wanted);
+    for (task, name) in [(Task::Snapshot, "snapshot"), (Task::Watch, "watch")] {
+        let receipt = receipt(&Facts { task, ..facts_with_file() }, |_| {});
+        let told = receipt.to_string();
+        assert!(told.contains(&format!("attach 5.2 ms · {name} 5.0 s · detach 301 ms")), "{told}");
+        let json: serde_json::Value = serde_json::from_str(&receipt.to_json()).unwrap();
+        assert_eq!((&json["task"], &json["timings"]["recording_ms"]), (&name.into(), &5000.0.into()));
+    }
     let unclean = receipt(&facts(), |tree| {
         for number in 20..30 {
             tree.descriptor(number, "/memfd:remora-ring (deleted)");
