@@ -5,8 +5,8 @@
 //! To every object that is held from outside there leads one `shortcut` from the root, too: DevTools take such objects for those that
 //! the program itself holds, and count distances from them. (Two to one object make their search of the graph fail.)
 //! Every object is an `object`, strings and arrays, too: of V8's own `array` and `hidden` nodes DevTools add the bytes to who holds them.
-//! The class is the type's name. Names of fields are not in a snapshot, so that an edge is an `element` with its number among the
-//! references that are not null.
+//! The class is the type's name. Names of fields are in a snapshot with values only, and in no graph, so that an edge is an `element` with its
+//! number among the references that are not null.
 //! What is not in the graph is said under `remora`, which DevTools ignore.
 
 use crate::rest::{NAME, Rest};
