@@ -92,7 +92,6 @@ namespace Kinds
                 Values();
                 Generics();
                 Arrays();
-                Pointers();
                 Handles();
                 Dependent();
                 Delegates();
@@ -232,15 +231,6 @@ namespace Kinds
             for (int i = 0; i < 1000; i++)
                 members[i * 20] = new Member();
             kept.Add(members);
-        }
-
-        // What they point to no runtime tells.
-        [MethodImpl(MethodImplOptions.NoInlining)]
-        static unsafe void Pointers()
-        {
-            kept.Add(new byte*[3]);
-            kept.Add(new Plain**[5]);
-            kept.Add(new void*[2, 2]);
         }
 
         [MethodImpl(MethodImplOptions.NoInlining)]

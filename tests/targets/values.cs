@@ -183,6 +183,15 @@ namespace Known
 
         static Link chain;
 
+        // What they point to the runtime does not tell.
+        static unsafe void Pointers()
+        {
+            var pointers = new byte*[3];
+            pointers[1] = (byte*)0x1234;
+            kept.Add(pointers);
+            kept.Add(new void*[2, 2]);
+        }
+
         static void Main(string[] arguments)
         {
             var references = new References();
@@ -191,6 +200,7 @@ namespace Known
             arrays.From.SetValue(50, 5);
             arrays.From.SetValue(60, 6);
             kept.AddRange(new object[] { new Primitives(), new Times(), new Nested(), new Derived(), references, arrays, new Tuples() });
+            Pointers();
             Statics.Cache = new[] { new Cached { Number = 1 } };
             Statics.OfThread = 5;
             Statics.Pair = new KeyValuePair<string, Cached>("the key", new Cached { Number = 2 });

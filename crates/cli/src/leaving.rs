@@ -5,9 +5,10 @@
 use crate::console::StatusLine;
 use crate::failure::Failure;
 use crate::holder;
-use crate::stop::Stop;
+use crate::stop::{Stop, Wish};
 use remora_receipt::{Kind, Left, find_left_overs};
 use remora_trigger::Process;
+use remora_trigger::proc::Proc;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// [`Failure::Interrupted`].
 pub(crate) fn wait_for_an_earlier_one(process: &Process, stop: &mut Stop) -> Result<(), Failure> {
     let look = || find_left_overs(Path::new("/proc"), process.pid);
-    if state(&look()) == State::NotThere || holder::of(process).is_some() {
+    // Most processes have no library of ours, which is seen without a look at their threads and descriptors.
+    if !has_a_library(process.pid) || state(&look()) == State::NotThere || holder::of(process).is_some() {
         return Ok(());
     }
     let mut line = StatusLine::new();
@@ -43,13 +45,18 @@ pub(crate) fn wait_for_an_earlier_one(process: &Process, stop: &mut Stop) -> Res
                 }
             }
         }
-        if stop.wish().is_some() {
+        if stop.wish() == Some(Wish::End) {
             return Err(Failure::Interrupted);
         }
         line.show("an earlier agent is leaving · Ctrl-C gives up");
         std::thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+fn has_a_library(process_id: u32) -> bool {
+    let maps = Proc::default().maps(process_id).unwrap_or_default();
+    maps.iter().any(|mapping| mapping.path.to_string_lossy().contains(LIBRARY))
 }
 
 /// How far an earlier one has come.

@@ -141,6 +141,19 @@ fn gch_06_fields_are_told_with_their_values_as_csharp_writes_them() {
     });
 }
 
+#[test]
+fn arrays_of_pointers_have_a_name_although_nobody_knows_what_they_point_to() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "values", &[]);
+        let taken = Taken::of(&target, &["--values"]);
+        let pointers = taken.only("?*[]");
+        let elements: Vec<String> = pointers["elements"]["first"].as_array().unwrap().iter().map(written).collect();
+        assert_eq!(elements, ["0x0", "0x1234", "0x0"]);
+        assert_eq!(pointers["object"]["bytes"], 24 + 3 * 8);
+        assert_eq!(taken.only("?*[,]")["object"]["bytes"], 24 + 16 + 4 * 8);
+    });
+}
+
 /// Once a tuple of two numbers, made nullable, was told as its flag and its first number.
 #[test]
 fn gch_06_regression_what_the_runtime_lays_out_itself_is_told_where_it_stands_in_something_else() {

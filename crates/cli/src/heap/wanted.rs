@@ -93,6 +93,8 @@ fn as_named(text: &str) -> String {
     let ranks = &text[stem.len()..];
     let named = |keyword: &str| KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, whole)| *whole);
     match stem.strip_suffix('?') {
+        // What nobody knows, of pointers to it.
+        Some("") => text.to_owned(),
         Some(value) => format!("System.Nullable<{value}>{ranks}"),
         None => named(stem).map_or_else(|| text.to_owned(), |whole| format!("{whole}{ranks}")),
     }
@@ -243,13 +245,14 @@ mod tests {
     #[test]
     fn a_type_is_found_by_what_csharp_calls_it_though_others_have_that_in_their_names() {
         let mut builder = Builder::new();
-        for (at, name) in [(0x1000, "System.String"), (0x2000, "Known.Pair<string, string>")] {
+        for (at, name) in [(0x1000, "System.String"), (0x2000, "Known.Pair<string, string>"), (0x3000, "?*[]")] {
             let of = Type { name: name.into(), assembly: "Known".into(), flags: TypeFlags::default() };
             let type_ix = builder.add_type(of).expect("there is room");
             builder.add_object(Object { address: at, type_ix, bytes: 24 }, []).expect("there is room");
         }
         let graph = builder.finish().expect("there is room");
         assert_eq!(wanted(&graph, NONE, "string"), Ok(Wanted::Type(TypeIx(0))));
+        assert_eq!(wanted(&graph, NONE, "?*[]"), Ok(Wanted::Type(TypeIx(2))));
     }
 
     /// A graph of types, each with its assembly.
