@@ -3,7 +3,8 @@
 // generations
 // `make TYPE COUNT` makes so many and keeps them, `drop TYPE COUNT` lets go of the oldest, `waste TYPE COUNT` makes so many and keeps
 // none, `pin TYPE COUNT` makes so many that never move and never die, `hole TYPE` lets go of every second one; TYPE is node, pair, text, blob (small arrays), large (arrays of 100 KB), boxed.
-// `collect GENERATION` and `compact` collect; `count` answers the collections of each generation. Each is answered with `done`, or what was asked.
+// `collect GENERATION` and `compact` collect; `count` answers the collections of each generation,
+// `generation TYPE` in which the oldest object is that is kept. Each is answered with `done`, or what was asked.
 using System;
 using System.Collections.Generic;
 using System.Runtime;
@@ -83,6 +84,7 @@ static class Generations
                 GCSettings.LargeObjectHeapCompactionMode = GCLargeObjectHeapCompactionMode.CompactOnce;
                 GC.Collect(2, GCCollectionMode.Forced, true, true);
                 return "done";
+            case "generation": return GC.GetGeneration(Of(words[1]).Peek()).ToString();
             case "count": return GC.CollectionCount(0) + " " + GC.CollectionCount(1) + " " + GC.CollectionCount(2);
             default: return "unknown";
         }

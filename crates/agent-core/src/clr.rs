@@ -204,6 +204,17 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         self.info.app_domain_of(ModuleId(module)).ok().map(|domain| domain.0)
     }
 
+    /// At the beginning of each collection that is told with MONITOR_GC the runtime counts what is young by class, for every profiler, and
+    /// there is no flag without it. It looks each object up in a table of 32 lists, of which addresses that are multiples of eight share four
+    /// (`AllocByClass` and `HASH_NUM_BUCKETS`, vm/eetoprofinterfaceimpl.cpp): a hundred thousand classes took 23 s on 8.0.4, a million objects
+    /// of a thousand classes 0.6 s. Without MONITOR_GC nothing is counted.
+    fn make_old(&self) -> Result<(), u32> {
+        match self.shared.roots_refused.load(Ordering::SeqCst) {
+            0 => self.info.force_gc().map_err(|code| code.0 as u32),
+            code => Err(code),
+        }
+    }
+
     fn collect(&self) -> Result<(), u32> {
         match self.shared.roots_refused.load(Ordering::SeqCst) {
             0 => {}

@@ -8,7 +8,7 @@ use remora_agent_core::{
     Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words, words,
 };
 use remora_agent_hot::{HeapRange, StandingHeap};
-use remora_wire::{EventKind, FromAgent, ToAgent, layout};
+use remora_wire::{Config, EventKind, FromAgent, Roots, ToAgent, layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -32,19 +32,21 @@ pub struct ModelPlatform {
     connected: AtomicBool,
     has_woken: AtomicBool,
     event: EventKind,
+    roots: Roots,
     /// Whether a copy of the process was made, which ends as soon as it is there.
     has_copied: AtomicBool,
 }
 
 impl ModelPlatform {
-    pub(super) fn new(process: Arc<Process>, event: EventKind, entrances: Arc<Entrances>) -> ModelPlatform {
+    pub(super) fn new(process: Arc<Process>, config: &Config, entrances: Arc<Entrances>) -> ModelPlatform {
         ModelPlatform {
             process,
             entrances,
             woken: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             has_woken: AtomicBool::new(false),
-            event,
+            event: config.event,
+            roots: config.roots,
             has_copied: AtomicBool::new(false),
         }
     }
@@ -176,6 +178,10 @@ impl Platform for ModelPlatform {
 
     fn wants_snapshot(&self) -> bool {
         self.event.is_of_heap()
+    }
+
+    fn roots(&self) -> Roots {
+        self.roots
     }
 
     fn keeps_watch(&self) -> bool {
