@@ -35,6 +35,9 @@ pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
 /// The same until the methods of roots are described: a dynamic method may go meanwhile, and must be heard to.
 const HIGH_MASK_OF_ROOTS: HighAttachMask = HIGH_MASK_OF_HEAP.with(HighAttachMask::DYNAMIC_FUNCTION_UNLOADS);
 
+/// Between two looks whether a callback has done what it began, nanoseconds.
+const A_MOMENT: u64 = 100_000;
+
 /// The runtime of one attach.
 pub struct Clr<'a, P: HostedPlatform> {
     info: &'a Info<Attached, Alive>,
@@ -251,7 +254,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             let _ = self.shared.watch.set(watch);
         }
         if let Some(watch) = self.shared.watch.get().filter(|_| !keeps) {
-            watch.is_over();
+            watch.is_over(|| self.shared.platform.pause(A_MOMENT));
         }
         let low = if keeps { LOW_MASK_OF_COLLECTIONS } else { LOW_MASK_OF_HEAP };
         self.info.set_event_mask2(low, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)

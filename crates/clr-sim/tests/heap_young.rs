@@ -33,8 +33,8 @@ fn makes_objects(runtime: &Arc<Runtime>, ends: &AtomicBool) {
     }
 }
 
-/// The agent comes, has the heap copied once, and leaves.
-fn take_one(world: &World, event: EventKind, roots: Roots) {
+/// The agent comes, has the heap copied once, and leaves after `meanwhile`.
+fn take_one(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnce(&Link)) {
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, world.court.clone()),
         link: Arc::new(Link::new(64)),
@@ -64,6 +64,7 @@ fn take_one(world: &World, event: EventKind, roots: Roots) {
     process.link.say(ToAgent::Begin);
     let has_walked = || process.link.has_said(|said| matches!(said, FromAgent::Walked { .. }));
     assert!(schedule::wait_until(Some(60 * SECOND), has_walked), "{:?}", process.link.said());
+    meanwhile(&process.link);
     process.link.say(ToAgent::Detach);
     let is_gone = || world.runtime.profilers().is_empty() && !process.library.is_mapped();
     assert!(schedule::wait_until(Some(1_300 * SECOND), is_gone), "the agent is still there");
@@ -81,11 +82,34 @@ fn gch_02_what_was_made_before_is_not_counted_for_roots_and_not_for_a_watch() {
                 let of_thread = ends.clone();
                 let thread = application(world, move |runtime| makes_objects(runtime, &of_thread));
                 schedule::wait_until(None, || world.runtime.objects().len() == CLASSES * OBJECTS);
-                take_one(world, event, roots);
+                take_one(world, event, roots, |_| ());
                 assert_eq!(world.runtime.counted(), 0, "the program stood still for it; {mode:?}, {event:?}");
                 ends.store(true, Ordering::SeqCst);
                 join(&[thread]);
             });
         }
+    }
+}
+
+#[test]
+fn gch_03_a_watch_that_would_have_too_many_classes_counted_ends_before_that() {
+    for mode in [GcMode::Blocking, GcMode::Server] {
+        in_worlds(CORES, move |world| {
+            world.runtime.set_gc_mode(mode);
+            take_one(world, EventKind::Watch, Roots::Inferred, |link| {
+                let makes = application(world, move |runtime| {
+                    // Of the model's few places for classes half may be taken: 128.
+                    for _ in 0..130 {
+                        let class = runtime.define_class(None, None);
+                        runtime.allocate(class, Shape { size: 24, references: Vec::new(), finalizable: false });
+                    }
+                    runtime.collect(0);
+                });
+                join(&[makes]);
+                let has_ended = || link.has_said(|said| matches!(said, FromAgent::Failed { .. }));
+                assert!(schedule::wait_until(Some(60 * SECOND), has_ended), "{mode:?}: {:?}", link.said());
+            });
+            assert_eq!(world.runtime.counted(), 0, "{mode:?}");
+        });
     }
 }

@@ -1,8 +1,8 @@
 //! When a watch makes the program stand for so long that it ends by itself.
 //!
-//! While it watches, the runtime counts by class what was made since the collection before, at the beginning of each collection. For each
-//! object it goes through a list of classes that is the longer the more there are (docs/design/0014-heap-watch.md), and that cannot be
-//! known before it has happened once. It is not to happen again.
+//! While it watches, the runtime counts by class what was made since the collection before, at the beginning of each collection. The agent adds
+//! up beforehand what that would take, and spares the program one that would be too dear (docs/design/0014-heap-watch.md). What is left is
+//! what it did not foresee, on a slow machine or with a runtime that counts otherwise: it is not to happen again.
 
 use std::time::Duration;
 

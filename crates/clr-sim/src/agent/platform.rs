@@ -3,7 +3,7 @@
 use super::Process;
 use super::heap::ModelHeap;
 use crate::schedule;
-use corprof::HeapView;
+use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_agent_core::{
     Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words, words,
 };
@@ -249,6 +249,11 @@ impl HostedPlatform for ModelPlatform {
 
     fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
         ModelHeap(heap).show(visit);
+    }
+
+    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) {
+        // SAFETY: this is a callback of a collection.
+        let _ = unsafe { heap.set_event_mask2(low, high) };
     }
 
     fn fork_to_walk(&self, heap: HeapView) {
