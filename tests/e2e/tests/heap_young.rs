@@ -13,6 +13,12 @@ const MODES: [&[(&str, &str)]; 3] = [
     &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")],
 ];
 
+/// More types than a watch has the runtime count in one collection, whatever their addresses.
+const TYPES: usize = 40_000;
+
+/// All of one of each are young at once.
+const MUCH_YOUNG: [(&str, &str); 2] = [("COMPlus_GCgen0size", "8000000"), ("DOTNET_GCgen0size", "0x8000000")];
+
 fn program(runtime: &Runtime, mode: &[(&str, &str)]) -> Target {
     let start = Start::managed(runtime, "generations");
     mode.iter().fold(start, |start, (name, value)| start.env(name, value)).ready()
@@ -49,5 +55,26 @@ fn gch_02_what_is_young_has_grown_old_when_roots_are_told_and_when_a_watch_begin
             watch.signal(Signal::INT);
             watch.finish().succeeded();
         }
+    });
+}
+
+#[test]
+fn gch_03_a_watch_ends_before_the_runtime_counts_tens_of_thousands_of_types() {
+    on_every_runtime(|runtime| {
+        let mut target = program(runtime, &MUCH_YOUNG);
+        assert_eq!(target.ask(&format!("types {TYPES}")), "done");
+        let mut watch = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", "1h", "--json"]);
+        watch.wait_until_it_says("watching generations");
+        for deed in ["copies", "collect 0"] {
+            assert_eq!(target.ask(deed), "done");
+        }
+        let ended = watch.finish().failed_with(42, &["there was no last snapshot to compare it with"]);
+        let told = ended.json();
+        let note = told["notes"][0].as_str().unwrap();
+        assert!(note.contains("ended before the runtime had counted by type"), "{told:#}");
+        assert_eq!(told["receipt"]["clean"], true, "{told:#}");
+        // It counts no more in later collections, either, and the program is as it was.
+        assert_eq!(target.ask("copies"), "done");
+        assert_eq!(target.ask("collect 0"), "done");
     });
 }
