@@ -3,7 +3,9 @@
 // generations
 // `make TYPE COUNT` makes so many and keeps them, `drop TYPE COUNT` lets go of the oldest, `waste TYPE COUNT` makes so many and keeps
 // none, `pin TYPE COUNT` makes so many that never move and never die, `hole TYPE` lets go of every second one; TYPE is node, pair, text, blob (small arrays), large (arrays of 100 KB), boxed.
-// `collect GENERATION` and `compact` collect; `count` answers the collections of each generation. Each is answered with `done`, or what was asked.
+// `collect GENERATION` and `compact` collect; `count` answers the collections of each generation,
+// `types COUNT` makes an object each of so many types, at most 50,625, and `copies` another one of each;
+// `generation TYPE` in which the oldest object is that is kept. Each is answered with `done`, or what was asked.
 using System;
 using System.Collections.Generic;
 using System.Runtime;
@@ -17,6 +19,19 @@ static class Generations
     sealed class Pair<T> { public T First; public T Second; }
 
     struct Point { public int X, Y, Z; }
+
+    interface ICopy { object Copy(); }
+
+    sealed class Many<A, B, C, D> : ICopy { public object Copy() { return MemberwiseClone(); } }
+
+    static readonly Type[] digits =
+    {
+        typeof(object), typeof(string), typeof(Node), typeof(Queue<object>), typeof(Type), typeof(Exception), typeof(Array), typeof(Delegate),
+        typeof(Version), typeof(Random), typeof(Uri), typeof(Lazy<object>), typeof(List<object>), typeof(Attribute), typeof(Pair<object>),
+    };
+
+    static readonly List<ICopy> models = new List<ICopy>();
+    static readonly List<object> copies = new List<object>();
 
     static readonly Dictionary<string, Queue<object>> kept = new Dictionary<string, Queue<object>>();
     static long made;
@@ -83,6 +98,19 @@ static class Generations
                 GCSettings.LargeObjectHeapCompactionMode = GCLargeObjectHeapCompactionMode.CompactOnce;
                 GC.Collect(2, GCCollectionMode.Forced, true, true);
                 return "done";
+            case "types":
+                count = int.Parse(words[1]);
+                for (int i = 0; i < count; i++)
+                {
+                    Type type = typeof(Many<,,,>).MakeGenericType(digits[i % 15], digits[i / 15 % 15], digits[i / 225 % 15], digits[i / 3375 % 15]);
+                    models.Add((ICopy)Activator.CreateInstance(type));
+                }
+                return "done";
+            case "copies":
+                foreach (ICopy model in models)
+                    copies.Add(model.Copy());
+                return "done";
+            case "generation": return GC.GetGeneration(Of(words[1]).Peek()).ToString();
             case "count": return GC.CollectionCount(0) + " " + GC.CollectionCount(1) + " " + GC.CollectionCount(2);
             default: return "unknown";
         }

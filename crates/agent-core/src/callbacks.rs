@@ -1,6 +1,7 @@
 //! What the runtime calls: each callback leaves a mark for the agent's thread and returns.
 
 use crate::attached;
+use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK_OF_HEAP};
 use crate::gate::Unload;
 use crate::host::{Host, HostedPlatform};
 use crate::platform::Platform;
@@ -165,6 +166,10 @@ impl<H: Host> ProfilerCallback for Agent<H> {
             shared.looking(watch, &mut |heap, into| {
                 watch.bounds(heap, into, collected, &|piece| shared.platform.tell_of_collection(piece));
             });
+            if let Some(heap) = watch.view() {
+                let (low, high) = (LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+                watch.give_up_if_too_dear(|| shared.platform.hear_from_now_on(heap, low, high));
+            }
         });
     }
 

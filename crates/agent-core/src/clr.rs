@@ -35,6 +35,9 @@ pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
 /// The same until the methods of roots are described: a dynamic method may go meanwhile, and must be heard to.
 const HIGH_MASK_OF_ROOTS: HighAttachMask = HIGH_MASK_OF_HEAP.with(HighAttachMask::DYNAMIC_FUNCTION_UNLOADS);
 
+/// Between two looks whether a callback has done what it began, nanoseconds.
+const A_MOMENT: u64 = 100_000;
+
 /// The runtime of one attach.
 pub struct Clr<'a, P: HostedPlatform> {
     info: &'a Info<Attached, Alive>,
@@ -204,6 +207,17 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         self.info.app_domain_of(ModuleId(module)).ok().map(|domain| domain.0)
     }
 
+    /// At the beginning of each collection that is told with MONITOR_GC the runtime counts what is young by class, for every profiler, and
+    /// there is no flag without it. It looks each object up in a table of 32 lists, of which addresses that are multiples of eight share four
+    /// (`AllocByClass` and `HASH_NUM_BUCKETS`, vm/eetoprofinterfaceimpl.cpp): a hundred thousand classes took 23 s on 8.0.4, a million objects
+    /// of a thousand classes 0.6 s. Without MONITOR_GC nothing is counted.
+    fn make_old(&self) -> Result<(), u32> {
+        match self.shared.roots_refused.load(Ordering::SeqCst) {
+            0 => self.info.force_gc().map_err(|code| code.0 as u32),
+            code => Err(code),
+        }
+    }
+
     fn collect(&self) -> Result<(), u32> {
         match self.shared.roots_refused.load(Ordering::SeqCst) {
             0 => {}
@@ -240,7 +254,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             let _ = self.shared.watch.set(watch);
         }
         if let Some(watch) = self.shared.watch.get().filter(|_| !keeps) {
-            watch.is_over();
+            watch.is_over(|| self.shared.platform.pause(A_MOMENT));
         }
         let low = if keeps { LOW_MASK_OF_COLLECTIONS } else { LOW_MASK_OF_HEAP };
         self.info.set_event_mask2(low, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)

@@ -2,7 +2,7 @@
 
 use crate::Entrances;
 use crate::platform::Platform;
-use corprof::HeapView;
+use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_agent_hot::{HeapRange, StandingHeap};
 use remora_wire::Config;
 use std::sync::Arc;
@@ -70,6 +70,9 @@ pub trait HostedPlatform: Platform {
 
     /// In a callback of a collection which no other runs beside: shows the heap, and a place for its ranges. Nothing if that is not to be had.
     fn look(&self, _heap: HeapView, _visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {}
+
+    /// In GarbageCollectionStarted: from now on these callbacks are wanted, also in the rest of this collection.
+    fn hear_from_now_on(&self, _heap: HeapView, _low: AttachMask, _high: HighAttachMask) {}
 
     /// Has the runtime stand still, makes a copy of the process, and lets it go on; the copy is shown each object and ends.
     ///

@@ -121,6 +121,14 @@ pub trait Runtime {
         None
     }
 
+    /// Collects the whole heap, so that hardly anything is young, and tells nobody. Returns when the program goes on.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn make_old(&self) -> Result<(), u32> {
+        Err(NOT_THERE)
+    }
+
     /// Collects the whole heap, and has it copied when it stands ([`crate::Snapshot`]). Returns when the program goes on.
     ///
     /// # Errors

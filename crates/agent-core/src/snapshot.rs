@@ -27,12 +27,16 @@ const BATCH: usize = 64;
 /// A copy that walks nothing for this long hangs, nanoseconds: unless what it has said is not read.
 const LONGEST_STANDSTILL: u64 = 30_000_000_000;
 
-fn what_was_asked(moment: Moment) -> &'static str {
-    match moment {
+fn refused(moment: Moment, code: u32) -> String {
+    let what = match moment {
         Moment::Collected => "the collection",
         Moment::AsItIs => "to show its objects without a collection, which .NET 9 and later can do,",
-    }
+    };
+    format!("the runtime refused {what} with {code:#010x}")
 }
+
+/// What ends a snapshot before its collection.
+const NOT_WANTED: &str = "it was given up before the collection of which more is told";
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Everything from the first module to the end of the copy.
@@ -62,12 +66,15 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         self.catch_up(modules)?;
         let begun = platform.now();
         let asking = Asking { shared: self.shared, runtime: self.runtime };
+        if platform.roots() == Roots::Seen {
+            self.make_old(|code| refused(Moment::Collected, code))?;
+        }
         for _ in 0..MOST_TRIES {
             match platform.moment() {
                 Moment::Collected => asking.collect(),
                 Moment::AsItIs => asking.copy_as_it_is(),
             }
-            .map_err(|code| format!("the runtime refused {} with {code:#010x}", what_was_asked(platform.moment())))?;
+            .map_err(|code| refused(platform.moment(), code))?;
             if platform.child() != Child::None {
                 break;
             }
@@ -88,6 +95,19 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         self.tell(modules);
         self.shared.platform.send(&FromAgent::Described);
         Ok(())
+    }
+
+    /// Before a collection of which more is told than that it was: what is young when it begins the runtime would count, class by class. An
+    /// error, too, if nobody waits for more when it is over: the program is not made to stand once more.
+    pub(crate) fn make_old(&self, refused: impl FnOnce(u32) -> String) -> Result<(), String> {
+        Asking { shared: self.shared, runtime: self.runtime }.make_old().map_err(refused)?;
+        loop {
+            match self.shared.platform.receive() {
+                Received::Message(ToAgent::Detach) | Received::HungUp => return Err(NOT_WANTED.into()),
+                Received::Message(_) => {}
+                Received::Nothing => return Ok(()),
+            }
+        }
     }
 
     /// Describes the modules that are loaded now and were not known.

@@ -11,11 +11,13 @@
 //! nothing is lost by it. A later one is known to be missing: its number stays free, which outside is a hole.
 
 mod classes;
+mod counting;
 mod ranges;
 
 use crate::platform::Words;
 use classes::Classes;
 use corprof::{GcReason, HeapView};
+use counting::{Counting, PLACES};
 use ranges::{MOST_REMEMBERED, MOST_YOUNG, Remembered, Young};
 use remora_agent_hot::{HeapRange, StandingHeap};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOST_CLASSES, MOVED, PieceWriter, SURVIVED};
@@ -62,10 +64,15 @@ pub struct Watch {
     is_one_unheard: AtomicBool,
     /// Whether no collection is to be told of any more.
     is_over: AtomicBool,
+    /// Whether that is so because the runtime would have taken too long to count what was made.
+    is_too_dear: AtomicBool,
+    /// Whether a callback is about to ask for no more callbacks.
+    gives_up: AtomicBool,
     /// Whether ids of classes may have come to mean others.
     classes_changed: AtomicBool,
     remembered: Remembered,
     classes: Classes,
+    counting: Counting,
 }
 
 impl Watch {
@@ -86,9 +93,12 @@ impl Watch {
             are_two: AtomicBool::new(false),
             is_one_unheard: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            is_too_dear: AtomicBool::new(false),
+            gives_up: AtomicBool::new(false),
             classes_changed: AtomicBool::new(false),
             remembered: Remembered::new(words(MOST_REMEMBERED)?, words(MOST_REMEMBERED)?),
             classes: Classes::new(words(MOST_CLASSES * 2)?, words(MOST_CLASSES * 2)?, words(MOST_CLASSES)?),
+            counting: Counting::new(words(PLACES)?, words(PLACES)?),
         })
     }
 
@@ -112,9 +122,32 @@ impl Watch {
         self.copied.load(Ordering::SeqCst)
     }
 
-    /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end.
-    pub fn is_over(&self) {
+    /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end. If a callback is
+    /// just asking for the same, `pause` is called until it has: what is asked for next is not to be undone.
+    pub fn is_over(&self, pause: impl Fn()) {
         self.is_over.store(true, Ordering::SeqCst);
+        while self.gives_up.load(Ordering::SeqCst) {
+            pause();
+        }
+    }
+
+    /// In GarbageCollectionStarted, behind [`Watch::bounds`]: if the runtime would take too long to count what was made, `hear_no_more` asks it
+    /// for no more of that. It looks at what is asked for when the callback has returned (`DiagGCStart`, vm/gcenv.ee.cpp).
+    pub fn give_up_if_too_dear(&self, hear_no_more: impl FnOnce()) {
+        if !self.is_too_dear() {
+            return;
+        }
+        self.gives_up.store(true, Ordering::SeqCst);
+        // Either this is seen here, or the other thread sees that it must wait.
+        if !self.is_over.swap(true, Ordering::SeqCst) {
+            hear_no_more();
+        }
+        self.gives_up.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the runtime would have taken too long to count what was made: it was asked for no more.
+    pub fn is_too_dear(&self) -> bool {
+        self.is_too_dear.load(Ordering::SeqCst)
     }
 
     /// In ModuleUnloadStarted: classes go, and others may come in their places.
@@ -178,6 +211,8 @@ impl Watch {
             }
         }
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
+        let young = ranges.iter().filter(|range| range.kind == YOUNGEST).map(|range| (range.start, range.length));
+        self.is_too_dear.fetch_or(self.counting.is_too_dear(heap, young), Ordering::SeqCst);
     }
 
     /// In ObjectsAllocatedByClass: how many of each class were made since the last collection.

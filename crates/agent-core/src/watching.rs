@@ -6,6 +6,7 @@ use crate::entrances::EntranceKind;
 use crate::modules::Modules;
 use crate::platform::{Platform, Received};
 use crate::runtime::Runtime;
+use crate::watch::Watch;
 use crate::worker::{ROUND, Worker};
 use corprof::HResult;
 use remora_wire::{FromAgent, ToAgent};
@@ -13,6 +14,10 @@ use std::sync::atomic::Ordering;
 
 /// Rounds between two looks at the modules: what was loaded and has objects is then known when it is told of.
 const ROUNDS_OF_MODULES: u32 = 50;
+
+/// Why a watch ends by itself.
+const TOO_DEAR: &str = "the watch was ended before the runtime had counted by type what was made since a collection, as it does for a watch: \
+                        there were so many types, or objects, that the program would have stood for a second or more";
 
 /// Why the runtime does not tell of its collections.
 fn refused(code: u32) -> String {
@@ -43,6 +48,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         let started = platform.prepare_snapshot()?;
         self.has_started(started);
         let asking = Asking { shared: self.shared, runtime: self.runtime };
+        self.make_old(refused)?;
         asking.keep_watch(true).map_err(refused)?;
         let mut modules = Modules::of_watch();
         loop {
@@ -58,6 +64,9 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     fn until_another_is_wanted(&mut self, modules: &mut Modules) -> Result<bool, String> {
         let mut rounds = 0;
         loop {
+            if self.shared.watch.get().is_some_and(Watch::is_too_dear) {
+                return Err(TOO_DEAR.into());
+            }
             match self.shared.platform.receive() {
                 Received::Message(ToAgent::TakeAnother) => return Ok(true),
                 Received::Message(ToAgent::Detach) | Received::HungUp => return Ok(false),

@@ -11,7 +11,7 @@ use crate::threads::{OwnThread, pause, this_thread};
 use crate::wake::Wake;
 use crate::wall::{self, Wall};
 use crate::watch::Looker;
-use corprof::{HResult, HeapView};
+use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
 use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words};
 use remora_agent_hot::{Engine, HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
@@ -279,6 +279,11 @@ impl HostedPlatform for Linux {
         if let Some(looker) = self.looker.get() {
             looker.look(heap, visit);
         }
+    }
+
+    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) {
+        // SAFETY: this is a callback of a collection. Refused it is not: less is asked for than there was.
+        let _ = unsafe { heap.set_event_mask2(low, high) };
     }
 
     fn fork_to_walk(&self, heap: HeapView) {

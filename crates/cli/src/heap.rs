@@ -4,6 +4,7 @@ mod allowance;
 mod both;
 pub(crate) mod condition;
 mod convert;
+mod dear;
 mod diff;
 mod fields;
 mod findings;

@@ -110,9 +110,8 @@ impl Collections {
         if let Some(count) = self.by_generation.get_mut(usize::from(collection.generation)) {
             *count += 1;
         }
-        let time = collection.ended.saturating_sub(collection.begun);
-        self.time = self.time.saturating_add(time);
-        self.extra = self.extra.saturating_add(collection.extra.min(time));
+        self.time = self.time.saturating_add(collection.time());
+        self.extra = self.extra.saturating_add(collection.time_for_watch());
     }
 }
 

@@ -45,6 +45,16 @@ impl Collection {
     pub fn is_whole(&self) -> bool {
         self.generation == OLDEST
     }
+
+    /// How long it took, nanoseconds.
+    pub fn time(&self) -> u64 {
+        self.ended.saturating_sub(self.begun)
+    }
+
+    /// How much of that was for the watch.
+    pub fn time_for_watch(&self) -> u64 {
+        self.extra.min(self.time())
+    }
 }
 
 /// What a piece has come to.

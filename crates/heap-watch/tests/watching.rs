@@ -79,8 +79,13 @@ impl Told {
         self
     }
 
-    fn ends(mut self, lost: u64, is_copied: u64) -> Vec<Vec<u8>> {
-        self.0.push(piece(ENDS, self.1, &[1500, lost, is_copied, 200]));
+    fn ends(self, lost: u64, is_copied: u64) -> Vec<Vec<u8>> {
+        self.takes(500, 200, lost, is_copied)
+    }
+
+    /// So long in all, so much of it for the watch.
+    fn takes(mut self, time: u64, extra: u64, lost: u64, is_copied: u64) -> Vec<Vec<u8>> {
+        self.0.push(piece(ENDS, self.1, &[1000 + time, lost, is_copied, extra]));
         self.0
     }
 }
@@ -133,6 +138,23 @@ fn gch_03_collections_that_came_before_the_snapshot_had_arrived_are_applied_behi
     assert_eq!(watch.cache().unwrap().get(OLD + 24).unwrap().survived, 2);
     assert_eq!(watch.collections().by_generation, [2, 0, 0]);
     assert_eq!((watch.collections().time, watch.collections().extra), (1000, 400));
+}
+
+#[test]
+fn the_dearest_collection_is_known_whatever_becomes_of_the_picture() {
+    let mut watch = Watch::default();
+    assert_eq!(watch.dearest(), 0);
+    feed(&mut watch, Told::begins(1, 2).takes(500, 300, 0, 1));
+    assert_eq!(watch.dearest(), 300, "that of a snapshot which has not arrived yet");
+    watch.stream(&stream(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    watch.go_on();
+    feed(&mut watch, Told::begins(2, 0).takes(900, 800, 5, 0));
+    assert_eq!((watch.dearest(), watch.is_stale()), (800, true), "something of it was lost");
+    feed(&mut watch, Told::begins(3, 0).takes(850, 2000, 0, 0));
+    assert_eq!(watch.dearest(), 850, "no more than it took");
+    feed(&mut watch, Told::begins(4, 0).takes(100, 10, 0, 0));
+    assert_eq!(watch.dearest(), 850);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::platform::words;
 use remora_agent_hot::{HeapClass, MOST_ARGUMENTS};
 use remora_wire::heap::ClassFacts;
 use remora_wire::watch::{BornObject, Bounds, WatchPiece};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// A heap of objects of 24 bytes, every third of which is room between them; what lies at odd hundreds is of another class.
 struct Heap;
@@ -104,6 +104,45 @@ fn gch_01_what_comes_before_a_beginning_is_told_to_nobody() {
     begins(&watch, &told, &[1, 0, 0, 0]);
     let first = told.take().swap_remove(0);
     assert!(matches!(first, WatchPiece::Begins { collection: 3, .. }), "{first:?}");
+}
+
+#[test]
+fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_over() {
+    // Two classes are young: one more than there is room for.
+    let (dear, told, asked) = (watch(2), Told::new(99), Cell::new(0));
+    let give_up = |watch: &Watch| watch.give_up_if_too_dear(|| asked.set(asked.get() + 1));
+    begins(&dear, &told, &[1, 0, 0, 0]);
+    give_up(&dear);
+    assert!(dear.is_too_dear() && asked.get() == 1);
+    ends(&dear, &told);
+    assert!(matches!(told.take().pop(), Some(WatchPiece::Ends { lost: 1.., .. })), "it is not told to its end");
+    begins(&dear, &told, &[1, 0, 0, 0]);
+    give_up(&dear);
+    assert_eq!((told.take(), asked.get()), (vec![], 1), "once is enough");
+    let cheap = watch(64);
+    begins(&cheap, &told, &[1, 0, 0, 0]);
+    give_up(&cheap);
+    assert!(!cheap.is_too_dear() && asked.get() == 1);
+    // Who leaves has asked for no more already.
+    let leaving = watch(2);
+    begins(&leaving, &told, &[1, 0, 0, 0]);
+    leaving.is_over(|| panic!("nobody is asking"));
+    give_up(&leaving);
+    assert_eq!(asked.get(), 1);
+}
+
+#[test]
+fn gch_03_who_leaves_waits_for_a_callback_that_is_asking_for_less() {
+    let (watch, told, pauses) = (watch(2), Told::new(99), Cell::new(0));
+    begins(&watch, &told, &[1, 0, 0, 0]);
+    watch.give_up_if_too_dear(|| {
+        watch.is_over(|| {
+            pauses.set(pauses.get() + 1);
+            // As if the callback had returned.
+            watch.gives_up.store(pauses.get() < 3, Ordering::SeqCst);
+        });
+    });
+    assert_eq!(pauses.get(), 3);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use remora_agent_core::{
     CodeBody, CodeKind, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
 };
-use remora_wire::{FromAgent, Message, ToAgent};
+use remora_wire::{FromAgent, Message, Roots, ToAgent};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,6 +68,18 @@ pub struct Script {
     pub on_look: Mutex<Option<OnLook>>,
     /// How long callbacks were ready to wait, nanoseconds.
     pub callback_waits: Mutex<Vec<u64>>,
+    /// What is wanted of the heap.
+    pub wanted: Wanted,
+}
+
+/// What a session may want of the heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    #[default]
+    Samples,
+    Snapshot,
+    Roots,
+    Watch,
 }
 
 /// Counts, and keeps the most that was reached between two starts.
@@ -248,6 +260,22 @@ impl Platform for Script {
         Some(if address % 16 == 5 { [0, 0, 0, 0xe8, 1, 2, 3, 4] } else { [0x90; 8] })
     }
 
+    fn wants_snapshot(&self) -> bool {
+        self.wanted != Wanted::Samples
+    }
+
+    fn keeps_watch(&self) -> bool {
+        self.wanted == Wanted::Watch
+    }
+
+    fn roots(&self) -> Roots {
+        if self.wanted == Wanted::Roots { Roots::Seen } else { Roots::Inferred }
+    }
+
+    fn prepare_snapshot(&self) -> Result<Started, String> {
+        Ok(Started { signal: 0, thread: 42, threads: Vec::new(), engine: "made up".into() })
+    }
+
     fn stop_sampling(&self) -> Result<(), String> {
         self.step(Step::SamplingStopped);
         if self.refuse_stop.load(Ordering::SeqCst) { Err("a handler still runs".into()) } else { Ok(()) }
@@ -263,6 +291,9 @@ pub enum Question {
     Module(usize),
     CallbacksArrive,
     Silence,
+    MakeOld,
+    Collect,
+    KeepWatch(bool),
 }
 
 /// The runtime: functions 1, 2, ... at 0x1000, 0x2000, ...; each 0x100 bytes of code.
@@ -387,6 +418,22 @@ impl Runtime for Clr {
         let length = rest.len().min(into.len());
         into[..length].copy_from_slice(&rest[..length]);
         &into[..length]
+    }
+
+    fn modules(&self) -> Result<Vec<usize>, u32> {
+        Ok(Vec::new())
+    }
+
+    fn make_old(&self) -> Result<(), u32> {
+        self.asked(Question::MakeOld)
+    }
+
+    fn collect(&self) -> Result<(), u32> {
+        self.asked(Question::Collect)
+    }
+
+    fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
+        self.asked(Question::KeepWatch(keeps))
     }
 
     fn callbacks_arrive(&self) -> bool {

@@ -145,7 +145,8 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
     }
     note(
         "--roots takes the main profiler's place for the time of the snapshot: no other main profiler can come meanwhile. \
-         Where concurrent collection is on, it is off until Remora leaves.",
+         Where concurrent collection is on, it is off until Remora leaves. The program stands for two full collections, one behind the \
+         other, where it stands for one without --roots.",
     );
     say_what_stays(process);
 }

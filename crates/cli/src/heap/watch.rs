@@ -3,6 +3,7 @@
 
 use super::allowance::Allowance;
 use super::both::Both;
+use super::dear::too_dear;
 use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
 use super::take::{has_a_place, say_what_stays, set_right};
 use super::watched::Watched;
@@ -121,7 +122,7 @@ fn say_beforehand(process: &Process) {
     note(
         "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent collection is \
          off until Remora leaves. Every collection takes longer, since the runtime counts what is young and tells what lives: by how \
-         much is told at the end. At the beginning and at the end there is one full collection.",
+         much is told at the end. At the beginning there are two full collections, at the end there is one.",
     );
     say_what_stays(process);
 }
@@ -241,6 +242,7 @@ impl Course {
             if self.picture.both.as_ref().is_some_and(Both::must_end) {
                 self.cut = Some("the disk is full".to_owned());
             }
+            self.cut = self.cut.take().or_else(|| too_dear(self.picture.watch.dearest()));
             let wishes_end = stop.wish().is_some();
             if state.ended || self.cut.is_some() || wishes_end && self.begun.is_none() {
                 break;
@@ -248,6 +250,9 @@ impl Course {
             self.go_on(&state, wishes_end);
         }
         line.clear();
+        if !self.is_ending {
+            self.lasted = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        }
         Ok(())
     }
 

@@ -54,6 +54,9 @@ struct PictureTold {
     lost: u64,
     /// Whether the watch ended before its time, since one picture after the other was lost at once.
     given_up: bool,
+    /// Whether there was a last snapshot at all.
+    #[serde(skip)]
+    has_last: bool,
     /// Objects that are the same in the picture and in the last snapshot; null if they could not be compared.
     same: Option<u64>,
     /// Objects that only the picture has.
@@ -263,10 +266,11 @@ impl PictureTold {
                 "{MOST_IN_A_ROW} pictures in a row were stale within ten seconds, since what collections told found no room or could not be \
                  relied on; so the watch was ended before its time"
             )),
+            (_, _) if !self.has_last => Some("there was no last snapshot to compare it with".to_owned()),
             (_, _) if self.lost > 0 => {
                 Some(format!("what collections told found no room {}, and it began anew", times(self.lost)))
             }
-            (_, None) => Some("there was no last snapshot to compare it with".to_owned()),
+            (_, None) => Some("the last snapshot could not be compared with it".to_owned()),
             _ => Some(format!(
                 "{} of it are not in the last snapshot, {} of the snapshot are not in it, {} are others",
                 counted(self.missing.unwrap_or(0), "object"),
@@ -297,6 +301,7 @@ fn picture(watch: &Watch, end: End) -> PictureTold {
         is_true: is_same && watch.stales() == 0 && watch.sum().contradictions == 0 && watch.is_complete(),
         lost: watch.stales(),
         given_up: end.was_given_up,
+        has_last: end.was_taken,
         same: difference.map(|one| one.same),
         missing: difference.map(|one| one.missing),
         unknown: difference.map(|one| one.unknown),

@@ -56,7 +56,7 @@ impl Host for ModelHost {
     type LibraryReference = Reference;
 
     fn open(&self, config: Config, entrances: Arc<Entrances>) -> Result<ModelPlatform, String> {
-        Ok(ModelPlatform::new(self.process.clone(), config.event, entrances))
+        Ok(ModelPlatform::new(self.process.clone(), &config, entrances))
     }
 
     fn reference_library(&self) -> Result<Reference, String> {

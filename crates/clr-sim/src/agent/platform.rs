@@ -3,12 +3,12 @@
 use super::Process;
 use super::heap::ModelHeap;
 use crate::schedule;
-use corprof::HeapView;
+use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_agent_core::{
     Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words, words,
 };
 use remora_agent_hot::{HeapRange, StandingHeap};
-use remora_wire::{EventKind, FromAgent, ToAgent, layout};
+use remora_wire::{Config, EventKind, FromAgent, Roots, ToAgent, layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -32,19 +32,21 @@ pub struct ModelPlatform {
     connected: AtomicBool,
     has_woken: AtomicBool,
     event: EventKind,
+    roots: Roots,
     /// Whether a copy of the process was made, which ends as soon as it is there.
     has_copied: AtomicBool,
 }
 
 impl ModelPlatform {
-    pub(super) fn new(process: Arc<Process>, event: EventKind, entrances: Arc<Entrances>) -> ModelPlatform {
+    pub(super) fn new(process: Arc<Process>, config: &Config, entrances: Arc<Entrances>) -> ModelPlatform {
         ModelPlatform {
             process,
             entrances,
             woken: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             has_woken: AtomicBool::new(false),
-            event,
+            event: config.event,
+            roots: config.roots,
             has_copied: AtomicBool::new(false),
         }
     }
@@ -178,6 +180,10 @@ impl Platform for ModelPlatform {
         self.event.is_of_heap()
     }
 
+    fn roots(&self) -> Roots {
+        self.roots
+    }
+
     fn keeps_watch(&self) -> bool {
         self.event == EventKind::Watch
     }
@@ -243,6 +249,11 @@ impl HostedPlatform for ModelPlatform {
 
     fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
         ModelHeap(heap).show(visit);
+    }
+
+    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) {
+        // SAFETY: this is a callback of a collection.
+        let _ = unsafe { heap.set_event_mask2(low, high) };
     }
 
     fn fork_to_walk(&self, heap: HeapView) {

@@ -294,6 +294,7 @@ impl Runtime {
         let counts: Vec<u32> = born.into_values().collect();
         // SAFETY: as many of one as of the other, which live; the object is held.
         self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| unsafe {
+            self.lock().heap.counted += counts.iter().map(|count| u64::from(*count)).sum::<u64>();
             object.objects_allocated_by_class(counts.len() as u32, classes.as_ptr(), counts.as_ptr());
         });
     }

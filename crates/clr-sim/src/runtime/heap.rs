@@ -113,6 +113,8 @@ pub(super) struct Heap {
     pub(super) to_finalize: Vec<ObjectKey>,
     /// Born since the last collection.
     pub(super) allocated: BTreeMap<ClassId, u32>,
+    /// How many objects were counted so far because somebody wanted to know.
+    pub(super) counted: u64,
     pub(super) gc: super::gc_mode::Settings,
     /// Objects that are never collected and never move, by their addresses: the non-GC heap.
     pub(super) frozen: BTreeMap<usize, Object>,
@@ -363,6 +365,11 @@ impl Runtime {
     /// Where an object lies now, if it lives.
     pub fn object(&self, key: ObjectKey) -> Option<ObjectId> {
         self.lock().heap.id_of(key).map(ObjectId)
+    }
+
+    /// How many objects profilers were told of as made since the collection before: each was looked up among all classes for that.
+    pub fn counted(&self) -> u64 {
+        self.lock().heap.counted
     }
 
     /// Every object: where it lies, its class, its size and what it refers to.

@@ -3,6 +3,7 @@
 
 use super::{Alive, Info, Loading};
 use crate::ids::{AppDomainId, ClassId, FieldToken, FunctionId, MethodToken, ModuleId, ObjectId, TypeToken};
+use crate::mask::{AttachMask, HighAttachMask};
 use crate::{HResult, sys};
 use core::ffi::c_void;
 
@@ -95,6 +96,17 @@ impl HeapView {
         };
         HResult(answer).ok()?;
         Ok(count as usize)
+    }
+
+    /// Replaces both halves of the event mask of a profiler that was attached. The runtime takes no lock for it and allows it in any callback
+    /// (`SetEventMask2`, vm/proftoeeinterfaceimpl.cpp).
+    ///
+    /// # Safety
+    /// See [`HeapView`].
+    pub unsafe fn set_event_mask2(&self, low: AttachMask, high: HighAttachMask) -> Result<(), HResult> {
+        self.has(5)?;
+        // SAFETY: alive by the promise of who made the view.
+        HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(self.raw.cast(), low.bits(), high.bits()) }).ok()
     }
 
     /// The parts that are never collected. Before .NET 8 there are none.
