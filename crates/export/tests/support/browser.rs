@@ -28,6 +28,7 @@ impl Browser {
     pub fn open(page: &std::path::Path) -> Browser {
         let browser = Browser::start();
         browser.go(&format!("file://{}", page.display()));
+        browser.is_painted();
         browser
     }
 
@@ -44,6 +45,7 @@ impl Browser {
     pub fn open_url(url: &str) -> Browser {
         let browser = Browser::start();
         browser.go(url);
+        browser.is_painted();
         browser
     }
 
@@ -66,6 +68,18 @@ impl Browser {
     pub fn go(&self, url: &str) {
         let answer = self.post("url", &json!({ "url": url }));
         assert!(answer.is_null(), "{url}: {answer}");
+    }
+
+    /// Waits until the page that was loaded stands in the window: until then Chromium throws keys and clicks away.
+    /// (On a loaded machine one search in some ten was never typed, though the driver said that it was.)
+    fn is_painted(&self) {
+        self.run(
+            "return new Promise((painted) => new PerformanceObserver((seen, observer) => {
+                 if (!seen.getEntriesByName('first-contentful-paint').length) return;
+                 observer.disconnect();
+                 painted(true);
+             }).observe({ type: 'paint', buffered: true }))",
+        );
     }
 
     fn begin(&mut self) {
@@ -117,7 +131,8 @@ impl Browser {
     fn mouse(&self, actions: &Value) {
         let mouse =
             json!({ "type": "pointer", "id": "mouse", "parameters": { "pointerType": "mouse" }, "actions": actions });
-        self.post("actions", &json!({ "actions": [mouse] }));
+        let answer = self.post("actions", &json!({ "actions": [mouse] }));
+        assert!(answer.is_null(), "{actions}: {answer}");
     }
 
     /// A click in the middle of what `selector` finds first.
@@ -133,7 +148,8 @@ impl Browser {
     pub fn keys(&self, keys: &str) {
         let both = |key: char| [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })];
         let actions: Vec<Value> = keys.chars().flat_map(both).collect();
-        self.post("actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": actions }] }));
+        let answer = self.post("actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": actions }] }));
+        assert!(answer.is_null(), "{keys}: {answer}");
     }
 
     /// Everything that the browser complained about: errors, warnings, violations of the page's policy.
