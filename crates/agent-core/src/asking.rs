@@ -66,10 +66,6 @@ impl<P: Platform, R: Runtime> Runtime for Asking<'_, P, R> {
         self.may_ask().then(|| self.runtime.app_domain_of(module))?
     }
 
-    fn make_old(&self) -> Result<(), u32> {
-        self.ask(R::make_old)
-    }
-
     fn collect(&self) -> Result<(), u32> {
         self.ask(R::collect)
     }

@@ -1,8 +1,9 @@
 //! What the runtime calls: each callback leaves a mark for the agent's thread and returns.
 
 use crate::attached;
-use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK_OF_HEAP};
+use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
 use crate::gate::Unload;
+use crate::hearing::Hearing;
 use crate::host::{Host, HostedPlatform};
 use crate::platform::Platform;
 use crate::shared::Shared;
@@ -69,6 +70,24 @@ fn holding(kind: RootKind, flags: RootFlags) -> Option<u64> {
 }
 
 impl<P: HostedPlatform> Shared<P> {
+    /// In GarbageCollectionStarted of the collection of a snapshot: whether all that is wanted of it will be told. Else it is to go by.
+    fn is_told_enough(&self, hearing: &Hearing) -> bool {
+        let Some(heap) = self.snapshot.view() else { return false };
+        // Where there is no look to be had it counts as too dear.
+        let mut is_too_dear = true;
+        self.platform.look(heap, &mut |heap, into| is_too_dear = hearing.is_too_dear(heap, into));
+        let answer =
+            hearing.asks(is_too_dear, |high| self.platform.hear_from_now_on(heap, LOW_MASK_OF_COLLECTIONS, high));
+        if let Err(code) = answer {
+            self.roots_refused.store(code, Ordering::SeqCst);
+        }
+        let is_told = answer == Ok(true);
+        if let Some(watch) = self.watch.get().filter(|_| is_told) {
+            watch.is_told();
+        }
+        is_told
+    }
+
     /// In a callback of a collection: has the heap shown.
     fn looking(&self, watch: &Watch, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
         let mut has_looked = false;
@@ -156,19 +175,27 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
-        if let Some(shared) = self.shared.get()
-            && shared.snapshot.collection_starts(collected, reason)
-        {
+        let Some(shared) = self.shared.get() else { return };
+        let hearing = shared.hearing.get();
+        let mut counting = hearing.map(Hearing::counting);
+        if shared.snapshot.collection_starts(collected, reason) {
+            if let Some(hearing) = hearing.filter(|hearing| hearing.is_wanted()) {
+                if !shared.is_told_enough(hearing) {
+                    return shared.snapshot.lets_go_by();
+                }
+                counting = None;
+            }
             shared.platform.roots_begin();
         }
         self.watching(|shared, watch| {
-            watch.begins(shared.platform.now(), collected, reason, &|piece| shared.platform.tell_of_collection(piece));
-            shared.looking(watch, &mut |heap, into| {
-                watch.bounds(heap, into, collected, &|piece| shared.platform.tell_of_collection(piece));
-            });
+            let put = |piece: &[u8]| shared.platform.tell_of_collection(piece);
+            watch.begins(shared.platform.now(), collected, reason, &put);
+            shared.looking(watch, &mut |heap, into| watch.bounds(heap, into, collected, counting, &put));
             if let Some(heap) = watch.view() {
-                let (low, high) = (LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
-                watch.give_up_if_too_dear(|| shared.platform.hear_from_now_on(heap, low, high));
+                // Refused it is not: less is asked for than there was.
+                watch.give_up_if_too_dear(|| {
+                    _ = shared.platform.hear_from_now_on(heap, LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+                });
             }
         });
     }

@@ -1,6 +1,7 @@
 //! The real [`Runtime`]: CoreCLR behind its profiling API, asked on the agent's thread.
 
 use crate::asking::NOT_ASKED;
+use crate::hearing::Hearing;
 use crate::host::HostedPlatform;
 use crate::persist::{Attempt, persist};
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
@@ -26,7 +27,7 @@ pub const LOW_MASK_OF_HEAP: AttachMask = LOW_MASK.with(AttachMask::SUSPENDS);
 
 /// What tells of roots besides, and of what lives. The runtime takes it anew only while it attaches the profiler, and switches concurrent collection off
 /// then, until the profiler leaves; from then on it may be cleared and set (measured). With it every collection costs more: so it is set
-/// around our own alone.
+/// inside our own alone (`hearing.rs`).
 pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask::GC);
 
 /// The high half for a snapshot of the heap: collections, and nothing of what they do.
@@ -49,6 +50,27 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
     /// The runtime behind `info`.
     pub fn new(info: &'a Info<Attached, Alive>, shared: &'a Shared<P>, notification_only: bool) -> Clr<'a, P> {
         Clr { info, shared, notification_only }
+    }
+
+    /// In our next collection it is asked for all that collections do, with this in the high half.
+    fn wants_more(&self, high: HighAttachMask) -> Result<(), u32> {
+        if self.shared.hearing.get().is_none() {
+            let words = |count| self.shared.platform.words(count);
+            let hearing = Hearing::new(high, words).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
+            // The first and only value.
+            let _ = self.shared.hearing.set(hearing);
+        }
+        if let Some(hearing) = self.shared.hearing.get() {
+            hearing.wants();
+        }
+        Ok(())
+    }
+
+    /// From now on no callback asks for it.
+    fn wants_no_more(&self) {
+        if let Some(hearing) = self.shared.hearing.get() {
+            hearing.is_over(|| self.shared.platform.pause(A_MOMENT));
+        }
     }
 
     /// A question may take several calls: before each but the first it is asked whether what it is about may have unloaded meanwhile.
@@ -207,17 +229,6 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         self.info.app_domain_of(ModuleId(module)).ok().map(|domain| domain.0)
     }
 
-    /// At the beginning of each collection that is told with MONITOR_GC the runtime counts what is young by class, for every profiler, and
-    /// there is no flag without it. It looks each object up in a table of 32 lists, of which addresses that are multiples of eight share four
-    /// (`AllocByClass` and `HASH_NUM_BUCKETS`, vm/eetoprofinterfaceimpl.cpp): a hundred thousand classes took 23 s on 8.0.4, a million objects
-    /// of a thousand classes 0.6 s. Without MONITOR_GC nothing is counted.
-    fn make_old(&self) -> Result<(), u32> {
-        match self.shared.roots_refused.load(Ordering::SeqCst) {
-            0 => self.info.force_gc().map_err(|code| code.0 as u32),
-            code => Err(code),
-        }
-    }
-
     fn collect(&self) -> Result<(), u32> {
         match self.shared.roots_refused.load(Ordering::SeqCst) {
             0 => {}
@@ -225,12 +236,14 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         }
         let sees_roots = self.shared.platform.roots() == Roots::Seen;
         if sees_roots {
-            self.info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_ROOTS).map_err(|code| code.0 as u32)?;
+            self.wants_more(HIGH_MASK_OF_ROOTS)?;
+            self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS).map_err(|code| code.0 as u32)?;
         }
         self.shared.snapshot.arm(self.info.heap_view());
         let answer = self.info.force_gc();
         self.shared.snapshot.disarm();
         if sees_roots {
+            self.wants_no_more();
             // Refused or not, the agent leaves soon.
             let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS);
         }
@@ -252,12 +265,13 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
                 Watch::new(view, |count| self.shared.platform.words(count)).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
             // The first and only value.
             let _ = self.shared.watch.set(watch);
+            return self.wants_more(HIGH_MASK_OF_HEAP);
         }
-        if let Some(watch) = self.shared.watch.get().filter(|_| !keeps) {
+        self.wants_no_more();
+        if let Some(watch) = self.shared.watch.get() {
             watch.is_over(|| self.shared.platform.pause(A_MOMENT));
         }
-        let low = if keeps { LOW_MASK_OF_COLLECTIONS } else { LOW_MASK_OF_HEAP };
-        self.info.set_event_mask2(low, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)
+        self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)
     }
 
     fn copy_as_it_is(&self) -> Result<(), u32> {

@@ -35,6 +35,16 @@ impl Snapshot {
         self.state.store(IDLE, Ordering::SeqCst);
     }
 
+    /// The heap, to be asked in callbacks of our collection.
+    pub fn view(&self) -> Option<HeapView> {
+        self.view.get().copied()
+    }
+
+    /// In GarbageCollectionStarted, of the collection that is wanted: it goes by, and another one is asked for when it is over.
+    pub fn lets_go_by(&self) {
+        self.state.store(IDLE, Ordering::SeqCst);
+    }
+
     /// In GarbageCollectionStarted: whether it is the one that is wanted.
     pub fn collection_starts(&self, collected: &[i32], reason: GcReason) -> bool {
         let is_whole = collected.get(2).is_some_and(|collected| *collected != 0);
@@ -57,7 +67,7 @@ impl Snapshot {
     /// In GarbageCollectionFinished: the heap, if it is this collection's that is wanted.
     pub fn collection_ends(&self) -> Option<HeapView> {
         let was = self.state.compare_exchange(COLLECTS, IDLE, Ordering::SeqCst, Ordering::SeqCst);
-        was.ok().and_then(|_| self.view.get().copied())
+        was.ok().and_then(|_| self.view())
     }
 }
 

@@ -72,7 +72,12 @@ pub trait HostedPlatform: Platform {
     fn look(&self, _heap: HeapView, _visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {}
 
     /// In GarbageCollectionStarted: from now on these callbacks are wanted, also in the rest of this collection.
-    fn hear_from_now_on(&self, _heap: HeapView, _low: AttachMask, _high: HighAttachMask) {}
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn hear_from_now_on(&self, _heap: HeapView, _low: AttachMask, _high: HighAttachMask) -> Result<(), u32> {
+        Err(0x8000_4001)
+    }
 
     /// Has the runtime stand still, makes a copy of the process, and lets it go on; the copy is shown each object and ends.
     ///

@@ -121,15 +121,8 @@ pub trait Runtime {
         None
     }
 
-    /// Collects the whole heap, so that hardly anything is young, and tells nobody. Returns when the program goes on.
-    ///
-    /// # Errors
-    /// The HRESULT.
-    fn make_old(&self) -> Result<(), u32> {
-        Err(NOT_THERE)
-    }
-
-    /// Collects the whole heap, and has it copied when it stands ([`crate::Snapshot`]). Returns when the program goes on.
+    /// Collects the whole heap, and has it copied when it stands ([`crate::Snapshot`]), unless more is to be told of it than would be cheap
+    /// ([`crate::Hearing`]). Returns when the program goes on.
     ///
     /// # Errors
     /// The HRESULT.

@@ -1,6 +1,6 @@
 //! What the callbacks and the agent's thread share: one value per attach, no static.
 
-use crate::{Entrances, Gate, Platform, Snapshot, Watch};
+use crate::{Entrances, Gate, Hearing, Platform, Snapshot, Watch};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +30,8 @@ pub struct Shared<P: Platform> {
     pub snapshot: Snapshot,
     /// What a watched heap needs; set once, by the agent's thread, before callbacks are asked for.
     pub watch: OnceLock<Watch>,
+    /// When it is asked for more than that a collection was; set once, by the agent's thread, before the first such one.
+    pub hearing: OnceLock<Hearing>,
     /// What the runtime answered when it was asked for roots while it attached us; 0 if it agreed, or was not asked.
     pub roots_refused: AtomicU32,
     /// RuntimeSuspendStarted callbacks for a profiler that asked, ourselves mostly: the proof that callbacks still arrive.
@@ -52,6 +54,7 @@ impl<P: Platform> Shared<P> {
             inside: AtomicU32::new(0),
             snapshot: Snapshot::default(),
             watch: OnceLock::new(),
+            hearing: OnceLock::new(),
             roots_refused: AtomicU32::new(0),
             suspensions: AtomicU64::new(0),
         }

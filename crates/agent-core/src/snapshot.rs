@@ -36,7 +36,7 @@ fn refused(moment: Moment, code: u32) -> String {
 }
 
 /// What ends a snapshot before its collection.
-const NOT_WANTED: &str = "it was given up before the collection of which more is told";
+const NOT_WANTED: &str = "it was given up before the collection at whose end it is taken";
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Everything from the first module to the end of the copy.
@@ -66,10 +66,10 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         self.catch_up(modules)?;
         let begun = platform.now();
         let asking = Asking { shared: self.shared, runtime: self.runtime };
-        if platform.roots() == Roots::Seen {
-            self.make_old(|code| refused(Moment::Collected, code))?;
-        }
-        for _ in 0..MOST_TRIES {
+        for tries in 0..MOST_TRIES {
+            if tries > 0 {
+                self.is_still_wanted()?;
+            }
             match platform.moment() {
                 Moment::Collected => asking.collect(),
                 Moment::AsItIs => asking.copy_as_it_is(),
@@ -97,10 +97,8 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         Ok(())
     }
 
-    /// Before a collection of which more is told than that it was: what is young when it begins the runtime would count, class by class. An
-    /// error, too, if nobody waits for more when it is over: the program is not made to stand once more.
-    pub(crate) fn make_old(&self, refused: impl FnOnce(u32) -> String) -> Result<(), String> {
-        Asking { shared: self.shared, runtime: self.runtime }.make_old().map_err(refused)?;
+    /// Between two collections: the program is not made to stand once more for nobody.
+    fn is_still_wanted(&self) -> Result<(), String> {
         loop {
             match self.shared.platform.receive() {
                 Received::Message(ToAgent::Detach) | Received::HungUp => return Err(NOT_WANTED.into()),

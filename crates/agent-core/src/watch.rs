@@ -11,13 +11,12 @@
 //! nothing is lost by it. A later one is known to be missing: its number stays free, which outside is a hole.
 
 mod classes;
-mod counting;
 mod ranges;
 
+use crate::counting::{Counting, MOST_STEPS};
 use crate::platform::Words;
 use classes::Classes;
 use corprof::{GcReason, HeapView};
-use counting::{Counting, PLACES};
 use ranges::{MOST_REMEMBERED, MOST_YOUNG, Remembered, Young};
 use remora_agent_hot::{HeapRange, StandingHeap};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOST_CLASSES, MOVED, PieceWriter, SURVIVED};
@@ -29,7 +28,7 @@ const MOST_BORN: u64 = 1 << 23;
 const WORD: u64 = 8;
 
 /// Of generations: the youngest; those that no other grows into.
-const YOUNGEST: i32 = 0;
+pub(crate) const YOUNGEST: i32 = 0;
 const LARGE: i32 = 3;
 
 /// Takes a piece, or says that there is no room.
@@ -38,6 +37,8 @@ pub type Put<'a> = &'a dyn Fn(&[u8]) -> bool;
 /// See the module's text.
 pub struct Watch {
     view: Option<HeapView>,
+    /// Whether the runtime tells what lives on.
+    is_told: AtomicBool,
     /// Whether the beginning of the collection that is under way was heard.
     runs: AtomicBool,
     collection: AtomicU64,
@@ -72,7 +73,6 @@ pub struct Watch {
     classes_changed: AtomicBool,
     remembered: Remembered,
     classes: Classes,
-    counting: Counting,
 }
 
 impl Watch {
@@ -80,6 +80,7 @@ impl Watch {
     pub fn new(view: Option<HeapView>, words: impl Fn(usize) -> Option<Words>) -> Option<Watch> {
         Some(Watch {
             view,
+            is_told: AtomicBool::new(false),
             runs: AtomicBool::new(false),
             collection: AtomicU64::new(0),
             copied: AtomicU64::new(0),
@@ -98,7 +99,6 @@ impl Watch {
             classes_changed: AtomicBool::new(false),
             remembered: Remembered::new(words(MOST_REMEMBERED)?, words(MOST_REMEMBERED)?),
             classes: Classes::new(words(MOST_CLASSES * 2)?, words(MOST_CLASSES * 2)?, words(MOST_CLASSES)?),
-            counting: Counting::new(words(PLACES)?, words(PLACES)?),
         })
     }
 
@@ -120,6 +120,11 @@ impl Watch {
     /// The number of the last collection at whose end a copy of the process was made.
     pub fn copied(&self) -> u64 {
         self.copied.load(Ordering::SeqCst)
+    }
+
+    /// In GarbageCollectionStarted, before [`Watch::begins`]: from this collection on the runtime tells what lives on.
+    pub fn is_told(&self) {
+        self.is_told.store(true, Ordering::SeqCst);
     }
 
     /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end. If a callback is
@@ -157,7 +162,7 @@ impl Watch {
 
     /// In GarbageCollectionStarted.
     pub fn begins(&self, now: u64, collected: &[i32], reason: GcReason, put: Put<'_>) {
-        if self.is_over.load(Ordering::SeqCst) {
+        if self.is_over.load(Ordering::SeqCst) || !self.is_told.load(Ordering::SeqCst) {
             return;
         }
         if self.classes_changed.swap(false, Ordering::SeqCst) {
@@ -183,8 +188,16 @@ impl Watch {
         self.runs.store(true, Ordering::SeqCst);
     }
 
-    /// In GarbageCollectionStarted, behind [`Watch::begins`]: where what is collected lies.
-    pub fn bounds(&self, heap: &dyn StandingHeap, into: &mut [HeapRange], collected: &[i32], put: Put<'_>) {
+    /// In GarbageCollectionStarted, behind [`Watch::begins`]: where what is collected lies; and what counting what is young would take, unless
+    /// that is known already.
+    pub(crate) fn bounds(
+        &self,
+        heap: &dyn StandingHeap,
+        into: &mut [HeapRange],
+        collected: &[i32],
+        counting: Option<&Counting>,
+        put: Put<'_>,
+    ) {
         if !self.runs() {
             return;
         }
@@ -212,7 +225,8 @@ impl Watch {
         }
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
         let young = ranges.iter().filter(|range| range.kind == YOUNGEST).map(|range| (range.start, range.length));
-        self.is_too_dear.fetch_or(self.counting.is_too_dear(heap, young), Ordering::SeqCst);
+        let is_too_dear = counting.is_some_and(|counting| counting.is_too_dear(heap, young, MOST_STEPS));
+        self.is_too_dear.fetch_or(is_too_dear, Ordering::SeqCst);
     }
 
     /// In ObjectsAllocatedByClass: how many of each class were made since the last collection.

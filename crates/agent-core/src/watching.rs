@@ -48,7 +48,6 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         let started = platform.prepare_snapshot()?;
         self.has_started(started);
         let asking = Asking { shared: self.shared, runtime: self.runtime };
-        self.make_old(refused)?;
         asking.keep_watch(true).map_err(refused)?;
         let mut modules = Modules::of_watch();
         loop {

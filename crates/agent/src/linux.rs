@@ -281,9 +281,9 @@ impl HostedPlatform for Linux {
         }
     }
 
-    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) {
-        // SAFETY: this is a callback of a collection. Refused it is not: less is asked for than there was.
-        let _ = unsafe { heap.set_event_mask2(low, high) };
+    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
+        // SAFETY: this is a callback of a collection.
+        unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
     }
 
     fn fork_to_walk(&self, heap: HeapView) {
@@ -531,7 +531,7 @@ impl Platform for Linux {
             // The first and only one.
             let _ = self.snapshot.set(snapshot);
         }
-        if self.keeps_watch() && self.looker.get().is_none() {
+        if (self.keeps_watch() || self.roots() == Roots::Seen) && self.looker.get().is_none() {
             let _ = self.looker.set(Looker::new().map_err(in_words)?);
         }
         Ok(without_samples())

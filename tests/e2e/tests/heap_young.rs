@@ -1,5 +1,5 @@
 //! What a program has made shortly before its roots are asked for, or before it is watched: the runtime counts it class by class, object by
-//! object, in a collection that is told with MONITOR_GC, and takes seconds where there are very many classes. So it must have grown old.
+//! object, in a collection that is told with MONITOR_GC, and takes seconds where there are very many classes. Then it must have grown old.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -16,7 +16,7 @@ const MODES: [&[(&str, &str)]; 3] = [
 /// More types than a watch has the runtime count in one collection, whatever their addresses.
 const TYPES: usize = 40_000;
 
-/// All of one of each are young at once.
+/// All of one of each are young at once, twice over.
 const MUCH_YOUNG: [(&str, &str); 2] = [("COMPlus_GCgen0size", "8000000"), ("DOTNET_GCgen0size", "0x8000000")];
 
 fn program(runtime: &Runtime, mode: &[(&str, &str)]) -> Target {
@@ -24,34 +24,43 @@ fn program(runtime: &Runtime, mode: &[(&str, &str)]) -> Target {
     mode.iter().fold(start, |start, (name, value)| start.env(name, value)).ready()
 }
 
-/// Makes objects of a type, and says in which generation they are when `meanwhile` has happened; and what came of that.
-fn generation<R>(target: &mut Target, name: &str, meanwhile: impl FnOnce() -> R) -> (String, R) {
+/// Whole collections that are made while this happens to a program that has made objects of this type, with one of each of these types
+/// among them; and what came of it.
+fn collections<R>(target: &mut Target, (name, types): (&str, usize), happens: impl FnOnce() -> R) -> (u32, R) {
+    let whole = |target: &mut Target| -> u32 { target.ask("count").rsplit(' ').next().unwrap().parse().unwrap() };
+    assert_eq!(target.ask(&format!("types {types}")), "done");
+    // What the last one has left behind is young no more.
+    (0..2).for_each(|_| assert_eq!(target.ask("collect 2"), "done"));
+    assert_eq!(target.ask("copies"), "done");
     assert_eq!(target.ask(&format!("make {name} 50")), "done");
     assert_eq!(target.ask(&format!("generation {name}")), "0");
-    let came = meanwhile();
-    (target.ask(&format!("generation {name}")), came)
+    let before = whole(target);
+    let came = happens();
+    (whole(target) - before, came)
 }
 
 #[test]
-fn gch_02_what_is_young_has_grown_old_when_roots_are_told_and_when_a_watch_begins() {
+fn gch_02_of_few_young_types_roots_and_a_watch_take_one_collection_and_of_very_many_two() {
     on_every_runtime(|runtime| {
-        for mode in MODES {
+        for (mode, types, expected) in
+            [(MODES[0], 0, 1), (MODES[1], 0, 1), (MODES[2], 0, 1), (&MUCH_YOUNG[..], TYPES, 2)]
+        {
             let mut target = program(runtime, mode);
             let process = target.pid().to_string();
             let directory = tempfile::tempdir().unwrap();
             let file = directory.path().join("young.remora-heap");
             let ordinary = ["heap", "-p", &process, "--force", "-o", file.to_str().unwrap()];
             let with_roots: Vec<&str> = ordinary.into_iter().chain(["--roots"]).collect();
-            let (after, _) = generation(&mut target, "node", || remora(ordinary).succeeded());
-            assert_eq!(after, "1", "one collection; {mode:?}");
-            let (after, _) = generation(&mut target, "pair", || remora(&with_roots).succeeded());
-            assert_eq!(after, "2", "that of the roots came behind another; {mode:?}");
-            let (after, watch) = generation(&mut target, "text", || {
+            let (made, _) = collections(&mut target, ("node", types), || remora(ordinary).succeeded());
+            assert_eq!(made, 1, "{mode:?}");
+            let (made, _) = collections(&mut target, ("pair", 0), || remora(&with_roots).succeeded());
+            assert_eq!(made, expected, "{mode:?}");
+            let (made, watch) = collections(&mut target, ("text", 0), || {
                 let mut watch = Remora::start(["heap", "-p", &process, "--watch", "1h"]);
                 watch.wait_until_it_says("watching generations");
                 watch
             });
-            assert_eq!(after, "2", "that of the first picture came behind another; {mode:?}");
+            assert_eq!(made, expected, "{mode:?}");
             watch.signal(Signal::INT);
             watch.finish().succeeded();
         }

@@ -45,7 +45,14 @@ impl StandingHeap for Heap {
 const BROKEN: u64 = 0x1_0a00;
 
 fn watch(room: usize) -> Watch {
-    Watch::new(None, |count| Some(words(count.min(room)))).expect("memory")
+    let watch = Watch::new(None, |count| Some(words(count.min(room)))).expect("memory");
+    watch.is_told();
+    watch
+}
+
+/// Half of its places may be taken: by the two classes of the heap of four, not of two.
+fn counting(places: usize) -> Counting {
+    Counting::new(words(places), words(places))
 }
 
 /// Pieces as they come, until there is no room.
@@ -74,9 +81,13 @@ impl Told {
 }
 
 fn begins(watch: &Watch, told: &Told, collected: &[i32]) {
+    begins_counting(watch, told, collected, 64);
+}
+
+fn begins_counting(watch: &Watch, told: &Told, collected: &[i32], places: usize) {
     let put = |piece: &[u8]| told.put(piece);
     watch.begins(100, collected, GcReason::INDUCED, &put);
-    watch.bounds(&Heap, &mut [HeapRange::default(); 8], collected, &put);
+    watch.bounds(&Heap, &mut [HeapRange::default(); 8], collected, Some(&counting(places)), &put);
 }
 
 fn ends(watch: &Watch, told: &Told) {
@@ -107,11 +118,23 @@ fn gch_01_what_comes_before_a_beginning_is_told_to_nobody() {
 }
 
 #[test]
+fn gch_03_a_collection_of_which_nothing_more_is_asked_for_yet_is_none_of_the_watch() {
+    let told = Told::new(99);
+    let watch = Watch::new(None, |count| Some(words(count.min(64)))).expect("memory");
+    begins_counting(&watch, &told, &[1, 0, 0, 0], 2);
+    ends(&watch, &told);
+    assert_eq!((told.take(), watch.collections(), watch.is_too_dear()), (vec![], 0, false));
+    watch.is_told();
+    begins(&watch, &told, &[1, 0, 0, 0]);
+    assert_eq!(watch.collections(), 1);
+}
+
+#[test]
 fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_over() {
     // Two classes are young: one more than there is room for.
-    let (dear, told, asked) = (watch(2), Told::new(99), Cell::new(0));
+    let (dear, told, asked) = (watch(64), Told::new(99), Cell::new(0));
     let give_up = |watch: &Watch| watch.give_up_if_too_dear(|| asked.set(asked.get() + 1));
-    begins(&dear, &told, &[1, 0, 0, 0]);
+    begins_counting(&dear, &told, &[1, 0, 0, 0], 2);
     give_up(&dear);
     assert!(dear.is_too_dear() && asked.get() == 1);
     ends(&dear, &told);
@@ -124,8 +147,8 @@ fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_ove
     give_up(&cheap);
     assert!(!cheap.is_too_dear() && asked.get() == 1);
     // Who leaves has asked for no more already.
-    let leaving = watch(2);
-    begins(&leaving, &told, &[1, 0, 0, 0]);
+    let leaving = watch(64);
+    begins_counting(&leaving, &told, &[1, 0, 0, 0], 2);
     leaving.is_over(|| panic!("nobody is asking"));
     give_up(&leaving);
     assert_eq!(asked.get(), 1);
@@ -133,8 +156,8 @@ fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_ove
 
 #[test]
 fn gch_03_who_leaves_waits_for_a_callback_that_is_asking_for_less() {
-    let (watch, told, pauses) = (watch(2), Told::new(99), Cell::new(0));
-    begins(&watch, &told, &[1, 0, 0, 0]);
+    let (watch, told, pauses) = (watch(64), Told::new(99), Cell::new(0));
+    begins_counting(&watch, &told, &[1, 0, 0, 0], 2);
     watch.give_up_if_too_dear(|| {
         watch.is_over(|| {
             pauses.set(pauses.get() + 1);
@@ -220,7 +243,7 @@ fn gch_03_whatever_cannot_be_told_is_counted_in_the_end() {
     let broken = watch(64);
     begins(&broken, &told, &[1, 0, 0]);
     broken.live([(YOUNG, BROKEN, 24)].into_iter(), &put);
-    broken.bounds(&Heap, &mut [HeapRange::default(); 2], &[1, 0, 0], &put);
+    broken.bounds(&Heap, &mut [HeapRange::default(); 2], &[1, 0, 0], None, &put);
     broken.lose();
     ends(&broken, &told);
     assert_eq!(lost(&told), 3);

@@ -291,7 +291,6 @@ pub enum Question {
     Module(usize),
     CallbacksArrive,
     Silence,
-    MakeOld,
     Collect,
     KeepWatch(bool),
 }
@@ -422,10 +421,6 @@ impl Runtime for Clr {
 
     fn modules(&self) -> Result<Vec<usize>, u32> {
         Ok(Vec::new())
-    }
-
-    fn make_old(&self) -> Result<(), u32> {
-        self.asked(Question::MakeOld)
     }
 
     fn collect(&self) -> Result<(), u32> {

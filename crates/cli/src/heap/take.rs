@@ -145,8 +145,8 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
     }
     note(
         "--roots takes the main profiler's place for the time of the snapshot: no other main profiler can come meanwhile. \
-         Where concurrent collection is on, it is off until Remora leaves. The program stands for two full collections, one behind the \
-         other, where it stands for one without --roots.",
+         Where concurrent collection is on, it is off until Remora leaves. The program stands for one full collection, as without --roots; \
+         for two, one behind the other, where the runtime would take longer to count what was made of late.",
     );
     say_what_stays(process);
 }

@@ -122,7 +122,8 @@ fn say_beforehand(process: &Process) {
     note(
         "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent collection is \
          off until Remora leaves. Every collection takes longer, since the runtime counts what is young and tells what lives: by how \
-         much is told at the end. At the beginning there are two full collections, at the end there is one.",
+         much is told at the end. At the beginning and at the end there is a full collection, at the beginning two where much was made \
+         of late.",
     );
     say_what_stays(process);
 }

@@ -251,9 +251,9 @@ impl HostedPlatform for ModelPlatform {
         ModelHeap(heap).show(visit);
     }
 
-    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) {
+    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
         // SAFETY: this is a callback of a collection.
-        let _ = unsafe { heap.set_event_mask2(low, high) };
+        unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
     }
 
     fn fork_to_walk(&self, heap: HeapView) {

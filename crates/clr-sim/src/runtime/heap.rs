@@ -372,6 +372,11 @@ impl Runtime {
         self.lock().heap.counted
     }
 
+    /// In which generation each object is: 0 when it is made, one more for each collection that it has survived, up to 2.
+    pub fn generations(&self) -> Vec<u8> {
+        self.lock().heap.objects.values().map(|object| object.generation).collect()
+    }
+
     /// Every object: where it lies, its class, its size and what it refers to.
     pub fn objects(&self) -> Vec<(ObjectId, ClassId, usize, Vec<ObjectId>)> {
         let state = self.lock();

@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Places for classes, half of which may be taken. More classes are too many in any case: in four lists, which is what multiples of eight have
 /// of them, one object of each takes as many steps as may be taken.
-pub(super) const PLACES: usize = 1 << 16;
+pub(crate) const PLACES: usize = 1 << 16;
 
 /// Lists of the runtime's table (`HASH_NUM_BUCKETS`).
 const LISTS: usize = 32;
 
 /// What may be taken: about a second. A step took 5 to 17 ns (8.0.4).
-const MOST_STEPS: u64 = 1 << 27;
+pub(crate) const MOST_STEPS: u64 = 1 << 27;
 
 /// Bytes that are looked at, at most.
 const MOST_BYTES: u64 = 128 << 20;
@@ -34,7 +34,7 @@ const LATEST_COURSE: u64 = u32::MAX as u64;
 const WORD: u64 = 8;
 
 /// The classes that were met, each with its number in its list. One thread at a time uses it.
-pub(super) struct Counting {
+pub(crate) struct Counting {
     /// Open addressing: ids.
     keys: Words,
     /// In the upper half in which course it was met: a place of another one is free. So nothing needs to be cleared.
@@ -53,21 +53,22 @@ struct Course {
 
 impl Counting {
     /// As many places for keys as for numbers: [`PLACES`].
-    pub(super) fn new(keys: Words, numbers: Words) -> Counting {
+    pub(crate) fn new(keys: Words, numbers: Words) -> Counting {
         Counting { keys, numbers, courses: AtomicU64::new(0) }
     }
 
-    /// Whether the runtime would take too long to count the objects in these ranges.
-    pub(super) fn is_too_dear(
+    /// Whether the runtime would take more than so many steps to count the objects in these ranges.
+    pub(crate) fn is_too_dear(
         &self,
         heap: &dyn StandingHeap,
         ranges: impl Iterator<Item = (u64, u64)> + Clone,
+        most: u64,
     ) -> bool {
         let mut course = self.course();
         let all = ranges.clone().fold(0_u64, |sum, (_, length)| sum.saturating_add(length));
         // One of so many bytes, at the beginning of each range.
         let one_of = all.div_ceil(MOST_BYTES).max(1);
-        let most = MOST_STEPS / one_of;
+        let most = most / one_of;
         for (start, length) in ranges {
             let (mut object, end) = (start, start.saturating_add(length / one_of));
             while object < end {
@@ -160,7 +161,7 @@ mod tests {
 
     /// Whether so many objects of so many classes, in turn, are too dear.
     fn is_too_dear(types: u64, objects: u64) -> bool {
-        counting().is_too_dear(&Young(classes(types)), [(0, objects * 24)].into_iter())
+        counting().is_too_dear(&Young(classes(types)), [(0, objects * 24)].into_iter(), MOST_STEPS)
     }
 
     #[test]
@@ -195,7 +196,7 @@ mod tests {
     fn it_begins_anew_each_time_and_a_range_that_cannot_be_walked_is_left() {
         let counting = counting();
         for _ in 0..4 {
-            assert!(!counting.is_too_dear(&Young(classes(5_000)), [(0, 5_000 * 24)].into_iter()));
+            assert!(!counting.is_too_dear(&Young(classes(5_000)), [(0, 5_000 * 24)].into_iter(), MOST_STEPS));
         }
         struct Broken;
         impl StandingHeap for Broken {
@@ -213,6 +214,6 @@ mod tests {
                 HeapClass::Unknown(0)
             }
         }
-        assert!(!counting.is_too_dear(&Broken, [(0, u64::MAX), (0x1000, 0x1000)].into_iter()));
+        assert!(!counting.is_too_dear(&Broken, [(0, u64::MAX), (0x1000, 0x1000)].into_iter(), MOST_STEPS));
     }
 }
