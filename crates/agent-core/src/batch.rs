@@ -77,7 +77,7 @@ impl Samples {
     /// One batch, behind the gate.
     fn look_up<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Vec<Option<Ready>> {
         let Samples { catalogue, passage, .. } = self;
-        shared.gate.enter(passage, |told| {
+        shared.gate.enter(passage, &mut |told| {
             catalogue.forget(told);
         });
         let mut ready = Vec::with_capacity(BATCH);
@@ -85,7 +85,7 @@ impl Samples {
             ready.push(self.make_ready(shared, runtime));
         }
         let Samples { catalogue, passage, .. } = self;
-        shared.gate.leave(&shared.platform, passage, |told| {
+        shared.gate.leave(&shared.platform, passage, &mut |told| {
             catalogue.forget(told);
         });
         ready

@@ -178,6 +178,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         let Some(shared) = self.shared.get() else { return };
         let hearing = shared.hearing.get();
         let mut counting = hearing.map(Hearing::counting);
+        let begun = shared.platform.now();
         if shared.snapshot.collection_starts(collected, reason) {
             if let Some(hearing) = hearing.filter(|hearing| hearing.is_wanted()) {
                 if !shared.is_told_enough(hearing) {
@@ -189,7 +190,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         }
         self.watching(|shared, watch| {
             let put = |piece: &[u8]| shared.platform.tell_of_collection(piece);
-            watch.begins(shared.platform.now(), collected, reason, &put);
+            watch.begins(begun, collected, reason, &put);
             shared.looking(watch, &mut |heap, into| watch.bounds(heap, into, collected, counting, &put));
             if let Some(heap) = watch.view() {
                 // Refused it is not: less is asked for than there was.
@@ -272,9 +273,12 @@ impl<H: Host> ProfilerCallback for Agent<H> {
             shared.looking(watch, &mut |heap, _| watch.born(heap, &put));
             watch.ends(shared.platform.now(), wanted.is_some(), &put);
         }
-        if let Some(heap) = wanted {
-            shared.platform.fork_to_walk(heap);
+        let Some(heap) = wanted else { return };
+        if let Some(hearing) = shared.hearing.get().filter(|_| shared.watch.get().is_none()) {
+            // Refused it is not: less is asked for than there was.
+            hearing.takes_back(|high| _ = shared.platform.hear_from_now_on(heap, LOW_MASK_OF_HEAP, high));
         }
+        shared.platform.fork_to_walk(heap);
     }
 
     fn runtime_resume_started(&self) {

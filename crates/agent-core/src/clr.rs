@@ -66,10 +66,14 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
         Ok(())
     }
 
-    /// From now on no callback asks for it.
-    fn wants_no_more(&self) {
+    /// From now on no callback changes what is asked for.
+    fn callbacks_ask_no_more(&self) {
+        let pause = || self.shared.platform.pause(A_MOMENT);
         if let Some(hearing) = self.shared.hearing.get() {
-            hearing.is_over(|| self.shared.platform.pause(A_MOMENT));
+            hearing.is_over(&pause);
+        }
+        if let Some(watch) = self.shared.watch.get() {
+            watch.is_over(&pause);
         }
     }
 
@@ -243,7 +247,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         let answer = self.info.force_gc();
         self.shared.snapshot.disarm();
         if sees_roots {
-            self.wants_no_more();
+            self.callbacks_ask_no_more();
             // Refused or not, the agent leaves soon.
             let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS);
         }
@@ -267,10 +271,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             let _ = self.shared.watch.set(watch);
             return self.wants_more(HIGH_MASK_OF_HEAP);
         }
-        self.wants_no_more();
-        if let Some(watch) = self.shared.watch.get() {
-            watch.is_over(|| self.shared.platform.pause(A_MOMENT));
-        }
+        self.callbacks_ask_no_more();
         self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)
     }
 
@@ -304,6 +305,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
     }
 
     fn silence(&self) {
+        self.callbacks_ask_no_more();
         // Refused or not, there is nothing more that could be done about it.
         let _ = self.info.set_event_mask2(AttachMask::NONE, HighAttachMask::NONE);
     }

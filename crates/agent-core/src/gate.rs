@@ -151,7 +151,7 @@ impl Gate {
     }
 
     /// Agent's thread: begins a batch of look-ups. `forget` is told what has gone since the last one.
-    pub fn enter(&self, passage: &mut Passage, forget: impl FnOnce(&[Unload])) {
+    pub fn enter(&self, passage: &mut Passage, forget: &mut dyn FnMut(&[Unload])) {
         self.busy.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         self.take_notices(passage);
@@ -160,7 +160,7 @@ impl Gate {
     }
 
     /// Agent's thread: ends a batch. Lets unloads go whose samples have all been looked up, and tells `forget` again what unloads.
-    pub fn leave(&self, platform: &impl Platform, passage: &mut Passage, forget: impl FnOnce(&[Unload])) {
+    pub fn leave(&self, platform: &impl Platform, passage: &mut Passage, forget: &mut dyn FnMut(&[Unload])) {
         let impatient = self.impatient();
         if passage.answered != impatient {
             passage.answered = impatient;

@@ -28,7 +28,7 @@ pub struct Shared<P: Platform> {
     pub inside: AtomicU32,
     /// Where a snapshot of the heap stands.
     pub snapshot: Snapshot,
-    /// What a watched heap needs; set once, by the agent's thread, before callbacks are asked for.
+    /// What a watched heap needs; set once, by the agent's thread, before what lives on is asked for.
     pub watch: OnceLock<Watch>,
     /// When it is asked for more than that a collection was; set once, by the agent's thread, before the first such one.
     pub hearing: OnceLock<Hearing>,

@@ -6,6 +6,7 @@
 
 use crate::asking::Asking;
 use crate::entrances::EntranceKind;
+use crate::hearing::Hearing;
 use crate::modules::Modules;
 use crate::platform::{Child, Platform, Received};
 use crate::runtime::Runtime;
@@ -34,6 +35,10 @@ fn refused(moment: Moment, code: u32) -> String {
     };
     format!("the runtime refused {what} with {code:#010x}")
 }
+
+/// What ends one of which more is told.
+const TOO_MUCH_MADE: &str = "the program makes so many objects, or of so many types, that for roots and watches the runtime would count them for half \
+                             a second or more; two collections were for nothing. An ordinary snapshot counts nothing";
 
 /// What ends a snapshot before its collection.
 const NOT_WANTED: &str = "it was given up before the collection at whose end it is taken";
@@ -75,7 +80,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 Moment::AsItIs => asking.copy_as_it_is(),
             }
             .map_err(|code| refused(platform.moment(), code))?;
-            if platform.child() != Child::None {
+            if platform.child() != Child::None || self.gives_up() {
                 break;
             }
         }
@@ -88,6 +93,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 return Err(format!("the process could not be copied: {error}"));
             }
             Child::Ended { took, .. } => platform.send(&FromAgent::Forked { child: 0, collection, fork: took, at }),
+            Child::None if self.gives_up() => return Err(TOO_MUCH_MADE.into()),
             Child::None => return Err("the runtime told nothing of its collection".into()),
         }
         self.describe_methods(modules);
@@ -97,11 +103,19 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         Ok(())
     }
 
+    /// Whether no collection is asked for any more of which more is to be told.
+    fn gives_up(&self) -> bool {
+        self.shared.hearing.get().is_some_and(Hearing::gives_up)
+    }
+
     /// Between two collections: the program is not made to stand once more for nobody.
     fn is_still_wanted(&self) -> Result<(), String> {
         loop {
             match self.shared.platform.receive() {
                 Received::Message(ToAgent::Detach) | Received::HungUp => return Err(NOT_WANTED.into()),
+                _ if self.shared.panicked.load(Ordering::SeqCst) => {
+                    return Err("a callback of the agent panicked".into());
+                }
                 Received::Message(_) => {}
                 Received::Nothing => return Ok(()),
             }
@@ -119,7 +133,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         while !rest.is_empty() {
             let batch: Vec<usize> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, samples) = (Vec::new(), &mut self.samples);
-            self.shared.gate.enter(&mut samples.passage, |told| {
+            self.shared.gate.enter(&mut samples.passage, &mut |told| {
                 samples.catalogue.forget(told);
                 modules.forget(told, self.shared.collections());
             });
@@ -137,7 +151,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                     modules.has_domain = true;
                 }
             }
-            self.shared.gate.leave(platform, &mut samples.passage, |told| {
+            self.shared.gate.leave(platform, &mut samples.passage, &mut |told| {
                 samples.catalogue.forget(told);
                 modules.forget(told, self.shared.collections());
             });
@@ -161,7 +175,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         while !rest.is_empty() {
             let batch: Vec<u64> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, mut has_unloaded, samples) = (Vec::new(), false, &mut self.samples);
-            self.shared.gate.enter(&mut samples.passage, |told| {
+            self.shared.gate.enter(&mut samples.passage, &mut |told| {
                 has_unloaded |= !told.is_empty();
                 samples.catalogue.forget(told);
                 modules.forget(told, self.shared.collections());
@@ -171,7 +185,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 let method = samples.catalogue.meet_method(&asking, id as usize, &mut messages);
                 messages.push(Message::FunctionId { id, method });
             }
-            self.shared.gate.leave(platform, &mut samples.passage, |told| {
+            self.shared.gate.leave(platform, &mut samples.passage, &mut |told| {
                 has_unloaded |= !told.is_empty();
                 samples.catalogue.forget(told);
                 modules.forget(told, self.shared.collections());

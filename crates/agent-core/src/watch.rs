@@ -13,7 +13,7 @@
 mod classes;
 mod ranges;
 
-use crate::counting::{Counting, MOST_STEPS};
+use crate::counting::{Counting, MOST_STEPS, YOUNGEST};
 use crate::platform::Words;
 use classes::Classes;
 use corprof::{GcReason, HeapView};
@@ -27,8 +27,7 @@ const MOST_BORN: u64 = 1 << 23;
 /// Objects begin at multiples of this.
 const WORD: u64 = 8;
 
-/// Of generations: the youngest; those that no other grows into.
-pub(crate) const YOUNGEST: i32 = 0;
+/// Of generations: those that no other grows into.
 const LARGE: i32 = 3;
 
 /// Takes a piece, or says that there is no room.
@@ -129,7 +128,7 @@ impl Watch {
 
     /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end. If a callback is
     /// just asking for the same, `pause` is called until it has: what is asked for next is not to be undone.
-    pub fn is_over(&self, pause: impl Fn()) {
+    pub fn is_over(&self, pause: &dyn Fn()) {
         self.is_over.store(true, Ordering::SeqCst);
         while self.gives_up.load(Ordering::SeqCst) {
             pause();
@@ -224,8 +223,7 @@ impl Watch {
             }
         }
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
-        let young = ranges.iter().filter(|range| range.kind == YOUNGEST).map(|range| (range.start, range.length));
-        let is_too_dear = counting.is_some_and(|counting| counting.is_too_dear(heap, young, MOST_STEPS));
+        let is_too_dear = counting.is_some_and(|counting| counting.is_too_dear(heap, ranges, MOST_STEPS));
         self.is_too_dear.fetch_or(is_too_dear, Ordering::SeqCst);
     }
 

@@ -9,8 +9,8 @@ use support::Script;
 /// A batch without look-ups: what is forgotten before them, and what again after them.
 fn batch(gate: &Gate, platform: &Script, passage: &mut Passage) -> (Vec<Unload>, Vec<Unload>) {
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    gate.enter(passage, |told| before.extend_from_slice(told));
-    gate.leave(platform, passage, |told| after.extend_from_slice(told));
+    gate.enter(passage, &mut |told| before.extend_from_slice(told));
+    gate.leave(platform, passage, &mut |told| after.extend_from_slice(told));
     (before, after)
 }
 
@@ -46,13 +46,13 @@ fn cat_09_an_unload_goes_on_when_its_samples_have_been_looked_up_and_no_sooner()
     platform.samples.lock().expect("no panic").pop_front();
     assert_eq!(batch(&gate, &platform, &mut passage).1, [], "a sample still waits");
     assert_eq!(announced(), []);
-    gate.enter(&mut passage, |_| {});
+    gate.enter(&mut passage, &mut |_| {});
     platform.samples.lock().expect("no panic").pop_front();
     // One that comes in the midst of a batch, with no sample left: what is being looked up may still hold it.
     gate.unloading(&platform, Unload::Function(2));
     assert_eq!(platform.callback_waits.lock().expect("no panic").len(), 2);
     let mut again = Vec::new();
-    gate.leave(&platform, &mut passage, |told| again.extend_from_slice(told));
+    gate.leave(&platform, &mut passage, &mut |told| again.extend_from_slice(told));
     assert_eq!(again, [Unload::Function(1), Unload::Function(2)], "a look-up may have brought them back");
     assert_eq!(announced(), [2]);
     assert_eq!(batch(&gate, &platform, &mut passage), (vec![], vec![]));
@@ -84,7 +84,7 @@ fn cat_09_a_sample_that_is_taken_while_an_unload_looks_for_it_is_seen() {
     platform.callback_is_served.store(true, Ordering::SeqCst);
     let agents = gate.clone();
     platform.on_look.lock().expect("no panic").replace(Box::new(move |platform: &Script| {
-        agents.enter(&mut Passage::default(), |_| {});
+        agents.enter(&mut Passage::default(), &mut |_| {});
         platform.samples.lock().expect("no panic").pop_front();
     }));
     gate.unloading(&platform, Unload::Function(1));
@@ -96,14 +96,14 @@ fn cat_09_a_sample_that_is_taken_while_an_unload_looks_for_it_is_seen() {
 fn cat_09_a_notice_that_comes_as_a_batch_ends_is_acted_on_by_the_next() {
     let (gate, platform, mut passage) = shut();
     let gate = std::sync::Arc::new(gate);
-    gate.enter(&mut passage, |_| {});
+    gate.enter(&mut passage, &mut |_| {});
     let callbacks = gate.clone();
     platform.on_look.lock().expect("no panic").replace(Box::new(move |platform: &Script| {
         callbacks.unloading(platform, Unload::Function(1));
     }));
-    gate.leave(&platform, &mut passage, |told| assert_eq!(told, []));
+    gate.leave(&platform, &mut passage, &mut |told| assert_eq!(told, []));
     let mut before = Vec::new();
-    gate.enter(&mut passage, |told| before.extend_from_slice(told));
+    gate.enter(&mut passage, &mut |told| before.extend_from_slice(told));
     assert_eq!(before, [Unload::Function(1)]);
 }
 

@@ -1,4 +1,4 @@
-//! Collections of ours that are not the one: what is young was too much to be counted, or somebody else's came in between.
+//! Collections of ours after which there is no copy: somebody else's came in between, or it went by (`hearing.rs`).
 
 mod support;
 

@@ -9,8 +9,8 @@ use remora_wire::layout;
 use remora_wire::watch::PIECE_BYTES;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Parts of the heap that fit into the list.
-const RANGES: usize = 1 << 14;
+/// Parts of the heap that fit into the list: with regions of 4 MiB, 256 GiB of them.
+const RANGES: usize = 1 << 16;
 
 /// How often a piece is tried again that others came before: the collector's threads tell at the same time.
 const TRIES: usize = 64;

@@ -43,7 +43,7 @@ fn collections<R>(target: &mut Target, (name, types): (&str, usize), happens: im
 fn gch_02_of_few_young_types_roots_and_a_watch_take_one_collection_and_of_very_many_two() {
     on_every_runtime(|runtime| {
         for (mode, types, expected) in
-            [(MODES[0], 0, 1), (MODES[1], 0, 1), (MODES[2], 0, 1), (&MUCH_YOUNG[..], TYPES, 2)]
+            [(MODES[0], 0, 1), (MODES[1], 0, 1), (MODES[2], 0, 1), (MODES[1], TYPES, 2), (&MUCH_YOUNG[..], TYPES, 2)]
         {
             let mut target = program(runtime, mode);
             let process = target.pid().to_string();

@@ -149,7 +149,7 @@ fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_ove
     // Who leaves has asked for no more already.
     let leaving = watch(64);
     begins_counting(&leaving, &told, &[1, 0, 0, 0], 2);
-    leaving.is_over(|| panic!("nobody is asking"));
+    leaving.is_over(&|| panic!("nobody is asking"));
     give_up(&leaving);
     assert_eq!(asked.get(), 1);
 }
@@ -159,7 +159,7 @@ fn gch_03_who_leaves_waits_for_a_callback_that_is_asking_for_less() {
     let (watch, told, pauses) = (watch(64), Told::new(99), Cell::new(0));
     begins_counting(&watch, &told, &[1, 0, 0, 0], 2);
     watch.give_up_if_too_dear(|| {
-        watch.is_over(|| {
+        watch.is_over(&|| {
             pauses.set(pauses.get() + 1);
             // As if the callback had returned.
             watch.gives_up.store(pauses.get() < 3, Ordering::SeqCst);
