@@ -195,8 +195,8 @@ mod tests {
         assert!(!is_too_dear(30_000, 30_000));
         assert!(is_too_dear(30_000, 60_000));
         assert!(is_too_dear(33_000, 33_000), "more classes than there is room for");
-        assert!(!is_too_dear(5, 20_000_000));
-        assert!(is_too_dear(5, 50_000_000), "objects alone, most of which are not looked at");
+        assert!(!is_too_dear(5, 40_000_000));
+        assert!(is_too_dear(5, 80_000_000), "objects alone, most of which are not looked at");
     }
 
     #[test]
