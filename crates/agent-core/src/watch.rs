@@ -135,7 +135,7 @@ impl Watch {
         }
     }
 
-    /// In GarbageCollectionStarted, behind [`Watch::bounds`]: if the runtime would take too long to count what was made, `hear_no_more` asks it
+    /// In GarbageCollectionStarted, behind `Watch::bounds`: if the runtime would take too long to count what was made, `hear_no_more` asks it
     /// for no more of that. It looks at what is asked for when the callback has returned (`DiagGCStart`, vm/gcenv.ee.cpp).
     pub fn give_up_if_too_dear(&self, hear_no_more: impl FnOnce()) {
         if !self.is_too_dear() {
