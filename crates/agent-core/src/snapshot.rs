@@ -12,7 +12,7 @@ use crate::platform::{Child, Platform, Received};
 use crate::runtime::Runtime;
 use crate::watch::Watch;
 use crate::worker::{ROUND, Worker};
-use remora_wire::{FromAgent, Message, Moment, Roots, ToAgent, layout};
+use remora_wire::{FromAgent, Message, Moment, Roots, TOO_MUCH_MADE, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
 /// How long is waited for room in the transport for all modules, nanoseconds.
@@ -35,10 +35,6 @@ fn refused(moment: Moment, code: u32) -> String {
     };
     format!("the runtime refused {what} with {code:#010x}")
 }
-
-/// What ends one of which more is told.
-const TOO_MUCH_MADE: &str = "the program makes so many objects, or of so many types, that for roots and watches the runtime would count them for half \
-                             a second or more; two collections were for nothing. An ordinary snapshot counts nothing";
 
 /// What ends a snapshot before its collection.
 const NOT_WANTED: &str = "it was given up before the collection at whose end it is taken";

@@ -226,8 +226,9 @@ pub(crate) struct HeapArgs {
 }
 
 const HEAP_NOTES: &str = "\
-The program stands for one full collection, and goes on while a copy of it is walked. Sizes are
-binary: 1 MiB is 1,048,576 bytes.
+The program stands for one full collection (with --no-gc for none, with --roots for two at most,
+with --watch for more), and goes on while a copy of it is walked. Sizes are binary: 1 MiB is
+1,048,576 bytes.
 
 Exit status:
   1x  a snapshot cannot be taken
@@ -235,8 +236,9 @@ Exit status:
   3x  the snapshot cannot be read
   40  something was left in the process
   41  the process ended meanwhile
-  42  not all of the heap is in the snapshot
+  42  not all of the heap is in the snapshot, or the picture of --watch was not true to the end
   43  a condition of --fail-if is met
+  130 interrupted before anything was there
 docs/heap.md says what the words mean, docs/exit-codes.md has the whole table.
 
 Examples:
@@ -285,10 +287,10 @@ pub(crate) struct HeapTakeArgs {
     /// Take the heap as it is, garbage included, without a collection (.NET 9 and later)
     #[arg(long)]
     pub(crate) no_gc: bool,
-    /// See what holds objects from outside (locals, handles, the finalizer queue), as the main profiler: see docs/heap.md
+    /// See what holds objects from outside (locals, handles, the finalizer queue), as the main profiler; from .NET 6 on an inert library stays: see docs/heap.md
     #[arg(long, conflicts_with = "no_gc")]
     pub(crate) roots: bool,
-    /// Watch the heap for so long (30s, 5m): which types grow, which objects survive, as the main profiler: see docs/heap.md
+    /// Watch the heap for so long (30s, 5m): which types grow, which objects survive, as the main profiler; from .NET 6 on an inert library stays: see docs/heap.md
     #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["no_gc", "roots", "strings", "values", "fail_if"])]
     pub(crate) watch: Option<Duration>,
     /// Keep the characters of strings, too: the file then holds data of the application

@@ -5,6 +5,7 @@
 mod advice;
 
 use crate::exit::Exit;
+use remora_wire::TOO_MUCH_MADE;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -136,12 +137,17 @@ pub(crate) enum Failure {
     },
     /// What was kept true by collections is not what a second snapshot shows.
     #[error(
-        "the picture of the heap was not true to the end: {0}; what the two snapshots say of types holds, what lies between them may not; try a shorter time, or `remora heap diff` of two snapshots"
+        "the picture of the heap was not true to the end: {0}; what the snapshots say of types holds, what lies behind the first may not; try a shorter time, or `remora heap diff` of two snapshots"
     )]
     NotTrue(String),
     /// Nothing was walked.
     #[error("no object was walked: {0}; look what limits the process (processes, memory, seccomp), then try again")]
     NoSnapshot(String),
+    /// Nothing was walked: with `--roots` and `--watch` the runtime counts what was made of late.
+    #[error(
+        "no snapshot was taken: the program makes so many objects, or of so many types, that the runtime would take half a second or more to count them, as it does with --roots and --watch; leave --roots out, or in place of a watch take two snapshots and compare them with `remora heap diff`"
+    )]
+    TooMuchMade,
     /// `--no-gc` with a runtime that is too old for it.
     #[error("{runtime} cannot show its objects without a collection: that came with .NET 9; leave --no-gc out")]
     NeedsACollection {
@@ -353,6 +359,14 @@ impl fmt::Display for Place {
 }
 
 impl Failure {
+    /// Nothing was walked, for these reasons.
+    pub(crate) fn no_snapshot(why: &[String]) -> Failure {
+        if why.iter().any(|why| why.contains(TOO_MUCH_MADE)) {
+            return Failure::TooMuchMade;
+        }
+        Failure::NoSnapshot(why.join("; "))
+    }
+
     /// `place` could not be written because of `error`.
     pub(crate) fn output(place: Place, error: io::Error) -> Failure {
         match error.kind() {
@@ -435,7 +449,10 @@ impl Failure {
             Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
             Failure::OfAHeap(failure) => failure.exit(),
-            Failure::NoSnapshot(_) | Failure::NeedsACollection { .. } | Failure::NoRoomForACopy { .. } => Exit::Refused,
+            Failure::NoSnapshot(_)
+            | Failure::TooMuchMade
+            | Failure::NeedsACollection { .. }
+            | Failure::NoRoomForACopy { .. } => Exit::Refused,
             Failure::EndedByFullDisk => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_)
@@ -507,5 +524,20 @@ fn trigger_exit(error: &remora_trigger::Error) -> Exit {
         Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. } | Error::BadLibrary { .. } => Exit::CannotLoad,
         Error::Refused(HResult::PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
         _ => Exit::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_counts_too_long_is_not_told_to_look_for_limits() {
+        let why = |last: &str| ["a note".to_owned(), format!("the agent: {last}")];
+        let failure = Failure::no_snapshot(&why(TOO_MUCH_MADE));
+        assert!(failure.to_string().contains("leave --roots out"), "{failure}");
+        assert_eq!(failure.exit(), Exit::Refused);
+        let failure = Failure::no_snapshot(&why("fork refused"));
+        assert!(failure.to_string().contains("a note; the agent: fork refused; look what limits"), "{failure}");
     }
 }

@@ -24,6 +24,9 @@ pub enum ToAgent {
     TakeAnother,
 }
 
+/// What fails because the program makes so much that roots, or what lives on, cannot be asked for: counting it would take the runtime too long.
+pub const TOO_MUCH_MADE: &str = "too much was made between two collections to be counted";
+
 /// From the agent to the collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromAgent {

@@ -24,7 +24,7 @@ pub mod watch;
 
 pub use bytes::Malformed;
 pub use config::{Config, Contents, EventKind, Moment, Roots};
-pub use control::{Frame, FromAgent, ToAgent};
+pub use control::{Frame, FromAgent, TOO_MUCH_MADE, ToAgent};
 pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
 
 /// Version of everything in this crate.

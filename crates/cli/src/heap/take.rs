@@ -146,7 +146,8 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
     note(
         "--roots takes the main profiler's place for the time of the snapshot: no other main profiler can come meanwhile. \
          Where concurrent collection is on, it is off until Remora leaves. The program stands for one full collection, as without --roots; \
-         for two, one behind the other, where the runtime would take longer to count what was made of late.",
+         for two, one behind the other, where the runtime would take too long to count what was made of late; if it would even then, there \
+         is no snapshot.",
     );
     say_what_stays(process);
 }
@@ -155,8 +156,8 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
 pub(super) fn say_what_stays(process: &Process) {
     if version(process).is_none_or(|version| version.major >= FIRST_WITH_COUNT) {
         note(
-            "When a main profiler leaves, .NET counts one notification-only profiler too few, which would end the process of \
-             the next one. To set that right Remora's library stays mapped, and does nothing.",
+            "When a main profiler leaves, .NET counts one notification-only profiler too few: the next one would hear nothing, and end the \
+             process when it detaches. To set that right Remora's library stays mapped, and does nothing.",
         );
     }
 }
@@ -363,7 +364,7 @@ impl Keeping<'_> {
     /// Why there is nothing to keep.
     fn nothing(&self, mut notes: Vec<String>, interrupted: bool) -> Failure {
         notes.extend(self.cut.clone());
-        if interrupted { Failure::Interrupted } else { Failure::NoSnapshot(notes.join("; ")) }
+        if interrupted { Failure::Interrupted } else { Failure::no_snapshot(&notes) }
     }
 
     /// Puts the snapshot where it was asked for.

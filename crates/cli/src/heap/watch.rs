@@ -71,7 +71,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         note(&receipt.to_string());
         Err(match stop.wish() {
             Some(_) => Failure::Interrupted,
-            None => Failure::NoSnapshot(finished.notes.join("; ")),
+            None => Failure::no_snapshot(&finished.notes),
         })
     };
     let ended = match broke.or(failure) {
@@ -122,8 +122,8 @@ fn say_beforehand(process: &Process) {
     note(
         "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent collection is \
          off until Remora leaves. Every collection takes longer, since the runtime counts what is young and tells what lives: by how \
-         much is told at the end. At the beginning and at the end there is a full collection, at the beginning two where much was made \
-         of late.",
+         much is told at the end. At the beginning and at the end there is a full collection, at the beginning two where the runtime \
+         would take too long to count what was made of late; and another one when something was lost, every ten seconds at most.",
     );
     say_what_stays(process);
 }
