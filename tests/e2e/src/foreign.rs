@@ -1,8 +1,11 @@
 //! Another vendor's profiler in the target: `tests/targets/native/libforeign_profiler.c`, steered over a socket.
 
-use crate::{PATIENCE, Start, Target, diagnostics, native};
+use crate::{Facts, PATIENCE, Start, Target, diagnostics, native, until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Its library, without the ending.
+const LIBRARY: &str = "libforeign_profiler";
 
 /// Which of the two classes of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +38,7 @@ impl ForeignProfiler {
         let folder = crate::folder();
         let path = folder.path().join("s");
         let listener = listen(&path);
-        let library = native("libforeign_profiler").to_string_lossy().into_owned();
+        let library = native(LIBRARY).to_string_lossy().into_owned();
         diagnostics::attach_profiler(target.pid(), &kind.clsid(), &library, path.to_string_lossy().as_bytes())?;
         Ok(ForeignProfiler::accept(&listener))
     }
@@ -48,7 +51,7 @@ impl ForeignProfiler {
         let start = start
             .env("CORECLR_ENABLE_PROFILING", "1")
             .env("CORECLR_PROFILER", kind.clsid_text())
-            .env("CORECLR_PROFILER_PATH", native("libforeign_profiler"))
+            .env("CORECLR_PROFILER_PATH", native(LIBRARY))
             .env("FOREIGN_PROFILER_SOCKET", &path);
         (start.ready(), ForeignProfiler::accept(&listener))
     }
@@ -82,6 +85,15 @@ impl ForeignProfiler {
     pub fn detach(mut self) -> Result<(), u32> {
         self.begin_detach()?;
         self.wait_until_detached();
+        Ok(())
+    }
+
+    /// The same, and waits until its library is unmapped, too. The runtime says that it has let a profiler go before it unloads and uncounts it
+    /// (TerminateProfiling, vm/profilinghelper.cpp): whoever leaves right behind that word may still be called.
+    pub fn leave(self, target: &Target) -> Result<(), u32> {
+        self.detach()?;
+        let maps = || Facts::of(target.pid()).maps;
+        until("the foreign profiler is unmapped", || !maps().iter().any(|mapping| mapping.name.contains(LIBRARY)));
         Ok(())
     }
 

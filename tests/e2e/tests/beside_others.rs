@@ -178,7 +178,7 @@ fn det_18_a_main_profiler_leaves_during_ours_which_then_stays_inert() {
         for event in ["cpu", "wall", "cpu"] {
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
             let recording = Recording::begun(&target, &["--event", event]);
-            assert_eq!(other.detach(), Ok(()));
+            assert_eq!(other.leave(&target), Ok(()));
             goes_on(&mut target);
             says_that_it_stays(recording);
             is_inert(&mut target);
@@ -195,7 +195,7 @@ fn det_18_a_main_profiler_comes_and_leaves_during_ours_which_then_stays_inert() 
         for _ in 0..ROUNDS {
             let recording = Recording::begun(&target, &[]);
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
-            assert_eq!(other.detach(), Ok(()));
+            assert_eq!(other.leave(&target), Ok(()));
             says_that_it_stays(recording);
             is_inert(&mut target);
             works_beside_what_stayed(&target, &[]);
