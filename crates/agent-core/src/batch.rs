@@ -5,7 +5,7 @@
 
 use crate::asking::Asking;
 use crate::catalogue::Catalogue;
-use crate::delivery::{Delivery, Taken};
+use crate::delivery::{Closing, Delivery, Taken};
 use crate::gate::{Passage, Unload};
 use crate::platform::Platform;
 use crate::runtime::Runtime;
@@ -51,7 +51,7 @@ impl Samples {
 
     /// The last samples: all are looked up, then unloads wait no more, and only then is anything handed over. The transport may be full and
     /// granted a long wait now, which no unload is to share.
-    pub(crate) fn last<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime, names: Vec<(u32, String)>) {
+    pub(crate) fn last<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime, closing: Closing) {
         let mut ready = Vec::new();
         for _ in 0..LAST_BATCHES {
             let looked_up = self.look_up(shared, runtime);
@@ -62,7 +62,7 @@ impl Samples {
             }
         }
         shared.gate.open(&shared.platform);
-        self.delivery.name_again(&shared.platform, names);
+        self.delivery.close(&shared.platform, closing);
         ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
     }
 

@@ -7,7 +7,7 @@
 //! - Names of new threads wait for room; the first that does not fit is tried again before anything else.
 
 use crate::outward::Outward;
-use crate::platform::Platform;
+use crate::platform::{CpuTimes, Platform};
 use crate::sabotage::{Sabotage, is_on};
 use crate::stacks::Stack;
 use remora_agent_hot::RawSample;
@@ -43,6 +43,25 @@ impl Taken {
     }
 }
 
+/// What is told of a recording at its end.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    /// The names that the threads have now: many are named after their birth.
+    pub(crate) names: Vec<(u32, String)>,
+    /// What CPU time was used, where that is known.
+    pub(crate) times: Option<CpuTimes>,
+}
+
+impl Closing {
+    fn messages(self) -> impl Iterator<Item = Message> {
+        let names = self.names.into_iter().map(|(thread, name)| Message::ThreadName { thread, name });
+        names.chain(self.times.into_iter().flat_map(|CpuTimes { threads, process, agent, unfollowed }| {
+            let times = threads.into_iter().map(|(thread, used)| Message::ThreadTime { thread, used });
+            times.chain([Message::ProcessTime { process, agent, unfollowed }])
+        }))
+    }
+}
+
 impl Delivery {
     /// Threads that are followed from now on: told of before the samples of the next batch.
     pub(crate) fn introduce(&mut self, platform: &impl Platform, threads: Vec<(u32, String)>) {
@@ -65,12 +84,12 @@ impl Delivery {
         }
     }
 
-    /// The recording ends: the names that the threads have now, and what still waits. Threads are often named after their birth.
-    pub(crate) fn name_again(&mut self, platform: &impl Platform, threads: Vec<(u32, String)>) {
+    /// The recording ends: what is to be told of it as a whole, and the introductions that still wait.
+    pub(crate) fn close(&mut self, platform: &impl Platform, closing: Closing) {
         self.deliver_introductions(platform);
         let waiting = self.introductions.len() as u64;
-        let names = threads.into_iter().map(|(thread, name)| Message::ThreadName { thread, name }.encode());
-        let lost = names.filter(|name| !self.outward.publish(platform, &[name])).count() as u64;
+        let lost =
+            closing.messages().filter(|message| !self.outward.publish(platform, &[&message.encode()])).count() as u64;
         if waiting + lost > 0 {
             platform.count(layout::LOST_DESCRIPTIONS, waiting + lost);
         }

@@ -54,7 +54,7 @@ pub use hearing::Hearing;
 pub use host::{Alone, Host, HostedPlatform, Roles};
 pub use leaf::{Caller, caller};
 pub use persist::{Attempt, persist};
-pub use platform::{Child, CodeKind, Platform, Received, Started, Words, words};
+pub use platform::{Child, CodeKind, CpuTimes, Platform, Received, Started, Words, words};
 pub use runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 pub use shared::Shared;
 pub use watch::Watch;

@@ -38,6 +38,19 @@ pub struct Started {
     pub engine: String,
 }
 
+/// CPU time during a recording, nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Of each thread that is followed at this moment, by its own clock.
+    pub threads: Vec<(u32, u64)>,
+    /// Of the process: threads that have ended, the agent's and those that are not followed included.
+    pub process: u64,
+    /// Of the agent's own threads.
+    pub agent: u64,
+    /// Of threads that cannot be followed.
+    pub unfollowed: u64,
+}
+
 /// What became of the copy of the process that walks its heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Child {
@@ -123,6 +136,11 @@ pub trait Platform: Send + Sync + 'static {
 
     /// Agent's thread: the followed threads, with the names that they have now.
     fn thread_names(&self) -> Vec<(u32, String)>;
+
+    /// Agent's thread: the CPU time that was used since sampling began; `None` if nothing is sampled, or nothing says it.
+    fn cpu_times(&self) -> Option<CpuTimes> {
+        None
+    }
 
     /// Agent's thread: moves the oldest raw sample into `words`; false if there is none.
     fn next_sample(&self, words: &mut Vec<u64>) -> bool;

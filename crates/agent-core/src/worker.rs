@@ -5,6 +5,7 @@
 //! Whichever way it ends, the runtime is asked for no more callbacks; unless the runtime shuts down, which is asked nothing.
 
 use crate::batch::Samples;
+use crate::delivery::Closing;
 use crate::platform::{Platform, Received, Started};
 use crate::runtime::Runtime;
 use crate::sabotage::{Sabotage, is_on};
@@ -172,9 +173,9 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     fn leave(&mut self) -> Outcome {
         let platform = &self.shared.platform;
         self.samples.delivery.outward.grant(LAST_PATIENCE);
-        let names = platform.thread_names();
+        let closing = Closing { names: platform.thread_names(), times: platform.cpu_times() };
         let stopped = platform.stop_sampling();
-        self.samples.last(self.shared, self.runtime, names);
+        self.samples.last(self.shared, self.runtime, closing);
         platform.count(layout::FAILED_LOOKUPS, self.samples.catalogue.failed);
         if let Err(why) = stopped {
             return self.inert(&why);

@@ -70,6 +70,8 @@ fn assert_described(messages: &[Message]) {
             }
             Message::Thread { .. }
             | Message::ThreadName { .. }
+            | Message::ThreadTime { .. }
+            | Message::ProcessTime { .. }
             | Message::Repeat { .. }
             | Message::ModuleId { .. }
             | Message::FunctionId { .. } => {}
@@ -152,7 +154,9 @@ fn threads_that_could_not_be_introduced_are_introduced_once_there_is_room() {
     run(&shared, &Clr::default());
     let thread = |thread, name: &str| Message::Thread { thread, name: name.into() };
     let renamed = Message::ThreadName { thread: 9, name: "renamed".into() };
-    assert_eq!(platform.messages(), [thread(9, "main"), thread(10, "late"), renamed]);
+    let used = Message::ThreadTime { thread: 9, used: 70 };
+    let in_all = Message::ProcessTime { process: 90, agent: 10, unfollowed: 5 };
+    assert_eq!(platform.messages(), [thread(9, "main"), thread(10, "late"), renamed, used, in_all]);
 }
 
 #[test]

@@ -15,6 +15,12 @@ pub fn thread_cpu_of(thread: u32) -> u64 {
     read(thread_clock(thread))
 }
 
+/// CPU time of this process, nanoseconds: of its ended threads, too. Of threads that run at this moment the kernel counts up to its
+/// last tick.
+pub fn process_cpu() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 /// The clock of another thread's processor time, for [`libc::clock_gettime`] and timers.
 ///
 /// The kernel packs the thread id, inverted, above three bits: 4 for "one thread", 2 for "scheduler's time"

@@ -1,22 +1,23 @@
 //! The signal handler's body.
 //!
-//! **Processor time.** A working thread is sampled by a one-shot timer on the monotonic clock, which the handler arms again at a
-//! jittered distance: it is not bound to the kernel's tick, it fires in user and kernel code alike, and each sample weighs what
-//! the thread's processor clock advanced since the one before. Distances are of processor time: a thread that had to wait for a
-//! processor is met again when it has used what is missing ([`crate::Due`]). A thread that is found waiting in a system call is not sampled:
-//! its clock timer stays off, and a timer on its processor time wakes the sampling again when it has worked. So a sleeping
-//! thread gets no signals, and weights add up to the processor time used.
+//! The sampler thread asks a thread for a sample ([`crate::Ask`]) and sends it a signal. The handler decides whether the thread still is what
+//! the sampler saw, walks its stack, and pushes the sample.
 //!
-//! **Clock time.** The agent's sampler thread says in [`Slot::asked`] how much time the next sample stands for, and has the thread's clock timer
-//! fire.
+//! A signal needs some microseconds. A thread that was on a CPU when it was asked may be blocked when it arrives, and one that was blocked
+//! may run: what it does now is not what it did then, so that is no sample, and is counted.
 
 use crate::record::{RawSample, WINDOW_WORDS};
-use crate::session::{Aimed, Engine, MAXIMUM_DEPTH, Session, Slot, Which};
+use crate::session::{Aimed, MAXIMUM_DEPTH, Seen, Session, Slot};
 use crate::stack::{Asked, Bounded, Code, Memory, Registers, walk};
-use crate::timer::{arm, jittered, which_timer};
 use crate::{Ranges, Replaced, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
+
+/// A thread that was off the CPU for less than this since it was asked has not slept meanwhile, nanoseconds.
+const NEVER_SLEPT: u64 = 5_000;
+
+/// A thread whose CPU the sampler took gets it back in this time, nanoseconds. One that comes later had been waiting for a CPU before.
+const GIVEN_BACK: u64 = 60_000;
 
 /// The proof that the code runs in a signal handler: made by [`on_signal`] only.
 pub struct InSignal(());
@@ -48,61 +49,58 @@ unsafe fn dispatch(token: &InSignal, session: &Session, info: *const libc::sigin
     let code = unsafe { (*info).si_code };
     // SAFETY: as above; a value is there for timers and queued signals, and only looked up, never followed.
     let value = unsafe { (*info).si_value().sival_ptr } as u64;
-    let Some(aimed) = session.aimed(value).filter(|_| code == libc::SI_TIMER) else {
+    let Some(aimed) = session.aimed(value).filter(|_| code == libc::SI_TIMER || code == libc::SI_QUEUE) else {
         session.count(layout::STRAY_SIGNALS);
         return;
     };
     // SAFETY: the caller's promise: `context` is the ucontext of this signal.
     let registers = unsafe { registers(context) };
-    // SAFETY: the instruction is where this very thread was executing: readable code.
-    let blocked = unsafe { waits_in_system_call(&registers) };
-    match session.engine {
-        Engine::CpuTimers => cpu_firing(token, session, &aimed, &registers, blocked),
-        Engine::WallSignals => wall_asked(token, session, &aimed, &registers, blocked),
-    }
+    answer(token, session, &aimed, &registers);
 }
 
-fn cpu_firing(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Registers, blocked: bool) {
+fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Registers) {
     let slot = aimed.slot;
-    let interval = session.interval.load(Ordering::Relaxed);
-    let used = clock::thread_cpu();
-    if let Some(early) = slot.due.too_early(used, clock::monotonic(), interval) {
-        session.count(layout::SIGNALLED);
-        return drive(slot, !blocked && early.nearer, early.missing);
-    }
-    let works = !blocked || aimed.which == Which::Processor;
-    // Of a newborn thread the account begins below zero.
-    let weight = used.wrapping_sub(slot.accounted.load(Ordering::Relaxed)).cast_signed().max(0).cast_unsigned();
-    // A sample that does not fit leaves its weight to the next one.
-    if works && weight > 0 && take(token, session, &Taking { aimed, weight, flags: 0 }, registers) {
-        slot.accounted.store(used, Ordering::Relaxed);
-    }
-    let distance = jittered(&slot.random, interval);
-    slot.due.set(used.wrapping_add(distance));
-    drive(slot, works, distance);
-}
-
-/// The timer for a thread that works, or the one for a thread that does not, fires next.
-fn drive(slot: &Slot, works: bool, nanoseconds: u64) {
-    slot.active.store(works, Ordering::Relaxed);
-    let next = if works { Which::Clock } else { Which::Processor };
-    if let Some(timer) = which_timer(slot, next) {
-        slot.due.fires_at(clock::monotonic().saturating_add(nanoseconds));
-        arm(timer, nanoseconds);
-    }
-}
-
-fn wall_asked(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Registers, blocked: bool) {
-    let slot = aimed.slot;
-    let weight = slot.asked.swap(0, Ordering::AcqRel);
+    let weight = slot.ask.weight.swap(0, Ordering::AcqRel);
     if weight == 0 {
         session.count(layout::STRAY_SIGNALS);
         return;
     }
-    let flags = if blocked { sample_flags::BLOCKED } else { 0 };
-    // After a sample that does not fit there is none that could be repeated.
-    let answered = take(token, session, &Taking { aimed, weight, flags }, registers);
-    slot.answered_at.store(if answered { clock::thread_cpu() } else { 0 }, Ordering::Release);
+    // SAFETY: the instruction is where this very thread was executing: readable code.
+    let waits = unsafe { waits_in_system_call(registers) };
+    let seen = Seen::from_stored(slot.ask.seen.load(Ordering::Relaxed));
+    if !is_as_seen(session, slot, seen, waits) {
+        session.count(layout::MOVED_ON);
+        slot.answers.at.store(0, Ordering::Release);
+        return;
+    }
+    let (flags, sum) = match seen {
+        Seen::Blocked => (sample_flags::BLOCKED, &slot.answers.blocked),
+        Seen::Running | Seen::Preempted => (0, &slot.answers.running),
+    };
+    // The weight of a sample that does not fit is left to the thread's next ones, and there is none that could be repeated.
+    let taken = take(token, session, &Taking { aimed, weight, flags }, registers);
+    if taken {
+        sum.fetch_add(weight, Ordering::Relaxed);
+    }
+    slot.answers.at.store(if taken { clock::thread_cpu() } else { 0 }, Ordering::Release);
+}
+
+/// Whether the thread has done nothing else since the sampler asked it.
+fn is_as_seen(session: &Session, slot: &Slot, seen: Seen, waits: bool) -> bool {
+    let (asked_at, now) = (slot.ask.at.load(Ordering::Relaxed), clock::monotonic());
+    match seen {
+        Seen::Blocked => waits,
+        // It may use its CPU in a system call that would wait next, and that the signal has interrupted.
+        Seen::Running if waits => {
+            let used = clock::thread_cpu().saturating_sub(slot.ask.used.load(Ordering::Relaxed));
+            now.saturating_sub(asked_at).saturating_sub(used) < NEVER_SLEPT
+        }
+        Seen::Running => true,
+        Seen::Preempted => {
+            let given_back = session.rested_at.load(Ordering::Relaxed).max(asked_at);
+            !waits && now.saturating_sub(given_back) < GIVEN_BACK
+        }
+    }
 }
 
 struct Taking<'a> {

@@ -1,4 +1,4 @@
-//! What may run in a signal handler: decide whether this instant is a sample, walk the stack, push, count, arm the next timer.
+//! What may run in a signal handler: decide whether this instant is a sample, walk the stack, push, count.
 //!
 //! # Purpose
 //! [`on_signal`] is the whole of the agent's signal handler. Everything it touches is prepared beforehand by the agent's own
@@ -9,7 +9,7 @@
 //! Memory of the interrupted thread is read only inside the bounds of its own stack, or through the kernel (`process_vm_readv`).
 //!
 //! # Supported
-//! x86-64 Linux. One signal number per attach; timers per thread (processor time) or signals sent by the agent (clock time).
+//! x86-64 Linux. One signal number per attach, sent to single threads by the agent's sampler.
 //!
 //! # Rejected
 //! Unwinding by tables, names, and anything of the profiling API: those happen later, on the agent's thread.
@@ -19,9 +19,9 @@
 extern crate std;
 
 mod clock;
-mod due;
 mod handler;
 mod heap;
+mod random;
 mod ranges;
 mod record;
 mod replaced;
@@ -29,16 +29,16 @@ mod session;
 mod stack;
 mod timer;
 
-pub use clock::{monotonic, thread_clock, thread_cpu, thread_cpu_of};
-pub use due::Due;
+pub use clock::{monotonic, process_cpu, thread_cpu, thread_cpu_of};
 pub use handler::{InSignal, on_signal};
 pub use heap::{
     Cursor, FROZEN_RANGE, HeapArea, HeapClass, HeapRange, HeapRoot, InFork, MOST_ARGUMENTS, Outlet, Shape, ShownWalk,
     StandingHeap, Walked, tell_statics, walk_heap,
 };
+pub use random::Random;
 pub use ranges::Ranges;
 pub use record::{RawSample, WINDOW_WORDS};
 pub use replaced::Replaced;
-pub use session::{Engine, MAXIMUM_DEPTH, Session, Slot, Which, cookie};
+pub use session::{Answers, Ask, MAXIMUM_DEPTH, Seen, Session, Slot, cookie};
 pub use stack::{Code, Registers, Walk, read_checked, walk};
-pub use timer::{arm, below, create, delete, jittered};
+pub use timer::{arm, create, delete};

@@ -1,6 +1,5 @@
 //! The memory that the handler works on: one [`Session`] per attach, one [`Slot`] per followed thread.
 
-use crate::due::Due;
 use crate::record::WINDOW_WORDS;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -10,27 +9,56 @@ use remora_wire::layout;
 /// The deepest stack that is kept; what is beyond is cut at the root's side and the sample marked.
 pub const MAXIMUM_DEPTH: usize = 512;
 
-/// What drives the sampling.
+/// What the sampler saw of a thread when it asked for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// Two timers a thread: see [`crate::on_signal`].
-    CpuTimers,
-    /// A timer a thread, which the agent's sampler thread has fire.
-    WallSignals,
+#[repr(u32)]
+pub enum Seen {
+    /// It was on a CPU: its CPU clock moved between two readings.
+    Running = 0,
+    /// The sampler took its CPU, most likely: it was ready to run there, and had run since the last look.
+    Preempted = 1,
+    /// It was blocked.
+    Blocked = 2,
 }
 
-/// Which of a thread's timers a signal came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// The timer on the thread's processor time: it finds a thread that has begun to work.
-    Processor,
-    /// The timer on the monotonic clock: it samples a thread that works.
-    Clock,
+impl Seen {
+    pub(crate) fn from_stored(stored: u32) -> Seen {
+        match stored {
+            0 => Seen::Running,
+            1 => Seen::Preempted,
+            _ => Seen::Blocked,
+        }
+    }
 }
 
-/// The value that a timer's signal carries: slot, its generation, and which timer.
-pub fn cookie(slot: u32, generation: u32, which: Which) -> u64 {
-    u64::from(generation) << 32 | u64::from(slot) << 1 | u64::from(which == Which::Clock)
+/// The value that a signal carries: slot and its generation.
+pub fn cookie(slot: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot)
+}
+
+/// What the sampler asks of one thread. Written by the sampler while `weight` is 0; read by the handler on the slot's thread, which takes
+/// the weight.
+#[derive(Debug, Default)]
+pub struct Ask {
+    /// Nanoseconds that the sample stands for; 0 when none is asked for.
+    pub weight: AtomicU64,
+    /// [`Seen`].
+    pub seen: AtomicU32,
+    /// When it was asked, monotonic nanoseconds.
+    pub at: AtomicU64,
+    /// The thread's CPU clock then, nanoseconds.
+    pub used: AtomicU64,
+}
+
+/// What has become of the asks of one thread. Written by the handler on the slot's thread alone while the thread is followed.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// Sum of the weights of its samples of running, nanoseconds.
+    pub running: AtomicU64,
+    /// Sum of the weights of its samples of being blocked, nanoseconds.
+    pub blocked: AtomicU64,
+    /// The thread's CPU clock at the end of the last answer, nanoseconds; 0 if there was none, or it gave no sample.
+    pub at: AtomicU64,
 }
 
 /// What is known of one followed thread. Written by the agent's thread when it follows or leaves the thread, and by the
@@ -40,27 +68,16 @@ pub struct Slot {
     pub thread: AtomicU32,
     /// Counts the uses of this slot: a late signal of an earlier one is told by it.
     pub generation: AtomicU32,
-    /// Kernel's id of the timer on processor time, plus one; 0 if there is none.
-    pub processor_timer: AtomicU32,
-    /// Kernel's id of the timer on the monotonic clock, plus one; 0 if there is none.
-    pub clock_timer: AtomicU32,
-    /// Whether the clock timer drives the thread now.
-    pub active: AtomicBool,
-    /// Processor time up to which the thread's samples account, nanoseconds; below zero, wrapped, for a thread that was born during
-    /// the recording and has no sample yet.
-    pub accounted: AtomicU64,
+    /// Kernel's id of its timer, plus one; 0 if there is none. Only where the signal is a real-time one.
+    pub timer: AtomicU32,
     /// Bounds of its stack; both 0 until the agent's thread has looked them up.
     pub stack_low: AtomicU64,
     /// See `stack_low`.
     pub stack_high: AtomicU64,
-    /// Where in its processor time it is sampled next.
-    pub due: Due,
-    /// Clock sampling: nanoseconds that the sample asked for stands for; 0 when none is asked for.
-    pub asked: AtomicU64,
-    /// Clock sampling: processor time at the end of the last answered sample, nanoseconds; 0 if there was none.
-    pub answered_at: AtomicU64,
-    /// State of the thread's jitter.
-    pub random: AtomicU64,
+    /// What the sampler asks.
+    pub ask: Ask,
+    /// What the thread answered.
+    pub answers: Answers,
     scratch: UnsafeCell<[u64; MAXIMUM_DEPTH + WINDOW_WORDS]>,
 }
 
@@ -83,22 +100,18 @@ pub(crate) struct Aimed<'a> {
     pub(crate) index: u32,
     /// Its slot.
     pub(crate) slot: &'a Slot,
-    /// Which of its timers fired.
-    pub(crate) which: Which,
 }
 
 /// All that one attach's handler needs. The memory behind it outlives the handler's registration.
 pub struct Session<'a> {
-    /// What drives the sampling.
-    pub engine: Engine,
     /// Where samples go.
     pub ring: Ring<'a>,
     /// The counters in the shared memory.
     pub counters: &'a [AtomicU64],
     /// One per followed thread.
     pub slots: &'a [Slot],
-    /// Mean time between two samples of a working thread, nanoseconds.
-    pub interval: AtomicU64,
+    /// When the sampler last gave its CPU back, monotonic nanoseconds.
+    pub rested_at: AtomicU64,
     /// Whether samples are wanted: off before the start and from the moment of leaving.
     pub armed: AtomicBool,
     /// Handlers that are running at this moment.
@@ -120,15 +133,14 @@ impl Session<'_> {
         }
     }
 
-    /// The slot that a timer's cookie names, if the slot still serves the same thread.
+    /// The slot that a signal's cookie names, if the slot still serves the same thread.
     pub(crate) fn aimed(&self, cookie: u64) -> Option<Aimed<'_>> {
-        let index = (cookie as u32) >> 1;
+        let index = cookie as u32;
         let slot = self.slots.get(index as usize)?;
-        let which = if cookie & 1 == 1 { Which::Clock } else { Which::Processor };
         let current = slot.generation.load(Ordering::Relaxed) == (cookie >> 32) as u32;
         // Read once: whoever lets go of the thread clears it meanwhile.
         let thread = slot.thread.load(Ordering::Relaxed);
-        (current && thread != 0).then_some(Aimed { thread, index, slot, which })
+        (current && thread != 0).then_some(Aimed { thread, index, slot })
     }
 
     /// A refused push, by its counter.

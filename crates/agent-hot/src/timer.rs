@@ -1,9 +1,6 @@
-//! POSIX timers by the kernel's own numbers: created by the agent's thread, armed again by the handler.
+//! POSIX timers by the kernel's own numbers: how a thread is sent a real-time signal that is gone when its process calls exec.
 //!
 //! The C library's wrappers are not used: they moved between libraries (glibc 2.34), and the kernel's calls are all that is needed.
-
-use crate::session::Which;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A kernel timer id.
 pub type TimerId = i32;
@@ -50,31 +47,6 @@ pub fn delete(timer: TimerId) {
     unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
 }
 
-/// A time around `mean`, from half of it to one and a half, so that a periodic program is never met at one phase only.
-pub fn jittered(state: &AtomicU64, mean: u64) -> u64 {
-    let mean = mean.max(2);
-    mean / 2 + below(state, mean)
-}
-
-/// A random number below `bound`.
-pub fn below(state: &AtomicU64, bound: u64) -> u64 {
-    // xorshift64: any state but 0 runs through all others.
-    let mut random = state.load(Ordering::Relaxed).max(1);
-    random ^= random << 13;
-    random ^= random >> 7;
-    random ^= random << 17;
-    state.store(random, Ordering::Relaxed);
-    (random >> 16) % bound.max(1)
-}
-
-pub(crate) fn which_timer(slot: &crate::Slot, which: Which) -> Option<TimerId> {
-    let stored = match which {
-        Which::Processor => slot.processor_timer.load(Ordering::Relaxed),
-        Which::Clock => slot.clock_timer.load(Ordering::Relaxed),
-    };
-    stored.checked_sub(1).map(|id| id as TimerId)
-}
-
 pub(crate) fn errno() -> i32 {
     // SAFETY: the C library's own place for this thread's error number.
     unsafe { *libc::__errno_location() }
@@ -83,18 +55,6 @@ pub(crate) fn errno() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn jitter_keeps_the_mean_and_its_bounds() {
-        let state = AtomicU64::new(42);
-        let mut sum = 0;
-        for _ in 0..10_000 {
-            let value = jittered(&state, 1_000_000);
-            assert!((500_000..1_500_000).contains(&value));
-            sum += value;
-        }
-        assert!((980_000..1_020_000).contains(&(sum / 10_000)));
-    }
 
     #[test]
     fn the_kernel_takes_the_layout_of_the_event() {

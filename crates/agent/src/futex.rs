@@ -1,4 +1,4 @@
-//! A callback's one wait: for a counter, without a lock.
+//! Waiting for a counter to change, without a lock: a callback's one wait, and the sampler's rest.
 
 use std::sync::atomic::AtomicU64;
 
@@ -18,4 +18,10 @@ pub fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
             &raw const time,
         )
     };
+}
+
+/// Wakes who waits for the counter.
+pub fn futex_wake(counter: &AtomicU64) {
+    // SAFETY: wakes whoever waits on this address; nothing is read or written.
+    unsafe { libc::syscall(libc::SYS_futex, counter.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
 }

@@ -27,13 +27,13 @@ mod private;
 mod proc;
 mod published;
 mod roots;
+mod sampler;
 mod signal;
 mod snapshot;
 mod standing;
 mod thread_locals;
 mod threads;
 mod wake;
-mod wall;
 mod watch;
 
 use corprof::{CallbackObject, Guid, dll_get_class_object, sys};

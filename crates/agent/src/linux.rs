@@ -2,18 +2,20 @@
 
 use crate::channel::Channel;
 use crate::follow::{Followed, slot_memory};
-use crate::futex::futex_wait;
+use crate::futex::{futex_wait, futex_wake};
 use crate::memory::{MappedWords, Mapping};
 use crate::roots;
-use crate::signal::OwnSignal;
+use crate::sampler::Sampler;
+use crate::signal::{OwnSignal, Sender};
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
 use crate::wake::Wake;
-use crate::wall::{self, Wall};
 use crate::watch::Looker;
 use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
-use remora_agent_core::{Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words};
-use remora_agent_hot::{Engine, HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
+use remora_agent_core::{
+    Child, CodeKind, CpuTimes, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words,
+};
+use remora_agent_hot::{HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,6 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What walks a heap.
 const COPY: &str = "a copy of the process";
+
+/// What takes samples of time.
+const ENGINE: &str = "random instants";
 
 /// Words of the ring between the handlers and the agent's thread (2 MiB).
 const SAMPLE_RING_WORDS: usize = 1 << 18;
@@ -66,7 +71,7 @@ struct Sampling {
     session: *mut Session<'static>,
     signal: OwnSignal,
     followed: Arc<Mutex<Followed>>,
-    wall: Option<(Arc<Wall>, OwnThread)>,
+    sampler: Option<(Arc<Sampler>, OwnThread)>,
     ring: Mapping,
     slots: Mapping,
 }
@@ -152,19 +157,13 @@ impl Linux {
     fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
         let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
         let slots = slot_memory().map_err(in_words)?;
-        let engine = match self.config.event {
-            EventKind::Cpu => Engine::CpuTimers,
-            EventKind::Wall => Engine::WallSignals,
-            _ => return Err("nothing is to be sampled".into()),
-        };
         // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
         let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
         let session = Box::into_raw(Box::new(Session {
-            engine,
             ring: Ring::new(ring_words).ok_or("the ring has no valid size")?,
             counters: self.counters(),
             slots: slot_values,
-            interval: AtomicU64::new(1_000_000_000 / u64::from(self.config.frequency)),
+            rested_at: AtomicU64::new(0),
             armed: AtomicBool::new(true),
             inside: AtomicU32::new(0),
             // SAFETY: takes nothing. The thread with which a process began has the process's number.
@@ -179,7 +178,7 @@ impl Linux {
             // SAFETY: nothing was registered, nobody else has the pointer.
             drop(unsafe { Box::from_raw(session) });
         })?;
-        let followed = Followed::new(signal.number, &self.config);
+        let followed = Followed::new(Sender::new(signal.number));
         let followed = Arc::new(Mutex::new(followed));
         // SAFETY: the session lives until `Sampling` is taken apart.
         let live = unsafe { &*session };
@@ -189,33 +188,30 @@ impl Linux {
             followed.begin(live, &self.entrances, threads)
         };
         self.session.store(session, Ordering::Release);
-        let sampling = Sampling { session, signal, followed, wall: None, ring, slots };
+        let sampling = Sampling { session, signal, followed, sampler: None, ring, slots };
         Ok((sampling, new))
     }
 
-    fn start_wall(&self, sampling: &mut Sampling) -> Result<(), String> {
+    fn start_sampler(&self, sampling: &mut Sampling) -> Result<(), String> {
         // SAFETY: the session lives until `Sampling` is taken apart, after this thread was joined.
         let session = unsafe { &*sampling.session };
-        let wall = Arc::new(Wall {
+        let sampler = Arc::new(Sampler {
             session,
             followed: sampling.followed.clone(),
+            sender: Sender::new(sampling.signal.number),
+            wall: self.config.event == EventKind::Wall,
             budget: u64::from(self.config.signal_budget),
-            interval: AtomicU64::new(self.wall_interval(self.config.frequency)),
+            interval: AtomicU64::new(interval(self.config.frequency)),
+            bell: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
         self.entrances.open(EntranceKind::Thread);
-        let thread = wall::start(wall.clone()).map_err(|error| {
+        let thread = sampler.clone().start().map_err(|error| {
             self.entrances.close(EntranceKind::Thread);
             in_words(error)
         })?;
-        sampling.wall = Some((wall, thread));
+        sampling.sampler = Some((sampler, thread));
         Ok(())
-    }
-
-    /// Time between two visits of a thread that works: as requested, but no thread is sent more signals than its own budget allows.
-    fn wall_interval(&self, hertz: u32) -> u64 {
-        let rate = hertz.clamp(1, 10_000).min(self.config.thread_budget.max(1));
-        1_000_000_000 / u64::from(rate)
     }
 
     fn session(&self) -> Option<&Session<'static>> {
@@ -340,10 +336,7 @@ impl Platform for Linux {
     }
 
     fn announce(&self, counter: &AtomicU64) {
-        // SAFETY: wakes whoever waits on this address; nothing is read or written.
-        unsafe {
-            libc::syscall(libc::SYS_futex, counter.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX)
-        };
+        futex_wake(counter);
     }
 
     fn connect(&self) -> Result<(), String> {
@@ -392,24 +385,26 @@ impl Platform for Linux {
         if self.config.event == EventKind::Heard {
             return Ok(without_samples());
         }
+        if !matches!(self.config.event, EventKind::Cpu | EventKind::Wall) {
+            return Err("nothing is to be sampled".into());
+        }
         let (mut sampling, threads) = self.begin()?;
-        let (engine, result) = match self.config.event {
-            EventKind::Wall => ("budgeted signals", self.start_wall(&mut sampling)),
-            _ => ("thread timers", Ok(())),
-        };
+        let started = self.start_sampler(&mut sampling);
         let signal = sampling.signal.number as u32;
         *lock(&self.sampling) = Some(sampling);
-        result?;
-        Ok(Started { signal, thread: this_thread(), threads, engine: engine.into() })
+        started?;
+        Ok(Started { signal, thread: this_thread(), threads, engine: ENGINE.into() })
     }
 
     fn set_frequency(&self, hertz: u32) {
-        let guard = lock(&self.sampling);
-        let Some(sampling) = guard.as_ref() else { return };
-        lock(&sampling.followed).set_frequency(hertz);
-        if let Some((wall, _)) = &sampling.wall {
-            wall.interval.store(self.wall_interval(hertz), Ordering::Relaxed);
+        if let Some((sampler, _)) = lock(&self.sampling).as_ref().and_then(|sampling| sampling.sampler.as_ref()) {
+            sampler.interval.store(interval(hertz), Ordering::Relaxed);
+            sampler.ring();
         }
+    }
+
+    fn cpu_times(&self) -> Option<CpuTimes> {
+        lock(&self.sampling).as_ref().map(|sampling| lock(&sampling.followed).cpu_times())
     }
 
     fn follow_threads(&self) -> Vec<(u32, String)> {
@@ -435,7 +430,7 @@ impl Platform for Linux {
     fn thread_names(&self) -> Vec<(u32, String)> {
         let guard = lock(&self.sampling);
         let Some(sampling) = guard.as_ref() else { return Vec::new() };
-        let threads: Vec<u32> = lock(&sampling.followed).threads().map(|(thread, _)| thread).collect();
+        let threads: Vec<u32> = lock(&sampling.followed).threads().map(|followee| followee.thread).collect();
         threads.into_iter().filter_map(|thread| Some((thread, crate::proc::thread_name(thread)?))).collect()
     }
 
@@ -559,8 +554,9 @@ impl Platform for Linux {
 
     fn stop_sampling(&self) -> Result<(), String> {
         let Some(mut sampling) = lock(&self.sampling).take() else { return Ok(()) };
-        if let Some((wall, thread)) = sampling.wall.take() {
-            wall.stop.store(true, Ordering::Release);
+        if let Some((sampler, thread)) = sampling.sampler.take() {
+            sampler.stop.store(true, Ordering::Release);
+            sampler.ring();
             thread.join();
             self.entrances.close(EntranceKind::Thread);
         }
@@ -585,6 +581,11 @@ impl Platform for Linux {
 /// What has begun without a signal.
 fn without_samples() -> Started {
     Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() }
+}
+
+/// The mean time between two instants, nanoseconds.
+fn interval(frequency: u32) -> u64 {
+    1_000_000_000 / u64::from(frequency.clamp(1, 10_000))
 }
 
 fn in_words(error: i32) -> String {

@@ -136,6 +136,23 @@ fn parse_wait(call: &str) -> Option<u64> {
     if number == libc::SYS_rt_sigtimedwait { u64::from_str_radix(set, 16).ok() } else { None }
 }
 
+/// Whether a thread does not run but is ready to, and waits for this CPU.
+pub fn is_ready_to_run_on(thread: u32, cpu: i32) -> bool {
+    text_of(thread, "stat").is_ok_and(|stat| parse_readiness(&stat) == Some(cpu))
+}
+
+/// The CPU on which a ready thread runs or waits, out of its `stat` (Linux `Documentation/filesystems/proc.rst`: the state is the third
+/// field, the processor the 39th; the second is a name in parentheses, which may hold anything).
+fn parse_readiness(stat: &str) -> Option<i32> {
+    const PROCESSOR: usize = 39 - 3;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    if fields.next()? != "R" {
+        return None;
+    }
+    fields.nth(PROCESSOR - 1)?.parse().ok()
+}
+
 /// Whether a thread is under a debugger, and whether that holds it at this moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tracing {
@@ -244,6 +261,20 @@ mod tests {
             assert_eq!(in_status, in_comm);
             assert_eq!(in_status.as_deref(), name.to_str().ok());
         }
+    }
+
+    #[test]
+    fn a_ready_thread_waits_for_one_cpu() {
+        let stat = |name: &str, state: &str| {
+            let between: String = (4..39).map(|field| format!(" {field}")).collect();
+            format!("12 ({name}) {state}{between} 1 0 0 5")
+        };
+        assert_eq!(parse_readiness(&stat("work", "R")), Some(1));
+        assert_eq!(parse_readiness(&stat("odd) S 1 (x", "R")), Some(1));
+        assert_eq!(parse_readiness(&stat("work", "S")), None);
+        assert_eq!(parse_readiness("12 (cut) R 1 2"), None);
+        let own = fs::read_to_string("/proc/thread-self/stat").expect("readable");
+        assert!(parse_readiness(&own).is_some_and(|cpu| cpu >= 0), "{own}");
     }
 
     #[test]

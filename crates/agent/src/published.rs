@@ -26,17 +26,15 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_agent_hot::Engine;
     use remora_agent_ring::{HEADER_WORDS, Ring};
     use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
     fn session(words: &[AtomicU64]) -> Session<'_> {
         Session {
-            engine: Engine::CpuTimers,
             ring: Ring::new(words).expect("a ring"),
             counters: &[],
             slots: &[],
-            interval: AtomicU64::new(1),
+            rested_at: AtomicU64::new(0),
             armed: AtomicBool::new(false),
             inside: AtomicU32::new(0),
             main_thread: 0,

@@ -1,13 +1,16 @@
 //! The one signal of an attach: chosen where nobody listens, handled by us, and given back as it was found.
 //!
+//! SIGURG where nobody has a handler for it: the kernel ignores it by default. So it harms no program that the target becomes by exec
+//! while one is on its way, and a debugger passes it on without a word. Else a free real-time signal; those end a program that does not
+//! expect them, so they are sent by timers, which exec deletes together with what they sent.
 //! Not SIGPROF: other profilers use it, and the first to leave with SIG_DFL kills the process for the second.
 //! While leaving, a late signal must meet SIG_IGN, never SIG_DFL; afterwards the disposition found at the start is put back,
 //! because programs started by the target inherit SIG_IGN.
 
 use crate::proc;
-use remora_agent_hot::{Session, thread_cpu_of};
+use remora_agent_core::{EntranceKind, Entrances};
+use remora_agent_hot::{Session, Slot, arm, cookie, create, delete, thread_cpu_of};
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Looks that must find no thread held by a debugger before the default is put back.
@@ -47,14 +50,14 @@ extern "C" fn handle(number: i32, info: *mut libc::siginfo_t, context: *mut libc
 }
 
 impl OwnSignal {
-    /// Takes the highest real-time signal that has the default disposition and that none of `threads`, which are all of the process,
+    /// Takes SIGURG, or the highest real-time signal, that has the default disposition and that none of `threads`, which are all of the process,
     /// blocks (who blocks one waits for it, but who blocks all of them only wants to be left in peace).
     ///
     /// # Errors
     /// In words, when all are taken.
     pub fn claim(session: *mut Session<'static>, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
         let wanted = wanted_by_anyone(threads);
-        for number in candidates().rev() {
+        for number in candidates() {
             if wanted & bit(number) != 0 || disposition(number) != libc::SIG_DFL {
                 continue;
             }
@@ -68,7 +71,7 @@ impl OwnSignal {
                 SESSIONS[number as usize].store(std::ptr::null_mut(), Ordering::Release);
             }
         }
-        Err("every real-time signal is already used by the application".into())
+        Err("SIGURG and every real-time signal are already used by the application".into())
     }
 
     /// Gives the signal back, after every source of it is gone. Returns only when none of `sampled`, the threads that had a source,
@@ -131,17 +134,95 @@ fn bit(number: i32) -> u64 {
     1 << (number - 1)
 }
 
-/// The signals that an attach may take.
-fn candidates() -> RangeInclusive<i32> {
-    libc::SIGRTMIN() + 4..=libc::SIGRTMAX() - 1
+/// The signals that an attach may take, in this order.
+fn candidates() -> impl Iterator<Item = i32> {
+    std::iter::once(libc::SIGURG).chain((libc::SIGRTMIN() + 4..libc::SIGRTMAX()).rev())
+}
+
+/// How single threads are sent the signal of an attach.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender {
+    signal: i32,
+}
+
+impl Sender {
+    /// For this signal.
+    pub fn new(signal: i32) -> Sender {
+        Sender { signal }
+    }
+
+    /// The signal.
+    pub fn signal(self) -> i32 {
+        self.signal
+    }
+
+    /// Whether the signal ends a program that does not handle it.
+    fn is_dangerous(self) -> bool {
+        self.signal != libc::SIGURG
+    }
+
+    /// Prepares to send it to `thread`, which is followed in `slot`. False if that cannot be done.
+    pub fn prepare(self, entrances: &Entrances, slot: &Slot, thread: u32, index: u32, generation: u32) -> bool {
+        slot.timer.store(0, Ordering::Relaxed);
+        if !self.is_dangerous() {
+            return true;
+        }
+        entrances.open(EntranceKind::Timer);
+        match create(libc::CLOCK_MONOTONIC, self.signal, thread, cookie(index, generation)) {
+            Ok(id) => slot.timer.store(id as u32 + 1, Ordering::Release),
+            Err(_) => entrances.close(EntranceKind::Timer),
+        }
+        slot.timer.load(Ordering::Relaxed) != 0
+    }
+
+    /// The slot's thread is followed no more.
+    pub fn let_go(self, entrances: &Entrances, slot: &Slot) {
+        if let Some(id) = slot.timer.swap(0, Ordering::AcqRel).checked_sub(1) {
+            delete(id as i32);
+            entrances.close(EntranceKind::Timer);
+        }
+    }
+
+    /// Sends it. False if the thread has ended.
+    pub fn send(self, thread: u32, index: u32, slot: &Slot) -> bool {
+        if self.is_dangerous() {
+            return slot.timer.load(Ordering::Acquire).checked_sub(1).is_some_and(|timer| arm(timer as i32, 1));
+        }
+        queue(self.signal, thread, cookie(index, slot.generation.load(Ordering::Relaxed)))
+    }
+}
+
+/// Sends a signal with a value to one thread of this process.
+fn queue(signal: i32, thread: u32, value: u64) -> bool {
+    /// `siginfo_t` of a queued signal as the kernel takes it on x64 (Linux `include/uapi/asm-generic/siginfo.h`).
+    #[repr(C)]
+    struct Queued {
+        signal: i32,
+        errno: i32,
+        code: i32,
+        padding: i32,
+        process: i32,
+        user: u32,
+        value: u64,
+        rest: [u64; 12],
+    }
+    // SAFETY: both take nothing.
+    let (process, user) = unsafe { (libc::getpid(), libc::getuid()) };
+    let info = Queued { signal, errno: 0, code: libc::SI_QUEUE, padding: 0, process, user, value, rest: [0; 12] };
+    // SAFETY: `info` is live and of the kernel's layout and size; a thread that has ended is answered with ESRCH.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, &raw const info) == 0 }
 }
 
 /// Signals that a thread waits for, or that wait for one. The agent's threads block every signal, which says nothing about the
 /// application.
 fn wanted_by_anyone(threads: &[proc::Seen]) -> u64 {
-    let all = candidates().fold(0, |all, number| all | bit(number));
+    let all = all_candidates();
     let others = threads.iter().filter(|seen| !is_agents_name(&seen.name));
     others.fold(0, |wanted, seen| wanted | wanted_by(seen.masks, all))
+}
+
+fn all_candidates() -> u64 {
+    candidates().fold(0, |all, number| all | bit(number))
 }
 
 fn wanted_by(masks: proc::SignalMasks, all: u64) -> u64 {
@@ -264,10 +345,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_kernel_ignores_by_default_is_taken_first() {
+        let candidates: Vec<i32> = candidates().collect();
+        assert_eq!(candidates[..2], [libc::SIGURG, libc::SIGRTMAX() - 1]);
+        assert!(!Sender::new(candidates[0]).is_dangerous() && Sender::new(candidates[1]).is_dangerous());
+    }
+
+    #[test]
     fn who_blocks_one_signal_wants_it_and_who_blocks_all_wants_none() {
-        let all = candidates().fold(0, |all, number| all | bit(number));
+        let all = all_candidates();
         let masks = |blocked, pending| proc::SignalMasks { blocked, pending, asleep: true };
-        let one = bit(*candidates().end());
+        let one = bit(libc::SIGRTMAX() - 1);
         assert_eq!(wanted_by(masks(one, 0), all), one);
         assert_eq!(wanted_by(masks(u64::MAX, 0), all) & all, 0);
         assert_eq!(wanted_by(masks(u64::MAX, one), all) & all, one);

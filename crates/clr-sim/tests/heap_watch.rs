@@ -100,7 +100,6 @@ fn request(process: &Process) -> AttachRequest {
         roots: Roots::Inferred,
         frequency: 1,
         signal_budget: 1,
-        thread_budget: 1,
     };
     AttachRequest {
         class: Guid { data1, data2, data3, data4 },

@@ -54,7 +54,6 @@ fn take_one(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnc
         roots,
         frequency: 1,
         signal_budget: 1,
-        thread_budget: 1,
     };
     let answer = world.runtime.ask_for_attach(AttachRequest {
         class: Guid { data1, data2, data3, data4 },

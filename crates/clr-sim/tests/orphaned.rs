@@ -32,7 +32,6 @@ fn its_user_dies(world: &World, after: u64) {
         roots: Roots::Inferred,
         frequency: 99,
         signal_budget: 1000,
-        thread_budget: 100,
     };
     let answer = world.runtime.ask_for_attach(AttachRequest {
         class: Guid { data1, data2, data3, data4 },

@@ -1,18 +1,20 @@
 //! The end of the account: what the agent has counted, what is missing, and what a reader should be told of it.
 
-use remora_profile::{Event, Loss, LossCause, Profile};
+use crate::scaling::Used;
+use remora_profile::{Loss, LossCause, Profile, State};
 use remora_wire::layout;
 
-/// Processor time that may be in no sample before that is told, nanoseconds: starting and leaving take some.
-const MISSING_TIME: u64 = 200_000_000;
-/// Part of the target's processor time that may be in no sample before that is told.
-const MISSING_PART: f64 = 0.1;
+/// CPU time that may be in no sample before that is told, nanoseconds.
+const MISSING_TIME: u64 = 50_000_000;
+/// Part of the target's CPU time that may be in no sample before that is told: one of so many.
+const MISSING_PART: u64 = 50;
 
 /// Takes over what the agent has counted, and books what is in no account: where the target ended with samples on their way,
 /// that is why; anywhere else it is a hole in our own account, and stays visible as one.
 pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool) {
     loss.taken = counter(layout::TAKEN);
     loss.stray_signals = counter(layout::STRAY_SIGNALS);
+    loss.moved_on = counter(layout::MOVED_ON);
     loss.lose(LossCause::RingFull, counter(layout::LOST_RING_FULL));
     loss.lose(LossCause::TransportFull, counter(layout::LOST_TRANSPORT_FULL));
     loss.lose(LossCause::ThreadSilent, counter(layout::LOST_THREAD_SILENT));
@@ -30,7 +32,7 @@ pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<Stri
     };
     note(
         counter(layout::THREADS_NOT_FOLLOWED),
-        "threads could not be followed: they block every signal, or no timer or no slot was left",
+        "threads could not be followed: they block every signal, or no slot was left",
     );
     note(
         counter(layout::LOST_DESCRIPTIONS),
@@ -48,36 +50,37 @@ pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<Stri
     notes
 }
 
-/// Tells of processor time that the target used and no sample stands for, if it is more than what a sampler always misses.
-///
-/// A thread that was sampled may have run on for one interval after its last sample, and what was lost had its weight, too.
-pub fn unsampled(profile: &Profile) -> Option<String> {
-    let meta = &profile.meta;
-    let used = meta.target_cpu.filter(|_| meta.event == Event::Cpu)?;
-    let sampled = profile.total_weight();
-    let missing = used.saturating_sub(sampled);
-    let last_intervals = profile.threads().len() as u64 * (1_000_000_000 / u64::from(meta.frequency.max(1)));
-    let mean = sampled / (profile.samples().len() as u64).max(1);
-    let lost = profile.loss.total_lost().saturating_mul(mean);
-    let unexplained = missing.saturating_sub(last_intervals).saturating_sub(lost);
-    (unexplained > MISSING_TIME && unexplained as f64 > used as f64 * MISSING_PART).then(|| {
+/// Tells of CPU time that the target used and no sample stands for, with its cause.
+pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
+    let running = profile.samples().iter().filter(|sample| sample.state == State::Running);
+    let sampled = running.map(|sample| sample.weight).sum::<u64>();
+    let missing = used.process.saturating_sub(sampled);
+    let elsewhere = missing.saturating_sub(used.unfollowed);
+    let is_told = |time: u64| time > MISSING_TIME && time > used.process / MISSING_PART;
+    let causes = [
+        (used.unfollowed.min(missing), "in threads that cannot be followed"),
+        (elsewhere, "in threads that ended before they could be sampled, or ran when nobody looked"),
+    ];
+    let causes: Vec<String> =
+        causes.iter().filter(|(time, _)| is_told(*time)).map(|(time, why)| format!("{} {why}", shown(*time))).collect();
+    (is_told(missing) && !causes.is_empty()).then(|| {
         format!(
-            "{} of the target's {} of processor time are in no sample: threads that ended before they could be sampled, \
-             or that could not be followed",
+            "{} of the target's {} of CPU time are in no sample: {}",
             shown(missing),
-            shown(used)
+            shown(used.process),
+            causes.join(", ")
         )
     })
 }
 
 fn shown(nanoseconds: u64) -> String {
-    format!("{:.1} s", nanoseconds as f64 / 1e9)
+    format!("{:.2} s", nanoseconds as f64 / 1e9)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_profile::{Frame, Meta, Sample, State, Thread};
+    use remora_profile::{Frame, Meta, Sample, Thread};
 
     /// Ten samples begun, five delivered, three lost: two are missing.
     fn with_a_hole(target_ended: bool) -> Loss {
@@ -119,42 +122,38 @@ mod tests {
         assert!(told.len() == 1 && told[0].starts_with("3 unloads"), "{told:?}");
     }
 
-    /// A profile of two threads with this much sampled, in milliseconds, of what the target used.
-    fn sampled(event: Event, sampled: u64, used: u64) -> Profile {
-        let meta = Meta { event, frequency: 100, target_cpu: Some(used * 1_000_000), ..Meta::default() };
-        let mut profile = Profile::new(meta);
+    /// A profile with this much sampled, in milliseconds.
+    fn sampled(milliseconds: u64) -> Profile {
+        let mut profile = Profile::new(Meta::default());
         let name = profile.string("work");
         let frame = profile.frame(Frame::unknown(name));
         let stack = profile.stack(None, frame);
-        for id in 0..2 {
-            let thread = profile.add_thread(Thread { id, name: String::new() });
-            for time in 0..sampled / 20 {
-                profile.add_sample(Sample { time, thread, stack, weight: 10_000_000, state: State::Running });
-            }
+        let thread = profile.add_thread(Thread { id: 1, name: String::new() });
+        for time in 0..milliseconds {
+            profile.add_sample(Sample { time, thread, stack, weight: 1_000_000, state: State::Running });
+            profile.add_sample(Sample { time, thread, stack, weight: 9_000_000, state: State::Blocked });
         }
         profile
     }
 
-    #[test]
-    fn processor_time_that_is_in_no_sample_is_told() {
-        let text = unsampled(&sampled(Event::Cpu, 600, 1000)).expect("400 ms are missing");
-        assert!(text.starts_with("0.4 s of the target's 1.0 s of processor time are in no sample"), "{text}");
-        // A tenth of a long recording, or little time, or another measure, or none at all.
-        assert_eq!(unsampled(&sampled(Event::Cpu, 9_100, 10_000)), None);
-        assert_eq!(unsampled(&sampled(Event::Cpu, 100, 300)), None);
-        assert_eq!(unsampled(&sampled(Event::Wall, 600, 1000)), None);
-        let mut untold = sampled(Event::Cpu, 600, 1000);
-        untold.meta.target_cpu = None;
-        assert_eq!(unsampled(&untold), None);
+    fn told(milliseconds: u64, process: u64, unfollowed: u64) -> Option<String> {
+        let used = Used { process: process * 1_000_000, unfollowed: unfollowed * 1_000_000, ..Used::default() };
+        unsampled(&sampled(milliseconds), &used)
     }
 
     #[test]
-    fn what_was_lost_or_came_after_the_last_sample_is_no_time_that_nobody_saw() {
-        let mut lossy = sampled(Event::Cpu, 600, 1000);
-        lossy.loss.lose(LossCause::RingFull, 30);
-        assert_eq!(unsampled(&lossy), None);
-        let mut slow = sampled(Event::Cpu, 600, 2600);
-        slow.meta.frequency = 1;
-        assert_eq!(unsampled(&slow), None);
+    fn cpu_time_that_is_in_no_sample_is_told_with_its_cause() {
+        let text = told(600, 1000, 0).expect("400 ms are missing");
+        assert!(
+            text.starts_with(
+                "0.40 s of the target's 1.00 s of CPU time are in no sample: 0.40 s in threads that ended"
+            ),
+            "{text}"
+        );
+        let text = told(600, 1000, 390).expect("400 ms are missing");
+        assert!(text.ends_with("in no sample: 0.39 s in threads that cannot be followed"), "{text}");
+        assert_eq!(told(990, 1000, 0), None, "one of a hundred");
+        assert_eq!(told(60, 100, 0), None, "little time");
+        assert_eq!(told(1000, 900, 0), None);
     }
 }

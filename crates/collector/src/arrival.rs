@@ -38,8 +38,6 @@ pub(crate) struct Task {
     pub(crate) frequency: u32,
     /// Signals a second for the whole process, at most.
     pub(crate) signal_budget: u32,
-    /// Signals a second for one thread, at most.
-    pub(crate) thread_budget: u32,
 }
 
 impl Task {
@@ -52,7 +50,6 @@ impl Task {
             roots: Roots::Inferred,
             frequency: 1,
             signal_budget: 1,
-            thread_budget: 1,
         }
     }
 
@@ -143,7 +140,6 @@ fn config(socket: &str, task: Task) -> Result<Config, Error> {
         roots: task.roots,
         frequency: task.frequency,
         signal_budget: task.signal_budget,
-        thread_budget: task.thread_budget,
     })
 }
 

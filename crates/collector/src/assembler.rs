@@ -1,6 +1,7 @@
 //! From the agent's messages to a [`Profile`]: each description is kept, each sample becomes a stack, every loss is counted.
 
 use crate::names::Names;
+use crate::scaling::Used;
 use remora_profile::{FrameIx, LossCause, Profile, Sample, StackIx, State, Thread, ThreadIx};
 use remora_wire::{Message, Place, sample_flags};
 use std::collections::HashMap;
@@ -21,6 +22,9 @@ pub struct Assembler {
     pub first_sample: Option<u64>,
     managed_frames: u64,
     managed_frames_named: u64,
+    /// What the agent said at its end of the CPU time that was used; `None` if it did not get there.
+    pub used: Option<Used>,
+    by_clock: HashMap<ThreadIx, u64>,
 }
 
 /// What is known of an address.
@@ -57,6 +61,8 @@ impl Assembler {
             first_sample: None,
             managed_frames: 0,
             managed_frames_named: 0,
+            used: None,
+            by_clock: HashMap::new(),
         }
     }
 
@@ -92,6 +98,14 @@ impl Assembler {
             Message::ThreadName { thread, name } => {
                 let index = self.thread(thread);
                 self.profile.thread_mut(index).name = name;
+            }
+            Message::ThreadTime { thread, used } => {
+                let index = self.thread(thread);
+                self.by_clock.insert(index, used);
+            }
+            Message::ProcessTime { process, agent, unfollowed } => {
+                let threads = std::mem::take(&mut self.by_clock);
+                self.used = Some(Used { threads, process: process.saturating_sub(agent), unfollowed });
             }
             Message::Sample { thread, time, weight, flags, addresses } => {
                 self.sample(thread, time, weight, flags, &addresses);

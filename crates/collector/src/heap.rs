@@ -145,7 +145,6 @@ impl HeapSession {
             roots: wish.roots,
             frequency: 1,
             signal_budget: 1,
-            thread_budget: 1,
         };
         let (presence, _) = arrive_heard(process, library, task, timeout)?;
         let mut files = Files::of(process.pid);

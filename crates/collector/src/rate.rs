@@ -1,61 +1,67 @@
 //! At which rate samples really came: told where it was lower than the one that was asked for.
 
 use remora_profile::{Event, Profile};
-
-/// From so many samples on, their rate is compared with the one that was asked for.
-const TELLING_SAMPLES: u64 = 100;
+use remora_wire::layout;
 
 /// A rate is told if it is less than this part of the one that was asked for.
-const TELLING_PART: f64 = 0.8;
+const TELLING_PART: f64 = 0.9;
 
-/// A note for people, if the rate was lower. What samples weigh is the time that they stand for, so it follows from the profile alone.
-pub fn slower_than_asked(profile: &Profile) -> Option<String> {
-    let (samples, asked) = (profile.loss.delivered, f64::from(profile.meta.frequency));
-    let rate = samples as f64 * 1e9 / profile.total_weight() as f64;
-    let of = match profile.meta.event {
-        Event::Cpu => " of its processor time",
-        Event::Wall => "",
-    };
-    (samples >= TELLING_SAMPLES && rate < asked * TELLING_PART).then(|| {
-        format!(
-            "each thread was sampled {rate:.1} times a second{of} on average, not {asked}: \
-             the number of signals is limited, or processors were short; \
-             times stay right, since each sample weighs the time that it stands for"
-        )
-    })
+/// Instants from which on their rate is compared with the one that was asked for.
+const TELLING_INSTANTS: f64 = 400.0;
+
+/// Blocked samples that were left out are told if they are more than this part of all.
+const TELLING_LEFT_OUT: f64 = 0.01;
+
+/// Notes for people, if there is something to tell. `counter` reads the agent's counters.
+pub fn notes(profile: &Profile, counter: impl Fn(usize) -> u64) -> Vec<String> {
+    let (instants, asked) = (counter(layout::INSTANTS) as f64, f64::from(profile.meta.frequency));
+    let rate = instants * 1e9 / profile.meta.duration.max(1) as f64;
+    let mut notes = Vec::new();
+    let expected = asked * profile.meta.duration as f64 / 1e9;
+    if expected >= TELLING_INSTANTS && rate < asked * TELLING_PART {
+        notes.push(format!(
+            "the machine let the sampler look {rate:.0} times a second, not {asked}; times stay right, with fewer samples for them"
+        ));
+    }
+    let left_out = counter(layout::OVER_BUDGET);
+    let delivered = profile.loss.delivered;
+    if profile.meta.event == Event::Wall && left_out as f64 > delivered as f64 * TELLING_LEFT_OUT {
+        notes.push(format!(
+            "blocked threads were sampled less often than {asked} times a second, to keep to the budget of signals ({left_out} samples left out); \
+             times stay right; `--signal-budget` raises it"
+        ));
+    }
+    notes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_profile::{Frame, Meta, Sample, State, Thread};
+    use remora_profile::Meta;
 
-    fn told(event: Event, frequency: u32, samples: u64, weight: u64) -> Option<String> {
-        let mut profile = Profile::new(Meta { event, frequency, ..Meta::default() });
-        let thread = profile.add_thread(Thread { id: 1, name: String::new() });
-        let name = profile.string("work");
-        let frame = profile.frame(Frame::unknown(name));
-        let stack = profile.stack(None, frame);
-        for time in 0..samples {
-            profile.add_sample(Sample { time, thread, stack, weight, state: State::Running });
-        }
-        profile.loss.delivered = samples;
-        slower_than_asked(&profile)
+    fn told(event: Event, instants: u64, left_out: u64) -> Vec<String> {
+        let meta = Meta { event, frequency: 100, duration: 10_000_000_000, ..Meta::default() };
+        let mut profile = Profile::new(meta);
+        profile.loss.delivered = 1000;
+        notes(&profile, |which| match which {
+            layout::INSTANTS => instants,
+            layout::OVER_BUDGET => left_out,
+            _ => 0,
+        })
     }
 
     #[test]
     fn a_lower_rate_is_told_with_the_one_that_was_asked_for() {
-        let text = told(Event::Wall, 99, 200, 100_000_000).expect("10 a second");
-        assert!(text.contains("10.0 times a second on average, not 99"), "{text}");
-        let text = told(Event::Cpu, 1000, 200, 4_000_000).expect("250 a second");
-        assert!(text.contains("250.0 times a second of its processor time on average, not 1000"), "{text}");
+        let notes = told(Event::Cpu, 500, 0);
+        assert!(notes.len() == 1 && notes[0].contains("50 times a second, not 100"), "{notes:?}");
+        assert_eq!(told(Event::Cpu, 950, 0), Vec::<String>::new());
     }
 
     #[test]
-    fn a_rate_as_asked_or_a_handful_of_samples_is_not() {
-        assert_eq!(told(Event::Cpu, 99, 200, 10_101_010), None);
-        assert_eq!(told(Event::Cpu, 99, 200, 1_000_000), None);
-        assert_eq!(told(Event::Wall, 99, 99, 100_000_000), None);
-        assert_eq!(told(Event::Wall, 99, 0, 0), None);
+    fn blocked_samples_that_were_left_out_are_told_in_wall_clock_mode() {
+        let notes = told(Event::Wall, 1000, 20);
+        assert!(notes.len() == 1 && notes[0].contains("less often than 100 times a second"), "{notes:?}");
+        assert_eq!(told(Event::Wall, 1000, 5), Vec::<String>::new());
+        assert_eq!(told(Event::Cpu, 1000, 20), Vec::<String>::new());
     }
 }

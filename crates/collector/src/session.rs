@@ -7,7 +7,8 @@ use crate::count::arrive_heard;
 use crate::files::Files;
 use crate::names::Names;
 use crate::presence::Presence;
-use crate::rate::slower_than_asked;
+use crate::rate;
+use crate::scaling::scale;
 use crate::shared_memory::SharedMemory;
 use crate::{Error, NotAttached};
 use remora_profile::{Event, Meta, Profile};
@@ -23,15 +24,11 @@ const LOOK: Duration = Duration::from_millis(40);
 /// How long is slept when nothing comes from an agent that is leaving.
 const LEAVING_LOOK: Duration = Duration::from_millis(5);
 
-/// Signals a second that a process is sent at most when its working threads are sampled.
-pub const CPU_BUDGET: u32 = 10_000;
-
 /// Signals a second that a process is sent at most when all its threads are sampled.
 pub const WALL_BUDGET: u32 = 2_000;
 
-/// Signals a second that one thread is sent at most: each arms and takes a timer interrupt, which on a virtual machine is
-/// an exit to the hypervisor. A higher frequency is met by weights.
-pub const THREAD_BUDGET: u32 = 250;
+/// The same when only threads are sampled that are on a CPU: for each CPU as many as samples are asked for, and no fewer than this.
+pub const CPU_BUDGET: u32 = 10_000;
 
 /// How to record.
 #[derive(Debug, Clone)]
@@ -40,8 +37,7 @@ pub struct Options {
     pub event: Event,
     /// Samples a second and thread.
     pub frequency: u32,
-    /// Signals a second that the whole process may be sent; `None` for the default: [`CPU_BUDGET`] or [`WALL_BUDGET`], and
-    /// [`THREAD_BUDGET`] for each thread, which a budget of one's own lifts.
+    /// Signals a second that the whole process may be sent; `None` for the default: [`CPU_BUDGET`] or [`WALL_BUDGET`].
     pub signal_budget: Option<u32>,
     /// How long the attach may take.
     pub timeout: Duration,
@@ -178,14 +174,19 @@ impl Session {
 
     fn finish(mut self, failure: Option<Error>) -> Finished {
         let counter = |which| self.presence.memory.counter(which);
+        let used = self.assembler.used.take();
         let profile = &mut self.assembler.profile;
+        if let Some(used) = &used {
+            profile.meta.target_cpu = Some(used.process);
+            scale(profile, used);
+        }
         account::close(&mut profile.loss, counter, self.presence.target_ended);
         let mut notes = account::notes(counter, self.presence.leaving.unwrap_or_default().impatient_unloads);
         // With several frequencies there is none to compare with.
         if !self.frequency_changed {
-            notes.extend(slower_than_asked(profile));
-            notes.extend(account::unsampled(profile));
+            notes.extend(rate::notes(profile, counter));
         }
+        notes.extend(used.and_then(|used| account::unsampled(profile, &used)));
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         profile.meta.notes.extend(notes);
         Finished {
@@ -219,7 +220,7 @@ fn said(message: FromAgent) -> Option<String> {
 
 fn task(options: &Options) -> Task {
     let (event, budget) = match options.event {
-        Event::Cpu => (EventKind::Cpu, CPU_BUDGET),
+        Event::Cpu => (EventKind::Cpu, cpu_budget(options.frequency)),
         Event::Wall => (EventKind::Wall, WALL_BUDGET),
     };
     Task {
@@ -229,8 +230,12 @@ fn task(options: &Options) -> Task {
         roots: Roots::Inferred,
         frequency: options.frequency,
         signal_budget: options.signal_budget.unwrap_or(budget),
-        thread_budget: options.signal_budget.unwrap_or(THREAD_BUDGET),
     }
+}
+
+fn cpu_budget(frequency: u32) -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    frequency.saturating_mul(processors).max(CPU_BUDGET)
 }
 
 fn meta(process: &Process, options: &Options, began: &Began) -> Meta {

@@ -119,7 +119,6 @@ impl WatchSession {
             roots: Roots::Inferred,
             frequency: 1,
             signal_budget: 1,
-            thread_budget: 1,
         };
         let (presence, _) = arrive(process, library, task, timeout)?;
         // What static fields hold changes as long as the watch lasts.

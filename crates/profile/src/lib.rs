@@ -13,12 +13,14 @@
 
 mod frame;
 mod loss;
+mod scale;
 mod stack;
 mod summary;
 mod thread;
 
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
 pub use loss::{Loss, LossCause};
+pub use scale::{LARGEST_SCALE, UNSCALED};
 pub use stack::{StackIx, StackNode};
 pub use summary::{HotMethod, Summary, ThreadShare};
 pub use thread::{Thread, ThreadIx};
@@ -56,9 +58,9 @@ impl Event {
 /// Whether a thread used the processor when it was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// On a processor, or waiting for one.
+    /// On a CPU.
     Running,
-    /// In a system call that waits.
+    /// Blocked, or waiting for a CPU.
     Blocked,
 }
 
@@ -159,6 +161,7 @@ pub struct Profile {
     stack_index: HashMap<StackNode, StackIx>,
     threads: Vec<Thread>,
     samples: Vec<Sample>,
+    scales: Vec<u64>,
     /// What was taken and what of it did not arrive, by cause.
     pub loss: Loss,
 }

@@ -94,6 +94,9 @@ pub struct Loss {
     pub repaired_stacks: u64,
     /// Delivered samples whose stack was taken over from the thread's previous sample, since it had not run in between.
     pub repeated_stacks: u64,
+    /// Threads that had moved on when their signal arrived, so that it gave no sample: blocked although they ran when the sampler saw them,
+    /// or the reverse. Their time is in the other samples of the same threads.
+    pub moved_on: u64,
     /// Signals that arrived and were not samples: of others, or of a thread no longer followed.
     pub stray_signals: u64,
 }

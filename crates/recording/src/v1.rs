@@ -1,8 +1,10 @@
-//! Version 1: what is in its chunks. Frozen: a change to what stands here is a version 2, in a file of its own.
+//! Version 1: what is in its chunks. Frozen: a change to what stands here is a version 2, in a file of its own. A kind that is added is
+//! passed over, and counted, by an older Remora.
 //!
 //! ```text
 //! kind 1  rows   of the tables: texts, frames, stack nodes, threads, threads renamed since, samples; each with its count
 //! kind 2  state  meta and loss as of now, JSON; the last one holds
+//! kind 4  scales one factor for each thread, in millionths: the weights of all samples of running so far are multiplied by it
 //! kind 3  end    how many rows of each table there were
 //! ```
 //! Rows refer to earlier rows only, by index. Samples are written by column, times as steps, since that packs best.
@@ -19,6 +21,7 @@ use remora_profile::FrameKind;
 const ROWS: u32 = 1;
 const STATE: u32 = 2;
 const END: u32 = 3;
+const SCALES: u32 = 4;
 
 /// The number of a frame kind in a file.
 fn frame_kind_id(kind: FrameKind) -> u64 {

@@ -79,8 +79,6 @@ pub struct Config {
     pub frequency: u32,
     /// Signals a second that the whole process may be sent.
     pub signal_budget: u32,
-    /// Signals a second that one thread may be sent.
-    pub thread_budget: u32,
 }
 
 impl Config {
@@ -111,7 +109,7 @@ impl Config {
             Roots::Inferred => 0,
             Roots::Seen => 1,
         });
-        writer.u32(self.frequency).u32(self.signal_budget).u32(self.thread_budget).text(&self.socket_path);
+        writer.u32(self.frequency).u32(self.signal_budget).text(&self.socket_path);
         writer.bytes
     }
 
@@ -153,7 +151,6 @@ impl Config {
             },
             frequency: reader.u32()?.clamp(1, 10_000),
             signal_budget: reader.u32()?.clamp(1, 1_000_000),
-            thread_budget: reader.u32()?.clamp(1, 10_000),
             socket_path: reader.text()?,
         })
     }
@@ -174,7 +171,6 @@ mod tests {
             roots: Roots::Seen,
             frequency: 99,
             signal_budget: 2000,
-            thread_budget: 250,
         };
         let bytes = config.encode();
         assert_eq!(Config::decode(&bytes), Ok(config));

@@ -33,6 +33,12 @@ pub const THREADS_NOT_FOLLOWED: usize = 14;
 pub const LOST_DESCRIPTIONS: usize = 15;
 /// Samples by signal, as opposed to repeated without one.
 pub const SIGNALLED: usize = 16;
+/// Threads that had moved on when their signal arrived: blocked although they ran when they were asked, or the reverse. No sample.
+pub const MOVED_ON: usize = 18;
+/// Instants at which the sampler looked who runs.
+pub const INSTANTS: usize = 19;
+/// Blocked threads that were due for a sample and got none at that instant, for want of signals in the budget.
+pub const OVER_BUDGET: usize = 20;
 /// Look-ups of addresses that the runtime answered with an error other than "not managed".
 pub const FAILED_LOOKUPS: usize = 17;
 

@@ -128,6 +128,22 @@ pub enum Message {
         /// Its name.
         name: String,
     },
+    /// The CPU time that a followed thread has used since it is recorded, by its own clock; at the end of a recording.
+    ThreadTime {
+        /// Thread id in the target's namespace.
+        thread: u32,
+        /// Nanoseconds.
+        used: u64,
+    },
+    /// The CPU time that was used during the recording; at its end.
+    ProcessTime {
+        /// By the process, nanoseconds: by threads that have ended, by the agent's and by those that are not followed, too.
+        process: u64,
+        /// By the agent's own threads, nanoseconds.
+        agent: u64,
+        /// By threads that cannot be followed, nanoseconds.
+        unfollowed: u64,
+    },
     /// A sample.
     Sample {
         /// Thread id in the target's namespace.
@@ -226,6 +242,8 @@ impl Message {
             Message::ThreadName { .. } => 8,
             Message::ModuleId { .. } => 9,
             Message::FunctionId { .. } => 10,
+            Message::ThreadTime { .. } => 11,
+            Message::ProcessTime { .. } => 12,
         }
     }
 
@@ -265,6 +283,12 @@ impl Message {
             Message::FunctionId { id, method } => {
                 writer.u64(*id).u32(*method);
             }
+            Message::ThreadTime { thread, used } => {
+                writer.u32(*thread).u64(*used);
+            }
+            Message::ProcessTime { process, agent, unfollowed } => {
+                writer.u64(*process).u64(*agent).u64(*unfollowed);
+            }
             Message::Sample { .. } => {}
         }
     }
@@ -286,6 +310,8 @@ impl Message {
             8 => Message::ThreadName { thread: reader.u32()?, name: reader.text()? },
             9 => Message::ModuleId { id: reader.u64()?, since: reader.u64()?, index: some(reader.u32()?) },
             10 => Message::FunctionId { id: reader.u64()?, method: reader.u32()? },
+            11 => Message::ThreadTime { thread: reader.u32()?, used: reader.u64()? },
+            12 => Message::ProcessTime { process: reader.u64()?, agent: reader.u64()?, unfollowed: reader.u64()? },
             7 => Message::Repeat { thread: reader.u32()?, time: reader.u64()?, weight: reader.u64()? },
             _ => return Err(Malformed),
         })
@@ -405,6 +431,8 @@ mod tests {
             Message::ThreadName { thread: 99, name: "other".into() },
             Message::Sample { thread: 99, time: 5, weight: 4_000_000, flags: 9, addresses: vec![1, 2, 3] },
             Message::Repeat { thread: 99, time: 6, weight: 1 },
+            Message::ThreadTime { thread: 99, used: 7 },
+            Message::ProcessTime { process: 9, agent: 1, unfollowed: 2 },
         ]
     }
 

@@ -106,7 +106,6 @@ pub(crate) fn configs() -> Vec<Vec<u8>> {
         event: EventKind::Wall,
         frequency: 999,
         signal_budget: 2000,
-        thread_budget: 250,
         contents: remora_wire::Contents::Strings,
         moment: remora_wire::Moment::AsItIs,
         roots: remora_wire::Roots::Seen,

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use remora_agent_core::{
-    CodeBody, CodeKind, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
+    CodeBody, CodeKind, CpuTimes, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
 };
 use remora_wire::{FromAgent, Message, Roots, ToAgent};
 use std::cell::{Cell, RefCell};
@@ -220,6 +220,10 @@ impl Platform for Script {
 
     fn thread_names(&self) -> Vec<(u32, String)> {
         vec![(9, "renamed".into())]
+    }
+
+    fn cpu_times(&self) -> Option<CpuTimes> {
+        Some(CpuTimes { threads: vec![(9, 70)], process: 90, agent: 10, unfollowed: 5 })
     }
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {

@@ -42,6 +42,7 @@ struct Account {
     broken_stacks: u64,
     repaired_stacks: u64,
     repeated_stacks: u64,
+    moved_on: u64,
     stray_signals: u64,
 }
 
@@ -133,6 +134,7 @@ impl<'a> Summed<'a> {
                 broken_stacks: loss.broken_stacks,
                 repaired_stacks: loss.repaired_stacks,
                 repeated_stacks: loss.repeated_stacks,
+                moved_on: loss.moved_on,
                 stray_signals: loss.stray_signals,
             },
             notes: &meta.notes,

@@ -93,7 +93,6 @@ impl User {
             roots: Roots::Inferred,
             frequency: FREQUENCY,
             signal_budget: BUDGET,
-            thread_budget: FREQUENCY,
         };
         config.encode()
     }

@@ -119,7 +119,6 @@ fn request(process: &Process, notification_only: bool) -> AttachRequest {
         roots: Roots::Inferred,
         frequency: 99,
         signal_budget: 1000,
-        thread_budget: 100,
     };
     AttachRequest {
         class: Guid { data1, data2, data3, data4 },

@@ -1,10 +1,12 @@
 //! Chunks to profile. What is read is not trusted: each index must be of a row that came before, each sum must fit.
 
-use super::{END, ROWS, STATE, frame_kind, state::State};
+use super::{END, ROWS, SCALES, STATE, frame_kind, state::State};
 use crate::bytes::Reader;
 use crate::error::Fault;
 use crate::{Recording, limits};
-use remora_profile::{Frame, FrameIx, LossCause, Profile, Sample, StackIx, StringIx, Thread, ThreadIx, Watermark};
+use remora_profile::{
+    Frame, FrameIx, LARGEST_SCALE, LossCause, Profile, Sample, StackIx, StringIx, Thread, ThreadIx, Watermark,
+};
 
 /// A profile that is being read.
 ///
@@ -40,6 +42,7 @@ impl Decoder {
                 self.state = Some(State::from_json(plain)?);
                 Ok(())
             }
+            SCALES => self.scale(plain),
             END => self.end(plain),
             _ => {
                 self.unknown_chunks += 1;
@@ -147,6 +150,22 @@ impl Decoder {
             self.profile.add_sample(Sample { time, thread, stack, weight, state });
         }
         Ok(())
+    }
+
+    fn scale(&mut self, plain: &[u8]) -> Result<(), Fault> {
+        let mut reader = Reader::new(plain);
+        let count = reader.count()?;
+        if count > self.profile.threads().len() {
+            return Err(Fault::Damaged("a thread that is scaled is not there"));
+        }
+        let scales: Vec<u64> = (0..count).map(|_| reader.number()).collect::<Result<_, _>>()?;
+        if scales.iter().any(|factor| *factor > LARGEST_SCALE) {
+            return Err(Fault::Damaged("a factor is out of range"));
+        }
+        self.profile.scale_running(scales);
+        let sum = self.profile.samples().iter().try_fold(0_u64, |sum, sample| sum.checked_add(sample.weight));
+        self.weight = sum.ok_or("the weights are more than a number holds")?;
+        if reader.is_empty() { Ok(()) } else { Err(Fault::Damaged("a chunk of factors has more after them")) }
     }
 
     fn end(&mut self, plain: &[u8]) -> Result<(), Fault> {

@@ -1,6 +1,6 @@
 //! Profile to chunks.
 
-use super::{END, ROWS, STATE, frame_kind_id, state::State};
+use super::{END, ROWS, SCALES, STATE, frame_kind_id, state::State};
 use crate::bytes::{put, put_step, put_text};
 use crate::{Error, FORMAT, limits};
 use remora_profile::{Profile, Sample, Thread, Watermark};
@@ -14,6 +14,8 @@ pub(crate) struct Encoder {
     threads: Vec<Thread>,
     /// Depth of each stack node written.
     depths: Vec<u32>,
+    /// The factors that the weights written so far have.
+    scales: Vec<u64>,
 }
 
 impl Encoder {
@@ -24,6 +26,7 @@ impl Encoder {
     /// Appends the chunks for what is new in `profile`, and its state.
     pub(crate) fn append(&mut self, profile: &Profile, out: &mut Vec<u8>) -> Result<(), Error> {
         check_sizes(profile)?;
+        self.scale(profile, out);
         loop {
             let until = self.next_stop(profile);
             let renamed = self.renamed(profile);
@@ -34,6 +37,18 @@ impl Encoder {
         }
         FORMAT.put(out, STATE, &State::of(profile).json());
         Ok(())
+    }
+
+    /// If weights were scaled since they were written, the factors. What is written from now on is scaled already.
+    fn scale(&mut self, profile: &Profile, out: &mut Vec<u8>) {
+        if self.scales == profile.scales() {
+            return;
+        }
+        self.scales = profile.scales().to_vec();
+        let mut plain = Vec::new();
+        put(&mut plain, self.written.threads.min(self.scales.len()) as u64);
+        self.scales.iter().take(self.written.threads).for_each(|factor| put(&mut plain, *factor));
+        FORMAT.put(out, SCALES, &plain);
     }
 
     /// Appends the end chunk.

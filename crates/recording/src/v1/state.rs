@@ -42,6 +42,7 @@ struct LossState {
     broken_stacks: u64,
     repaired_stacks: u64,
     repeated_stacks: u64,
+    moved_on: u64,
     stray_signals: u64,
 }
 
@@ -122,6 +123,7 @@ impl LossState {
             broken_stacks: loss.broken_stacks,
             repaired_stacks: loss.repaired_stacks,
             repeated_stacks: loss.repeated_stacks,
+            moved_on: loss.moved_on,
             stray_signals: loss.stray_signals,
         }
     }
@@ -136,6 +138,7 @@ impl LossState {
             broken_stacks: self.broken_stacks,
             repaired_stacks: self.repaired_stacks,
             repeated_stacks: self.repeated_stacks,
+            moved_on: self.moved_on,
             stray_signals: self.stray_signals,
         };
         for (id, count) in self.lost {

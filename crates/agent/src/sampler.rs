@@ -1,0 +1,387 @@
+//! The sampler thread: at random instants it finds the threads that are on a CPU, and asks those for a sample.
+//!
+//! Instants that know nothing of each other (exponentially distributed distances) meet each piece of a thread's CPU time with equal
+//! probability, however short the thread's bursts are and whatever wakes it. Two readings of a thread's CPU clock tell whether it is on
+//! a CPU. Timers of the kernel cannot: CPU timers expire on the kernel's tick alone, right behind which .NET's own timers wake threads.
+//!
+//! **A thread whose CPU the sampler has taken** does not run at that instant, but would: it is ready to run, on the sampler's own CPU.
+//! It is asked, too, and answers if it gets its CPU back at once ([`remora_agent_hot::Seen::Preempted`]).
+//!
+//! **Wall-clock time.** A thread whose CPU clock has not moved since its last sample still has the same stack: it gets no signal, its last
+//! sample counts on. One that is blocked and has run since is signalled, as far as the budget allows; waking it takes a CPU from who works.
+//!
+//! **Many threads.** Those that did not run for a while are looked at with a probability below one; what is then found weighs more.
+
+use crate::follow::Followed;
+use crate::futex::futex_wait;
+use crate::proc;
+use crate::signal::Sender;
+use crate::threads::{self, OwnThread};
+use remora_agent_core::REPEATED;
+use remora_agent_hot::{Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu_of};
+use remora_wire::layout;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// As how many signals one counts that wakes a thread: it interrupts who works, and the sleeper goes back to sleep.
+const WAKE: u64 = 4;
+
+/// After a sample a blocked thread needs some CPU time to get back to where it waited, nanoseconds; less than this is not "ran since".
+const SETTLING: u64 = 50_000;
+
+/// Looks without CPU time after which a thread is looked at more rarely.
+const STILL_HOT: u32 = 64;
+
+/// Threads that did not run for a while which are looked at in each instant, on average.
+const COLD_LOOKS: u64 = 32;
+
+/// Threads whose state is read in one instant, at most: each is a file.
+const STATE_READS: usize = 8;
+
+/// The first instants come faster, so that a recording begins at once; their samples weigh less.
+const FIRST_INSTANTS: u32 = 8;
+/// Mean distance of the first instants, at most, nanoseconds.
+const FIRST_INTERVAL: u64 = 500_000;
+
+/// How long an unchanged stack counts on before the recorder is told, nanoseconds.
+const LONGEST_REPEAT: u64 = 1_000_000_000;
+
+/// What the sampler thread works on.
+pub struct Sampler {
+    /// The attach's memory.
+    pub session: &'static Session<'static>,
+    /// Who is followed; shared with the agent's thread, which scans.
+    pub followed: Arc<Mutex<Followed>>,
+    /// How threads are signalled.
+    pub sender: Sender,
+    /// Whether blocked threads are sampled, too.
+    pub wall: bool,
+    /// Signals a second.
+    pub budget: u64,
+    /// Requested mean time between two instants, nanoseconds.
+    pub interval: AtomicU64,
+    /// Changes when the thread is to look at what is wanted of it.
+    pub bell: AtomicU64,
+    /// Whether the thread is to end.
+    pub stop: std::sync::atomic::AtomicBool,
+}
+
+impl Sampler {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub fn start(self: Arc<Self>) -> Result<OwnThread, i32> {
+        let pointer = Arc::into_raw(self);
+        OwnThread::start(main, pointer.cast_mut().cast()).inspect_err(|_| {
+            // SAFETY: `into_raw` made it just now, and no thread took it over.
+            drop(unsafe { Arc::from_raw(pointer) });
+        })
+    }
+
+    /// Wakes the thread: it is to end, or the interval has changed.
+    pub fn ring(&self) {
+        self.bell.fetch_add(1, Ordering::SeqCst);
+        crate::futex::futex_wake(&self.bell);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+extern "C" fn main(argument: *mut c_void) -> *mut c_void {
+    threads::begin_this("-s");
+    threads::be_punctual();
+    // SAFETY: `start` handed this reference over.
+    let sampler = unsafe { Arc::from_raw(argument.cast::<Sampler>()) };
+    // A panic ends the sampling, not the process; the agent's thread finds the thread ended and goes on without samples.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&sampler).run()));
+    std::ptr::null_mut()
+}
+
+/// A thread as the sampler knows it.
+#[derive(Debug, Clone, Copy)]
+struct Looked {
+    thread: u32,
+    slot: u32,
+    /// Since when its wall-clock time is accounted, monotonic nanoseconds.
+    since: u64,
+    /// Its CPU clock when that began.
+    from: u64,
+    /// Its CPU clock at the last look.
+    used: u64,
+    /// Looks at which it had not moved, one after another.
+    quiet: u32,
+    /// Its CPU clock when it was seen back in its wait after a sample; its stack is that sample's as long as the clock stands there.
+    settled: Option<u64>,
+    /// Until when it is known to have stood there, monotonic nanoseconds.
+    stood_until: u64,
+    /// Wall-clock time that repeated samples stand for, nanoseconds.
+    repeated: u64,
+}
+
+struct Rounds<'a> {
+    sampler: &'a Sampler,
+    random: Random,
+    /// By thread.
+    looked: Vec<Looked>,
+    version: u64,
+    /// Signals that may be sent now.
+    tokens: u64,
+    refilled: u64,
+    /// Threads that were on a CPU at the last instant.
+    running: u64,
+}
+
+impl<'a> Rounds<'a> {
+    fn new(sampler: &'a Sampler) -> Self {
+        let now = monotonic();
+        let random = Random::new(now ^ u64::from(threads::this_thread()) << 32);
+        Rounds { sampler, random, looked: Vec::new(), version: 0, tokens: 0, refilled: now, running: 0 }
+    }
+
+    fn run(&mut self) {
+        let mut first = FIRST_INSTANTS;
+        let mut next = monotonic();
+        loop {
+            let asked_for = self.sampler.interval.load(Ordering::Relaxed);
+            let interval = if first > 0 { asked_for.min(FIRST_INTERVAL) } else { asked_for };
+            first = first.saturating_sub(1);
+            next += self.random.exponential(interval);
+            self.rest_until(next);
+            if self.sampler.is_stopped() {
+                break;
+            }
+            let now = monotonic();
+            if now > next + interval {
+                // The instants that were missed are not made up for: they would come together.
+                next = now;
+            }
+            self.refresh();
+            self.refill(now);
+            self.instant(now, interval);
+        }
+        self.end();
+    }
+
+    fn rest_until(&self, time: u64) {
+        let sampler = self.sampler;
+        sampler.session.rested_at.store(monotonic(), Ordering::Relaxed);
+        while !sampler.is_stopped() {
+            let heard = sampler.bell.load(Ordering::SeqCst);
+            let now = monotonic();
+            if now >= time || sampler.is_stopped() {
+                return;
+            }
+            futex_wait(&sampler.bell, heard as u32, time - now);
+        }
+    }
+
+    /// Takes over who is followed now. The agent's thread may be scanning: then it is done at the next instant.
+    fn refresh(&mut self) {
+        let Ok(followed) = self.sampler.followed.try_lock() else { return };
+        if followed.version() == self.version {
+            return;
+        }
+        self.version = followed.version();
+        let mut now: Vec<Looked> = followed
+            .threads()
+            .map(|new| Looked {
+                thread: new.thread,
+                slot: new.slot,
+                since: new.since,
+                from: new.from,
+                used: new.from,
+                quiet: 0,
+                settled: None,
+                stood_until: new.since,
+                repeated: 0,
+            })
+            .collect();
+        drop(followed);
+        now.sort_unstable_by_key(|looked| looked.thread);
+        for looked in &mut now {
+            let known = self.looked.binary_search_by_key(&looked.thread, |known| known.thread);
+            if let Some(known) = known.ok().map(|at| self.looked[at])
+                && (known.slot, known.since) == (looked.slot, looked.since)
+            {
+                *looked = known;
+            }
+        }
+        self.looked = now;
+    }
+
+    /// Signals are saved up for a tenth of a second at most.
+    fn refill(&mut self, now: u64) {
+        let budget = self.sampler.budget.max(1);
+        let gained = (now - self.refilled).saturating_mul(budget) / 1_000_000_000;
+        if gained > 0 {
+            self.tokens = (self.tokens + gained).min((budget / 10).max(WAKE));
+            self.refilled = now;
+        }
+    }
+
+    /// One instant: who runs now?
+    fn instant(&mut self, now: u64, interval: u64) {
+        self.sampler.session.count(layout::INSTANTS);
+        let cold = self.looked.iter().filter(|looked| looked.quiet >= STILL_HOT).count() as u64;
+        let mut stopped = Vec::new();
+        let mut running = 0;
+        for at in 0..self.looked.len() {
+            let of = if self.looked[at].quiet >= STILL_HOT { cold.max(COLD_LOOKS) } else { COLD_LOOKS };
+            if of > COLD_LOOKS && self.random.below(of) >= COLD_LOOKS {
+                continue;
+            }
+            let Some(slot) = self.slot(at) else { continue };
+            let (thread, before) = (self.looked[at].thread, self.looked[at].used);
+            let used = thread_cpu_of(thread);
+            if used == 0 {
+                continue;
+            }
+            if used == before {
+                self.looked[at].quiet = self.looked[at].quiet.saturating_add(1);
+                self.stands(at, slot, now);
+                continue;
+            }
+            (self.looked[at].used, self.looked[at].quiet) = (used, 0);
+            let weight = interval.saturating_mul(of) / COLD_LOOKS;
+            let again = thread_cpu_of(thread);
+            if again > used {
+                running += 1;
+                self.ask_running(at, slot, Seen::Running, again, weight);
+            } else {
+                stopped.push((at, weight));
+            }
+        }
+        self.have_stopped(&stopped, now);
+        self.running = running;
+    }
+
+    fn slot(&self, at: usize) -> Option<&'a Slot> {
+        let slot = self.sampler.session.slots.get(self.looked.get(at)?.slot as usize)?;
+        (slot.thread.load(Ordering::Relaxed) == self.looked[at].thread).then_some(slot)
+    }
+
+    /// Threads that have run since the last look and do not run now. The first to be looked at is another one each time.
+    fn have_stopped(&mut self, stopped: &[(usize, u64)], now: u64) {
+        let first = self.random.below(stopped.len() as u64) as usize;
+        let cpu = threads::this_cpu();
+        for (count, (at, weight)) in stopped[first..].iter().chain(&stopped[..first]).enumerate() {
+            let Some(slot) = self.slot(*at) else { continue };
+            let looked = self.looked[*at];
+            if count < STATE_READS && proc::is_ready_to_run_on(looked.thread, cpu) {
+                self.ask_running(*at, slot, Seen::Preempted, looked.used, *weight);
+            } else {
+                self.stands(*at, slot, now);
+            }
+        }
+    }
+
+    fn ask_running(&mut self, at: usize, slot: &Slot, seen: Seen, used: u64, weight: u64) {
+        self.settle_account(at, slot);
+        // Where more threads run than may be signalled, some are left out, and the others stand for them.
+        let wanted = self.running.saturating_mul(1_000_000_000) / self.sampler.interval.load(Ordering::Relaxed).max(1);
+        let budget = self.sampler.budget.max(1);
+        if wanted > budget && self.random.below(wanted) >= budget {
+            return;
+        }
+        self.tokens = self.tokens.saturating_sub(1);
+        let weight = if wanted > budget { weight.saturating_mul(wanted) / budget } else { weight };
+        self.ask(at, slot, seen, used, weight);
+    }
+
+    /// The thread is not on a CPU. Of wall-clock sampling: its stack is that of its last sample, or a new one is asked for.
+    fn stands(&mut self, at: usize, slot: &Slot, now: u64) {
+        if !self.sampler.wall {
+            return;
+        }
+        let looked = &mut self.looked[at];
+        let answered = slot.answers.at.load(Ordering::Acquire);
+        if looked.settled.is_none() && answered != 0 && looked.used.saturating_sub(answered) < SETTLING {
+            looked.settled = Some(looked.used);
+        }
+        if looked.settled == Some(looked.used) {
+            looked.stood_until = now;
+            if due(looked, slot, now) >= LONGEST_REPEAT {
+                self.settle_account(at, slot);
+            }
+            return;
+        }
+        self.settle_account(at, slot);
+        let weight = due(&self.looked[at], slot, now);
+        if slot.ask.weight.load(Ordering::Acquire) != 0 || weight == 0 {
+            return;
+        }
+        if self.tokens < WAKE {
+            self.sampler.session.count(layout::OVER_BUDGET);
+            return;
+        }
+        self.tokens -= WAKE;
+        let used = self.looked[at].used;
+        self.ask(at, slot, Seen::Blocked, used, weight);
+    }
+
+    /// The time for which the thread stood is in its samples: its last one is repeated. It may have moved since.
+    fn settle_account(&mut self, at: usize, slot: &Slot) {
+        let looked = &mut self.looked[at];
+        let Some(settled) = looked.settled else { return };
+        let stood = Looked { used: settled, ..*looked };
+        let weight = due(&stood, slot, looked.stood_until);
+        if weight > 0 && repeat(self.sampler.session, looked, weight) {
+            looked.repeated += weight;
+        }
+        if looked.used != settled {
+            looked.settled = None;
+            slot.answers.at.store(0, Ordering::Release);
+        }
+    }
+
+    fn ask(&mut self, at: usize, slot: &Slot, seen: Seen, used: u64, weight: u64) {
+        let ask = &slot.ask;
+        // One that was asked before and has not answered yet is not asked again.
+        if ask.weight.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        ask.seen.store(seen as u32, Ordering::Relaxed);
+        ask.used.store(used, Ordering::Relaxed);
+        ask.at.store(monotonic(), Ordering::Relaxed);
+        ask.weight.store(weight.max(1), Ordering::Release);
+        let looked = &mut self.looked[at];
+        looked.settled = None;
+        if !self.sampler.sender.send(looked.thread, looked.slot, slot) {
+            ask.weight.store(0, Ordering::Release);
+        }
+    }
+
+    /// The recording ends: whoever still stands stood until now.
+    fn end(&mut self) {
+        let now = monotonic();
+        for at in 0..self.looked.len() {
+            let Some(slot) = self.slot(at) else { continue };
+            let looked = &mut self.looked[at];
+            if looked.settled.is_some_and(|settled| settled == thread_cpu_of(looked.thread)) {
+                looked.stood_until = now;
+            }
+            self.settle_account(at, slot);
+        }
+    }
+}
+
+/// Wall-clock time up to `until`, without that on a CPU, that is in no sample of the thread yet, nanoseconds.
+fn due(looked: &Looked, slot: &Slot, until: u64) -> u64 {
+    let stood = until.saturating_sub(looked.since).saturating_sub(looked.used.saturating_sub(looked.from));
+    stood.saturating_sub(slot.answers.blocked.load(Ordering::Relaxed)).saturating_sub(looked.repeated)
+}
+
+fn repeat(session: &Session, looked: &Looked, weight: u64) -> bool {
+    session.count(layout::TAKEN);
+    let Looked { thread, slot, stood_until: time, .. } = *looked;
+    let sample = RawSample { thread, slot, flags: REPEATED, time, weight, ..RawSample::default() };
+    let pushed = session.ring.push(&[&sample.words()]).is_ok();
+    if !pushed {
+        session.count(layout::LOST_RING_FULL);
+    }
+    pushed
+}

@@ -1,0 +1,108 @@
+//! Samples of running are made to add up to the CPU time that was used.
+//!
+//! A sample stands for the mean distance of two instants. How many samples a thread really got is a matter of chance, and some instants
+//! gave none: the machine was late, or the thread had moved on. Each thread's own CPU clock says what its samples must add up to.
+
+use remora_profile::{LARGEST_SCALE, Profile, State, ThreadIx, UNSCALED};
+use std::collections::HashMap;
+
+/// A thread with as many samples is scaled to its own clock. With fewer, it is chance whether it has any: such threads are scaled
+/// together, those that have ended or have none included.
+const ENOUGH: u64 = 16;
+
+/// The samples of all other threads are scaled up or down by this at most: what is beyond was not sampled.
+const MOST_TOGETHER: u64 = 4;
+
+/// What the agent's clocks said at the end, nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Used {
+    /// By each thread that was followed at the end.
+    pub threads: HashMap<ThreadIx, u64>,
+    /// By the process, without the agent's own threads.
+    pub process: u64,
+    /// By threads that cannot be followed.
+    pub unfollowed: u64,
+}
+
+/// Scales the samples of running.
+pub fn scale(profile: &mut Profile, used: &Used) {
+    let mut sampled = vec![(0_u64, 0_u64); profile.threads().len()];
+    for sample in profile.samples().iter().filter(|sample| sample.state == State::Running) {
+        let (count, weight) = &mut sampled[sample.thread.0 as usize];
+        *count += 1;
+        *weight += sample.weight;
+    }
+    let own = |index: usize| {
+        let (count, weight) = sampled[index];
+        let used = *used.threads.get(&ThreadIx(index as u32))?;
+        (count >= ENOUGH).then_some((used, weight))
+    };
+    let (mut used_by_others, mut weight_of_others) = (used.process.saturating_sub(used.unfollowed), 0);
+    for (index, (_, weight)) in sampled.iter().enumerate() {
+        match own(index) {
+            Some((used, _)) => used_by_others = used_by_others.saturating_sub(used),
+            None => weight_of_others += weight,
+        }
+    }
+    let bound = (UNSCALED / MOST_TOGETHER, UNSCALED * MOST_TOGETHER);
+    let together = factor(used_by_others, weight_of_others).clamp(bound.0, bound.1);
+    let scales = (0..sampled.len()).map(|index| own(index).map_or(together, |(used, weight)| factor(used, weight)));
+    profile.scale_running(scales.collect());
+}
+
+fn factor(used: u64, weight: u64) -> u64 {
+    let factor = u128::from(used) * u128::from(UNSCALED) / u128::from(weight.max(1));
+    u64::try_from(factor).unwrap_or(LARGEST_SCALE).min(LARGEST_SCALE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_profile::{Frame, Meta, Sample, Thread};
+
+    /// Threads with so many samples of 10 each.
+    fn profile(samples: &[u64]) -> Profile {
+        let mut profile = Profile::new(Meta::default());
+        let name = profile.string("work");
+        let frame = profile.frame(Frame::unknown(name));
+        let stack = profile.stack(None, frame);
+        for (id, count) in samples.iter().enumerate() {
+            let thread = profile.add_thread(Thread { id: id as u32, name: String::new() });
+            for _ in 0..*count {
+                profile.add_sample(Sample { time: 0, thread, stack, weight: 10, state: State::Running });
+            }
+        }
+        profile
+    }
+
+    fn weights(profile: &Profile) -> Vec<u64> {
+        let mut sums = vec![0; profile.threads().len()];
+        profile.samples().iter().for_each(|sample| sums[sample.thread.0 as usize] += sample.weight);
+        sums
+    }
+
+    fn used(threads: &[(u32, u64)], process: u64, unfollowed: u64) -> Used {
+        let threads = threads.iter().map(|(index, used)| (ThreadIx(*index), *used)).collect();
+        Used { threads, process, unfollowed }
+    }
+
+    #[test]
+    fn threads_with_enough_samples_get_what_their_clock_says_and_the_others_share_the_rest() {
+        let mut profile = profile(&[100, 20, 3, 2]);
+        // The last one has ended: nothing says what it used, but the process does.
+        scale(&mut profile, &used(&[(0, 1_500), (1, 100), (2, 20)], 1_700, 0));
+        assert_eq!(weights(&profile), [1_500, 100, 60, 40]);
+        assert_eq!(profile.total_weight(), 1_700);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_or_was_never_met_is_not_given_to_others() {
+        let mut followed = profile(&[100, 4]);
+        scale(&mut followed, &used(&[(0, 1_000), (1, 40)], 5_000, 3_960));
+        assert_eq!(weights(&followed), [1_000, 40]);
+        let mut unmet = profile(&[100, 4]);
+        scale(&mut unmet, &used(&[(0, 1_000)], 5_000, 0));
+        assert_eq!(weights(&unmet), [1_000, 160], "four times as much at most");
+        scale(&mut profile(&[]), &used(&[], 0, 0));
+    }
+}

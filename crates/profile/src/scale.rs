@@ -1,0 +1,57 @@
+//! Weights that are made to add up to what the threads' own clocks say.
+
+use crate::{Profile, State};
+
+/// One, as a factor of [`Profile::scale_running`].
+pub const UNSCALED: u64 = 1_000_000;
+
+/// The largest factor: what is beyond is no correction any more.
+pub const LARGEST_SCALE: u64 = 1_000 * UNSCALED;
+
+/// The largest weight that a scaled sample has, nanoseconds.
+const LARGEST_WEIGHT: u64 = 1 << 62;
+
+impl Profile {
+    /// Multiplies the weights of all samples of running that are there by a factor for each thread, in millionths, by the threads' indexes;
+    /// a thread that is not in the list stays as it is. Factors are capped at [`LARGEST_SCALE`].
+    ///
+    /// What was written of the profile before holds other weights: [`Profile::scales`] tells which factors are missing there.
+    pub fn scale_running(&mut self, scales: Vec<u64>) {
+        for sample in self.samples.iter_mut().filter(|sample| sample.state == State::Running) {
+            let factor = scales.get(sample.thread.0 as usize).map_or(UNSCALED, |factor| (*factor).min(LARGEST_SCALE));
+            let scaled = u128::from(sample.weight) * u128::from(factor) / u128::from(UNSCALED);
+            sample.weight = u64::try_from(scaled).unwrap_or(u64::MAX).min(LARGEST_WEIGHT);
+        }
+        self.scales = scales;
+    }
+
+    /// The factors by which weights were multiplied; empty if they were not.
+    pub fn scales(&self) -> &[u64] {
+        &self.scales
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Frame, Meta, Sample, Thread};
+
+    #[test]
+    fn running_samples_of_each_thread_get_its_factor() {
+        let mut profile = Profile::new(Meta::default());
+        let name = profile.string("work");
+        let frame = profile.frame(Frame::unknown(name));
+        let stack = profile.stack(None, frame);
+        for id in 0..3 {
+            let thread = profile.add_thread(Thread { id, name: String::new() });
+            for state in [State::Running, State::Blocked] {
+                profile.add_sample(Sample { time: 0, thread, stack, weight: 1_000, state });
+            }
+        }
+        profile.scale_running(vec![UNSCALED / 2, 3 * UNSCALED]);
+        let weights: Vec<u64> = profile.samples().iter().map(|sample| sample.weight).collect();
+        assert_eq!(weights, [500, 1_000, 3_000, 1_000, 1_000, 1_000]);
+        profile.scale_running(vec![u64::MAX]);
+        assert_eq!(profile.samples()[0].weight, 500_000);
+    }
+}
