@@ -9,6 +9,7 @@
 use crate::record::{RawSample, WINDOW_WORDS};
 use crate::session::{Aimed, MAXIMUM_DEPTH, Seen, Session, Slot};
 use crate::stack::{Asked, Bounded, Code, Memory, Registers, walk};
+use crate::waiting::waited_for_cpu;
 use crate::{Ranges, Replaced, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
@@ -16,8 +17,8 @@ use remora_wire::{layout, sample_flags};
 /// A thread that was off the CPU for less than this since it was asked has not slept meanwhile, nanoseconds.
 const NEVER_SLEPT: u64 = 5_000;
 
-/// A thread whose CPU the sampler took gets it back in this time, nanoseconds. One that comes later had been waiting for a CPU before.
-const GIVEN_BACK: u64 = 60_000;
+/// A thread that lost its CPU within this time of the sampler's getting one lost it to the sampler, nanoseconds.
+const AT_THE_SAME_TIME: u64 = 20_000;
 
 /// The proof that the code runs in a signal handler: made by [`on_signal`] only.
 pub struct InSignal(());
@@ -68,7 +69,7 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     // SAFETY: the instruction is where this very thread was executing: readable code.
     let waits = unsafe { waits_in_system_call(registers) };
     let seen = Seen::from_stored(slot.ask.seen.load(Ordering::Relaxed));
-    if !is_as_seen(session, slot, seen, waits) {
+    if !is_as_seen(slot, seen, waits) {
         session.count(layout::MOVED_ON);
         slot.answers.at.store(0, Ordering::Release);
         return;
@@ -86,19 +87,20 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
 }
 
 /// Whether the thread has done nothing else since the sampler asked it.
-fn is_as_seen(session: &Session, slot: &Slot, seen: Seen, waits: bool) -> bool {
-    let (asked_at, now) = (slot.ask.at.load(Ordering::Relaxed), clock::monotonic());
+fn is_as_seen(slot: &Slot, seen: Seen, waits: bool) -> bool {
+    let (ask, now) = (&slot.ask, clock::monotonic());
     match seen {
         Seen::Blocked => waits,
         // It may use its CPU in a system call that would wait next, and that the signal has interrupted.
         Seen::Running if waits => {
-            let used = clock::thread_cpu().saturating_sub(slot.ask.used.load(Ordering::Relaxed));
-            now.saturating_sub(asked_at).saturating_sub(used) < NEVER_SLEPT
+            let used = clock::thread_cpu().saturating_sub(ask.used.load(Ordering::Relaxed));
+            now.saturating_sub(ask.at.load(Ordering::Relaxed)).saturating_sub(used) < NEVER_SLEPT
         }
         Seen::Running => true,
         Seen::Preempted => {
-            let given_back = session.rested_at.load(Ordering::Relaxed).max(asked_at);
-            !waits && now.saturating_sub(given_back) < GIVEN_BACK
+            let waited = waited_for_cpu(0).and_then(|waited| waited.checked_sub(ask.waited.load(Ordering::Relaxed)));
+            let lost_at = waited.map(|waited| now.saturating_sub(waited));
+            lost_at.is_some_and(|lost_at| lost_at.abs_diff(ask.woke_at.load(Ordering::Relaxed)) < AT_THE_SAME_TIME)
         }
     }
 }

@@ -28,6 +28,7 @@ mod replaced;
 mod session;
 mod stack;
 mod timer;
+mod waiting;
 
 pub use clock::{monotonic, process_cpu, thread_cpu, thread_cpu_of};
 pub use handler::{InSignal, on_signal};
@@ -42,3 +43,4 @@ pub use replaced::Replaced;
 pub use session::{Answers, Ask, MAXIMUM_DEPTH, Seen, Session, Slot, cookie};
 pub use stack::{Code, Registers, Walk, read_checked, walk};
 pub use timer::{arm, create, delete};
+pub use waiting::waited_for_cpu;

@@ -48,6 +48,10 @@ pub struct Ask {
     pub at: AtomicU64,
     /// The thread's CPU clock then, nanoseconds.
     pub used: AtomicU64,
+    /// Of [`Seen::Preempted`]: when the sampler got its CPU, monotonic nanoseconds.
+    pub woke_at: AtomicU64,
+    /// And how long the thread had waited for CPUs in its life until it began to wait now, nanoseconds ([`crate::waited_for_cpu`]).
+    pub waited: AtomicU64,
 }
 
 /// What has become of the asks of one thread. Written by the handler on the slot's thread alone while the thread is followed.
@@ -110,8 +114,6 @@ pub struct Session<'a> {
     pub counters: &'a [AtomicU64],
     /// One per followed thread.
     pub slots: &'a [Slot],
-    /// When the sampler last gave its CPU back, monotonic nanoseconds.
-    pub rested_at: AtomicU64,
     /// Whether samples are wanted: off before the start and from the moment of leaving.
     pub armed: AtomicBool,
     /// Handlers that are running at this moment.

@@ -163,7 +163,6 @@ impl Linux {
             ring: Ring::new(ring_words).ok_or("the ring has no valid size")?,
             counters: self.counters(),
             slots: slot_values,
-            rested_at: AtomicU64::new(0),
             armed: AtomicBool::new(true),
             inside: AtomicU32::new(0),
             // SAFETY: takes nothing. The thread with which a process began has the process's number.

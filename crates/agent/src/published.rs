@@ -34,7 +34,6 @@ mod tests {
             ring: Ring::new(words).expect("a ring"),
             counters: &[],
             slots: &[],
-            rested_at: AtomicU64::new(0),
             armed: AtomicBool::new(false),
             inside: AtomicU32::new(0),
             main_thread: 0,

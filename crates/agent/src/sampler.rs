@@ -5,7 +5,8 @@
 //! a CPU. Timers of the kernel cannot: CPU timers expire on the kernel's tick alone, right behind which .NET's own timers wake threads.
 //!
 //! **A thread whose CPU the sampler has taken** does not run at that instant, but would: it is ready to run, on the sampler's own CPU.
-//! It is asked, too, and answers if it gets its CPU back at once ([`remora_agent_hot::Seen::Preempted`]).
+//! It is asked, too. When it runs again it finds out since when it waited: if that is when the sampler woke, this is a sample
+//! ([`remora_agent_hot::Seen::Preempted`]).
 //!
 //! **Wall-clock time.** A thread whose CPU clock has not moved since its last sample still has the same stack: it gets no signal, its last
 //! sample counts on. One that is blocked and has run since is signalled, as far as the budget allows; waking it takes a CPU from who works.
@@ -18,7 +19,7 @@ use crate::proc;
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
 use remora_agent_core::REPEATED;
-use remora_agent_hot::{Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu_of};
+use remora_agent_hot::{Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu_of, waited_for_cpu};
 use remora_wire::layout;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,9 @@ const COLD_LOOKS: u64 = 32;
 
 /// Threads whose state is read in one instant, at most: each is a file.
 const STATE_READS: usize = 8;
+
+/// A sampler that wakes so much later than it wanted had to wait for a CPU, nanoseconds.
+const LATE: u64 = 200_000;
 
 /// The first instants come faster, so that a recording begins at once; their samples weigh less.
 const FIRST_INSTANTS: u32 = 8;
@@ -122,6 +126,16 @@ struct Looked {
     repeated: u64,
 }
 
+/// One instant.
+struct Instant {
+    /// When the sampler woke, monotonic nanoseconds.
+    now: u64,
+    /// The mean distance of instants, nanoseconds.
+    interval: u64,
+    /// Whether the sampler had to wait for a CPU.
+    is_late: bool,
+}
+
 struct Rounds<'a> {
     sampler: &'a Sampler,
     random: Random,
@@ -155,20 +169,19 @@ impl<'a> Rounds<'a> {
                 break;
             }
             let now = monotonic();
-            if now > next + interval {
-                // The instants that were missed are not made up for: they would come together.
-                next = now;
-            }
             self.refresh();
             self.refill(now);
-            self.instant(now, interval);
+            // A sampler that had to wait for a CPU got it when a thread gave it up: that instant is not random for that thread.
+            let is_late = now.saturating_sub(next) > LATE;
+            self.instant(&Instant { now, interval, is_late });
+            // Instants that were missed are not made up for: they would come together.
+            next = next.max(now.saturating_sub(interval));
         }
         self.end();
     }
 
     fn rest_until(&self, time: u64) {
         let sampler = self.sampler;
-        sampler.session.rested_at.store(monotonic(), Ordering::Relaxed);
         while !sampler.is_stopped() {
             let heard = sampler.bell.load(Ordering::SeqCst);
             let now = monotonic();
@@ -224,7 +237,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// One instant: who runs now?
-    fn instant(&mut self, now: u64, interval: u64) {
+    fn instant(&mut self, instant: &Instant) {
+        let Instant { now, interval, .. } = *instant;
         self.sampler.session.count(layout::INSTANTS);
         let cold = self.looked.iter().filter(|looked| looked.quiet >= STILL_HOT).count() as u64;
         let mut stopped = Vec::new();
@@ -255,7 +269,7 @@ impl<'a> Rounds<'a> {
                 stopped.push((at, weight));
             }
         }
-        self.have_stopped(&stopped, now);
+        self.have_stopped(&stopped, instant);
         self.running = running;
     }
 
@@ -265,16 +279,18 @@ impl<'a> Rounds<'a> {
     }
 
     /// Threads that have run since the last look and do not run now. The first to be looked at is another one each time.
-    fn have_stopped(&mut self, stopped: &[(usize, u64)], now: u64) {
+    fn have_stopped(&mut self, stopped: &[(usize, u64)], instant: &Instant) {
         let first = self.random.below(stopped.len() as u64) as usize;
         let cpu = threads::this_cpu();
         for (count, (at, weight)) in stopped[first..].iter().chain(&stopped[..first]).enumerate() {
             let Some(slot) = self.slot(*at) else { continue };
             let looked = self.looked[*at];
-            if count < STATE_READS && proc::is_ready_to_run_on(looked.thread, cpu) {
+            if count >= STATE_READS || !proc::is_ready_to_run_on(looked.thread, cpu) {
+                self.stands(*at, slot, instant.now);
+            } else if let Some(waited) = waited_for_cpu(looked.thread).filter(|_| !instant.is_late) {
+                slot.ask.waited.store(waited, Ordering::Relaxed);
+                slot.ask.woke_at.store(instant.now, Ordering::Relaxed);
                 self.ask_running(*at, slot, Seen::Preempted, looked.used, *weight);
-            } else {
-                self.stands(*at, slot, now);
             }
         }
     }
