@@ -7,7 +7,7 @@
 //! may run: what it does now is not what it did then, so that is no sample, and is counted.
 
 use crate::record::{RawSample, WINDOW_WORDS};
-use crate::session::{Aimed, MAXIMUM_DEPTH, Seen, Session, Slot};
+use crate::session::{Aimed, Ask, MAXIMUM_DEPTH, Seen, Session, Slot};
 use crate::stack::{Asked, Bounded, Code, Memory, Registers, walk};
 use crate::waiting::waited_for_cpu;
 use crate::{Ranges, Replaced, clock};
@@ -18,7 +18,7 @@ use remora_wire::{layout, sample_flags};
 const NEVER_SLEPT: u64 = 5_000;
 
 /// A thread that lost its CPU within this time of the sampler's getting one lost it to the sampler, nanoseconds.
-const AT_THE_SAME_TIME: u64 = 20_000;
+const AT_THE_SAME_TIME: u64 = 12_000;
 
 /// The proof that the code runs in a signal handler: made by [`on_signal`] only.
 pub struct InSignal(());
@@ -97,12 +97,15 @@ fn is_as_seen(slot: &Slot, seen: Seen, waits: bool) -> bool {
             now.saturating_sub(ask.at.load(Ordering::Relaxed)).saturating_sub(used) < NEVER_SLEPT
         }
         Seen::Running => true,
-        Seen::Preempted => {
-            let waited = waited_for_cpu(0).and_then(|waited| waited.checked_sub(ask.waited.load(Ordering::Relaxed)));
-            let lost_at = waited.map(|waited| now.saturating_sub(waited));
-            lost_at.is_some_and(|lost_at| lost_at.abs_diff(ask.woke_at.load(Ordering::Relaxed)) < AT_THE_SAME_TIME)
-        }
+        Seen::Preempted => lost_cpu_at(ask, now)
+            .is_some_and(|lost_at| lost_at.abs_diff(ask.woke_at.load(Ordering::Relaxed)) < AT_THE_SAME_TIME),
     }
+}
+
+/// When the calling thread, which runs again, lost its CPU before, monotonic nanoseconds. `None` where the kernel does not tell.
+fn lost_cpu_at(ask: &Ask, now: u64) -> Option<u64> {
+    let runs_since = now.checked_sub(clock::thread_cpu().checked_sub(ask.used.load(Ordering::Relaxed))?)?;
+    runs_since.checked_sub(waited_for_cpu(0)?.checked_sub(ask.waited.load(Ordering::Relaxed))?)
 }
 
 struct Taking<'a> {

@@ -19,7 +19,7 @@ use crate::proc;
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
 use remora_agent_core::REPEATED;
-use remora_agent_hot::{Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu_of, waited_for_cpu};
+use remora_agent_hot::{Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of, waited_for_cpu};
 use remora_wire::layout;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,8 +128,10 @@ struct Looked {
 
 /// One instant.
 struct Instant {
-    /// When the sampler woke, monotonic nanoseconds.
+    /// Now, monotonic nanoseconds.
     now: u64,
+    /// When the sampler got its CPU, monotonic nanoseconds.
+    woke_at: u64,
     /// The mean distance of instants, nanoseconds.
     interval: u64,
     /// Whether the sampler had to wait for a CPU.
@@ -164,16 +166,19 @@ impl<'a> Rounds<'a> {
             let interval = if first > 0 { asked_for.min(FIRST_INTERVAL) } else { asked_for };
             first = first.saturating_sub(1);
             next += self.random.exponential(interval);
+            let used = thread_cpu();
             self.rest_until(next);
             if self.sampler.is_stopped() {
                 break;
             }
             let now = monotonic();
+            // What it used since is what it took to fall asleep and to wake: it has had its CPU for so long.
+            let woke_at = now.saturating_sub(thread_cpu().saturating_sub(used));
             self.refresh();
             self.refill(now);
             // A sampler that had to wait for a CPU got it when a thread gave it up: that instant is not random for that thread.
             let is_late = now.saturating_sub(next) > LATE;
-            self.instant(&Instant { now, interval, is_late });
+            self.instant(&Instant { now, woke_at, interval, is_late });
             // Instants that were missed are not made up for: they would come together.
             next = next.max(now.saturating_sub(interval));
         }
@@ -289,7 +294,7 @@ impl<'a> Rounds<'a> {
                 self.stands(*at, slot, instant.now);
             } else if let Some(waited) = waited_for_cpu(looked.thread).filter(|_| !instant.is_late) {
                 slot.ask.waited.store(waited, Ordering::Relaxed);
-                slot.ask.woke_at.store(instant.now, Ordering::Relaxed);
+                slot.ask.woke_at.store(instant.woke_at, Ordering::Relaxed);
                 self.ask_running(*at, slot, Seen::Preempted, looked.used, *weight);
             }
         }
