@@ -33,6 +33,10 @@ pub struct Sizes {
     pub blocks_of_500: usize,
     /// Samples of a truth.
     pub samples: u64,
+    /// Samples of a program of bursts, and seconds after which fewer must do.
+    pub burst_samples: u64,
+    /// See [`Sizes::burst_samples`].
+    pub burst_seconds: u32,
     /// How long the peer records for a truth.
     pub peer_of_truth: Duration,
     /// How long each test program is recorded for its names.
@@ -69,6 +73,8 @@ const FULL: Sizes = Sizes {
     peer_every: 4,
     blocks_of_500: 20,
     samples: 8_050,
+    burst_samples: 8_000,
+    burst_seconds: 16,
     peer_of_truth: Duration::from_secs(4),
     names: Duration::from_secs(1),
     large: Duration::from_secs(8),
@@ -91,6 +97,8 @@ const QUICK: Sizes = Sizes {
     peer_every: 2,
     blocks_of_500: 4,
     samples: 1_000,
+    burst_samples: 1_500,
+    burst_seconds: 4,
     peer_of_truth: Duration::from_secs(2),
     names: Duration::from_millis(500),
     large: Duration::from_secs(3),
