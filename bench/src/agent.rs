@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::account::Account;
 use remora_collector::{Finished, Options, Session};
-use remora_profile::Event;
+use remora_profile::{Event, Profile};
 use remora_receipt::{Receipt, Snapshot};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -56,6 +56,11 @@ impl Agent {
             }
             alive(progress.ended)?;
         }
+    }
+
+    /// The recording so far.
+    pub fn profile(&self) -> &Profile {
+        self.session.profile()
     }
 
     /// Detaches, and enters everything into the account.

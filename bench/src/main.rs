@@ -21,6 +21,7 @@ mod dump;
 mod graphs;
 mod growth;
 mod killed;
+mod load;
 mod paired;
 mod peer;
 mod perf;
