@@ -66,7 +66,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// The parts of all time of the thread: what is below none of the methods belongs to one that was lost.
+/// Shares of all time of the thread. Time below none of the methods belongs to a caller that was lost.
 fn parts(found: &Option<Shares>, count: usize) -> Vec<f64> {
     found
         .as_ref()

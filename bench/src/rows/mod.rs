@@ -40,7 +40,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "truth", about: "known shares, and what the samplers say", run: truth::measure },
     Group { name: "bursts", about: "short bursts between waits, and what the samplers say", run: bursts::measure },
     Group { name: "callers", about: "framework methods, each below a method of its own", run: callers::measure },
-    Group { name: "cost", about: "sample cost, and the rate that is reached", run: cost::measure },
+    Group { name: "sample-cost", about: "sample cost, and the rate that is reached", run: cost::measure },
     Group { name: "parked", about: "waiting threads, and a server under load", run: parked::measure },
     Group { name: "names", about: "managed frames named", run: names::measure },
     Group { name: "threads", about: "500 threads, sampled by the clock", run: throughput::many_threads },
