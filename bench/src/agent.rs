@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::account::Account;
 use remora_collector::{Finished, Options, Session};
-use remora_profile::Event;
+use remora_profile::{Event, Profile};
 use remora_receipt::{Receipt, Snapshot};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,10 +18,15 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Attaches.
+    /// Attaches, to sample at [`HERTZ`].
     pub fn attach(library: &[u8], process_id: u32, event: Event) -> Outcome<Agent> {
+        Agent::attach_at(library, process_id, event, HERTZ)
+    }
+
+    /// Attaches, to sample at `frequency` hertz.
+    pub fn attach_at(library: &[u8], process_id: u32, event: Event, frequency: u32) -> Outcome<Agent> {
         let process = remora_trigger::find(process_id)?;
-        let options = Options { event, frequency: HERTZ, signal_budget: None, timeout: Duration::from_secs(5) };
+        let options = Options { event, frequency, signal_budget: None, timeout: Duration::from_secs(5) };
         let before = Snapshot::take(Path::new("/proc"), process_id)?;
         Ok(Agent { session: Session::attach(&process, library, &options)?, before })
     }
@@ -32,19 +37,30 @@ impl Agent {
         alive(progress.ended)
     }
 
-    /// Records until there are so many samples, for as long as `patience` lasts.
+    /// Records until there are so many samples; fewer in `patience` are an error.
     pub fn run_until(&mut self, samples: u64, patience: Duration) -> Outcome<()> {
-        let deadline = Instant::now() + patience;
+        let came = self.run_at_most(samples, patience)?;
+        if came < samples {
+            return Err(format!("{came} of {samples} samples came in {patience:?}").into());
+        }
+        Ok(())
+    }
+
+    /// Records until there are so many samples or the time is over, and returns how many there are.
+    pub fn run_at_most(&mut self, samples: u64, time: Duration) -> Outcome<u64> {
+        let deadline = Instant::now() + time;
         loop {
             let progress = self.session.step(Duration::from_millis(10))?;
-            if progress.samples >= samples {
-                return Ok(());
+            if progress.samples >= samples || Instant::now() >= deadline {
+                return Ok(progress.samples);
             }
             alive(progress.ended)?;
-            if Instant::now() >= deadline {
-                return Err(format!("{} of {samples} samples came in {patience:?}", progress.samples).into());
-            }
         }
+    }
+
+    /// The recording so far.
+    pub fn profile(&self) -> &Profile {
+        self.session.profile()
     }
 
     /// Detaches, and enters everything into the account.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum Command {
     /// Measure.
     Measure(Arguments),
-    /// Be the recorder without privilege that a measurement starts.
+    /// Be the recorder that a measurement starts with the rights that it is about.
     Record(Order),
     /// Be the recorder that a measurement starts and kills.
     RecordUntilKilled {
@@ -37,13 +37,15 @@ pub struct Arguments {
     pub document: Option<PathBuf>,
 }
 
-/// What a recorder without privilege is to record.
+/// What a recorder of its own is to record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Order {
     /// The target.
     pub process_id: u32,
     /// How many samples.
     pub samples: u64,
+    /// Seconds after which fewer will do.
+    pub seconds: u32,
     /// The methods whose shares are wanted.
     pub methods: Vec<String>,
 }
@@ -69,9 +71,9 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             "--runtime" => arguments.runtime = number(&value()?)?,
             "--json" => arguments.json = Some(value()?.into()),
             "--write" => arguments.document = Some(value()?.into()),
-            "record-without-privilege" => {
-                let (process_id, samples) = (number(&value()?)?, number(&value()?)?);
-                return Ok(Command::Record(Order { process_id, samples, methods: words.collect() }));
+            "record-shares" => {
+                let (process_id, samples, seconds) = (number(&value()?)?, number(&value()?)?, number(&value()?)?);
+                return Ok(Command::Record(Order { process_id, samples, seconds, methods: words.collect() }));
             }
             "record-until-killed" => {
                 let (process_id, event) = (number(&value()?)?, value()?);

@@ -33,6 +33,20 @@ pub struct Sizes {
     pub blocks_of_500: usize,
     /// Samples of a truth.
     pub samples: u64,
+    /// Samples of a program of bursts, and seconds after which fewer must do.
+    pub burst_samples: u64,
+    /// See [`Sizes::burst_samples`].
+    pub burst_seconds: u32,
+    /// How long waiting threads are recorded, and how often.
+    pub parked: Duration,
+    /// See [`Sizes::parked`].
+    pub rounds_of_parked: usize,
+    /// Paired seconds of a server under load, for each event.
+    pub blocks_of_server: usize,
+    /// Paired seconds of the cost of a sample, for each frequency and number of threads.
+    pub blocks_of_cost: usize,
+    /// How long each frequency is asked for.
+    pub rate: Duration,
     /// How long the peer records for a truth.
     pub peer_of_truth: Duration,
     /// How long each test program is recorded for its names.
@@ -69,6 +83,13 @@ const FULL: Sizes = Sizes {
     peer_every: 4,
     blocks_of_500: 20,
     samples: 8_050,
+    burst_samples: 8_000,
+    burst_seconds: 16,
+    parked: Duration::from_secs(10),
+    rounds_of_parked: 3,
+    blocks_of_server: 40,
+    blocks_of_cost: 24,
+    rate: Duration::from_secs(5),
     peer_of_truth: Duration::from_secs(4),
     names: Duration::from_secs(1),
     large: Duration::from_secs(8),
@@ -91,6 +112,13 @@ const QUICK: Sizes = Sizes {
     peer_every: 2,
     blocks_of_500: 4,
     samples: 1_000,
+    burst_samples: 1_500,
+    burst_seconds: 4,
+    parked: Duration::from_secs(3),
+    rounds_of_parked: 1,
+    blocks_of_server: 5,
+    blocks_of_cost: 4,
+    rate: Duration::from_secs(2),
     peer_of_truth: Duration::from_secs(2),
     names: Duration::from_millis(500),
     large: Duration::from_secs(3),

@@ -21,14 +21,16 @@ mod dump;
 mod graphs;
 mod growth;
 mod killed;
+mod load;
 mod paired;
 mod peer;
+mod perf;
 mod process;
+mod rights;
 mod rows;
 mod shares;
 mod statistics;
 mod table;
-mod unprivileged;
 
 use arguments::{Arguments, Command};
 use bench::Bench;
@@ -44,7 +46,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let outcome = match arguments::parse(std::env::args().skip(1)) {
         Ok(Command::Measure(arguments)) => measure(&arguments),
-        Ok(Command::Record(order)) => unprivileged::record(&order).map(|()| true),
+        Ok(Command::Record(order)) => rights::record(&order).map(|()| true),
         Ok(Command::RecordUntilKilled { process_id, wall }) => {
             let event = if wall { Event::Wall } else { Event::Cpu };
             killed::record(process_id, event).map(|()| true)

@@ -42,6 +42,8 @@ pub struct Block {
 pub struct Plan {
     /// What Remora samples.
     pub event: Event,
+    /// Samples a second and thread, in hertz.
+    pub frequency: u32,
     /// How many blocks.
     pub blocks: usize,
     /// Every how many the peer has its turn, too.
@@ -59,7 +61,7 @@ enum Turn {
 pub fn take_turns(bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome<Vec<Block>> {
     let mut chance = Chance::new(plan.blocks as u64);
     for turn in [Turn::Agent, Turn::Peer] {
-        pace_in(turn, bench, target, plan.event)?;
+        pace_in(turn, bench, target, plan)?;
     }
     let mut blocks = Vec::with_capacity(plan.blocks);
     for block in 0..plan.blocks {
@@ -68,7 +70,7 @@ pub fn take_turns(bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome
         chance.shuffle(&mut turns);
         let (mut alone, mut agent, mut peer) = (None, None, None);
         for turn in turns {
-            let pace = Some(pace_in(turn, bench, target, plan.event)?);
+            let pace = Some(pace_in(turn, bench, target, plan)?);
             match turn {
                 Turn::Alone => alone = pace,
                 Turn::Agent => agent = pace,
@@ -91,11 +93,11 @@ pub fn pace_alone(target: &mut Target) -> Outcome<Pace> {
     })
 }
 
-fn pace_in(turn: Turn, bench: &mut Bench, target: &mut Target, event: Event) -> Outcome<Pace> {
+fn pace_in(turn: Turn, bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome<Pace> {
     match turn {
         Turn::Alone => pace_alone(target),
         Turn::Agent => {
-            let mut agent = Agent::attach(&bench.library, target.pid(), event)?;
+            let mut agent = Agent::attach_at(&bench.library, target.pid(), plan.event, plan.frequency)?;
             agent.run(PAUSE)?;
             let pace = pace(target, || agent.run(SECOND))?;
             agent.end(&mut bench.account)?;

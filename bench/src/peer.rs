@@ -29,6 +29,13 @@ pub struct Recorded {
     asked: SystemTime,
 }
 
+/// Records for so long; all samples, of threads in managed code and outside.
+pub fn record(process_id: u32, duration: Duration) -> Outcome<Profile> {
+    let mut peer = Peer::start(process_id)?;
+    peer.run(duration)?;
+    peer.end()?.profile()
+}
+
 impl Peer {
     /// Starts one.
     pub fn start(process_id: u32) -> Outcome<Peer> {

@@ -1,7 +1,7 @@
 //! What the kernel says about a target and the machine.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Numbers of one process at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,12 +14,17 @@ pub struct Memory {
 
 /// Processor time that the threads of a process have used, seconds, to the nanosecond. Threads that have ended are not in it.
 pub fn processor_time(process_id: u32) -> f64 {
-    let tasks = fs::read_dir(format!("/proc/{process_id}/task")).into_iter().flatten().flatten();
-    let used = tasks.filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    });
-    used.sum::<u64>() as f64 / 1e9
+    used_by(process_id, |_| true)
+}
+
+/// The same of the threads whose names begin with `start` alone.
+pub fn processor_time_of(process_id: u32, start: &str) -> f64 {
+    used_by(process_id, |task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(start)))
+}
+
+/// CPU time that the calling thread has used, seconds.
+pub fn own_time() -> f64 {
+    used(Path::new("/proc/thread-self")).unwrap_or(0) as f64 / 1e9
 }
 
 /// Its memory.
@@ -42,6 +47,16 @@ pub fn machine() -> String {
 pub fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!("load of the last minute {}", load.split(' ').next().unwrap_or("unknown"))
+}
+
+fn used_by(process_id: u32, wanted: impl Fn(&Path) -> bool) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{process_id}/task")).into_iter().flatten().flatten();
+    let paths = tasks.map(|task| task.path()).filter(|path| wanted(path));
+    paths.filter_map(|path| used(&path)).sum::<u64>() as f64 / 1e9
+}
+
+fn used(task: &Path) -> Option<u64> {
+    fs::read_to_string(task.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
 }
 
 fn memory_in(smaps: &str) -> Memory {

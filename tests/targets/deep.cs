@@ -1,6 +1,6 @@
 // Burns processor time at the bottom of a deep recursion: stacks that reach the limit of what is captured.
 //
-// deep [DEPTH]
+// deep [DEPTH [THREADS]]
 // `depth` answers how deep it is; `count` answers the operations so far.
 using System;
 using System.Runtime.CompilerServices;
@@ -13,8 +13,10 @@ static class Deep
     static void Main(string[] arguments)
     {
         int depth = arguments.Length > 0 ? int.Parse(arguments[0]) : 1000;
-        var reached = new ManualResetEventSlim();
-        new Thread(() => Descend(depth, reached), 512 * 1024 * 1024) { IsBackground = true, Name = "deep" }.Start();
+        int threads = arguments.Length > 1 ? int.Parse(arguments[1]) : 1;
+        var reached = new CountdownEvent(threads);
+        for (int i = 0; i < threads; i++)
+            new Thread(() => Descend(depth, reached), 512 * 1024 * 1024) { IsBackground = true, Name = "deep" }.Start();
         reached.Wait();
         Console.WriteLine("ready");
         for (string line; (line = Console.ReadLine()) != null && line != "quit";)
@@ -22,11 +24,11 @@ static class Deep
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    static int Descend(int left, ManualResetEventSlim reached)
+    static int Descend(int left, CountdownEvent reached)
     {
         if (left > 0)
             return Descend(left - 1, reached) + 1;
-        reached.Set();
+        reached.Signal();
         while (true)
             Bottom();
     }

@@ -2,11 +2,15 @@
 
 mod attach;
 mod beside_dump;
+mod bursts;
+mod callers;
+mod cost;
 mod heap;
 mod leaving;
 mod memory;
 mod model;
 mod names;
+mod parked;
 mod rounds;
 mod snapshots;
 mod throughput;
@@ -34,6 +38,10 @@ pub const GROUPS: &[Group] = &[
     Group { name: "attach", about: "attach request to first sample", run: attach::measure },
     Group { name: "throughput", about: "throughput lost while recording", run: throughput::two_threads },
     Group { name: "truth", about: "known shares, and what the samplers say", run: truth::measure },
+    Group { name: "bursts", about: "short bursts between waits, and what the samplers say", run: bursts::measure },
+    Group { name: "callers", about: "framework methods, each below a method of its own", run: callers::measure },
+    Group { name: "sample-cost", about: "sample cost, and the rate that is reached", run: cost::measure },
+    Group { name: "parked", about: "waiting threads, and a server under load", run: parked::measure },
     Group { name: "names", about: "managed frames named", run: names::measure },
     Group { name: "threads", about: "500 threads, sampled by the clock", run: throughput::many_threads },
     Group { name: "leaving", about: "before and after, and many rounds", run: leaving::measure },

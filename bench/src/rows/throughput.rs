@@ -2,6 +2,7 @@
 
 use super::{percent, percents};
 use crate::Outcome;
+use crate::agent::HERTZ;
 use crate::bench::Bench;
 use crate::paired::{Costs, Plan, take_turns};
 use crate::table::Row;
@@ -10,7 +11,8 @@ use serde_json::json;
 
 /// Two busy threads, sampled by processor time.
 pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
-    let plan = Plan { event: Event::Cpu, blocks: bench.sizes.blocks, peer_every: bench.sizes.peer_every };
+    let plan =
+        Plan { event: Event::Cpu, frequency: HERTZ, blocks: bench.sizes.blocks, peer_every: bench.sizes.peer_every };
     let mut target = bench.start("busy", &["2"]);
     let blocks = take_turns(bench, &mut target, plan)?;
     let by_clock = Costs::of(&blocks, |pace| pace.by_clock)?;
@@ -31,7 +33,7 @@ pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
 /// 500 threads of which two work, sampled by the clock.
 pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let blocks = bench.sizes.blocks_of_500;
-    let plan = Plan { event: Event::Wall, blocks, peer_every: 6 };
+    let plan = Plan { event: Event::Wall, frequency: HERTZ, blocks, peer_every: 6 };
     let mut target = bench.start("threads", &["500", "2"]);
     let blocks = take_turns(bench, &mut target, plan)?;
     let costs = Costs::of(&blocks, |pace| pace.by_clock)?;
@@ -44,7 +46,8 @@ pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-fn costs_row(what: &str, costs: &Costs) -> Row {
+/// What something loses, beside the peer.
+pub(super) fn costs_row(what: &str, costs: &Costs) -> Row {
     let peer = format!("{}, {} seconds", percents(&costs.peer), costs.peer.count);
     // One turn says no more than itself.
     let peer = if costs.peer.count < 2 { percent(costs.peer.mean) } else { peer };

@@ -6,18 +6,19 @@
 use crate::Outcome;
 use crate::arguments::Order;
 use crate::bench::{Bench, Sizes};
-use crate::peer::Peer;
+use crate::peer;
+use crate::rights::{Recorded, Rights};
 use crate::shares::{self, Shares};
 use crate::table::Row;
-use crate::unprivileged::{self, Recorded};
 use remora_e2e::{Start, Target};
 use serde_json::json;
-use std::time::Duration;
 
 /// How far from the truth a share may be, in points of a hundred.
 const BAR: f64 = 2.0;
 /// How many samples the bar is for.
 const SAMPLES: u64 = 8_000;
+/// Samples a second of a thread that has a processor a part of the time only: with fewer, a row is not judged.
+const SLOWEST: u32 = 50;
 
 /// A program with a truth.
 struct Program {
@@ -104,7 +105,7 @@ fn at_once(bench: &mut Bench, programs: &[Program]) -> Outcome<Vec<Row>> {
 }
 
 fn start(bench: &Bench, program: &Program) -> Target {
-    let mut command = unprivileged::command(&bench.runtime.launcher());
+    let mut command = Rights::Unprivileged.command(&bench.runtime.launcher());
     command.arg(Target::assembly(program.name)).args(program.argument);
     Start::of(command, program.name).ready()
 }
@@ -112,26 +113,22 @@ fn start(bench: &Bench, program: &Program) -> Target {
 fn ask(program: &Program, mut target: Target, sizes: Sizes) -> Outcome<Answer> {
     let methods: Vec<String> = program.methods.iter().map(|&name| name.to_owned()).collect();
     target.ask("reset");
-    let order = Order { process_id: target.pid(), samples: sizes.samples, methods: methods.clone() };
-    let recorded = unprivileged::have_recorded(&order)?;
+    let seconds = u32::try_from(sizes.samples)? / SLOWEST;
+    let order = Order { process_id: target.pid(), samples: sizes.samples, seconds, methods: methods.clone() };
+    let recorded = Rights::Unprivileged.have_recorded(&order)?;
     let truth = truth_of(&mut target, &methods)?;
     target.ask("reset");
-    let profile = record_by_peer(target.pid(), sizes.peer_of_truth)?;
+    let profile = peer::record(target.pid(), sizes.peer_of_truth)?;
     let peer_truth = truth_of(&mut target, &methods)?;
     let peer = shares::of_methods(&profile, &methods);
     let peer_samples = busiest(&profile);
     Ok(Answer { recorded, truth, peer, peer_truth, peer_samples })
 }
 
-fn truth_of(target: &mut Target, methods: &[String]) -> Outcome<Vec<f64>> {
+/// What the target says of itself, in the order of `methods`.
+pub(super) fn truth_of(target: &mut Target, methods: &[String]) -> Outcome<Vec<f64>> {
     let answer = target.ask("shares");
     shares::told(&answer, methods).ok_or_else(|| format!("the target's truth is `{answer}`").into())
-}
-
-fn record_by_peer(process_id: u32, duration: Duration) -> Outcome<remora_profile::Profile> {
-    let mut peer = Peer::start(process_id)?;
-    peer.run(duration)?;
-    peer.end()?.profile()
 }
 
 /// Samples of the thread that has most: the others wait.
@@ -161,12 +158,14 @@ fn row(program: &Program, answer: &Answer) -> Row {
     }))
 }
 
-fn told(found: &Option<Shares>) -> String {
+/// What a sampler found, for people.
+pub(super) fn told(found: &Option<Shares>) -> String {
     found.as_ref().map_or("none of them seen".to_owned(), |found| {
         format!("{} ({:.1} % elsewhere)", listed(&found.shares), found.elsewhere * 100.0)
     })
 }
 
-fn listed(shares: &[f64]) -> String {
+/// Shares in hundredths.
+pub(super) fn listed(shares: &[f64]) -> String {
     shares.iter().map(|share| format!("{:.1}", share * 100.0)).collect::<Vec<_>>().join(" / ")
 }

@@ -1,4 +1,4 @@
-//! Targets and recorders without any capability: what an ordinary user's recording sees, whoever runs the measurement.
+//! What targets and recorders may do: what root may, or what an ordinary user may, whoever runs the measurement.
 //!
 //! The recorder is this same program, started again; it answers in one line of JSON.
 
@@ -13,55 +13,72 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How long a recording may take for each of its samples, at a quarter of the pace that a busy thread has.
-const PATIENCE_A_SAMPLE: Duration = Duration::from_millis(16);
+/// What a process may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// All that the measurement itself may.
+    Inherited,
+    /// Without any capability, as an ordinary user.
+    Unprivileged,
+    /// The same, and `perf_event_open` is refused, as container engines do.
+    WithoutPerf,
+}
 
-/// What a recorder without privilege answers.
+/// What such a recorder answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Recorded {
     /// The shares of the methods that were asked for; none if none of them was seen.
     pub shares: Option<Shares>,
     /// Samples that arrived.
     pub delivered: u64,
+    /// Nanoseconds that all samples stand for.
+    pub weight: u64,
+    /// CPU time that the target used meanwhile, nanoseconds.
+    pub target_cpu: Option<u64>,
     taken: u64,
     lost: Vec<(u32, u64)>,
     left: Option<String>,
     detach_milliseconds: f64,
 }
 
-/// A command that will have no capability, as an ordinary user's has none.
-pub fn command(program: &Path) -> Command {
-    if !is_privileged() {
-        return Command::new(program);
+impl Rights {
+    /// A command that will have these rights.
+    pub fn command(self, program: &Path) -> Command {
+        match self {
+            Rights::Inherited => Command::new(program),
+            Rights::Unprivileged => unprivileged(program),
+            Rights::WithoutPerf => {
+                let mut command = unprivileged(&remora_e2e::native("without_perf"));
+                command.arg(program);
+                command
+            }
+        }
     }
-    let mut command = Command::new("setpriv");
-    command.args(["--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]).arg(program);
-    command
-}
 
-/// Has a process without privilege record `order`, and waits for it.
-pub fn have_recorded(order: &Order) -> Outcome<Recorded> {
-    let mut command = command(&std::env::current_exe()?);
-    command.args(["record-without-privilege", &order.process_id.to_string(), &order.samples.to_string()]);
-    let output = command.args(&order.methods).stdin(Stdio::null()).output()?;
-    if !output.status.success() {
-        return Err(
-            format!("the recorder without privilege failed: {}", String::from_utf8_lossy(&output.stderr)).into()
-        );
+    /// Has a process with these rights record `order`, and waits for it.
+    pub fn have_recorded(self, order: &Order) -> Outcome<Recorded> {
+        let mut command = self.command(&std::env::current_exe()?);
+        let numbers = [u64::from(order.process_id), order.samples, u64::from(order.seconds)];
+        command.arg("record-shares").args(numbers.map(|number| number.to_string())).args(&order.methods);
+        let output = command.stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            return Err(format!("the recorder failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
     }
-    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// Is that process.
 pub fn record(order: &Order) -> Outcome<()> {
-    let patience = PATIENCE_A_SAMPLE * u32::try_from(order.samples)? + Duration::from_secs(20);
     let mut agent = Agent::attach(&bench::library()?, order.process_id, Event::Cpu)?;
-    agent.run_until(order.samples, patience)?;
+    agent.run_at_most(order.samples, Duration::from_secs(order.seconds.into()))?;
     let (finished, left) = agent.detach()?;
     let loss = &finished.profile.loss;
     let recorded = Recorded {
         shares: shares::of_methods(&finished.profile, &order.methods),
         delivered: loss.delivered,
+        weight: finished.profile.samples().iter().map(|sample| sample.weight).sum(),
+        target_cpu: finished.profile.meta.target_cpu,
         taken: loss.taken,
         lost: loss.lost.iter().map(|(cause, count)| (cause.id(), *count)).collect(),
         left,
@@ -80,6 +97,15 @@ impl Recorded {
     }
 }
 
+fn unprivileged(program: &Path) -> Command {
+    if !is_privileged() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]).arg(program);
+    command
+}
+
 /// Whether we have any capability to give away.
 fn is_privileged() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -93,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_command_without_privilege_has_no_capability() {
-        let output = command(Path::new("cat")).arg("/proc/self/status").output().unwrap();
+        let output = Rights::Unprivileged.command(Path::new("cat")).arg("/proc/self/status").output().unwrap();
         let status = String::from_utf8(output.stdout).unwrap();
         for set in ["CapPrm:", "CapEff:", "CapAmb:"] {
             let mask = status.lines().find_map(|line| line.strip_prefix(set)).unwrap();

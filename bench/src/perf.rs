@@ -1,0 +1,82 @@
+//! The kernel's own profiler, `perf record -e cpu-clock`, where it is installed: it needs rights that Remora does not need.
+//!
+//! It learns the names of methods from a file that the runtime writes with `DOTNET_PerfMapEnabled`.
+
+use crate::Outcome;
+use crate::agent::HERTZ;
+use crate::shares::Shares;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The variables by which a runtime writes the names of its methods, in the words of old and new ones. `perf` reads them for private
+/// memory only, so compiled code must not lie in a memory file.
+pub const NAMES: [(&str, &str); 3] =
+    [("COMPlus_PerfMapEnabled", "1"), ("DOTNET_PerfMapEnabled", "1"), ("DOTNET_EnableWriteXorExecute", "0")];
+
+/// Records a process for so long: the shares of `methods`, none if it saw none of them; an error where `perf` cannot.
+pub fn record(process_id: u32, duration: Duration, methods: &[String]) -> Outcome<Option<Shares>> {
+    let file = std::env::temp_dir().join(format!("remora-bench-{process_id}.perf"));
+    let recorded = run(Command::new("perf").args(["record", "-q", "-e", "cpu-clock", "--call-graph", "fp"]).args([
+        "-F",
+        &HERTZ.to_string(),
+        "-p",
+        &process_id.to_string(),
+        "-o",
+        &file.to_string_lossy(),
+        "--",
+        "sleep",
+        &duration.as_secs().to_string(),
+    ]));
+    let told = recorded
+        .and_then(|_| run(Command::new("perf").args(["script", "-F", "tid,ip,sym", "-i", &file.to_string_lossy()])));
+    // Nothing to remove is as good.
+    let _ = std::fs::remove_file(&file);
+    Ok(shares_in(&told?, methods))
+}
+
+/// The file in which the runtime writes the names.
+pub fn names_of(process_id: u32) -> [PathBuf; 2] {
+    ["map", "info"].map(|what| {
+        let (folder, name) = (std::env::temp_dir(), if what == "map" { "perf-" } else { "perfinfo-" });
+        folder.join(format!("{name}{process_id}.map"))
+    })
+}
+
+fn run(command: &mut Command) -> Outcome<String> {
+    let output = command.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("it failed").into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Samples are separated by empty lines, each a line with its thread and then one for each frame. All samples weigh the same.
+fn shares_in(script: &str, methods: &[String]) -> Option<Shares> {
+    let marks: Vec<String> = methods.iter().map(|method| format!("::{method}(")).collect();
+    let mut counts = vec![0_u32; methods.len() + 1];
+    for sample in script.split("\n\n").filter(|sample| !sample.trim().is_empty()) {
+        let found = marks.iter().position(|mark| sample.contains(mark.as_str()));
+        counts[found.unwrap_or(methods.len())] += 1;
+    }
+    let elsewhere = f64::from(counts.pop()?);
+    let inside = f64::from(counts.iter().sum::<u32>());
+    let shares = counts.iter().map(|count| f64::from(*count) / inside).collect();
+    (inside > 0.0).then_some(Shares { shares, elsewhere: elsewhere / (inside + elsewhere) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_by_the_names_of_the_runtime() {
+        let methods = ["Alpha".to_owned(), "Beta".to_owned()];
+        let script = "   17 \n\t  7f01 void [b] Bursts::Alpha(int64,int64)[Optimized]\n\t  7f02 void [b] Bursts::Run()\n\n\
+                      \x20  17 \n\t  7f03 __read\n\t  7f04 void [b] Bursts::Beta(int64,int64)[Optimized]\n\n\
+                      \x20  18 \n\t  7f05 void [b] Bursts::NotBeta(int64)\n\n   18 \n\t  7f06 [unknown]\n\n";
+        let expected = Shares { shares: vec![0.5, 0.5], elsewhere: 0.5 };
+        assert_eq!(shares_in(script, &methods), Some(expected));
+        assert_eq!(shares_in("", &methods), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! Short bursts of known CPU time between waits, and what the samplers say about them.
+//!
+//! A full cross product of lengths, wakers, phases, threads and rights would take hours: each value of each occurs in some row.
+//! `perf` is compared where it is installed and may look.
+
+use super::truth::{listed, told, truth_of};
+use crate::Outcome;
+use crate::arguments::Order;
+use crate::bench::{Bench, Sizes};
+use crate::rights::{Recorded, Rights};
+use crate::shares::{self, Shares};
+use crate::table::Row;
+use crate::{peer, perf};
+use remora_e2e::{Start, Target};
+use serde_json::json;
+use std::time::Duration;
+
+/// How far from the truth a share may be, in points of a hundred.
+const BAR: f64 = 2.0;
+/// How many samples the bar is for.
+const SAMPLES: u64 = 4_000;
+/// How far the sum of all weights may be from the CPU time of the target, as a part of it.
+const SUM_BAR: f64 = 0.02;
+
+/// A program of bursts, and how it is recorded.
+struct Program {
+    what: &'static str,
+    /// See `tests/targets/bursts.cs`.
+    actors: &'static [&'static str],
+    methods: &'static [&'static str],
+    rights: Rights,
+    /// Whether another process keeps every CPU busy.
+    crowded: bool,
+}
+
+const fn alone(
+    what: &'static str,
+    rights: Rights,
+    actors: &'static [&'static str],
+    methods: &'static [&'static str],
+) -> Program {
+    Program { what, actors, methods, rights, crowded: false }
+}
+
+const TWO: &[&str] = &["Alpha", "Beta"];
+const THREE: &[&str] = &["Alpha", "Beta", "Gamma"];
+const FOUR: &[&str] = &["Alpha", "Beta", "Gamma", "Delta"];
+const KNOWN: &[&str] = &["delay:1:-:1:Alpha*1", "sleep:2:-:1:Beta*1"];
+
+const PROGRAMS: &[Program] = &[
+    alone("1 ms after Task.Delay(1), 1 ms after Thread.Sleep(2); root", Rights::Inherited, KNOWN, TWO),
+    alone("the same; unprivileged", Rights::Unprivileged, KNOWN, TWO),
+    alone("the same; unprivileged, perf_event_open refused", Rights::WithoutPerf, KNOWN, TWO),
+    Program {
+        what: "the same; unprivileged, beside a process that keeps all CPUs busy",
+        actors: KNOWN,
+        methods: TWO,
+        rights: Rights::Unprivileged,
+        crowded: true,
+    },
+    alone(
+        "1 ms right after a tick, 1 ms from 2 ms after a tick",
+        Rights::Unprivileged,
+        &["sleep:1:0:1:Alpha*1", "sleep:1:2:1:Beta*1"],
+        TWO,
+    ),
+    alone(
+        "1 ms from 1 ms and from 3 ms after a tick",
+        Rights::Inherited,
+        &["sleep:1:1:1:Alpha*1", "delay:1:3:1:Beta*1"],
+        TWO,
+    ),
+    alone(
+        "0.3 ms across a tick, 0.3 ms between ticks, two threads each",
+        Rights::Unprivileged,
+        &["sleep:1:3.85:2:Alpha*0.3", "sleep:1:1.5:2:Beta*0.3"],
+        TWO,
+    ),
+    alone(
+        "0.3 ms after a socket, 2 ms after a SemaphoreSlim",
+        Rights::Unprivileged,
+        &["socket:1:-:2:Alpha*0.3", "semaphore:3:-:1:Beta*2"],
+        TWO,
+    ),
+    alone(
+        "3 ms as work items of the thread pool, 6 ms after Task.Delay(6)",
+        Rights::Unprivileged,
+        &["pool:3:-:1:Alpha*3", "delay:6:-:1:Beta*6"],
+        TWO,
+    ),
+    alone(
+        "0.1 ms, 20 threads after Task.Delay(5), 20 after Thread.Sleep(5)",
+        Rights::Unprivileged,
+        &["delay:5:-:20:Alpha*0.1", "sleep:5:-:20:Beta*0.1"],
+        TWO,
+    ),
+    alone(
+        "1 ms, half in system calls, 20 work items; 1 ms without, 20 sockets",
+        Rights::WithoutPerf,
+        &["pool:40:-:20:Alpha*1k", "socket:50:-:20:Beta*1"],
+        TWO,
+    ),
+    alone(
+        "2 ms, half in system calls, after a SemaphoreSlim; 2 ms without, after Thread.Sleep; two threads each",
+        Rights::Unprivileged,
+        &["semaphore:6:-:2:Alpha*2k", "sleep:6:-:2:Beta*2"],
+        TWO,
+    ),
+    alone(
+        "0.1, 0.3, 1 and 6 ms in turns in one thread",
+        Rights::Unprivileged,
+        &["sleep:1:-:1:Alpha*0.1+Beta*0.3+Gamma*1+Delta*6"],
+        FOUR,
+    ),
+    alone(
+        "0.3 ms and 1 ms half in system calls, 3 ms without, in turns, two tasks",
+        Rights::Inherited,
+        &["delay:1:-:2:Alpha*0.3k+Beta*3+Gamma*1k"],
+        THREE,
+    ),
+    Program {
+        what: "0.3 and 3 ms in turns in 20 threads, 6 ms in two tasks; all CPUs busy",
+        actors: &["sleep:40:-:20:Alpha*0.3+Beta*3", "delay:20:-:2:Gamma*6"],
+        methods: THREE,
+        rights: Rights::Unprivileged,
+        crowded: true,
+    },
+];
+
+/// What came out for one program.
+struct Answer {
+    recorded: Recorded,
+    truth: Vec<f64>,
+    /// What other samplers found, and the truth meanwhile.
+    peer: (Option<Shares>, Vec<f64>),
+    perf: Result<(Option<Shares>, Vec<f64>), String>,
+}
+
+/// Measures all of them.
+pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut sums = Vec::new();
+    for program in PROGRAMS {
+        let answer = ask(bench, program)?;
+        answer.recorded.enter(&mut bench.account);
+        sums.extend(sum_of(&answer.recorded));
+        rows.push(row(program, &answer));
+    }
+    rows.push(sums_row(&sums));
+    Ok(rows)
+}
+
+fn ask(bench: &Bench, program: &Program) -> Outcome<Answer> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let _crowd = program.crowded.then(|| bench.start("busy", &[&processors.to_string()]));
+    let methods: Vec<String> = program.methods.iter().map(|&name| name.to_owned()).collect();
+    let mut target = start(bench, program).ready();
+    let Sizes { burst_samples, burst_seconds, peer_of_truth, .. } = bench.sizes;
+    let process_id = target.pid();
+    let order = Order { process_id, samples: burst_samples, seconds: burst_seconds, methods: methods.clone() };
+    let (recorded, truth) = beside_truth(&mut target, &methods, || program.rights.have_recorded(&order))?;
+    let (profile, peer_truth) = beside_truth(&mut target, &methods, || peer::record(process_id, peer_of_truth))?;
+    drop(target);
+    let perf = ask_perf(start(bench, program), peer_of_truth, &methods).map_err(|error| error.to_string());
+    Ok(Answer { recorded, truth, peer: (shares::of_methods(&profile, &methods), peer_truth), perf })
+}
+
+fn start(bench: &Bench, program: &Program) -> Start {
+    let mut command = program.rights.command(&bench.runtime.launcher());
+    command.arg(Target::assembly("bursts")).args(program.actors);
+    Start::of(command, "bursts")
+}
+
+/// In a process of its own, whose runtime is set up for `perf`.
+fn ask_perf(mut start: Start, duration: Duration, methods: &[String]) -> Outcome<(Option<Shares>, Vec<f64>)> {
+    start.command().envs(perf::NAMES);
+    let mut target = start.ready();
+    let process_id = target.pid();
+    let found = beside_truth(&mut target, methods, || perf::record(process_id, duration, methods));
+    drop(target);
+    for file in perf::names_of(process_id) {
+        // Not each runtime writes both.
+        let _ = std::fs::remove_file(file);
+    }
+    found
+}
+
+/// What `record` finds, and what the target measured meanwhile.
+fn beside_truth<T>(
+    target: &mut Target,
+    methods: &[String],
+    record: impl FnOnce() -> Outcome<T>,
+) -> Outcome<(T, Vec<f64>)> {
+    target.ask("reset");
+    let found = record()?;
+    Ok((found, truth_of(target, methods)?))
+}
+
+fn row(program: &Program, answer: &Answer) -> Row {
+    let delivered = answer.recorded.delivered;
+    let ours = deviation(&answer.recorded.shares, &answer.truth);
+    let chance = chance(&answer.truth, delivered);
+    let measured = format!(
+        "off by {ours:.2} points: {} for {}, {delivered} samples (by chance up to {chance:.1})",
+        told(&answer.recorded.shares),
+        listed(&answer.truth)
+    );
+    Row::shown(program.what, measured)
+        .beside(format!("{}; {}", others(&answer.peer), perf_told(&answer.perf)))
+        .against("2 points or less at 4,000 samples", verdict(ours, chance, delivered))
+        .numbers(json!({
+            "actors": program.actors, "rights": format!("{:?}", program.rights), "crowded": program.crowded,
+            "truth": answer.truth, "found": answer.recorded.shares, "deviation_points": ours, "samples": delivered,
+            "weight": answer.recorded.weight, "target_cpu": answer.recorded.target_cpu,
+            "peer_found": answer.peer.0, "peer_truth": answer.peer.1, "perf": answer.perf,
+        }))
+}
+
+/// Fewer samples than the bar is for say no only if chance does not explain it.
+fn verdict(deviation: f64, chance: f64, samples: u64) -> Option<bool> {
+    let enough = samples >= SAMPLES;
+    (enough || deviation > BAR + chance).then_some(deviation <= BAR)
+}
+
+/// Twice the standard deviation of the share that has most of it, in points.
+fn chance(truth: &[f64], samples: u64) -> f64 {
+    let widest = truth.iter().map(|share| share * (1.0 - share)).fold(0.0, f64::max);
+    200.0 * (widest / samples.max(1) as f64).sqrt()
+}
+
+fn deviation(found: &Option<Shares>, truth: &[f64]) -> f64 {
+    found.as_ref().map_or(100.0, |found| shares::largest_deviation(&found.shares, truth))
+}
+
+fn others((found, truth): &(Option<Shares>, Vec<f64>)) -> String {
+    format!("off by {:.2} points: {}", deviation(found, truth), told(found))
+}
+
+fn perf_told(perf: &Result<(Option<Shares>, Vec<f64>), String>) -> String {
+    match perf {
+        Ok(found) => format!("perf {}", others(found)),
+        Err(why) => format!("no perf here: {why}"),
+    }
+}
+
+/// The weights as a part of the CPU time that the target used.
+fn sum_of(recorded: &Recorded) -> Option<f64> {
+    let used = recorded.target_cpu.filter(|used| *used > 0)?;
+    Some(recorded.weight as f64 / used as f64)
+}
+
+fn sums_row(sums: &[f64]) -> Row {
+    let off = |sum: &&f64| (**sum - 1.0).abs();
+    let worst = sums.iter().max_by(|this, that| off(this).total_cmp(&off(that)));
+    let told = worst.map_or("unknown".to_owned(), |worst| {
+        format!("{:.1} % of it in the worst of {} recordings", worst * 100.0, sums.len())
+    });
+    Row::shown("sum of the weights of these programs, for the CPU time of the target", told)
+        .against("within 2 %, or with a reason", worst.map(|worst| off(&worst) <= SUM_BAR))
+        .numbers(json!(sums))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_samples_fail_only_what_chance_does_not_explain() {
+        assert_eq!(verdict(1.9, 1.6, 4_000), Some(true));
+        assert_eq!(verdict(2.1, 1.6, 4_000), Some(false));
+        assert_eq!(verdict(3.0, 5.0, 400), None);
+        assert_eq!(verdict(50.0, 5.0, 400), Some(false));
+        assert!((chance(&[0.5, 0.5], 10_000) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_value_of_each_dimension_occurs() {
+        let actors: Vec<&str> = PROGRAMS.iter().flat_map(|program| program.actors).copied().collect();
+        let occurs = |mark: &str| actors.iter().any(|actor| actor.contains(mark));
+        for waker in ["delay:", "sleep:", "socket:", "semaphore:", "pool:"] {
+            assert!(occurs(waker), "{waker}");
+        }
+        for length in ["*0.1", "*0.3", "*1", "*2", "*3", "*6"] {
+            assert!(
+                actors.iter().any(|actor| {
+                    actor
+                        .rsplit(':')
+                        .next()
+                        .unwrap()
+                        .split('+')
+                        .any(|burst| burst.trim_end_matches('k').ends_with(length))
+                }),
+                "{length}"
+            );
+        }
+        for threads in [":1:", ":2:", ":20:"] {
+            assert!(
+                actors.iter().any(|actor| actor.rsplit_once(':').unwrap().0.ends_with(threads.trim_end_matches(':'))),
+                "{threads}"
+            );
+        }
+        for rights in [Rights::Inherited, Rights::Unprivileged, Rights::WithoutPerf] {
+            assert!(PROGRAMS.iter().any(|program| program.rights == rights), "{rights:?}");
+        }
+        assert!(PROGRAMS.iter().any(|program| program.crowded));
+    }
+}

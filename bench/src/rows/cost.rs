@@ -1,0 +1,156 @@
+//! What one sample costs, everything included, and how many samples a second a running thread really gets.
+//!
+//! The whole cost is what the target uses beyond the same work without a recording, and what the recorder uses.
+//! The agent's own threads and the recorder have clocks; the rest is the signal handler and what it does to the caches.
+
+use crate::Outcome;
+use crate::agent::{Agent, HERTZ};
+use crate::bench::Bench;
+use crate::process::{own_time, processor_time, processor_time_of};
+use crate::statistics::{Chance, Interval};
+use crate::table::Row;
+use remora_e2e::Target;
+use remora_profile::Event;
+use remora_wire::THREAD_NAME;
+use serde_json::json;
+use std::time::Duration;
+
+/// Frames of each stack, but for those of the start of a thread.
+const DEPTH: &str = "60";
+/// Microseconds that a sample may cost.
+const BAR: f64 = 10.0;
+/// Frequencies whose samples are counted.
+const FREQUENCIES: [u32; 4] = [99, 999, 4_999, 9_999];
+/// How far from what was asked the rate of samples may be, as a part of it.
+const RATE_BAR: f64 = 0.03;
+/// What is measured at a time, and what lies before it.
+const SECOND: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One turn with a recording beside one without, in seconds of CPU time.
+struct Block {
+    samples: f64,
+    /// What the target used beyond the same work without a recording.
+    extra: f64,
+    /// What the agent's threads used of that.
+    agent: f64,
+    recorder: f64,
+}
+
+/// Measures all of it.
+pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (threads, frequency) in [("1", HERTZ), ("2", HERTZ), ("1", 4_999)] {
+        let mut target = bench.start("deep", &[DEPTH, threads]);
+        let blocks = take_turns(bench, &mut target, frequency)?;
+        rows.push(cost_row(threads, frequency, &blocks)?);
+    }
+    for frequency in FREQUENCIES {
+        rows.push(rate_row(bench, frequency)?);
+    }
+    Ok(rows)
+}
+
+fn take_turns(bench: &mut Bench, target: &mut Target, frequency: u32) -> Outcome<Vec<Block>> {
+    let mut chance = Chance::new(u64::from(frequency));
+    // What only the first recording costs is not measured.
+    with_recording(bench, target, frequency)?;
+    let mut blocks = Vec::new();
+    for _ in 0..bench.sizes.blocks_of_cost {
+        let recorded_first = chance.below(2) == 0;
+        let before = if recorded_first { None } else { Some(without_recording(target)?) };
+        let (work, mut block) = with_recording(bench, target, frequency)?;
+        let alone = before.map_or_else(|| without_recording(target), Ok)?;
+        block.extra = work.used - work.done * alone.used / alone.done;
+        blocks.push(block);
+    }
+    Ok(blocks)
+}
+
+/// What a target did, and the CPU time that it used.
+struct Work {
+    done: f64,
+    used: f64,
+}
+
+fn without_recording(target: &mut Target) -> Outcome<Work> {
+    std::thread::sleep(PAUSE);
+    work(target, || {
+        std::thread::sleep(SECOND);
+        Ok(())
+    })
+}
+
+fn with_recording(bench: &mut Bench, target: &mut Target, frequency: u32) -> Outcome<(Work, Block)> {
+    let process_id = target.pid();
+    let mut agent = Agent::attach_at(&bench.library, process_id, Event::Cpu, frequency)?;
+    agent.run(PAUSE)?;
+    let look = |agent: &Agent| (agent.profile().loss.delivered, processor_time_of(process_id, THREAD_NAME), own_time());
+    let before = look(&agent);
+    let work = work(target, || {
+        agent.run(SECOND)?;
+        // The recording goes to a file besides, which here is nowhere.
+        remora_recording::Writer::create(std::io::sink())?.finish(agent.profile())?;
+        Ok(())
+    })?;
+    let after = look(&agent);
+    agent.end(&mut bench.account)?;
+    let (samples, threads, recorder) = ((after.0 - before.0) as f64, after.1 - before.1, after.2 - before.2);
+    Ok((work, Block { samples, extra: 0.0, agent: threads, recorder }))
+}
+
+fn work(target: &mut Target, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<Work> {
+    let look = |target: &mut Target| (target.ask_number("count"), processor_time(target.pid()));
+    let (count, used) = look(target);
+    meanwhile()?;
+    let (count_after, used_after) = look(target);
+    let done = count_after.saturating_sub(count) as f64;
+    if done == 0.0 {
+        return Err("the target got nothing done in a second".into());
+    }
+    Ok(Work { done, used: used_after - used })
+}
+
+fn cost_row(threads: &str, frequency: u32, blocks: &[Block]) -> Outcome<Row> {
+    let samples = blocks.iter().map(|block| block.samples).sum::<f64>();
+    if samples == 0.0 {
+        return Err("there was no sample".into());
+    }
+    // For each sample of all blocks, in microseconds.
+    let mean = samples / blocks.len() as f64;
+    let of = |part: fn(&Block) -> f64| {
+        let parts: Vec<f64> = blocks.iter().map(|block| part(block) / mean * 1e6).collect();
+        Interval::of(&parts).ok_or("there were no blocks")
+    };
+    let all = of(|block| block.extra + block.recorder)?;
+    let (agent, handler) = (of(|block| block.agent)?, of(|block| block.extra - block.agent)?);
+    let recorder = of(|block| block.recorder)?;
+    let what = format!("CPU time for each sample of {DEPTH} frames at {frequency} Hz, {threads} busy");
+    let measured = format!(
+        "{:.1} us (95 %: {:.1} to {:.1}): agent's threads {:.1}, recorder {:.1}, handler and the rest {:.1} ({:.1} to {:.1}); {mean:.0} samples/s",
+        all.mean, all.low, all.high, agent.mean, recorder.mean, handler.mean, handler.low, handler.high
+    );
+    Ok(Row::shown(&what, measured).against("10 us or less", all.mean <= BAR).numbers(json!({
+        "all_us": all, "agent_threads_us": agent, "handler_us": handler, "recorder_us": recorder, "samples": samples,
+    })))
+}
+
+fn rate_row(bench: &mut Bench, frequency: u32) -> Outcome<Row> {
+    let target = bench.start("busy", &["1"]);
+    let mut agent = Agent::attach_at(&bench.library, target.pid(), Event::Cpu, frequency)?;
+    agent.run(PAUSE)?;
+    let used = || processor_time(target.pid()) - processor_time_of(target.pid(), THREAD_NAME);
+    let look = |agent: &Agent| (agent.profile().loss.delivered, used());
+    let (samples, used) = look(&agent);
+    agent.run(bench.sizes.rate)?;
+    let (samples_after, used_after) = look(&agent);
+    agent.end(&mut bench.account)?;
+    let rate = (samples_after - samples) as f64 / (used_after - used);
+    let part = rate / f64::from(frequency);
+    Ok(Row::shown(
+        &format!("samples for each second of a running thread at {frequency} Hz"),
+        format!("{rate:.0}, {:.1} % of what was asked", part * 100.0),
+    )
+    .against("within 3 %, where the machine allows", (part - 1.0).abs() <= RATE_BAR)
+    .numbers(json!({ "frequency": frequency, "rate": rate })))
+}

@@ -1,0 +1,166 @@
+//! Which instants are sampled, and what the samples add up to: bursts, waiting threads, time on a CPU, the rate.
+//!
+//! `cargo xtask bench --only bursts` judges shares to two points; here the bounds are as wide as a busy machine needs.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::read_back::{BLOCKED, ReadBack, array, number, report};
+use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, until_used};
+use std::time::Duration;
+
+/// How far the share of a method may be from the truth: six standard deviations of a thousand samples.
+const SHARE_TOLERANCE: f64 = 0.1;
+/// What a weight may be off from a time on the clock.
+const CLOCK_TOLERANCE: f64 = 0.1;
+/// What a sum of weights may be more than the CPU time used.
+const CPU_TOLERANCE: f64 = 0.03;
+/// Samples of a running thread in a second of its CPU time, at 999 Hz: far above the 250 ticks of a kernel.
+const LEAST_RATE: f64 = 400.0;
+/// Part of the time for which a thread of the agent must wait for a CPU before that explains a low rate.
+const SHORT_OF_CPU: f64 = 0.1;
+
+#[test]
+fn bursts_behind_two_kinds_of_timers_have_their_shares() {
+    bursts_have_their_shares(&["delay:1:-:1:Alpha*1", "sleep:2:-:1:Beta*1"]);
+}
+
+#[test]
+fn bursts_on_a_tick_and_between_ticks_have_their_shares() {
+    bursts_have_their_shares(&["sleep:1:0.1:1:Alpha*1", "sleep:1:3.5:1:Beta*1"]);
+}
+
+#[test]
+fn short_and_long_bursts_of_one_thread_have_their_shares() {
+    bursts_have_their_shares(&[
+        "sleep:1:-:1:Alpha*0.2+Alpha*0.2+Alpha*0.2+Alpha*0.2+Alpha*0.2+Alpha*0.2+Alpha*0.2+Alpha*0.2+Beta*2",
+    ]);
+}
+
+#[test]
+fn each_waiting_thread_is_shown_for_the_whole_recording() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "parked", &["20"]);
+        let before = threads_of(&target);
+        let recorded = Recording::start(&target, &["--event", "wall", "--duration", "2s"]).finish();
+        recorded.is_clean();
+        let read = ReadBack::of(&recorded);
+        let duration = number(&report(&recorded.output())["duration_nanoseconds"]) as f64;
+        let weight = |wanted: &dyn Fn(&[&str]) -> bool, thread: u32| {
+            let id = format!(" ({thread})");
+            let of_thread = read.stacks.iter().filter(|stack| stack.thread.ends_with(&id));
+            of_thread.filter(|stack| wanted(&read.names(stack))).map(|stack| stack.weight).sum::<u64>() as f64
+        };
+        // The runtime ends threads that it does not need any more.
+        let after = threads_of(&target);
+        let whole: Vec<u32> = before.into_iter().filter(|thread| after.contains(thread)).collect();
+        assert!(whole.len() > 20, "{whole:?}");
+        for thread in whole {
+            let (all, blocked) = (weight(&|_| true, thread), weight(&|names| names.last() == Some(&BLOCKED), thread));
+            assert!((all - duration).abs() < duration * CLOCK_TOLERANCE, "{thread}: shown for {all} of {duration}");
+            assert!(blocked > all * (1.0 - CLOCK_TOLERANCE), "{thread}: blocked for {blocked} of {all}");
+        }
+    });
+}
+
+#[test]
+fn what_is_shown_as_running_is_not_more_than_the_cpu_time_used() {
+    on_every_runtime(|runtime| {
+        // Three for each CPU: most of the time most of them wait for one.
+        let threads = 3 * std::thread::available_parallelism().map_or(1, usize::from);
+        let target = Target::start(runtime, "busy", &[&threads.to_string()]);
+        let before = processor_time(target.pid());
+        let recording = Recording::begun(&target, &["--event", "wall", "--frequency", "99"]);
+        let begun = processor_time(target.pid());
+        until_used(target.pid(), Duration::from_secs(5));
+        let asked = processor_time(target.pid());
+        let recorded = recording.stop();
+        let used = (processor_time(target.pid()) - before).as_secs_f64();
+        recorded.is_clean();
+        let read = ReadBack::of(&recorded);
+        let running = read.weight_where(|names| names.last() != Some(&BLOCKED)) as f64 / 1e9;
+        let least = (asked - begun).as_secs_f64();
+        assert!(running <= used * (1.0 + CPU_TOLERANCE), "running for {running:.2} s in {used:.2} s of CPU time");
+        assert!(running >= least * 0.8, "running for {running:.2} s of {least:.2} s of CPU time");
+    });
+}
+
+#[test]
+fn a_running_thread_gets_the_samples_that_were_asked_for() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "busy", &["1"]);
+        let before = processor_time(target.pid());
+        let recording = Recording::begun(&target, &["--frequency", "999"]);
+        let (begun, waited) = (std::time::Instant::now(), waited_by_agent(&target));
+        until_used(target.pid(), Duration::from_secs(3));
+        let waited = (waited_by_agent(&target) - waited) as f64 / begun.elapsed().as_nanos() as f64;
+        let recorded = recording.stop();
+        let used = (processor_time(target.pid()) - before).as_secs_f64();
+        recorded.is_clean();
+        let rate = recorded.samples() as f64 / used;
+        let told = notes(&recorded).iter().any(|note| note.contains("times a second") || note.contains("Hz"));
+        // A sampler that gets no CPU cannot sample: then it must say so.
+        assert!(
+            rate >= LEAST_RATE || (waited >= SHORT_OF_CPU && told),
+            "{rate:.0} samples a second of CPU time; the agent waited for a CPU for {:.1} % of the time; told: {told}",
+            waited * 100.0
+        );
+        assert!(rate <= 999.0 * 1.1, "{rate:.0} samples a second of CPU time are more than was asked for");
+    });
+}
+
+#[test]
+fn a_target_that_may_not_open_perf_events_is_sampled_all_the_same() {
+    let runtime = Runtime::newest();
+    let mut command = std::process::Command::new(remora_e2e::native("without_perf"));
+    command.arg(runtime.launcher()).arg(Target::assembly("bursts")).args(["delay:1:-:1:Alpha*1", "sleep:2:-:1:Beta*1"]);
+    has_its_shares(&mut remora_e2e::Start::of(command, "bursts without perf").ready());
+}
+
+fn bursts_have_their_shares(actors: &[&str]) {
+    on_every_runtime(|runtime| has_its_shares(&mut Target::start(runtime, "bursts", actors)));
+}
+
+/// Alpha and Beta have the shares that the clocks of their threads give them.
+#[track_caller]
+fn has_its_shares(target: &mut Target) {
+    let mut recording = Recording::start(target, &["--frequency", "999"]);
+    recording.wait_until_it_samples();
+    target.ask("reset");
+    until_used(target.pid(), Duration::from_secs(3));
+    let answer = target.ask("shares");
+    let recorded = recording.stop();
+    recorded.is_clean();
+    let read = ReadBack::of(&recorded);
+    let weight = |method: &str| read.weight_under(&format!("Bursts.{method}(long, long)")) as f64;
+    let (alpha, beta) = (weight("Alpha"), weight("Beta"));
+    let truth: f64 = answer.split(' ').find_map(|word| word.strip_prefix("Alpha=")).unwrap().parse().unwrap();
+    let share = alpha / (alpha + beta);
+    assert!(
+        (share - truth).abs() < SHARE_TOLERANCE,
+        "Alpha: {share:.3} of {} samples, {truth:.3} in truth",
+        recorded.samples()
+    );
+}
+
+/// All threads of the target.
+fn threads_of(target: &Target) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap().flatten();
+    tasks.map(|task| task.file_name().to_string_lossy().parse().unwrap()).collect()
+}
+
+/// Nanoseconds for which threads of the agent were ready to run and had no CPU.
+fn waited_by_agent(target: &Target) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap().flatten();
+    let of_agent = tasks
+        .filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("remora")));
+    let waited = of_agent.filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').nth(1)?.parse::<u64>().ok()
+    });
+    waited.sum()
+}
+
+fn notes(recorded: &Recorded) -> Vec<String> {
+    let json = recorded.finished.json();
+    array(&json["recording"]["notes"]).iter().filter_map(|note| note.as_str().map(str::to_owned)).collect()
+}
