@@ -22,9 +22,9 @@ mod clock;
 mod due;
 mod handler;
 mod heap;
+mod links;
 mod ranges;
 mod record;
-mod replaced;
 mod session;
 mod stack;
 mod timer;
@@ -36,9 +36,9 @@ pub use heap::{
     Cursor, FROZEN_RANGE, HeapArea, HeapClass, HeapRange, HeapRoot, InFork, MOST_ARGUMENTS, Outlet, Shape, ShownWalk,
     StandingHeap, Walked, tell_statics, walk_heap,
 };
+pub use links::{LINK_WORDS, Link, Links};
 pub use ranges::Ranges;
-pub use record::{RawSample, WINDOW_WORDS};
-pub use replaced::Replaced;
-pub use session::{Engine, MAXIMUM_DEPTH, Session, Slot, Which, cookie};
-pub use stack::{Code, Registers, Walk, read_checked, walk};
+pub use record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
+pub use session::{Engine, Session, Slot, Which, cookie};
+pub use stack::{Bounded, Code, Output, Registers, Walk, read_checked, walk};
 pub use timer::{arm, below, create, delete, jittered};

@@ -1,14 +1,12 @@
 //! The memory that the handler works on: one [`Session`] per attach, one [`Slot`] per followed thread.
 
+use crate::Links;
 use crate::due::Due;
-use crate::record::WINDOW_WORDS;
+use crate::record::Scratch;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use remora_agent_ring::Ring;
 use remora_wire::layout;
-
-/// The deepest stack that is kept; what is beyond is cut at the root's side and the sample marked.
-pub const MAXIMUM_DEPTH: usize = 512;
 
 /// What drives the sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +59,7 @@ pub struct Slot {
     pub answered_at: AtomicU64,
     /// State of the thread's jitter.
     pub random: AtomicU64,
-    scratch: UnsafeCell<[u64; MAXIMUM_DEPTH + WINDOW_WORDS]>,
+    scratch: UnsafeCell<Scratch>,
 }
 
 // SAFETY: `scratch` is used only by the handler on the slot's own thread, which the kernel never runs twice at once on one
@@ -70,7 +68,7 @@ unsafe impl Sync for Slot {}
 
 impl Slot {
     /// Where the handler builds a sample.
-    pub(crate) fn scratch(&self) -> *mut [u64; MAXIMUM_DEPTH + WINDOW_WORDS] {
+    pub(crate) fn scratch(&self) -> *mut Scratch {
         self.scratch.get()
     }
 }
@@ -108,8 +106,8 @@ pub struct Session<'a> {
     /// Executable ranges: a word that says how many bounds follow, and the bounds ([`crate::Ranges`]).
     /// Replaced whole; what was published before stays until `inside` has been seen at 0.
     pub ranges: AtomicPtr<u64>,
-    /// Methods exchanged while they ran, in the same way: the number of words that follow, and those of [`crate::Replaced`].
-    pub replaced: AtomicPtr<u64>,
+    /// What is known of return addresses.
+    pub links: Links<'a>,
 }
 
 impl Session<'_> {

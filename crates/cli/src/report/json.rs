@@ -41,6 +41,7 @@ struct Account {
     truncated_stacks: u64,
     broken_stacks: u64,
     repaired_stacks: u64,
+    incomplete_stacks: u64,
     repeated_stacks: u64,
     stray_signals: u64,
 }
@@ -132,6 +133,7 @@ impl<'a> Summed<'a> {
                 truncated_stacks: loss.truncated_stacks,
                 broken_stacks: loss.broken_stacks,
                 repaired_stacks: loss.repaired_stacks,
+                incomplete_stacks: loss.incomplete_stacks,
                 repeated_stacks: loss.repeated_stacks,
                 stray_signals: loss.stray_signals,
             },

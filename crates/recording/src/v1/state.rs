@@ -41,6 +41,7 @@ struct LossState {
     truncated_stacks: u64,
     broken_stacks: u64,
     repaired_stacks: u64,
+    incomplete_stacks: u64,
     repeated_stacks: u64,
     stray_signals: u64,
 }
@@ -121,6 +122,7 @@ impl LossState {
             truncated_stacks: loss.truncated_stacks,
             broken_stacks: loss.broken_stacks,
             repaired_stacks: loss.repaired_stacks,
+            incomplete_stacks: loss.incomplete_stacks,
             repeated_stacks: loss.repeated_stacks,
             stray_signals: loss.stray_signals,
         }
@@ -135,6 +137,7 @@ impl LossState {
             truncated_stacks: self.truncated_stacks,
             broken_stacks: self.broken_stacks,
             repaired_stacks: self.repaired_stacks,
+            incomplete_stacks: self.incomplete_stacks,
             repeated_stacks: self.repeated_stacks,
             stray_signals: self.stray_signals,
         };
