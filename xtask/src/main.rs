@@ -75,6 +75,12 @@ const TASKS: &[Task] = &[
         run: bench::run,
     },
     Task {
+        name: "callers",
+        usage: "RECORDING REFERENCE",
+        summary: "list the callers that a recording has lost, by one of the same program that the runtime's own sampler made",
+        run: callers,
+    },
+    Task {
         name: "explore",
         usage: "FIRST COUNT | replay SEED [SWITCH] | broken",
         summary: "run the agent in the model of the runtime under many schedules, show one, or see which ways to break it are found",
@@ -125,6 +131,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Compares two recordings.
+fn callers(arguments: &[String]) -> Outcome<()> {
+    let words = ["run", "--quiet", "--release", "--package", "remora-e2e", "--bin", "callers", "--"];
+    process::run(process::cargo().args(words).args(arguments))
 }
 
 /// The model is no part of this program, which the demo has to build.

@@ -13,11 +13,14 @@
 use crate::asking::NOT_ASKED;
 use crate::exchanged::Exchanged;
 use crate::gate::Unload;
-use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller};
+use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller, link};
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::sabotage::{Sabotage, is_on};
+use remora_agent_hot::{Link, Links};
 use remora_wire::{Message, MethodKind, Place, TypeKind};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// How deep generic arguments are followed: `List<List<...>>` of more than this ends in an unknown type.
 const MAXIMUM_TYPE_DEPTH: u32 = 8;
@@ -130,8 +133,10 @@ pub struct Catalogue {
     unloaded: VecDeque<Unloaded>,
     /// Addresses in it that the collector was told mean nothing now.
     disowned: HashSet<u64>,
-    /// What the walk has to know of methods exchanged while they ran.
-    pub(crate) exchanged: Exchanged,
+    /// Methods exchanged while they ran.
+    exchanged: Exchanged,
+    /// What the walk knows of return addresses: of none that is not in `addresses`.
+    pub(crate) links: Arc<[AtomicU64]>,
     next_method: u32,
     next_type: u32,
     next_module: u32,
@@ -184,7 +189,14 @@ impl Catalogue {
             return 0;
         }
         let gone_through = self.addresses.len();
-        self.addresses.retain(|_, known| known.function.is_none_or(|function| !functions.contains(&function)));
+        let links = Links::new(&self.links);
+        self.addresses.retain(|address, known| {
+            let stays = known.function.is_none_or(|function| !functions.contains(&function));
+            if !stays {
+                links.forget(after(*address));
+            }
+            stays
+        });
         gone_through
     }
 
@@ -218,13 +230,13 @@ impl Catalogue {
 
     /// Where the caller of the managed code at `instruction` is, while that instruction is about to execute.
     ///
-    /// `address` is how [`Catalogue::meet`] was asked about it; `None` if nothing is known of the code.
-    pub fn caller_of(&mut self, runtime: &impl Runtime, address: u64, instruction: u64) -> Option<Caller> {
-        let known = *self.addresses.get(&address)?;
+    /// [`Catalogue::meet`] was asked about it; `None` if nothing is known of the code.
+    pub fn caller_of(&mut self, runtime: &impl Runtime, instruction: u64) -> Option<Caller> {
+        let known = *self.addresses.get(&instruction)?;
         if known.caller.is_some() {
             return known.caller;
         }
-        let body = *self.body(runtime, known.function?, address)?;
+        let body = *self.body(runtime, known.function?, instruction)?;
         let (mut prolog, mut here) = ([0; PROLOG_BYTES], [0; EPILOG_BYTES]);
         let prolog = runtime.code(body, body.start, &mut prolog);
         let here = runtime.code(body, instruction, &mut here);
@@ -232,10 +244,33 @@ impl Catalogue {
             return None;
         }
         let found = caller(prolog, (instruction - body.start) as usize, here);
-        if let Some(known) = self.addresses.get_mut(&address) {
+        if let Some(known) = self.addresses.get_mut(&instruction) {
             known.caller = Some(found);
         }
         Some(found)
+    }
+
+    /// What the code that returns to `return_address` does with its frame, and from now on the walk knows it, too. `None` if that cannot be
+    /// said. [`Catalogue::meet`] was asked about the call.
+    pub fn link_of(&mut self, runtime: &impl Runtime, return_address: u64) -> Option<Link> {
+        let links = self.links.clone();
+        let links = Links::new(&links);
+        links.find(return_address).or_else(|| {
+            let link = self.read_link(runtime, before(return_address))?;
+            links.learn(return_address, link).then_some(link)
+        })
+    }
+
+    fn read_link(&mut self, runtime: &impl Runtime, call: u64) -> Option<Link> {
+        let known = self.addresses.get(&call).filter(|known| known.doubt.is_none())?;
+        // Native code is taken to have frames.
+        let Some(function) = known.function else { return Some(Link::Framed) };
+        let body = *self.body(runtime, function, call)?;
+        if let Some(distance) = self.exchanged.distance(body) {
+            return Some(Link::Replaced(distance));
+        }
+        let mut prolog = [0; PROLOG_BYTES];
+        link(runtime.code(body, body.start, &mut prolog), usize::try_from(after(call) - body.start).ok()?)
     }
 
     /// Whether an address is managed code; if it must be asked for, by how many meetings that was put off last.
@@ -257,6 +292,7 @@ impl Catalogue {
         self.modules.clear();
         self.bodies.clear();
         self.exchanged.forget_everything();
+        Links::new(&self.links).clear();
         gone_through
     }
 
@@ -325,7 +361,10 @@ impl Catalogue {
             let bodies = runtime.bodies(function);
             // Code lies there again: what is met there may be asked for.
             self.unloaded.retain(|gone| !bodies.iter().any(|body| overlap(&gone.body, body)));
-            self.exchanged.learn(runtime, &bodies);
+            let changed = self.exchanged.learn(runtime, &bodies);
+            let links = Links::new(&self.links);
+            let of_them = |address: &&u64| changed.iter().any(|body| holds(body, **address));
+            self.addresses.keys().filter(of_them).for_each(|address| links.forget(after(*address)));
             self.bodies.insert(function, bodies);
         }
         self.bodies.get(&function)?.iter().find(|body| holds(body, address))
@@ -498,6 +537,15 @@ fn shortened(mut name: String) -> String {
     }
     name.truncate(length);
     name
+}
+
+/// The last byte of the call that a return address stands behind.
+pub(crate) fn before(return_address: u64) -> u64 {
+    return_address.wrapping_sub(1)
+}
+
+fn after(call: u64) -> u64 {
+    call.wrapping_add(1)
 }
 
 fn holds(body: &CodeBody, address: u64) -> bool {

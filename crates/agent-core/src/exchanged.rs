@@ -1,65 +1,61 @@
 //! Finds the methods that were exchanged while they ran (on-stack replacement): for the walk, which would meet them twice and lose their
-//! callers (`remora_agent_hot::Replaced`).
+//! callers (`remora_agent_hot::Link::Replaced`).
 //!
 //! The optimised body begins by fetching the caller's frame pointer out of the first body's frame, which no other code does. The first
 //! body's prolog says how far above its lowest stack address its frame lies.
 //! (Read off the code of .NET 8.0.4, 9.0.7 and 10.0.12 with `DOTNET_OSR_HitLimit=1`.)
 
+use crate::leaf::{PROLOG_BYTES, REPLACEMENT};
 use crate::runtime::{CodeBody, Runtime};
-use std::collections::BTreeMap;
-
-/// `mov rax, [rbp]; push rax`.
-const OPTIMISED: [u8; 5] = [0x48, 0x8b, 0x45, 0x00, 0x50];
+use std::collections::HashMap;
 
 /// `push rbp`.
 const PUSH_FRAME_POINTER: u8 = 0x55;
 
-/// The first body's prolog has made its frame within so many bytes.
-const PROLOG_BYTES: usize = 64;
-
-/// Bodies remembered, at most; the handlers look one up for each frame.
+/// Bodies remembered, at most.
 const MAXIMUM: usize = 4096;
 
 /// The first bodies of such methods.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanged {
-    /// By start: end and distance.
-    bodies: BTreeMap<u64, (u64, u64)>,
-    changed: bool,
+    /// By start: the distance.
+    bodies: HashMap<u64, u64>,
 }
 
 impl Exchanged {
-    /// Looks at all bodies of one function.
-    pub(crate) fn learn(&mut self, runtime: &impl Runtime, bodies: &[CodeBody]) {
+    /// Looks at all bodies of one function. Returns those of which something else was thought before.
+    pub(crate) fn learn(&mut self, runtime: &impl Runtime, bodies: &[CodeBody]) -> Vec<CodeBody> {
         let mut bytes = [0; PROLOG_BYTES];
         if bodies.len() < 2
-            || !bodies.iter().any(|body| runtime.code(*body, body.start, &mut bytes).starts_with(&OPTIMISED))
+            || !bodies.iter().any(|body| runtime.code(*body, body.start, &mut bytes).starts_with(&REPLACEMENT))
         {
-            return;
+            return Vec::new();
         }
+        let mut changed = Vec::new();
         for body in bodies {
             let distance = distance(runtime.code(*body, body.start, &mut bytes));
-            if let (Some(distance), true) = (distance, self.bodies.len() < MAXIMUM) {
-                self.changed |= self.bodies.insert(body.start, (body.end, distance)) != Some((body.end, distance));
+            if let (Some(distance), true) = (distance, self.bodies.len() < MAXIMUM)
+                && self.bodies.insert(body.start, distance) != Some(distance)
+            {
+                changed.push(*body);
             }
         }
+        changed
+    }
+
+    /// The distance, if it is the first body of such a method.
+    pub(crate) fn distance(&self, body: CodeBody) -> Option<u64> {
+        self.bodies.get(&body.start).copied()
     }
 
     /// The code has unloaded.
     pub(crate) fn forget(&mut self, body: CodeBody) {
-        self.changed |= self.bodies.remove(&body.start).is_some();
+        self.bodies.remove(&body.start);
     }
 
     /// What was learnt is learnt anew as it is met.
     pub(crate) fn forget_everything(&mut self) {
-        self.changed |= !self.bodies.is_empty();
         self.bodies.clear();
-    }
-
-    /// The table for the handlers, if it has changed since the last question.
-    pub(crate) fn changes(&mut self) -> Option<Vec<u64>> {
-        std::mem::take(&mut self.changed)
-            .then(|| self.bodies.iter().flat_map(|(start, (end, distance))| [*start, *end, *distance]).collect())
     }
 }
 
@@ -83,7 +79,7 @@ mod tests {
         assert_eq!(distance(&small), Some(0x40));
         let large = [0x55, 0x48, 0x81, 0xec, 0, 1, 0, 0, 0x48, 0x8d, 0xac, 0x24, 0, 1, 0, 0];
         assert_eq!(distance(&large), Some(0x100));
-        assert_eq!(distance(&OPTIMISED), None);
+        assert_eq!(distance(&REPLACEMENT), None);
         assert_eq!(distance(&[0x55, 0x48, 0x8b, 0xec, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(distance(&[]), None);
     }

@@ -1,9 +1,11 @@
-//! Where the return address of the executing method lies, read off the method's own first and last instructions.
+//! Where the return address of a method lies, read off the method's own first and last instructions.
 //!
-//! The JIT gives small optimised methods no frame: while one runs, RBP is still its caller's frame, and a walk along frame
+//! The JIT gives small optimised methods no frame: while one runs, or calls on, RBP is still its caller's frame, and a walk along frame
 //! pointers loses that caller. The same holds for the first and last instructions of every method.
 //! The prologs that the JIT writes on x64 are a handful of forms (push, sub rsp, lea or mov rbp); they are followed here
 //! instruction by instruction up to the executing one. Anything else ends the prolog.
+
+use remora_agent_hot::Link;
 
 /// Where the caller of the executing method is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,16 @@ pub const PROLOG_BYTES: usize = 64;
 /// How many bytes are looked at from the executing instruction on, at most.
 pub const EPILOG_BYTES: usize = 32;
 
+/// `mov rax, [rbp]; push rax`: so begins the optimised body of a method that was exchanged while it ran, on top of the first body's frame,
+/// to which RBP still points; and nothing else does. It then makes a frame of its own.
+pub(crate) const REPLACEMENT: [u8; 5] = [0x48, 0x8b, 0x45, 0x00, 0x50];
+
+/// `push rbp`: so begins each method with a frame, and no other.
+const PUSH_FRAME_POINTER: u8 = 0x55;
+
+/// The stack is aligned to so many bytes wherever a method calls on, and its own return address takes eight.
+const ALIGNMENT: u64 = 16;
+
 enum Step {
     Push,
     Subtract(u64),
@@ -31,11 +43,19 @@ enum Step {
 ///
 /// `prolog` are the method's first bytes, `here` the bytes from the instruction on; both may be shorter than they could be.
 pub fn caller(prolog: &[u8], offset: usize, here: &[u8]) -> Caller {
+    if prolog.starts_with(&REPLACEMENT) {
+        return if has_left_frame(here) { Caller::OnStack(0) } else { Caller::InFrame };
+    }
     let mut at = 0;
     let mut depth = 0;
     while at < offset {
         let Some((step, length)) = prolog.get(at..).and_then(prolog_step) else {
-            return epilog_depth(here).map_or(Caller::OnStack(depth), Caller::OnStack);
+            let has_frame = prolog.first() == Some(&PUSH_FRAME_POINTER);
+            return match epilog_depth(here) {
+                Some(depth) => Caller::OnStack(depth),
+                None if has_frame => Caller::InFrame,
+                None => Caller::OnStack(depth),
+            };
         };
         match step {
             Step::Push => depth += 8,
@@ -48,6 +68,26 @@ pub fn caller(prolog: &[u8], offset: usize, here: &[u8]) -> Caller {
     Caller::OnStack(depth)
 }
 
+/// Whether a method has a frame where it has called on, so many bytes behind its start. `None` if its prolog is none that is known.
+pub fn link(prolog: &[u8], offset: usize) -> Option<Link> {
+    if *prolog.first()? == PUSH_FRAME_POINTER || prolog.starts_with(&REPLACEMENT) {
+        return Some(Link::Framed);
+    }
+    let (mut at, mut depth) = (0, 0_u64);
+    while at < offset
+        && let Some((step, length)) = prolog.get(at..).and_then(prolog_step)
+    {
+        match step {
+            Step::Push => depth += 8,
+            Step::Subtract(bytes) => depth += bytes,
+            Step::Frame => return None,
+            Step::Nothing => {}
+        }
+        at += length;
+    }
+    ((depth + 8).is_multiple_of(ALIGNMENT)).then_some(Link::Frameless(depth))
+}
+
 /// One instruction of a prolog and its length, `None` if it is not one.
 fn prolog_step(code: &[u8]) -> Option<(Step, usize)> {
     Some(match *code {
@@ -58,6 +98,12 @@ fn prolog_step(code: &[u8]) -> Option<(Step, usize)> {
         [0x48, 0x8d, 0x6c, 0x24, _, ..] => (Step::Frame, 5),
         [0x48, 0x8d, 0xac, 0x24, _, _, _, _, ..] => (Step::Frame, 8),
         [0x48, 0x8b, 0xec, ..] | [0x48, 0x89, 0xe5, ..] => (Step::Frame, 3),
+        // A large frame touches its pages first: `test [rsp-n], eax`, or `lea r11, [rsp-n]` and a call.
+        [0x85, 0x84, 0x24, _, _, _, _, ..] => (Step::Nothing, 7),
+        [0x4c, 0x8d, 0x9c, 0x24, a, b, c, d, ..] => {
+            let bytes = i32::from_le_bytes([a, b, c, d]);
+            (Step::Subtract(u64::from(bytes.checked_neg().filter(|bytes| *bytes >= 0)?.unsigned_abs())), 8)
+        }
         [0xc5, 0xf8, 0x77, ..] => (Step::Nothing, 3),
         _ => return None,
     })

@@ -1,6 +1,7 @@
 //! The operating system as the agent needs it: the seam at which a model of the runtime can stand in for the real one.
 
 use remora_wire::{FromAgent, Moment, Roots, ToAgent};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// What the control channel holds.
@@ -151,8 +152,8 @@ pub trait Platform: Send + Sync + 'static {
     /// Agent's thread: tells the handlers where the stack of a slot's thread lies, now that its stack pointer is known.
     fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64);
 
-    /// Agent's thread: tells the walk of methods exchanged while they ran, as [`remora_agent_hot::Replaced`] takes them.
-    fn publish_replaced(&self, bodies: &[u64]);
+    /// Agent's thread: the table of [`remora_agent_hot::Links`] that the walk looks into; nobody else writes it.
+    fn links(&self) -> Arc<[AtomicU64]>;
 
     /// Agent's thread: what kind of code is at an address.
     fn code_at(&self, address: u64) -> CodeKind;

@@ -1,14 +1,15 @@
 //! From a raw sample to the addresses of a stack: callers that frameless code hides are put back.
+//!
+//! One rule for the leaf and for the middle of a stack: where a return address is, and how many bytes of stack the code around it has, say
+//! where the next one is. The walk does the same wherever it knows of the code; here it is found out, and taught
+//! ([`Catalogue::link_of`]). Where that cannot be, the sample is marked.
 
-use crate::catalogue::{Catalogue, Met};
+use crate::catalogue::{Catalogue, Met, before};
 use crate::leaf::Caller;
 use crate::platform::{CodeKind, Platform};
 use crate::runtime::Runtime;
-use remora_agent_hot::RawSample;
+use remora_agent_hot::{Link, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 use remora_wire::{Message, sample_flags};
-
-/// Callers put back below one leaf, at most: a chain of frameless methods.
-const MAXIMUM_REPAIRS: usize = 4;
 
 /// A stack as the collector gets it.
 #[derive(Debug, Default)]
@@ -23,13 +24,14 @@ pub(crate) struct Stack {
 
 impl Stack {
     /// The addresses as they were found, without any look-up. What the collector was told of them before may have unloaded since: they
-    /// have no names.
+    /// have no names. What the walk knew may have, too.
     pub(crate) fn unexplained(catalogue: &mut Catalogue, sample: &RawSample) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
-        let addresses: Vec<u64> = std::iter::once(leaf).chain(callers.iter().map(before)).collect();
+        let calls = callers.iter().map(|return_address| before(return_address & !UNKNOWN_LINK));
+        let addresses: Vec<u64> = std::iter::once(leaf).chain(calls).collect();
         let mut descriptions = Vec::new();
         addresses.iter().for_each(|address| catalogue.disown(*address, &mut descriptions));
-        Stack { addresses, descriptions, ..Stack::default() }
+        Stack { addresses, flags: sample_flags::CALLERS_UNKNOWN, descriptions }
     }
 
     /// The addresses with hidden callers put back, each looked up.
@@ -39,73 +41,113 @@ impl Stack {
         catalogue: &mut Catalogue,
         sample: &RawSample,
     ) -> Stack {
-        let mut stack = Stack::default();
-        stack.assemble(runtime, catalogue, sample, hidden_caller(platform, sample));
-        for (depth, address) in stack.addresses.iter().enumerate() {
-            let met = if depth == 0 { Met::Leaf(*address) } else { Met::Caller(*address) };
-            catalogue.meet(runtime, met, &mut stack.descriptions);
+        let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
+        let mut explaining = Explaining { platform, runtime, catalogue, stack: Stack::default() };
+        explaining.leaf(leaf, callers.first().map(|caller| caller & !UNKNOWN_LINK), sample);
+        let mut windows = sample.windows.chunks_exact(WINDOW_WORDS);
+        for caller in callers {
+            if caller & UNKNOWN_LINK == 0 {
+                explaining.meet(Met::Caller(before(*caller)));
+            } else {
+                explaining.caller(caller & !UNKNOWN_LINK, windows.next().unwrap_or_default());
+            }
         }
-        stack
+        explaining.stack
+    }
+}
+
+/// A stack in the making.
+struct Explaining<'a, P, R> {
+    platform: &'a P,
+    runtime: &'a R,
+    catalogue: &'a mut Catalogue,
+    stack: Stack,
+}
+
+impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
+    /// The next address of the stack; whether it is managed code. Return addresses are moved back into the calling instruction, so that a
+    /// call at a method's very end is not taken for the next method.
+    fn meet(&mut self, met: Met) -> bool {
+        self.stack.addresses.push(met.address());
+        self.catalogue.meet(self.runtime, met, &mut self.stack.descriptions)
     }
 
-    /// Return addresses are moved back into the calling instruction, so that a call at a method's very end is not taken for the next
-    /// method.
-    fn assemble(&mut self, runtime: &impl Runtime, catalogue: &mut Catalogue, sample: &RawSample, hidden: Option<u64>) {
-        let Some((&leaf, callers)) = sample.addresses.split_first() else { return };
-        self.addresses.push(leaf);
-        if let Some(return_address) = hidden {
-            self.addresses.push(before(&return_address));
-            self.flags = sample_flags::REPAIRED;
+    /// The leaf, and the callers below `next` that it hides.
+    fn leaf(&mut self, leaf: u64, next: Option<u64>, sample: &RawSample) {
+        let place = if self.meet(Met::Leaf(leaf)) {
+            match self.catalogue.caller_of(self.runtime, leaf) {
+                Some(Caller::OnStack(depth)) => Some((depth / 8) as usize),
+                Some(Caller::InFrame) => None,
+                None => return self.mark_unknown(),
+            }
         } else {
-            self.put_back(runtime, catalogue, sample, leaf);
+            hidden_caller(self.platform, sample)
+        };
+        let Some(place) = place else { return };
+        match sample.window.get(place) {
+            // The walk has found it, too.
+            Some(found) if Some(*found) == next => {}
+            found => self.put_back(found.copied(), sample.window.get(place + 1..).unwrap_or_default()),
         }
-        self.addresses.extend(callers.iter().map(before));
     }
 
-    fn put_back(&mut self, runtime: &impl Runtime, catalogue: &mut Catalogue, sample: &RawSample, leaf: u64) {
-        let (mut instruction, mut met, mut taken) = (leaf, Met::Leaf(leaf), 0_u64);
-        for _ in 0..MAXIMUM_REPAIRS {
-            if !catalogue.meet(runtime, met, &mut self.descriptions) {
-                break;
-            }
-            let Some(Caller::OnStack(depth)) = catalogue.caller_of(runtime, met.address(), instruction) else { break };
-            let Some(&return_address) = sample.window.get(((taken + depth) / 8) as usize) else { break };
-            if return_address < 4096 || sample.addresses.get(1) == Some(&return_address) {
-                break;
-            }
-            // Code that took over a frame made by another tier has no prolog of its own, and what lies there is any word. A caller
-            // that is not managed is no great loss: it has a frame.
-            let caller = Met::Caller(before(&return_address));
-            if !catalogue.meet(runtime, caller, &mut self.descriptions) {
-                break;
-            }
-            self.addresses.push(caller.address());
-            self.flags = sample_flags::REPAIRED;
-            taken += depth + 8;
-            (instruction, met) = (return_address, caller);
+    /// A return address of which the walk knew nothing, with the words above it, and the callers that it hides.
+    fn caller(&mut self, return_address: u64, above: &[u64]) {
+        let (mut return_address, mut above) = (return_address, above);
+        loop {
+            self.meet(Met::Caller(before(return_address)));
+            let words = match self.catalogue.link_of(self.runtime, return_address) {
+                Some(Link::Framed) => return,
+                Some(Link::Frameless(bytes)) => (bytes / 8) as usize,
+                // Whether it is one is seen in the frame, which is not at hand.
+                Some(Link::Replaced(_)) | None => return self.mark_unknown(),
+            };
+            let Some(next) = above.get(words).filter(|next| self.is_return_address(**next)) else {
+                return self.mark_unknown();
+            };
+            self.stack.flags |= sample_flags::REPAIRED;
+            return_address = *next;
+            above = above.get(words + 1..).unwrap_or_default();
         }
+    }
+
+    /// The caller that a leaf hides, if it is one.
+    fn put_back(&mut self, found: Option<u64>, above: &[u64]) {
+        match found.filter(|found| self.is_return_address(*found)) {
+            Some(return_address) => {
+                self.stack.flags |= sample_flags::REPAIRED;
+                self.caller(return_address, above);
+            }
+            None => self.mark_unknown(),
+        }
+    }
+
+    fn mark_unknown(&mut self) {
+        self.stack.flags |= sample_flags::CALLERS_UNKNOWN;
+    }
+
+    /// Whether code lies around a word of the stack that is where a return address should be.
+    fn is_return_address(&mut self, word: u64) -> bool {
+        let call = before(word);
+        word >= 4096
+            && (self.platform.code_at(call) != CodeKind::None
+                || self.catalogue.meet(self.runtime, Met::Caller(call), &mut self.stack.descriptions))
     }
 }
 
-/// The last byte of the call that a return address stands behind.
-fn before(return_address: &u64) -> u64 {
-    return_address.wrapping_sub(1)
-}
-
-/// The return address of a leaf in the C library, which keeps no frame: RBP is still its caller's frame, and the walk loses that
-/// caller. It is the first word between the stack pointer and that frame which is an address of code right behind a call.
-fn hidden_caller(platform: &impl Platform, sample: &RawSample) -> Option<u64> {
-    let (&leaf, callers) = sample.addresses.split_first()?;
-    if platform.code_at(leaf) != CodeKind::Frameless {
+/// In which word above the stack pointer the return address is of a leaf in the C library, which keeps no frame: RBP is still its
+/// caller's frame, and the walk loses that caller. It is the first word below that frame which is an address of code right behind a call.
+fn hidden_caller(platform: &impl Platform, sample: &RawSample) -> Option<usize> {
+    if platform.code_at(*sample.addresses.first()?) != CodeKind::Frameless {
         return None;
     }
     let below_frame = sample.frame_pointer.checked_sub(sample.stack_pointer)? / 8;
     let window = sample.window.iter().take(usize::try_from(below_frame).ok()?);
-    let found = window.copied().find(|word| {
-        platform.code_at(*word) != CodeKind::None
-            && platform.bytes_before(*word).is_some_and(|bytes| ends_in_call(&bytes))
-    })?;
-    (callers.first() != Some(&found)).then_some(found)
+    let is_behind_call = |word: u64| {
+        platform.code_at(word) != CodeKind::None
+            && platform.bytes_before(word).is_some_and(|bytes| ends_in_call(&bytes))
+    };
+    window.copied().position(is_behind_call)
 }
 
 /// Whether the bytes end with a call instruction: to an address that follows, or through a register or memory.

@@ -89,6 +89,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         if platform.wants_nothing() {
             return self.inert(STAYS);
         }
+        self.samples.catalogue.links = platform.links();
         match platform.start_sampling() {
             Ok(started) => {
                 self.has_started(started);
@@ -158,9 +159,6 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         }
         self.samples.delivery.outward.grant(PATIENCE);
         self.more = self.samples.pass(self.shared, self.runtime);
-        if let Some(bodies) = self.samples.catalogue.exchanged.changes() {
-            platform.publish_replaced(&bodies);
-        }
         let now = platform.now();
         if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
             self.samples.delivery.introduce(platform, platform.follow_threads());

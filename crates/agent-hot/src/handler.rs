@@ -6,11 +6,11 @@
 //! A signal needs some microseconds. A thread that was on a CPU when it was asked may be blocked when it arrives, and one that was blocked
 //! may run: what it does now is not what it did then, so that is no sample, and is counted.
 
-use crate::record::{RawSample, WINDOW_WORDS};
-use crate::session::{Aimed, Ask, MAXIMUM_DEPTH, Seen, Session, Slot};
-use crate::stack::{Asked, Bounded, Code, Memory, Registers, walk};
+use crate::record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample};
+use crate::session::{Aimed, Ask, Seen, Session, Slot};
+use crate::stack::{Asked, Bounded, Code, Memory, Output, Registers, walk};
 use crate::waiting::waited_for_cpu;
-use crate::{Ranges, Replaced, clock};
+use crate::{Ranges, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
 
@@ -123,12 +123,15 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
     let high = trusted_end(session, slot, thread, registers.stack);
     // SAFETY: this handler runs on the slot's thread, with its signal masked: nobody else uses the scratch now.
     let scratch = unsafe { &mut *slot.scratch() };
-    let (addresses, window) = scratch.split_at_mut(MAXIMUM_DEPTH);
+    let (addresses, rest) = scratch.split_at_mut(MAXIMUM_DEPTH);
+    let (window, windows) = rest.split_at_mut(LEAF_WORDS);
+    let code = Code { ranges: Ranges::new(table(&session.ranges)), links: session.links };
+    let out = Output { addresses: &mut *addresses, windows: &mut *windows };
     let stack = registers.stack & !7;
     let (found, copied) = if low <= registers.stack && registers.stack < high {
-        capture(registers, &Bounded { low: stack, high }, &code(session), addresses, window)
+        capture(registers, &Bounded { low: stack, high }, &code, out, window)
     } else {
-        capture(registers, &Asked { low: stack }, &code(session), addresses, window)
+        capture(registers, &Asked { low: stack }, &code, out, window)
     };
     let sample = RawSample {
         thread,
@@ -140,8 +143,9 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
         frame_pointer: registers.frame,
         addresses: addresses.get(..found.depth).unwrap_or_default(),
         window: window.get(..copied).unwrap_or_default(),
+        windows: windows.get(..found.windows).unwrap_or_default(),
     };
-    let pushed = session.ring.push(&[&sample.fixed(), sample.addresses, sample.window]).is_ok();
+    let pushed = session.ring.push(&[&sample.fixed(), sample.addresses, sample.window, sample.windows]).is_ok();
     if !pushed {
         session.count_refusal();
     }
@@ -175,22 +179,10 @@ fn capture(
     registers: &Registers,
     memory: &impl Memory,
     code: &Code,
-    addresses: &mut [u64],
+    out: Output,
     window: &mut [u64],
 ) -> (crate::Walk, usize) {
-    let found = walk(registers, memory, code, addresses);
-    let first = registers.stack & !7;
-    let mut copied = 0;
-    for (place, offset) in window.iter_mut().take(WINDOW_WORDS).zip((0_u64..).step_by(8)) {
-        let Some(word) = memory.word(first.wrapping_add(offset)) else { break };
-        *place = word;
-        copied += 1;
-    }
-    (found, copied)
-}
-
-fn code<'a>(session: &'a Session) -> Code<'a> {
-    Code { ranges: Ranges::new(table(&session.ranges)), replaced: Replaced::new(table(&session.replaced)) }
+    (walk(registers, memory, code, out), memory.words(registers.stack & !7, window))
 }
 
 /// The words of a table that the agent's thread has published.

@@ -21,10 +21,10 @@ extern crate std;
 mod clock;
 mod handler;
 mod heap;
+mod links;
 mod random;
 mod ranges;
 mod record;
-mod replaced;
 mod session;
 mod stack;
 mod timer;
@@ -36,11 +36,11 @@ pub use heap::{
     Cursor, FROZEN_RANGE, HeapArea, HeapClass, HeapRange, HeapRoot, InFork, MOST_ARGUMENTS, Outlet, Shape, ShownWalk,
     StandingHeap, Walked, tell_statics, walk_heap,
 };
+pub use links::{LINK_WORDS, Link, Links};
 pub use random::Random;
 pub use ranges::Ranges;
-pub use record::{RawSample, WINDOW_WORDS};
-pub use replaced::Replaced;
-pub use session::{Answers, Ask, MAXIMUM_DEPTH, Seen, Session, Slot, cookie};
-pub use stack::{Code, Registers, Walk, read_checked, walk};
+pub use record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
+pub use session::{Answers, Ask, Seen, Session, Slot, cookie};
+pub use stack::{Bounded, Code, Output, Registers, Walk, read_checked, walk};
 pub use timer::{arm, create, delete};
 pub use waiting::waited_for_cpu;

@@ -1,7 +1,22 @@
 //! A raw sample as it travels from the handler to the agent's thread.
 
 /// Words from the stack pointer on that travel with each sample, so that the caller of a frameless leaf can be put back.
+pub const LEAF_WORDS: usize = 32;
+
+/// Words of the stack above a return address of whose code nothing is known: they travel with the sample, for the same reason.
 pub const WINDOW_WORDS: usize = 16;
+
+/// Such windows in one sample, at most; return addresses beyond it have none.
+const MAXIMUM_WINDOWS: usize = 64;
+
+/// Marks a return address of whose code nothing is known.
+pub const UNKNOWN_LINK: u64 = 1 << 63;
+
+/// The deepest stack that is kept; what is beyond is cut at the root's side and the sample marked.
+pub const MAXIMUM_DEPTH: usize = 512;
+
+/// Where a sample is built.
+pub(crate) type Scratch = [u64; MAXIMUM_DEPTH + LEAF_WORDS + MAXIMUM_WINDOWS * WINDOW_WORDS];
 
 const FIXED_WORDS: usize = 6;
 
@@ -22,17 +37,22 @@ pub struct RawSample<'a> {
     pub stack_pointer: u64,
     /// The frame pointer as the register held it.
     pub frame_pointer: u64,
-    /// The leaf's instruction, then return addresses.
+    /// The leaf's instruction, then return addresses, with [`UNKNOWN_LINK`] where the walk knew nothing of their code.
     pub addresses: &'a [u64],
-    /// Words of the stack from the stack pointer on; fewer than [`WINDOW_WORDS`] near the end of the stack.
+    /// Words of the stack from the stack pointer on; fewer than [`LEAF_WORDS`] near the end of the stack.
     pub window: &'a [u64],
+    /// [`WINDOW_WORDS`] words of the stack above each return address that is marked, as far as there was room.
+    pub windows: &'a [u64],
 }
 
 impl<'a> RawSample<'a> {
-    /// The words that stand before addresses and window.
+    /// The words that stand before addresses and windows.
     pub(crate) fn fixed(&self) -> [u64; FIXED_WORDS] {
         [
-            u64::from(self.flags) | (self.addresses.len() as u64) << 16 | (self.window.len() as u64) << 32,
+            u64::from(self.flags)
+                | (self.addresses.len() as u64) << 16
+                | (self.window.len() as u64) << 32
+                | (self.windows.len() as u64) << 48,
             u64::from(self.thread) | u64::from(self.slot) << 32,
             self.time,
             self.weight,
@@ -41,17 +61,18 @@ impl<'a> RawSample<'a> {
         ]
     }
 
-    /// A sample without addresses and window, as a record of the ring.
+    /// A sample without addresses and windows, as a record of the ring.
     pub fn words(&self) -> [u64; FIXED_WORDS] {
-        RawSample { addresses: &[], window: &[], ..self.clone() }.fixed()
+        RawSample { addresses: &[], window: &[], windows: &[], ..self.clone() }.fixed()
     }
 
     /// Reads a record of the ring; `None` if it is none.
     pub fn decode(words: &'a [u64]) -> Option<RawSample<'a>> {
         let (fixed, rest) = words.split_first_chunk::<FIXED_WORDS>()?;
         let depth = (fixed[0] >> 16) as usize & 0xffff;
-        let (addresses, window) = rest.split_at_checked(depth)?;
-        (window.len() == (fixed[0] >> 32) as usize).then_some(RawSample {
+        let (addresses, rest) = rest.split_at_checked(depth)?;
+        let (window, windows) = rest.split_at_checked((fixed[0] >> 32) as usize & 0xffff)?;
+        (windows.len() == (fixed[0] >> 48) as usize).then_some(RawSample {
             thread: fixed[1] as u32,
             slot: (fixed[1] >> 32) as u32,
             flags: fixed[0] as u8,
@@ -61,6 +82,7 @@ impl<'a> RawSample<'a> {
             frame_pointer: fixed[5],
             addresses,
             window,
+            windows,
         })
     }
 }
@@ -82,10 +104,12 @@ mod tests {
             frame_pointer: 4,
             addresses: &[10, 20, 30],
             window: &[1, 2],
+            windows: &[5, 6, 7],
         };
         let mut words: Vec<u64> = sample.fixed().to_vec();
         words.extend_from_slice(sample.addresses);
         words.extend_from_slice(sample.window);
+        words.extend_from_slice(sample.windows);
         assert_eq!(RawSample::decode(&words), Some(sample));
         for cut in 0..words.len() {
             assert_eq!(RawSample::decode(&words[..cut]), None);

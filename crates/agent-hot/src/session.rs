@@ -1,13 +1,11 @@
 //! The memory that the handler works on: one [`Session`] per attach, one [`Slot`] per followed thread.
 
-use crate::record::WINDOW_WORDS;
+use crate::Links;
+use crate::record::Scratch;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use remora_agent_ring::Ring;
 use remora_wire::layout;
-
-/// The deepest stack that is kept; what is beyond is cut at the root's side and the sample marked.
-pub const MAXIMUM_DEPTH: usize = 512;
 
 /// What the sampler saw of a thread when it asked for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +80,7 @@ pub struct Slot {
     pub ask: Ask,
     /// What the thread answered.
     pub answers: Answers,
-    scratch: UnsafeCell<[u64; MAXIMUM_DEPTH + WINDOW_WORDS]>,
+    scratch: UnsafeCell<Scratch>,
 }
 
 // SAFETY: `scratch` is used only by the handler on the slot's own thread, which the kernel never runs twice at once on one
@@ -91,7 +89,7 @@ unsafe impl Sync for Slot {}
 
 impl Slot {
     /// Where the handler builds a sample.
-    pub(crate) fn scratch(&self) -> *mut [u64; MAXIMUM_DEPTH + WINDOW_WORDS] {
+    pub(crate) fn scratch(&self) -> *mut Scratch {
         self.scratch.get()
     }
 }
@@ -123,8 +121,8 @@ pub struct Session<'a> {
     /// Executable ranges: a word that says how many bounds follow, and the bounds ([`crate::Ranges`]).
     /// Replaced whole; what was published before stays until `inside` has been seen at 0.
     pub ranges: AtomicPtr<u64>,
-    /// Methods exchanged while they ran, in the same way: the number of words that follow, and those of [`crate::Replaced`].
-    pub replaced: AtomicPtr<u64>,
+    /// What is known of return addresses.
+    pub links: Links<'a>,
 }
 
 impl Session<'_> {

@@ -4,12 +4,17 @@
 //! are built with frame pointers (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h,
 //! `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake).
 //! The C library is not: in its leaves RBP may hold anything. Then the stack is searched for the first two links of a chain.
+//! Small methods have no frame at all: their return addresses are put in where [`crate::Links`] knows of them.
 
-use crate::{Ranges, Replaced};
+use crate::record::{UNKNOWN_LINK, WINDOW_WORDS};
+use crate::{Link, Links, Ranges};
 use remora_wire::sample_flags;
 
 /// How far above the stack pointer a chain is searched for when RBP is not one, bytes.
 const SEARCH_BYTES: u64 = 2048;
+
+/// Return addresses put in behind one link of the chain, at most.
+const MAXIMUM_HIDDEN: usize = 64;
 
 /// Words between a saved frame pointer and the return address, at most: the callee-saved registers pushed before it.
 const SAVED_REGISTERS: u64 = 7;
@@ -32,8 +37,8 @@ pub struct Registers {
 pub struct Code<'a> {
     /// Where there is code at all.
     pub ranges: Ranges<'a>,
-    /// Methods that were exchanged while they ran.
-    pub replaced: Replaced<'a>,
+    /// What is known of return addresses.
+    pub links: Links<'a>,
 }
 
 impl Code<'_> {
@@ -47,6 +52,8 @@ impl Code<'_> {
 pub struct Walk {
     /// Addresses written.
     pub depth: usize,
+    /// Words written of the stack above return addresses of which nothing is known.
+    pub windows: usize,
     /// [`sample_flags::TRUNCATED`] and [`sample_flags::BROKEN`].
     pub flags: u8,
 }
@@ -55,6 +62,17 @@ pub struct Walk {
 pub trait Memory {
     /// The word at `address`, `None` if it may not be read.
     fn word(&self, address: u64) -> Option<u64>;
+
+    /// The words from `address` on, as many as may be read and fit.
+    fn words(&self, address: u64, into: &mut [u64]) -> usize {
+        let mut copied = 0;
+        for (place, offset) in into.iter_mut().zip((0_u64..).step_by(8)) {
+            let Some(word) = self.word(address.wrapping_add(offset)) else { break };
+            *place = word;
+            copied += 1;
+        }
+        copied
+    }
 }
 
 /// A stack whose bounds are known: plain reads inside them.
@@ -86,14 +104,24 @@ impl Memory for Asked {
         }
         read_checked(address).map(u64::from_le_bytes)
     }
+
+    fn words(&self, address: u64, into: &mut [u64]) -> usize {
+        if address < self.low || !address.is_multiple_of(8) { 0 } else { read_words(address, into) }
+    }
 }
 
 /// Reads eight bytes of this process anywhere: the kernel says no instead of faulting.
 pub fn read_checked(address: u64) -> Option<[u8; 8]> {
-    let mut value = [0_u8; 8];
-    let local = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: 8 };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 };
-    // SAFETY: one local and one remote vector of eight bytes; the local one is `value`. A plain system call.
+    let mut value = [0_u64];
+    (read_words(address, &mut value) == 1).then_some(value[0].to_ne_bytes())
+}
+
+/// Reads words of this process anywhere, as many as the kernel finds mapped from `address` on.
+fn read_words(address: u64, into: &mut [u64]) -> usize {
+    let bytes = into.len() * 8;
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
+    // SAFETY: one local and one remote vector of the same length; the local one is `into`. A plain system call.
     // Every number has the register's full width: the last argument travels on the stack, and its upper half would be garbage.
     let read = unsafe {
         libc::syscall(
@@ -106,34 +134,126 @@ pub fn read_checked(address: u64) -> Option<[u8; 8]> {
             0_usize,
         )
     };
-    (read == 8).then_some(value)
+    // -1 if nothing could be read.
+    usize::try_from(read).unwrap_or(0) / 8
 }
 
-/// Writes the leaf's instruction and the return addresses of its callers into `out`, leaf first.
-pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: &mut [u64]) -> Walk {
-    let Some(leaf) = out.first_mut() else { return Walk { depth: 0, flags: sample_flags::TRUNCATED } };
-    *leaf = registers.instruction;
-    let mut depth = 1;
+/// Where a walk writes to.
+pub struct Output<'a> {
+    /// The leaf's instruction, then return addresses, marked with [`UNKNOWN_LINK`] where nothing is known of their code.
+    pub addresses: &'a mut [u64],
+    /// For the first of those that are marked: the [`WINDOW_WORDS`] words above each.
+    pub windows: &'a mut [u64],
+}
+
+/// Writes the leaf's instruction and the return addresses of its callers, leaf first.
+pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: Output) -> Walk {
+    let mut walker = Walker { memory, code, out, depth: 0, windows: 0 };
+    if !walker.push(registers.instruction) {
+        return walker.ends(sample_flags::TRUNCATED);
+    }
     let Start { mut frame, caller } = chain_start(registers, memory, code);
-    if let (Some(address), Some(place)) = (caller, out.get_mut(depth)) {
-        *place = address;
-        depth += 1;
+    if let Some(place) = caller
+        && let Some(address) = memory.word(place)
+        && !walker.callers(Found { place, address, saved: frame })
+    {
+        return walker.ends(sample_flags::TRUNCATED);
     }
     let mut lowest = registers.stack;
     loop {
-        let link = link(memory, frame, lowest);
-        let Some((caller, address)) = link else {
-            let ended = frame == 0 || depth > 1;
-            return Walk { depth, flags: if ended { 0 } else { sample_flags::BROKEN } };
+        let Some((saved, address)) = link(memory, frame, lowest) else {
+            let ended = frame == 0 || walker.depth > 1;
+            return walker.ends(if ended { 0 } else { sample_flags::BROKEN });
         };
         if address < 4096 {
-            return Walk { depth, flags: 0 };
+            return walker.ends(0);
         }
-        let Some(place) = out.get_mut(depth) else { return Walk { depth, flags: sample_flags::TRUNCATED } };
-        *place = true_caller(memory, frame, caller, address, code).unwrap_or(address);
-        depth += 1;
+        if !walker.callers(Found { place: frame + 8, address, saved }) {
+            return walker.ends(sample_flags::TRUNCATED);
+        }
         lowest = frame + 16;
-        frame = caller;
+        frame = saved;
+    }
+}
+
+/// A return address on the stack.
+struct Found {
+    /// Where it is.
+    place: u64,
+    /// What is there.
+    address: u64,
+    /// The frame pointer that leads on.
+    saved: u64,
+}
+
+struct Walker<'a, M> {
+    memory: &'a M,
+    code: &'a Code<'a>,
+    out: Output<'a>,
+    depth: usize,
+    windows: usize,
+}
+
+impl<M: Memory> Walker<'_, M> {
+    fn ends(&self, flags: u8) -> Walk {
+        Walk { depth: self.depth, windows: self.windows, flags }
+    }
+
+    /// Whether there was room.
+    fn push(&mut self, address: u64) -> bool {
+        let Some(place) = self.out.addresses.get_mut(self.depth) else { return false };
+        *place = address;
+        self.depth += 1;
+        true
+    }
+
+    /// Writes a return address, and those behind it that lie below the next frame. False if there was no room.
+    fn callers(&mut self, mut found: Found) -> bool {
+        for _ in 0..MAXIMUM_HIDDEN {
+            let next = match self.code.links.find(found.address) {
+                Some(Link::Framed) => return self.push(found.address),
+                Some(Link::Frameless(bytes)) => self.above(&found, bytes),
+                Some(Link::Replaced(distance)) => match self.replaced(&found, distance) {
+                    Some(next) => {
+                        found = next;
+                        continue;
+                    }
+                    None => return self.push(found.address),
+                },
+                None => None,
+            };
+            let Some(next) = next else { break };
+            if !self.push(found.address) {
+                return false;
+            }
+            found = next;
+        }
+        self.push_unknown(&found)
+    }
+
+    /// The return address above that of a frameless method.
+    fn above(&self, found: &Found, bytes: u64) -> Option<Found> {
+        let place = found.place.checked_add(8)?.checked_add(bytes)?;
+        let address = self.memory.word(place).filter(|address| self.code.contains(*address))?;
+        Some(Found { place, address, saved: found.saved })
+    }
+
+    /// The return address of a method that was exchanged while it ran ([`Link::Replaced`]). The first body's frame saved the same frame
+    /// pointer, which is the proof that it is one and not a call out of that body.
+    fn replaced(&self, found: &Found, distance: u64) -> Option<Found> {
+        let first = found.place.checked_add(8)?.checked_add(distance)?;
+        let (saved, address) = link(self.memory, first, found.place)?;
+        (saved == found.saved && self.code.contains(address)).then_some(Found { place: first + 8, address, saved })
+    }
+
+    /// Writes a return address whose code is not known to have a frame, and a piece of the stack above it if there is room for that.
+    fn push_unknown(&mut self, found: &Found) -> bool {
+        if let Some(window) = self.out.windows.get_mut(self.windows..self.windows + WINDOW_WORDS) {
+            let copied = self.memory.words(found.place.wrapping_add(8), window);
+            window.iter_mut().skip(copied).for_each(|word| *word = 0);
+            self.windows += WINDOW_WORDS;
+        }
+        self.push(found.address | UNKNOWN_LINK)
     }
 }
 
@@ -145,19 +265,11 @@ fn link(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
     Some((memory.word(frame)?, memory.word(frame.checked_add(8)?)?))
 }
 
-/// The return address of a method that was exchanged while it ran: see [`crate::Replaced`]. The first body's frame saved the same frame
-/// pointer, which is the proof that it is one and not a call out of that body.
-fn true_caller(memory: &impl Memory, frame: u64, caller: u64, address: u64, code: &Code) -> Option<u64> {
-    let first = frame.checked_add(16)?.checked_add(code.replaced.distance(address)?)?;
-    let (saved, found) = link(memory, first, frame)?;
-    (saved == caller && code.contains(found)).then_some(found)
-}
-
 /// Where the chain of frames begins.
 struct Start {
     /// The first frame.
     frame: u64,
-    /// The leaf's return address, where the chain does not hold it.
+    /// Where the leaf's return address is, if not in the chain.
     caller: Option<u64>,
 }
 
@@ -189,10 +301,10 @@ fn leads_on(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool 
     outer == 0 || is_frame(memory, outer, frame.saturating_add(16), code)
 }
 
-/// The first address of code between a saved frame pointer and the frame that it points to.
+/// Where the first address of code is between a saved frame pointer and the frame that it points to.
 fn return_address(memory: &impl Memory, from: u64, to: u64, code: &Code) -> Option<u64> {
     let saved_registers = (0..SAVED_REGISTERS).map(|register| from + register * 8);
-    saved_registers.take_while(|at| *at < to).find_map(|at| memory.word(at).filter(|word| code.contains(*word)))
+    saved_registers.take_while(|at| *at < to).find(|at| memory.word(*at).is_some_and(|word| code.contains(word)))
 }
 
 fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool {
@@ -202,6 +314,7 @@ fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::AtomicU64;
     use std::vec;
     use std::vec::Vec;
 
@@ -215,15 +328,33 @@ mod tests {
         }
     }
 
+    /// With nothing known, all that is code is taken to have a frame.
     fn run(registers: Registers, stack: Vec<u64>, limit: usize) -> (Vec<u64>, u8) {
-        let mut out = vec![0; limit];
-        let code = Code {
-            ranges: Ranges::new(&[0x50_0000, 0x60_0000]),
-            replaced: Replaced::new(&[0x51_0000, 0x51_0100, 0x10]),
-        };
-        let walk = walk(&registers, &Words(stack), &code, &mut out);
-        out.truncate(walk.depth);
-        (out, walk.flags)
+        let (addresses, _, flags) = run_with(&[], registers, stack, limit);
+        (addresses.iter().map(|address| address & !UNKNOWN_LINK).collect(), flags)
+    }
+
+    /// Addresses, windows, flags.
+    fn run_with(
+        known: &[(u64, Link)],
+        registers: Registers,
+        stack: Vec<u64>,
+        limit: usize,
+    ) -> (Vec<u64>, Vec<u64>, u8) {
+        let words: Vec<AtomicU64> = (0..1024).map(|_| AtomicU64::new(0)).collect();
+        let links = Links::new(&words);
+        assert!(known.iter().all(|(address, link)| links.learn(*address, *link)));
+        let (mut addresses, mut windows) = (vec![0; limit], vec![99; 3 * WINDOW_WORDS]);
+        let code = Code { ranges: Ranges::new(&[0x50_0000, 0x60_0000]), links };
+        let out = Output { addresses: &mut addresses, windows: &mut windows };
+        let walk = walk(&registers, &Words(stack), &code, out);
+        addresses.truncate(walk.depth);
+        windows.truncate(walk.windows);
+        (addresses, windows, walk.flags)
+    }
+
+    fn unknown(address: u64) -> u64 {
+        address | UNKNOWN_LINK
     }
 
     #[test]
@@ -253,11 +384,62 @@ mod tests {
         // The optimised body's frame; the first body's: two locals, what it saved, its return address; two more frames.
         let stack = vec![0x1040, 0x51_0042, 7, 7, 0x1040, 0x50_0001, 3, 3, 0x1050, 0x50_0002, 0, 0x50_0003];
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
-        assert_eq!(run(registers, stack.clone(), 8).0, vec![0x50_0000, 0x50_0001, 0x50_0002, 0x50_0003]);
+        let framed = [0x50_0001, 0x50_0002, 0x50_0003].map(|address| (address, Link::Framed));
+        let known = [(0x51_0042, Link::Replaced(0x10)), framed[0], framed[1], framed[2]];
+        let addresses = |stack| run_with(&known, registers, stack, 8).0;
+        assert_eq!(addresses(stack.clone()), [0x50_0000, 0x50_0001, 0x50_0002, 0x50_0003]);
         // A call out of the first body looks like it, but for what lies where its caller's frame would have been saved.
         let mut call = stack;
         call[4] = 0x1048;
-        assert_eq!(run(registers, call, 8).0, vec![0x50_0000, 0x51_0042, 0x50_0002, 0x50_0003]);
+        assert_eq!(addresses(call), [0x50_0000, 0x51_0042, 0x50_0002, 0x50_0003]);
+    }
+
+    #[test]
+    fn the_callers_of_frameless_methods_are_put_in() {
+        // The leaf's frame, called from a frameless method with 8 bytes, from another one with 24, from one with a frame.
+        let stack = vec![0x1048, 0x50_0001, 7, 0x50_0002, 7, 7, 7, 0x50_0003, 7, 0, 0x50_0004];
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
+        let known = [
+            (0x50_0001, Link::Frameless(8)),
+            (0x50_0002, Link::Frameless(24)),
+            (0x50_0003, Link::Framed),
+            (0x50_0004, Link::Framed),
+        ];
+        let all = vec![0x50_0000, 0x50_0001, 0x50_0002, 0x50_0003, 0x50_0004];
+        assert_eq!(run_with(&known, registers, stack.clone(), 8), (all.clone(), vec![], 0));
+        for limit in 1..5 {
+            let cut = (all[..limit].to_vec(), vec![], sample_flags::TRUNCATED);
+            assert_eq!(run_with(&known, registers, stack.clone(), limit), cut);
+        }
+        // What lies there is no address of code: the agent's thread is to look.
+        let mut other = stack;
+        other[3] = 0x99;
+        let (addresses, windows, _) = run_with(&known, registers, other, 8);
+        assert_eq!(addresses, [0x50_0000, unknown(0x50_0001), 0x50_0004]);
+        assert_eq!(windows[..3], [7, 0x99, 7]);
+    }
+
+    #[test]
+    fn of_what_is_not_known_the_stack_above_is_kept_as_long_as_there_is_room() {
+        let mut stack: Vec<u64> = (0..5).flat_map(|at| [0x1010 + at * 0x10, 0x50_0001 + at]).collect();
+        stack.extend([0, 0x50_0009]);
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
+        let (addresses, windows, _) = run_with(&[(0x50_0002, Link::Framed)], registers, stack.clone(), 8);
+        let marked = [0x50_0003, 0x50_0004, 0x50_0005, 0x50_0009].map(unknown);
+        assert_eq!(addresses[..3], [0x50_0000, unknown(0x50_0001), 0x50_0002]);
+        assert_eq!(addresses[3..], marked);
+        assert_eq!(windows.len(), 3 * WINDOW_WORDS, "one for each, as far as there was room");
+        assert_eq!(windows[..10], stack[2..]);
+        assert_eq!(windows[10..WINDOW_WORDS], [0; WINDOW_WORDS - 10], "beyond the stack");
+        assert_eq!(windows[WINDOW_WORDS..WINDOW_WORDS + 6], stack[6..]);
+    }
+
+    #[test]
+    fn frameless_methods_that_never_end_do() {
+        let stack = vec![0x50_0001; 4096];
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1ff0, result: 0 };
+        let (addresses, ..) = run_with(&[(0x50_0001, Link::Frameless(0))], registers, stack, 512);
+        assert_eq!(addresses.len(), 1 + MAXIMUM_HIDDEN + 1);
     }
 
     #[test]

@@ -36,7 +36,6 @@ pub struct Followed {
     deaf: HashMap<u32, u32>,
     regions: Vec<proc::Region>,
     ranges: Published,
-    replaced: Published,
     ranges_read: u64,
     ranges_due: u64,
     ranges_pause: u64,
@@ -78,7 +77,6 @@ impl Followed {
             deaf: HashMap::new(),
             regions: Vec::new(),
             ranges: Published::default(),
-            replaced: Published::default(),
             ranges_read: 0,
             ranges_due: 0,
             ranges_pause: FIRST_RANGES_PAUSE,
@@ -239,11 +237,6 @@ impl Followed {
             bounds.extend([region.start, region.end]);
         }
         self.ranges.publish(session, &session.ranges, &bounds);
-    }
-
-    /// Publishes the methods exchanged while they ran to the handlers.
-    pub fn publish_replaced(&mut self, session: &Session, bodies: &[u64]) {
-        self.replaced.publish(session, &session.replaced, bodies);
     }
 
     /// Code runs at `address`: if no range is known around it, the ranges are read again before their time.

@@ -15,7 +15,7 @@ use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
 use remora_agent_core::{
     Child, CodeKind, CpuTimes, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words,
 };
-use remora_agent_hot::{HeapRange, HeapRoot, RawSample, Session, StandingHeap, monotonic};
+use remora_agent_hot::{HeapRange, HeapRoot, LINK_WORDS, Links, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -63,6 +63,8 @@ pub struct Linux {
     looker: OnceLock<Looker>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
+    /// What handlers know of return addresses; made when sampling begins.
+    links: OnceLock<Arc<[AtomicU64]>>,
     /// When threads may be looked for again.
     scan_due: AtomicU64,
 }
@@ -74,6 +76,7 @@ struct Sampling {
     sampler: Option<(Arc<Sampler>, OwnThread)>,
     ring: Mapping,
     slots: Mapping,
+    links: Arc<[AtomicU64]>,
 }
 
 // SAFETY: the raw pointer is to a boxed session that is freed by `Retired` alone, once.
@@ -85,6 +88,7 @@ struct Retired {
     _followed: Arc<Mutex<Followed>>,
     _ring: Mapping,
     _slots: Mapping,
+    _links: Arc<[AtomicU64]>,
 }
 
 // SAFETY: as for `Sampling`.
@@ -116,6 +120,7 @@ impl Linux {
             snapshot: OnceLock::new(),
             looker: OnceLock::new(),
             handler_stays: AtomicBool::new(false),
+            links: OnceLock::new(),
             scan_due: AtomicU64::new(0),
         })
     }
@@ -157,6 +162,9 @@ impl Linux {
     fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
         let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
         let slots = slot_memory().map_err(in_words)?;
+        let links = self.links();
+        // SAFETY: the table is kept in `Sampling` beside the session, and given up with it in `Retired`; its words do not move.
+        let link_words = unsafe { std::slice::from_raw_parts(links.as_ptr(), links.len()) };
         // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
         let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
         let session = Box::into_raw(Box::new(Session {
@@ -168,7 +176,7 @@ impl Linux {
             // SAFETY: takes nothing. The thread with which a process began has the process's number.
             main_thread: unsafe { libc::getpid() } as u32,
             ranges: AtomicPtr::new(std::ptr::null_mut()),
-            replaced: AtomicPtr::new(std::ptr::null_mut()),
+            links: Links::new(link_words),
         }));
         let threads = crate::proc::everybody();
         self.entrances.open(EntranceKind::SignalHandler);
@@ -187,7 +195,7 @@ impl Linux {
             followed.begin(live, &self.entrances, threads)
         };
         self.session.store(session, Ordering::Release);
-        let sampling = Sampling { session, signal, followed, sampler: None, ring, slots };
+        let sampling = Sampling { session, signal, followed, sampler: None, ring, slots, links };
         Ok((sampling, new))
     }
 
@@ -456,11 +464,8 @@ impl Platform for Linux {
         }
     }
 
-    fn publish_replaced(&self, bodies: &[u64]) {
-        let guard = lock(&self.sampling);
-        if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
-            lock(&sampling.followed).publish_replaced(session, bodies);
-        }
+    fn links(&self) -> Arc<[AtomicU64]> {
+        self.links.get_or_init(|| std::iter::repeat_with(|| AtomicU64::new(0)).take(LINK_WORDS).collect()).clone()
     }
 
     fn code_at(&self, address: u64) -> CodeKind {
@@ -563,8 +568,8 @@ impl Platform for Linux {
         let session = unsafe { &*sampling.session };
         session.armed.store(false, Ordering::SeqCst);
         let sampled = lock(&sampling.followed).leave_all(session, &self.entrances);
-        let Sampling { session: pointer, signal, followed, ring, slots, .. } = sampling;
-        let retired = Retired { session: pointer, _followed: followed, _ring: ring, _slots: slots };
+        let Sampling { session: pointer, signal, followed, ring, slots, links, .. } = sampling;
+        let retired = Retired { session: pointer, _followed: followed, _ring: ring, _slots: slots, _links: links };
         if let Err(why) = signal.release(session, &sampled) {
             // Whoever may still enter the handler must find its memory: it is given up, for good.
             std::mem::forget(retired);

@@ -26,6 +26,7 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_agent_hot::Links;
     use remora_agent_ring::{HEADER_WORDS, Ring};
     use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -38,7 +39,7 @@ mod tests {
             inside: AtomicU32::new(0),
             main_thread: 0,
             ranges: AtomicPtr::new(std::ptr::null_mut()),
-            replaced: AtomicPtr::new(std::ptr::null_mut()),
+            links: Links::default(),
         }
     }
 

@@ -202,6 +202,7 @@ impl Assembler {
         loss.truncated_stacks += u64::from(flags & sample_flags::TRUNCATED != 0);
         loss.broken_stacks += u64::from(flags & sample_flags::BROKEN != 0);
         loss.repaired_stacks += u64::from(flags & sample_flags::REPAIRED != 0);
+        loss.incomplete_stacks += u64::from(flags & sample_flags::CALLERS_UNKNOWN != 0);
     }
 }
 

@@ -49,7 +49,8 @@ const fillAccount = ({ about, loss }) => {
   const stacks = [
     [loss.truncated, "truncated", "cut at the depth limit"],
     [loss.broken, "broken", "the walk ended before the outermost frame"],
-    [loss.repaired, "repaired", "the caller of a frameless leaf was put back"],
+    [loss.incomplete, "incomplete", "callers may be missing: where some code has its caller was not known"],
+    [loss.repaired, "repaired", "a caller that frameless code hides was put back"],
     [loss.repeated, "repeated", "taken over from the previous sample, as the thread had not run"],
     [loss.stray, "stray signals", "signals that were not samples"],
   ];

@@ -39,8 +39,13 @@ fn samples(loss: &Loss) -> String {
 
 fn stacks(loss: &Loss) -> String {
     format!(
-        "stacks: {} truncated, {} broken, {} repaired, {} repeated; {} stray signals",
-        loss.truncated_stacks, loss.broken_stacks, loss.repaired_stacks, loss.repeated_stacks, loss.stray_signals
+        "stacks: {} truncated, {} broken, {} incomplete, {} repaired, {} repeated; {} stray signals",
+        loss.truncated_stacks,
+        loss.broken_stacks,
+        loss.incomplete_stacks,
+        loss.repaired_stacks,
+        loss.repeated_stacks,
+        loss.stray_signals
     )
 }
 

@@ -221,7 +221,7 @@ fn loss_and_notes_are_in_sight() {
     assert_eq!(
         account,
         "14 taken = 9 delivered + 4 ring-full (the ring in the target was full) + 1 thread-silent (the thread did not answer)\
-         Stacks: 2 truncated · 1 broken · 3 repaired · 1 repeated · 7 stray signals"
+         Stacks: 2 truncated · 1 broken · 4 incomplete · 3 repaired · 1 repeated · 7 stray signals"
     );
     assert!(
         browser

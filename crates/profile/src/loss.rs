@@ -90,8 +90,10 @@ pub struct Loss {
     pub truncated_stacks: u64,
     /// Delivered samples whose walk ended before the thread's outermost frame for want of a valid frame pointer.
     pub broken_stacks: u64,
-    /// Delivered samples in which the caller of a frameless leaf was put back.
+    /// Delivered samples in which a caller that frameless code hides was put back.
     pub repaired_stacks: u64,
+    /// Delivered samples in which callers may be missing: where some code has its caller was not known.
+    pub incomplete_stacks: u64,
     /// Delivered samples whose stack was taken over from the thread's previous sample, since it had not run in between.
     pub repeated_stacks: u64,
     /// Threads that had moved on when their signal arrived, so that it gave no sample: blocked although they ran when the sampler saw them,

@@ -13,8 +13,10 @@ pub mod sample_flags {
     pub const TRUNCATED: u8 = 2;
     /// The walk ended before the thread's outermost frame.
     pub const BROKEN: u8 = 4;
-    /// The caller of a frameless leaf was put back.
+    /// A caller that frameless code hides was put back.
     pub const REPAIRED: u8 = 8;
+    /// Callers may be missing: of some code it is not known whether it has a frame, or where its caller is without one.
+    pub const CALLERS_UNKNOWN: u8 = 16;
 }
 
 /// A type in a method's generic arguments.

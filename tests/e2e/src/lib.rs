@@ -12,6 +12,7 @@
 //! Using the product's own crates to look at the target: the judge would share the defendant's mistakes.
 #![forbid(unsafe_code)]
 
+pub mod callers;
 mod debugger;
 pub mod diagnostics;
 mod foreign;

@@ -57,8 +57,8 @@ pub struct Script {
     /// Where the gate's counter of served tickets stood when it was announced.
     pub announced: Mutex<Vec<u64>>,
     pub new_threads: Mutex<Vec<(u32, String)>>,
-    /// The tables of methods exchanged while they ran.
-    pub replaced: Mutex<Vec<Vec<u64>>>,
+    /// What the walk knows of return addresses.
+    pub links: LinkTable,
     pub refuse_connection: AtomicBool,
     pub refuse_stop: AtomicBool,
     pub wakes: AtomicU64,
@@ -70,6 +70,15 @@ pub struct Script {
     pub callback_waits: Mutex<Vec<u64>>,
     /// What is wanted of the heap.
     pub wanted: Wanted,
+}
+
+/// A small one.
+pub struct LinkTable(pub Arc<[AtomicU64]>);
+
+impl Default for LinkTable {
+    fn default() -> Self {
+        LinkTable((0..256).map(|_| AtomicU64::new(0)).collect())
+    }
 }
 
 /// What a session may want of the heap.
@@ -247,8 +256,8 @@ impl Platform for Script {
 
     fn learn_stack(&self, _slot: u32, _thread: u32, _stack_pointer: u64) {}
 
-    fn publish_replaced(&self, bodies: &[u64]) {
-        self.replaced.lock().expect("no panic").push(bodies.to_vec());
+    fn links(&self) -> Arc<[AtomicU64]> {
+        self.links.0.clone()
     }
 
     fn code_at(&self, address: u64) -> CodeKind {

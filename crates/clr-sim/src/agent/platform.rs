@@ -166,7 +166,9 @@ impl Platform for ModelPlatform {
 
     fn learn_stack(&self, _slot: u32, _thread: u32, _stack_pointer: u64) {}
 
-    fn publish_replaced(&self, _bodies: &[u64]) {}
+    fn links(&self) -> Arc<[AtomicU64]> {
+        Arc::new([])
+    }
 
     fn code_at(&self, address: u64) -> CodeKind {
         if self.process.runtime.is_code(address) { CodeKind::Other } else { CodeKind::None }

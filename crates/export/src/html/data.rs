@@ -52,6 +52,7 @@ struct Account {
     truncated: u64,
     broken: u64,
     repaired: u64,
+    incomplete: u64,
     repeated: u64,
     stray: u64,
 }
@@ -158,6 +159,7 @@ impl Account {
             truncated: loss.truncated_stacks,
             broken: loss.broken_stacks,
             repaired: loss.repaired_stacks,
+            incomplete: loss.incomplete_stacks,
             repeated: loss.repeated_stacks,
             stray: loss.stray_signals,
         }

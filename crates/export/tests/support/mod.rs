@@ -73,6 +73,7 @@ pub fn small() -> Profile {
     profile.loss.truncated_stacks = 2;
     profile.loss.broken_stacks = 1;
     profile.loss.repaired_stacks = 3;
+    profile.loss.incomplete_stacks = 4;
     profile.loss.repeated_stacks = 1;
     profile.loss.stray_signals = 7;
     profile

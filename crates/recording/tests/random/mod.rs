@@ -46,6 +46,7 @@ impl Random {
         profile.loss.delivered = profile.samples().len() as u64;
         profile.loss.taken = profile.loss.delivered + profile.loss.total_lost();
         profile.loss.broken_stacks += self.next() >> 50;
+        profile.loss.incomplete_stacks += self.next() >> 50;
     }
 
     fn frame_and_stack(&mut self, profile: &mut Profile) {

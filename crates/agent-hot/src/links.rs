@@ -1,0 +1,187 @@
+//! What is known of the code that return addresses lie in: where the next return address is.
+//!
+//! The JIT gives a small method no frame, also where it calls on: RBP is still the frame of a caller further out, and the method's own
+//! return address lies at a distance above its callee's frame that only its prolog tells. The agent's thread reads prologs and teaches this
+//! table, one word for each return address; the handlers look it up for each frame.
+//! What is not known is no error: the sample then carries a piece of the stack ([`crate::RawSample::windows`]).
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Words of the table: 256 KiB.
+pub const LINK_WORDS: usize = 1 << 15;
+
+/// Places that an address may have; beyond them the oldest is forgotten.
+const WAYS: usize = 4;
+
+const KIND_BITS: u32 = 2;
+const FRAMED: u64 = 1;
+const FRAMELESS: u64 = 2;
+const REPLACED: u64 = 3;
+
+/// Bits beside the address: what is known.
+const KNOWN_BITS: u32 = 16;
+const KNOWN: u64 = (1 << KNOWN_BITS) - 1;
+
+/// How the code around a return address keeps its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// It has a frame: its saved frame pointer leads on.
+    Framed,
+    /// It has none, and so many bytes of stack: its own return address lies above them.
+    Frameless(u64),
+    /// The first body of a method that was exchanged while it ran (on-stack replacement, .NET 7 and later): its frame lies so many bytes above
+    /// its lowest stack address.
+    ///
+    /// A long loop in unoptimised code goes on in an optimised body. That body lies on top of the frame of the first one: its return
+    /// address is the word that the first body's call for help left behind, and its saved frame pointer is already that of the caller.
+    /// So a plain walk meets the method twice and its caller never.
+    /// (Read off the stacks and the code of .NET 8.0.4, 9.0.7 and 10.0.12 with `DOTNET_OSR_HitLimit=1`.)
+    Replaced(u64),
+}
+
+/// See the module's text. Written by one thread, read by any.
+#[derive(Clone, Copy, Default)]
+pub struct Links<'a> {
+    entries: &'a [AtomicU64],
+}
+
+impl<'a> Links<'a> {
+    /// A view of words that were zero at first.
+    pub fn new(entries: &'a [AtomicU64]) -> Self {
+        Links { entries }
+    }
+
+    /// What is known of the code that returns to `address`.
+    pub fn find(&self, address: u64) -> Option<Link> {
+        let entry =
+            self.set(address).iter().map(|entry| entry.load(Ordering::Acquire)).find(|entry| is_of(*entry, address))?;
+        unpack(entry & KNOWN)
+    }
+
+    /// Remembers it. False if it does not fit into an entry.
+    pub fn learn(&self, address: u64, link: Link) -> bool {
+        let (Some(known), Some(tag)) = (pack(link), tag(address)) else { return false };
+        self.forget(address);
+        let set = self.set(address);
+        // The others move down, so that the oldest goes.
+        let free =
+            set.iter().position(|entry| entry.load(Ordering::Relaxed) == 0).unwrap_or(set.len().saturating_sub(1));
+        for at in (0..free).rev() {
+            if let (Some(from), Some(to)) = (set.get(at), set.get(at + 1)) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Release);
+            }
+        }
+        let Some(first) = set.first() else { return false };
+        first.store(tag | known, Ordering::Release);
+        true
+    }
+
+    /// The code that returns to `address` is gone.
+    pub fn forget(&self, address: u64) {
+        for entry in self.set(address) {
+            if is_of(entry.load(Ordering::Relaxed), address) {
+                entry.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Any code may be gone.
+    pub fn clear(&self) {
+        self.entries.iter().for_each(|entry| entry.store(0, Ordering::Release));
+    }
+
+    fn set(&self, address: u64) -> &'a [AtomicU64] {
+        let sets = (self.entries.len() / WAYS) as u64;
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let first = ((hash * sets) >> 32) as usize * WAYS;
+        self.entries.get(first..first + WAYS).unwrap_or_default()
+    }
+}
+
+fn is_of(entry: u64, address: u64) -> bool {
+    entry != 0 && Some(entry & !KNOWN) == tag(address)
+}
+
+fn tag(address: u64) -> Option<u64> {
+    (address >> (64 - KNOWN_BITS) == 0).then_some(address << KNOWN_BITS)
+}
+
+fn pack(link: Link) -> Option<u64> {
+    let with = |kind: u64, bytes: u64| {
+        let words = bytes / 8;
+        (bytes.is_multiple_of(8) && words < 1 << (KNOWN_BITS - KIND_BITS)).then_some(words << KIND_BITS | kind)
+    };
+    match link {
+        Link::Framed => Some(FRAMED),
+        Link::Frameless(bytes) => with(FRAMELESS, bytes),
+        Link::Replaced(bytes) => with(REPLACED, bytes),
+    }
+}
+
+fn unpack(known: u64) -> Option<Link> {
+    let bytes = (known >> KIND_BITS) * 8;
+    match known & ((1 << KIND_BITS) - 1) {
+        FRAMED => Some(Link::Framed),
+        FRAMELESS => Some(Link::Frameless(bytes)),
+        REPLACED => Some(Link::Replaced(bytes)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn words(count: usize) -> Vec<AtomicU64> {
+        (0..count).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn what_was_learnt_is_found_until_it_is_forgotten() {
+        let words = words(64);
+        let links = Links::new(&words);
+        let all = [(0x7f00_0000_1005, Link::Framed), (0x1006, Link::Frameless(40)), (0x2000, Link::Replaced(0x120))];
+        for (address, link) in all {
+            assert_eq!(links.find(address), None);
+            assert!(links.learn(address, link));
+            assert_eq!(links.find(address), Some(link));
+        }
+        links.learn(0x1006, Link::Framed);
+        assert_eq!(links.find(0x1006), Some(Link::Framed), "learnt anew");
+        links.forget(0x1006);
+        assert_eq!((links.find(0x1006), links.find(0x2000)), (None, Some(Link::Replaced(0x120))));
+        links.clear();
+        assert!(all.iter().all(|(address, _)| links.find(*address).is_none()));
+    }
+
+    #[test]
+    fn a_full_set_forgets_its_oldest_and_never_mistakes_one_address_for_another() {
+        let words = words(WAYS);
+        let links = Links::new(&words);
+        for address in 1..=6 {
+            assert!(links.learn(address, Link::Frameless(address * 8)));
+        }
+        for address in 1..=2 {
+            assert_eq!(links.find(address), None);
+        }
+        for address in 3..=6 {
+            assert_eq!(links.find(address), Some(Link::Frameless(address * 8)));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_a_table_without_places_knows_nothing() {
+        let words = words(64);
+        let links = Links::new(&words);
+        for (address, link) in
+            [(0x1000, Link::Frameless(4)), (0x1000, Link::Frameless(1 << 20)), (1 << 48, Link::Framed)]
+        {
+            assert!(!links.learn(address, link), "{link:?}");
+            assert_eq!(links.find(address), None);
+        }
+        assert!(!Links::default().learn(1, Link::Framed));
+        assert_eq!(Links::default().find(0), None);
+        assert_eq!(links.find(0), None, "an empty place is of no address");
+    }
+}

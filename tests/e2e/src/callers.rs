@@ -1,0 +1,179 @@
+//! Compares the callers in two recordings of one program: a recording under test, and a reference, which the runtime's own sampler has made.
+//!
+//! The runtime walks its stacks with its own tables, so it loses no caller. Where it only ever sees A call B and B call C, a call of C by A in the
+//! other recording is a caller that was lost. Methods are compared by name and number of parameters, since the two name type arguments in
+//! different ways; native frames are left out, since the reference has none.
+
+use remora_profile::{FrameKind, Profile};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+/// Methods between a caller and a callee that may be missing together, at most.
+const LONGEST_GAP: usize = 8;
+
+/// A managed method as both recordings name it.
+type Method = String;
+
+/// What is wrong with a recording.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Caller, what is missing, and callee; nanoseconds of such stacks.
+    pub edges: BTreeMap<(Method, Vec<Method>, Method), u64>,
+    /// Methods of the application that the recording has nowhere.
+    pub methods: BTreeSet<Method>,
+}
+
+impl Lost {
+    /// What `recording` has lost of what is in `reference`.
+    pub fn between(recording: &Profile, reference: &Profile) -> Lost {
+        let mut known = Known::default();
+        for stack in stacks(reference).keys() {
+            known.learn(stack);
+        }
+        let mut lost = Lost { edges: BTreeMap::new(), methods: application_methods(reference) };
+        for (stack, weight) in stacks(recording) {
+            for pair in stack.windows(2) {
+                if let [caller, callee] = pair
+                    && let Some(missing) = known.missing(caller, callee)
+                {
+                    *lost.edges.entry((caller.clone(), missing.clone(), callee.clone())).or_default() += weight;
+                }
+            }
+            stack.iter().for_each(|method| {
+                lost.methods.remove(method);
+            });
+        }
+        lost
+    }
+
+    /// Whether nothing is lost.
+    pub fn is_nothing(&self) -> bool {
+        self.edges.is_empty() && self.methods.is_empty()
+    }
+}
+
+/// Reads a `.remora` file.
+///
+/// # Errors
+/// In words.
+pub fn read(file: &Path) -> Result<Profile, String> {
+    let bytes = std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let recording = remora_recording::read(bytes.as_slice()).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(recording.profile)
+}
+
+/// The calls of the reference.
+#[derive(Default)]
+struct Known {
+    edges: BTreeSet<(Method, Method)>,
+    /// What was seen between two methods.
+    through: HashMap<(Method, Method), Vec<Method>>,
+}
+
+impl Known {
+    fn learn(&mut self, stack: &[Method]) {
+        for (at, caller) in stack.iter().enumerate() {
+            let callees = stack.get(at + 1..).unwrap_or_default();
+            if let Some(callee) = callees.first() {
+                self.edges.insert((caller.clone(), callee.clone()));
+            }
+            for (gap, callee) in callees.iter().enumerate().take(LONGEST_GAP + 1).skip(1) {
+                let between = callees.get(..gap).unwrap_or_default();
+                self.through.entry((caller.clone(), callee.clone())).or_insert_with(|| between.to_vec());
+            }
+        }
+    }
+
+    fn missing(&self, caller: &Method, callee: &Method) -> Option<&Vec<Method>> {
+        let call = (caller.clone(), callee.clone());
+        if self.edges.contains(&call) { None } else { self.through.get(&call) }
+    }
+}
+
+/// Each stack's managed methods, outermost first, and its weight.
+fn stacks(profile: &Profile) -> HashMap<Vec<Method>, u64> {
+    let mut weights = HashMap::new();
+    profile.samples().iter().for_each(|sample| *weights.entry(sample.stack).or_insert(0) += sample.weight);
+    let mut stacks = HashMap::new();
+    for (stack, weight) in weights {
+        let managed =
+            profile.walk(stack).map(|frame| profile.frame_at(frame)).filter(|frame| frame.kind == FrameKind::Managed);
+        let mut methods: Vec<Method> = managed.map(|frame| method(profile.text(frame.name))).collect();
+        methods.reverse();
+        *stacks.entry(methods).or_insert(0) += weight;
+    }
+    stacks
+}
+
+fn application_methods(profile: &Profile) -> BTreeSet<Method> {
+    let of_framework =
+        |module: &str| ["System.", "Microsoft.", "Interop."].iter().any(|start| module.starts_with(start));
+    let of_application = profile.frames().iter().filter(|frame| {
+        frame.kind == FrameKind::Managed && frame.module.is_some_and(|module| !of_framework(profile.text(module)))
+    });
+    of_application.map(|frame| method(profile.text(frame.name))).collect()
+}
+
+/// The name without type arguments, and the number of parameters.
+fn method(name: &str) -> Method {
+    let (mut short, mut depth, mut parameters) = (String::new(), 0_usize, None);
+    for letter in name.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 && parameters.is_none() => parameters = Some(0),
+            ',' if depth == 0 => parameters = parameters.map(|count: usize| count.max(1) + 1),
+            ')' if depth == 0 => {}
+            _ if depth > 0 => {}
+            _ => match &mut parameters {
+                Some(count) => *count = (*count).max(1),
+                None => short.push(letter),
+            },
+        }
+    }
+    format!("{short}/{}", parameters.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_profile::{Frame, Meta, Sample, State, Thread};
+
+    /// Stacks of an application's methods and of native code, outermost first.
+    fn profile(stacks: &[&[&str]]) -> Profile {
+        let mut profile = Profile::new(Meta::default());
+        let thread = profile.add_thread(Thread { id: 1, name: String::new() });
+        let module = profile.string("app.dll");
+        for names in stacks {
+            let frames: Vec<_> = names
+                .iter()
+                .map(|name| {
+                    let kind = if name.contains(".so") { FrameKind::Native } else { FrameKind::Managed };
+                    let name = profile.string(name);
+                    profile.frame(Frame { kind, name, module: Some(module), file: None, line: None })
+                })
+                .collect();
+            let stack = profile.stack_from_root(frames).expect("no empty stack");
+            profile.add_sample(Sample { time: 1, thread, stack, weight: 5, state: State::Running });
+        }
+        profile
+    }
+
+    #[test]
+    fn a_call_that_only_exists_by_way_of_another_method_is_a_lost_caller() {
+        let reference = profile(&[&["A()", "B<int>(int, List<a, b>)", "C()"], &["A()", "D()"]]);
+        let good =
+            profile(&[&["x.so", "A()", "y.so", "B<T>(T, List<T, U>)", "z.so", "C()", "z.so"], &["A()", "D()", "C()"]]);
+        assert!(
+            Lost::between(&good, &reference).is_nothing(),
+            "a call that the reference does not know is no lost caller"
+        );
+        let bad = profile(&[&["A()", "z.so", "C()"]]);
+        let lost = Lost::between(&bad, &reference);
+        assert_eq!(lost.edges.into_iter().collect::<Vec<_>>(), [(("A/0".into(), vec!["B/2".into()], "C/0".into()), 5)]);
+        assert_eq!(lost.methods.into_iter().collect::<Vec<_>>(), ["B/2", "D/0"]);
+        let both = profile(&[&["A()", "B(int, int)", "C()"], &["A()", "C()"]]);
+        let lost = Lost::between(&bad, &both);
+        assert!(lost.edges.is_empty(), "the reference has seen that call, too");
+    }
+}
