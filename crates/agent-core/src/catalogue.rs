@@ -136,7 +136,7 @@ pub struct Catalogue {
     /// Methods exchanged while they ran.
     exchanged: Exchanged,
     /// What the walk knows of return addresses: of none that is not in `addresses`.
-    pub(crate) links: Arc<[AtomicU64]>,
+    links: Arc<[AtomicU64]>,
     next_method: u32,
     next_type: u32,
     next_module: u32,
@@ -147,6 +147,11 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// One that has described nothing yet, and teaches the walk by this table ([`Links`]).
+    pub fn over(links: Arc<[AtomicU64]>) -> Catalogue {
+        Catalogue { links, ..Catalogue::default() }
+    }
+
     /// Tells the time, monotonic nanoseconds: where code unloaded long ago is of no interest any more.
     pub fn tick(&mut self, now: u64) {
         self.now = now;

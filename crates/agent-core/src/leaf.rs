@@ -185,11 +185,42 @@ mod tests {
     }
 
     #[test]
+    fn where_a_method_has_called_on_its_prolog_says_whether_it_has_a_frame_and_how_large_its_part_of_the_stack_is() {
+        let cases: [(&[u8], Option<Link>); 9] = [
+            (&[0x55, 0x48, 0x8b, 0xec, 0x90], Some(Link::Framed)),
+            // Of a prolog that is not known to its end, too.
+            (&[0x55, 0x0f, 0x0b], Some(Link::Framed)),
+            (&REPLACEMENT, Some(Link::Framed)),
+            // push rax; sub rsp,8 and push r15; push rbx; sub rsp,8
+            (&[0x50, 0x90], Some(Link::Frameless(8))),
+            (&[0x41, 0x57, 0x53, 0x48, 0x83, 0xec, 8, 0x90], Some(Link::Frameless(24))),
+            // test [rsp-0x1000],eax; sub rsp,0x1008 and lea r11,[rsp-0x4008]; call
+            (
+                &[0x85, 0x84, 0x24, 0, 0xf0, 0xff, 0xff, 0x48, 0x81, 0xec, 8, 0x10, 0, 0, 0x90],
+                Some(Link::Frameless(0x1008)),
+            ),
+            (&[0x4c, 0x8d, 0x9c, 0x24, 0xf8, 0xbf, 0xff, 0xff, 0xe8], Some(Link::Frameless(0x4008))),
+            // The stack is not aligned for a call.
+            (&[0x48, 0x83, 0xec, 0x10, 0x90], None),
+            (&[], None),
+        ];
+        for (prolog, expected) in cases {
+            assert_eq!(link(prolog, 64), expected, "{prolog:02x?}");
+        }
+    }
+
+    #[test]
+    fn the_optimised_body_of_a_method_that_was_exchanged_has_a_frame_from_its_first_instruction_on() {
+        check(&[0x48, 0x8b, 0x45, 0x00, 0x50, 0x41, 0x57, 0x90, 0xc3], 5, Caller::InFrame);
+        check(&[0x48, 0x8b, 0x45, 0x00, 0x50, 0x41, 0x57, 0x90, 0xc3], 8, Caller::OnStack(0));
+    }
+
+    #[test]
     fn cut_code_never_panics() {
         let code = [0x55, 0x48, 0x81, 0xec, 0];
         for length in 0..code.len() {
             for offset in 0..8 {
-                let _ = caller(&code[..length], offset, &[]);
+                let _ = (caller(&code[..length], offset, &[]), link(&code[..length], offset));
             }
         }
     }

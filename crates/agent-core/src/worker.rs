@@ -5,6 +5,7 @@
 //! Whichever way it ends, the runtime is asked for no more callbacks; unless the runtime shuts down, which is asked nothing.
 
 use crate::batch::Samples;
+use crate::catalogue::Catalogue;
 use crate::delivery::Closing;
 use crate::platform::{Platform, Received, Started};
 use crate::runtime::Runtime;
@@ -89,7 +90,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         if platform.wants_nothing() {
             return self.inert(STAYS);
         }
-        self.samples.catalogue.links = platform.links();
+        self.samples.catalogue = Catalogue::over(platform.links());
         match platform.start_sampling() {
             Ok(started) => {
                 self.has_started(started);

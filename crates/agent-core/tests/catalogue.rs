@@ -3,8 +3,11 @@
 mod support;
 
 use remora_agent_core::{Catalogue, MAXIMUM_ADDRESSES, Met, Unload};
+use remora_agent_hot::{Link, Links};
 use remora_wire::{Message, MethodKind, Place, TypeKind};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use support::{Clr, Question};
 
 fn leaf(address: u64) -> Met {
@@ -195,5 +198,23 @@ fn type_name(types: &HashMap<u32, TypeKind>, index: u32) -> String {
         }
         TypeKind::Array { element, .. } => format!("{}[]", element.map_or("?".into(), |index| type_name(types, index))),
         TypeKind::Unknown => "?".into(),
+    }
+}
+
+#[test]
+fn cat_09_what_the_walk_knows_of_code_is_gone_before_the_code_is() {
+    let module = Unload::Module { id: 7, collections: 0 };
+    for (what, stay) in
+        [(Unload::Function(1), [false, true, true]), (module, [false; 3]), (Unload::Anything, [false; 3])]
+    {
+        let table: Arc<[AtomicU64]> = (0..256).map(|_| AtomicU64::new(0)).collect();
+        let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::over(table.clone()), Vec::new());
+        for call in [0x1010, 0x2010, 0xf_0000] {
+            catalogue.meet(&runtime, Met::Caller(call), &mut out);
+            assert_eq!(catalogue.link_of(&runtime, call + 1), Some(Link::Framed));
+        }
+        catalogue.forget(&[what]);
+        let links = Links::new(&table);
+        assert_eq!([0x1011, 0x2011, 0xf_0001].map(|address| links.find(address).is_some()), stay, "{what:?}");
     }
 }

@@ -3,10 +3,11 @@
 mod support;
 
 use remora_agent_core::{Attempt, EntranceKind, Entrances, Outcome, Received, Shared, Worker, persist};
+use remora_agent_hot::{Link, Links, UNKNOWN_LINK};
 use remora_wire::{FromAgent, Message, Place, ToAgent, sample_flags};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use support::{Clr, Question, Script, Step, good_session, raw};
+use support::{Clr, Question, Script, Step, good_session, raw, raw_with_windows};
 
 fn shared(script: Script) -> Shared<Script> {
     let shared = Shared::new(script, Arc::new(Entrances::default()));
@@ -157,6 +158,70 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
         _ => None,
     });
     assert_eq!(sample, Some((sample_flags::REPAIRED, vec![0xc000, 0x2024, 0x3004])));
+}
+
+/// Flags and addresses of the only sample, and what the walk has learnt of these return addresses.
+fn explained(sample: Vec<u64>, code: &[(usize, &[u8])], learnt: &[u64]) -> (u8, Vec<u64>, Vec<Option<Link>>) {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    let mut runtime = Clr::default();
+    runtime.code.extend(code.iter().map(|(function, code)| (*function, code.to_vec())));
+    shared.platform.arrive([sample]);
+    assert_eq!(run(&shared, &runtime), Outcome::Detach);
+    let samples = shared.platform.messages().into_iter().find_map(|message| match message {
+        Message::Sample { flags, addresses, .. } => Some((flags, addresses)),
+        _ => None,
+    });
+    let (flags, addresses) = samples.expect("a sample");
+    let links = Links::new(&shared.platform.links.0);
+    (flags, addresses, learnt.iter().map(|address| links.find(*address)).collect())
+}
+
+fn unknown(address: u64) -> u64 {
+    address | UNKNOWN_LINK
+}
+
+/// sub rsp, 8
+const FRAMELESS: [u8; 5] = [0x48, 0x83, 0xec, 8, 0x90];
+/// push r14; push rbx; sub rsp, 8
+const FRAMELESS_24: [u8; 8] = [0x41, 0x56, 0x53, 0x48, 0x83, 0xec, 8, 0x90];
+
+#[test]
+fn the_callers_that_frameless_methods_hide_in_the_middle_are_put_back_and_learnt() {
+    let sample = raw_with_windows(&[0x1004, unknown(0x2025), unknown(0x5005)], &[&[7, 0x3025, 7, 7, 7, 0x4025], &[]]);
+    let code: [(usize, &[u8]); 2] = [(2, &FRAMELESS), (3, &FRAMELESS_24)];
+    let (flags, addresses, learnt) = explained(sample, &code, &[0x2025, 0x3025, 0x4025, 0x5005]);
+    assert_eq!((flags, addresses), (sample_flags::REPAIRED, vec![0x1004, 0x2024, 0x3024, 0x4024, 0x5004]));
+    let links = [Link::Frameless(8), Link::Frameless(24), Link::Framed, Link::Framed];
+    assert_eq!(learnt, links.map(Some));
+}
+
+#[test]
+fn where_a_caller_cannot_be_known_the_sample_is_marked() {
+    let frameless: [(usize, &[u8]); 1] = [(2, &FRAMELESS)];
+    let marked = |window: &[&[u64]], code: &[(usize, &[u8])]| {
+        let (flags, addresses, _) = explained(raw_with_windows(&[0x1004, unknown(0x2025), 0x5005], window), code, &[]);
+        assert_eq!(addresses, [0x1004, 0x2024, 0x5004]);
+        flags == sample_flags::CALLERS_UNKNOWN
+    };
+    assert!(marked(&[], &frameless), "there is no window");
+    assert!(marked(&[&[7, 0x9_0000]], &frameless), "no code lies there");
+    // sub rsp, 128: beyond the window. sub rsp, 16: no call is made with such a stack.
+    assert!(marked(&[&[0x3025; 16]], &[(2, &[0x48, 0x81, 0xec, 0x88, 0, 0, 0, 0x90])]));
+    assert!(marked(&[&[0x3025; 16]], &[(2, &[0x48, 0x83, 0xec, 16, 0x90])]));
+    assert!(!marked(&[], &[]), "a method with a frame hides nobody");
+}
+
+#[test]
+fn behind_a_leaf_whose_caller_was_put_back_the_next_ones_are_too() {
+    // lea eax,[rdi+1]; ret
+    let code: [(usize, &[u8]); 2] = [(1, &[0x8d, 0x47, 0x01, 0xc3]), (2, &FRAMELESS)];
+    let sample = |window| raw(9, 0, &[0x1000, 0x4005], window);
+    let (flags, addresses, _) = explained(sample(&[0x2025, 7, 0x3025]), &code, &[]);
+    assert_eq!((flags, addresses), (sample_flags::REPAIRED, vec![0x1000, 0x2024, 0x3024, 0x4004]));
+    let (flags, addresses, _) = explained(sample(&[0x2025, 7]), &code, &[]);
+    assert_eq!(addresses, [0x1000, 0x2024, 0x4004]);
+    assert_eq!(flags, sample_flags::REPAIRED | sample_flags::CALLERS_UNKNOWN, "the piece of the stack is too short");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use remora_agent_core::{
     CodeBody, CodeKind, CpuTimes, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
 };
+use remora_agent_hot::WINDOW_WORDS;
 use remora_wire::{FromAgent, Message, Roots, ToAgent};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -467,6 +468,16 @@ pub fn raw(thread: u32, flags: u8, addresses: &[u64], window: &[u64]) -> Vec<u64
     ];
     words.extend_from_slice(addresses);
     words.extend_from_slice(window);
+    words
+}
+
+/// The same, with what lies above return addresses that the walk knew nothing of: each marked, with words for it.
+pub fn raw_with_windows(addresses: &[u64], windows: &[&[u64]]) -> Vec<u64> {
+    let mut words = raw(9, 0, addresses, &[]);
+    words[0] |= ((windows.len() * WINDOW_WORDS) as u64) << 48;
+    for window in windows {
+        words.extend(window.iter().copied().chain(std::iter::repeat(0)).take(WINDOW_WORDS));
+    }
     words
 }
 
