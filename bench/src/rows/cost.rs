@@ -145,12 +145,18 @@ fn rate_row(bench: &mut Bench, frequency: u32) -> Outcome<Row> {
     agent.run(bench.sizes.rate)?;
     let (samples_after, used_after) = look(&agent);
     agent.end(&mut bench.account)?;
-    let rate = (samples_after - samples) as f64 / (used_after - used);
+    let count = (samples_after - samples) as f64;
+    let rate = count / (used_after - used);
     let part = rate / f64::from(frequency);
+    // Instants of chance are not as many each time.
+    let (off, chance) = ((part - 1.0).abs(), 2.0 / count.max(1.0).sqrt());
     Ok(Row::shown(
         &format!("samples for each second of a running thread at {frequency} Hz"),
         format!("{rate:.0}, {:.1} % of what was asked", part * 100.0),
     )
-    .against("within 3 %, where the machine allows", (part - 1.0).abs() <= RATE_BAR)
+    .against(
+        "within 3 %, where the machine allows",
+        (off <= RATE_BAR || off > RATE_BAR + chance).then_some(off <= RATE_BAR),
+    )
     .numbers(json!({ "frequency": frequency, "rate": rate })))
 }
