@@ -27,8 +27,8 @@ const FIRST_WITH_ROOM_BESIDE: u32 = 6;
 const MOST_LIBRARIES: usize = 512;
 /// Queued signals that should be free for a recording, beside those for each thread.
 const SIGNALS_WANTED: u64 = 64;
-/// Timers that the agent gives each thread for `--event cpu`: one on the clock, one on its processor time. Each takes a queued signal.
-const TIMERS_OF_A_THREAD: u64 = 2;
+/// Queued signals that a thread takes at most: the one that is on its way to it, or the timer that sends it.
+const SIGNALS_OF_A_THREAD: u64 = 1;
 /// Said where a refusal names no remedy of its own.
 const REMEDY_PORT: &str = "start the program again with diagnostics on and TMPDIR where nobody cleans";
 
@@ -338,7 +338,7 @@ fn own_agent(process: &Process, maps: &[Mapping]) -> Check {
 
 fn signals(status: &Status) -> Check {
     const NAME: &str = "signals";
-    let wanted = SIGNALS_WANTED + TIMERS_OF_A_THREAD * u64::from(status.threads);
+    let wanted = SIGNALS_WANTED + SIGNALS_OF_A_THREAD * u64::from(status.threads);
     match status.queued_signals {
         Some((used, limit)) if limit.saturating_sub(used) < wanted => Check::failed(
             NAME,

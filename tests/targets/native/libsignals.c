@@ -13,7 +13,7 @@ enum { MOST = 32, EVERY_NANOSECONDS = 10000000 };
 
 static atomic_long profs;
 static atomic_long realtime_handled;
-static int taken[MOST];
+static int taken[MOST + 1];
 static int taken_count;
 static struct sigaction set_up_actions[65];
 static sigset_t set_up_mask;
@@ -52,7 +52,8 @@ static int take(int signal)
     return timer_settime(timer, 0, &period, NULL);
 }
 
-/* Takes SIGPROF and as many real-time signals that nobody handles yet: the lowest, or, if `realtime` is negative, the highest. */
+/* Takes SIGPROF and as many real-time signals that nobody handles yet: the lowest, or, if `realtime` is negative, the highest.
+ * With the highest, or with nearly all, it takes SIGURG, too. */
 int signals_set_up(int realtime)
 {
     struct sigaction action;
@@ -68,6 +69,8 @@ int signals_set_up(int realtime)
         if (sigaction(signal, NULL, &present) == 0 && present.sa_handler == SIG_DFL && take(signal) != 0)
             return -1;
     }
+    if ((realtime < 0 || realtime > 30) && take(SIGURG) != 0)
+        return -1;
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR2);
