@@ -5,7 +5,7 @@ use crate::follow::{Followed, slot_memory};
 use crate::futex::{futex_wait, futex_wake};
 use crate::memory::{MappedWords, Mapping};
 use crate::roots;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, interval};
 use crate::signal::{OwnSignal, Sender};
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
@@ -585,11 +585,6 @@ impl Platform for Linux {
 /// What has begun without a signal.
 fn without_samples() -> Started {
     Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() }
-}
-
-/// The mean time between two instants, nanoseconds.
-fn interval(frequency: u32) -> u64 {
-    1_000_000_000 / u64::from(frequency.clamp(1, 10_000))
 }
 
 fn in_words(error: i32) -> String {

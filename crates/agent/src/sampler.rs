@@ -95,6 +95,11 @@ impl Sampler {
     }
 }
 
+/// The mean time between two instants at so many hertz, nanoseconds.
+pub fn interval(frequency: u32) -> u64 {
+    1_000_000_000 / u64::from(frequency.clamp(1, 10_000))
+}
+
 extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     threads::begin_this("-s");
     threads::be_punctual();
