@@ -54,7 +54,8 @@ fn ask(stream: &mut TcpStream, over: &AtomicBool) -> std::io::Result<()> {
         if over.load(Ordering::Relaxed) {
             break;
         }
-        write!(stream, "GET /orders/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", number % 100)?;
+        // Whole, in one piece: `write!` would send each of its parts by itself.
+        stream.write_all(format!("GET /orders/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", number % 100).as_bytes())?;
         answer.clear();
         while !answer.ends_with(END) {
             let count = stream.read(&mut bytes)?;
