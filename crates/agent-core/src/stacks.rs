@@ -4,7 +4,7 @@ use crate::catalogue::{Catalogue, Met};
 use crate::leaf::Caller;
 use crate::platform::{CodeKind, Platform};
 use crate::runtime::Runtime;
-use remora_agent_hot::RawSample;
+use remora_agent_hot::{EXACT, RawSample};
 use remora_wire::{Message, sample_flags};
 
 /// Callers put back below one leaf, at most: a chain of frameless methods.
@@ -92,11 +92,11 @@ fn before(return_address: &u64) -> u64 {
     return_address.wrapping_sub(1)
 }
 
-/// The return address of a leaf in the C library, which keeps no frame: RBP is still its caller's frame, and the walk loses that
+/// The return address of a leaf in the C library, which keeps no frame, where there was no table for it yet: RBP is still its caller's frame, and the walk loses that
 /// caller. It is the first word between the stack pointer and that frame which is an address of code right behind a call.
 fn hidden_caller(platform: &impl Platform, sample: &RawSample) -> Option<u64> {
     let (&leaf, callers) = sample.addresses.split_first()?;
-    if platform.code_at(leaf) != CodeKind::Frameless {
+    if sample.flags & EXACT != 0 || platform.code_at(leaf) != CodeKind::Frameless {
         return None;
     }
     let below_frame = sample.frame_pointer.checked_sub(sample.stack_pointer)? / 8;

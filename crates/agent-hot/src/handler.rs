@@ -14,7 +14,7 @@ use crate::record::{RawSample, WINDOW_WORDS};
 use crate::session::{Aimed, Engine, MAXIMUM_DEPTH, Session, Slot, Which};
 use crate::stack::{Asked, Bounded, Code, Memory, Registers, walk};
 use crate::timer::{arm, jittered, which_timer};
-use crate::{Ranges, Replaced, clock};
+use crate::{Native, Ranges, Replaced, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
 
@@ -187,7 +187,11 @@ fn capture(
 }
 
 fn code<'a>(session: &'a Session) -> Code<'a> {
-    Code { ranges: Ranges::new(table(&session.ranges)), replaced: Replaced::new(table(&session.replaced)) }
+    Code {
+        ranges: Ranges::new(table(&session.ranges)),
+        replaced: Replaced::new(table(&session.replaced)),
+        native: Native::new(table(&session.native)),
+    }
 }
 
 /// The words of a table that the agent's thread has published.

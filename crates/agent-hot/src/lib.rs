@@ -12,7 +12,7 @@
 //! x86-64 Linux. One signal number per attach; timers per thread (processor time) or signals sent by the agent (clock time).
 //!
 //! # Rejected
-//! Unwinding by tables, names, and anything of the profiling API: those happen later, on the agent's thread.
+//! Reading unwind tables as files hold them (the collector compiles them), names, and anything of the profiling API: those happen later, on the agent's thread.
 #![no_std]
 
 #[cfg(test)]
@@ -22,6 +22,7 @@ mod clock;
 mod due;
 mod handler;
 mod heap;
+mod native;
 mod ranges;
 mod record;
 mod replaced;
@@ -36,8 +37,9 @@ pub use heap::{
     Cursor, FROZEN_RANGE, HeapArea, HeapClass, HeapRange, HeapRoot, InFork, MOST_ARGUMENTS, Outlet, Shape, ShownWalk,
     StandingHeap, Walked, tell_statics, walk_heap,
 };
+pub use native::Native;
 pub use ranges::Ranges;
-pub use record::{RawSample, WINDOW_WORDS};
+pub use record::{EXACT, RawSample, WINDOW_WORDS};
 pub use replaced::Replaced;
 pub use session::{Engine, MAXIMUM_DEPTH, Session, Slot, Which, cookie};
 pub use stack::{Code, Registers, Walk, read_checked, walk};

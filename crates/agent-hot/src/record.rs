@@ -3,6 +3,9 @@
 /// Words from the stack pointer on that travel with each sample, so that the caller of a frameless leaf can be put back.
 pub const WINDOW_WORDS: usize = 16;
 
+/// A flag of [`RawSample`] alone: the caller of the leaf was found by a table.
+pub const EXACT: u8 = 0x40;
+
 const FIXED_WORDS: usize = 6;
 
 /// A sample with instruction addresses that have no meaning yet.
@@ -12,7 +15,7 @@ pub struct RawSample<'a> {
     pub thread: u32,
     /// Index of its slot.
     pub slot: u32,
-    /// [`remora_wire::sample_flags`].
+    /// [`remora_wire::sample_flags`] and [`EXACT`].
     pub flags: u8,
     /// Monotonic time, nanoseconds.
     pub time: u64,

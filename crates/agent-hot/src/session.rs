@@ -110,6 +110,8 @@ pub struct Session<'a> {
     pub ranges: AtomicPtr<u64>,
     /// Methods exchanged while they ran, in the same way: the number of words that follow, and those of [`crate::Replaced`].
     pub replaced: AtomicPtr<u64>,
+    /// How to leave native code, in the same way: the number of words that follow, and those of [`crate::Native`].
+    pub native: AtomicPtr<u64>,
 }
 
 impl Session<'_> {

@@ -3,8 +3,11 @@
 //! JIT-compiled and precompiled .NET code on Linux x64 never uses RBP for anything but frames, and the runtime's own libraries
 //! are built with frame pointers (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h,
 //! `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake).
-//! The C library is not: in its leaves RBP may hold anything. Then the stack is searched for the first two links of a chain.
+//! The C library and others are not: through them the walk goes by the collector's tables (`native.rs`). In a leaf without a table RBP may
+//! hold anything, and the stack is searched for the first two links of a chain.
 
+use crate::native::{Activation, Native, Step};
+use crate::record::EXACT;
 use crate::{Ranges, Replaced};
 use remora_wire::sample_flags;
 
@@ -34,6 +37,8 @@ pub struct Code<'a> {
     pub ranges: Ranges<'a>,
     /// Methods that were exchanged while they ran.
     pub replaced: Replaced<'a>,
+    /// How to leave native code.
+    pub native: Native<'a>,
 }
 
 impl Code<'_> {
@@ -47,7 +52,7 @@ impl Code<'_> {
 pub struct Walk {
     /// Addresses written.
     pub depth: usize,
-    /// [`sample_flags::TRUNCATED`] and [`sample_flags::BROKEN`].
+    /// [`sample_flags::TRUNCATED`], [`sample_flags::BROKEN`] and [`EXACT`].
     pub flags: u8,
 }
 
@@ -110,30 +115,106 @@ pub fn read_checked(address: u64) -> Option<[u8; 8]> {
 }
 
 /// Writes the leaf's instruction and the return addresses of its callers into `out`, leaf first.
+///
+/// Where there are tables, the stack is whole only if its last address is where a thread begins.
 pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: &mut [u64]) -> Walk {
-    let Some(leaf) = out.first_mut() else { return Walk { depth: 0, flags: sample_flags::TRUNCATED } };
-    *leaf = registers.instruction;
-    let mut depth = 1;
-    let Start { mut frame, caller } = chain_start(registers, memory, code);
-    if let (Some(address), Some(place)) = (caller, out.get_mut(depth)) {
-        *place = address;
-        depth += 1;
+    let mut found = Found { addresses: out, depth: 0 };
+    let cut = |found: &Found| Walk { depth: found.depth, flags: sample_flags::TRUNCATED };
+    let leaf = Activation {
+        instruction: registers.instruction,
+        stack: registers.stack,
+        frame: registers.frame,
+        interrupted: true,
+    };
+    if !found.push(leaf.instruction) {
+        return cut(&found);
     }
-    let mut lowest = registers.stack;
-    loop {
-        let link = link(memory, frame, lowest);
-        let Some((caller, address)) = link else {
-            let ended = frame == 0 || depth > 1;
-            return Walk { depth, flags: if ended { 0 } else { sample_flags::BROKEN } };
-        };
-        if address < 4096 {
-            return Walk { depth, flags: 0 };
+    let start = climb(leaf, memory, code, &mut found);
+    let exact = if start.exact { EXACT } else { 0 };
+    let (mut frame, mut lowest) = match start.end {
+        Climb::Root => return Walk { depth: found.depth, flags: exact },
+        Climb::Full => return cut(&found),
+        Climb::Chain(at) if !at.interrupted => (at.frame, at.stack),
+        Climb::Chain(at) | Climb::Lost(at) => {
+            let Start { frame, caller } = chain_start(&at, memory, code);
+            if caller.is_some_and(|address| !found.push(address)) {
+                return cut(&found);
+            }
+            (frame, at.stack)
         }
-        let Some(place) = out.get_mut(depth) else { return Walk { depth, flags: sample_flags::TRUNCATED } };
-        *place = true_caller(memory, frame, caller, address, code).unwrap_or(address);
-        depth += 1;
-        lowest = frame + 16;
-        frame = caller;
+    };
+    while let Some((saved, address)) = link(memory, frame, lowest).filter(|(_, address)| *address >= 4096) {
+        let instruction = true_caller(memory, frame, saved, address, code).unwrap_or(address);
+        if !found.push(instruction) {
+            return cut(&found);
+        }
+        let caller = Activation { instruction, stack: frame + 16, frame: saved, interrupted: false };
+        match climb(caller, memory, code, &mut found).end {
+            Climb::Root => return Walk { depth: found.depth, flags: exact },
+            Climb::Full => return cut(&found),
+            Climb::Chain(at) | Climb::Lost(at) => (frame, lowest) = (at.frame, at.stack),
+        }
+    }
+    let whole = found.last().is_some_and(|last| code.native.ends_at(last));
+    Walk { depth: found.depth, flags: exact | if whole { 0 } else { sample_flags::BROKEN } }
+}
+
+/// The addresses found so far.
+struct Found<'a> {
+    addresses: &'a mut [u64],
+    depth: usize,
+}
+
+impl Found<'_> {
+    /// Adds an address; false if there is no room.
+    fn push(&mut self, address: u64) -> bool {
+        let Some(place) = self.addresses.get_mut(self.depth) else { return false };
+        *place = address;
+        self.depth += 1;
+        true
+    }
+
+    /// The outermost return address, if there is one.
+    fn last(&self) -> Option<u64> {
+        self.addresses.get(self.depth.checked_sub(1).filter(|last| *last > 0)?).copied()
+    }
+}
+
+/// Where steps by the tables have led.
+enum Climb {
+    /// To where the thread begins.
+    Root,
+    /// There is no room for more.
+    Full,
+    /// To code from which the chain of frames leads on.
+    Chain(Activation),
+    /// To code whose caller no table knows.
+    Lost(Activation),
+}
+
+/// Where steps by the tables have led, and whether there was one.
+struct Climbed {
+    end: Climb,
+    exact: bool,
+}
+
+/// Steps by the tables as far as they lead. Each step takes room, so that there is an end to them.
+fn climb(from: Activation, memory: &impl Memory, code: &Code, found: &mut Found) -> Climbed {
+    let (mut at, mut exact) = (from, false);
+    loop {
+        let end = match code.native.step(&at, memory) {
+            Step::Caller(caller) if caller.instruction >= 4096 => {
+                if found.push(caller.shown()) {
+                    (at, exact) = (caller, true);
+                    continue;
+                }
+                Climb::Full
+            }
+            Step::Caller(_) | Step::Unknown => Climb::Lost(at),
+            Step::End => Climb::Root,
+            Step::Chain => Climb::Chain(at),
+        };
+        return Climbed { end, exact };
     }
 }
 
@@ -163,12 +244,12 @@ struct Start {
 
 /// RBP if it is a frame. Else the first word above the stack pointer that leads to two links of a chain: the frame pointer that
 /// the leaf has saved. Its return address is then the first address of code above that word. Else RBP all the same.
-fn chain_start(registers: &Registers, memory: &impl Memory, code: &Code) -> Start {
-    let as_it_is = Start { frame: registers.frame, caller: None };
-    if is_frame(memory, registers.frame, registers.stack, code) {
+fn chain_start(at: &Activation, memory: &impl Memory, code: &Code) -> Start {
+    let as_it_is = Start { frame: at.frame, caller: None };
+    if is_frame(memory, at.frame, at.stack, code) {
         return as_it_is;
     }
-    let first = registers.stack & !7;
+    let first = at.stack & !7;
     let mut candidate = first;
     while candidate < first.saturating_add(SEARCH_BYTES) {
         let Some(frame) = memory.word(candidate) else { break };
@@ -202,6 +283,7 @@ fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_wire::unwind::{Module, Rule, encode, row};
     use std::vec;
     use std::vec::Vec;
 
@@ -215,11 +297,25 @@ mod tests {
         }
     }
 
+    /// Code at 0x50_0000; a thread begins at 0x5f_0000; 0x58_0000 has no frame pointers, and is left by 32 bytes, with RBP saved in the
+    /// second word; at 0x58_0100 it is left in a way that the table does not say.
+    fn table() -> Vec<u64> {
+        let rows = [
+            row(0, Rule::Stack { cfa: 32, saved: 24 }),
+            row(0x100, Rule::Unknown),
+            row(0, Rule::End),
+        ];
+        let module = |start, first, count| Module { start, end: start + 0x1000, base: start, first, count, framed: false };
+        encode(&[module(0x58_0000, 0, 2), module(0x5f_0000, 2, 1)], &rows)
+    }
+
     fn run(registers: Registers, stack: Vec<u64>, limit: usize) -> (Vec<u64>, u8) {
         let mut out = vec![0; limit];
+        let table = table();
         let code = Code {
             ranges: Ranges::new(&[0x50_0000, 0x60_0000]),
             replaced: Replaced::new(&[0x51_0000, 0x51_0100, 0x10]),
+            native: Native::new(&table[1..]),
         };
         let walk = walk(&registers, &Words(stack), &code, &mut out);
         out.truncate(walk.depth);
@@ -227,10 +323,33 @@ mod tests {
     }
 
     #[test]
+    fn native_code_without_frames_is_left_by_its_table_at_the_leaf_and_in_the_middle() {
+        // The leaf's own words, its return address into native code again; that one's, then a frame, whose return address is into such
+        // code once more; and the outermost.
+        let stack = vec![
+            7, 0xdead, 7, 0x58_0010, 7, 0x1048, 7, 0x50_0001, 7, 0x1048, 0x58_0020, 7, 0x1098, 7, 0x50_0002, 7, 7, 7, 7, 0, 0x5f_0001,
+        ];
+        let stack = { let mut stack = stack; stack[5] = 0x1048; stack[9] = 0xdead; stack };
+        let registers = Registers { instruction: 0x58_0000, stack: 0x1000, frame: 0xbeef, result: 0 };
+        let expected = vec![0x58_0000, 0x58_0010, 0x50_0001, 0x58_0020, 0x50_0002, 0x5f_0001];
+        assert_eq!(run(registers, stack, 8), (expected, EXACT));
+    }
+
+    #[test]
+    fn a_stack_is_whole_only_if_it_ends_where_a_thread_begins() {
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
+        assert_eq!(run(registers, vec![0, 0x5f_0001], 8), (vec![0x50_0000, 0x5f_0001], 0));
+        assert_eq!(run(registers, vec![0, 0x50_0001], 8), (vec![0x50_0000, 0x50_0001], sample_flags::BROKEN));
+        // What the table does not know is followed along the frames, as far as they lead.
+        let unknown = vec![0x1010, 0x58_0101, 0, 0x5f_0001];
+        assert_eq!(run(registers, unknown, 8), (vec![0x50_0000, 0x58_0101, 0x5f_0001], 0));
+    }
+
+    #[test]
     fn a_chain_is_followed_to_its_zero() {
         let stack = vec![0, 0, 0x1020, 0x50_0001, 0, 0x50_0002];
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1010, result: 0 };
-        assert_eq!(run(registers, stack, 8), (vec![0x50_0000, 0x50_0001, 0x50_0002], 0));
+        assert_eq!(run(registers, stack, 8).0, vec![0x50_0000, 0x50_0001, 0x50_0002]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::memory::Mapping;
 use crate::proc;
 use crate::published::Published;
 use crate::signal::{is_agents, is_agents_name, is_deaf};
+use crate::unwind::{self, Tables};
 use remora_agent_core::{CodeKind, EntranceKind, Entrances};
 use remora_agent_hot::{
     Engine, Session, Slot, Which, arm, below, cookie, create, delete, jittered, thread_clock, thread_cpu_of,
@@ -39,6 +40,7 @@ pub struct Followed {
     regions: Vec<proc::Region>,
     ranges: Published,
     replaced: Published,
+    unwind: Tables,
     ranges_read: u64,
     ranges_due: u64,
     ranges_pause: u64,
@@ -68,6 +70,7 @@ impl Followed {
             regions: Vec::new(),
             ranges: Published::default(),
             replaced: Published::default(),
+            unwind: Tables::default(),
             ranges_read: 0,
             ranges_due: 0,
             ranges_pause: FIRST_RANGES_PAUSE,
@@ -217,6 +220,13 @@ impl Followed {
     /// Publishes the methods exchanged while they ran to the handlers.
     pub fn publish_replaced(&mut self, session: &Session, bodies: &[u64]) {
         self.replaced.publish(session, &session.replaced, bodies);
+    }
+
+    /// Publishes the unwind table behind `descriptor` to the handlers.
+    pub fn publish_unwind(&mut self, session: &Session, descriptor: i32) {
+        if !unwind::publish(&mut self.unwind, session, descriptor) {
+            session.count(layout::UNWIND_REFUSED);
+        }
     }
 
     /// Code runs at `address`: if no range is known around it, the ranges are read again before their time.

@@ -32,6 +32,7 @@ mod snapshot;
 mod standing;
 mod thread_locals;
 mod threads;
+mod unwind;
 mod wake;
 mod wall;
 mod watch;

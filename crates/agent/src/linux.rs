@@ -149,6 +149,13 @@ impl Linux {
         Ok(())
     }
 
+    fn use_unwind_table(&self, descriptor: &OwnedFd) {
+        let guard = lock(&self.sampling);
+        if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
+            lock(&sampling.followed).publish_unwind(session, descriptor.as_raw_fd());
+        }
+    }
+
     fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
         let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
         let slots = slot_memory().map_err(in_words)?;
@@ -171,6 +178,7 @@ impl Linux {
             main_thread: unsafe { libc::getpid() } as u32,
             ranges: AtomicPtr::new(std::ptr::null_mut()),
             replaced: AtomicPtr::new(std::ptr::null_mut()),
+            native: AtomicPtr::new(std::ptr::null_mut()),
         }));
         let threads = crate::proc::everybody();
         self.entrances.open(EntranceKind::SignalHandler);
@@ -354,11 +362,15 @@ impl Platform for Linux {
         let mut guard = lock(&self.channel);
         let Some(channel) = guard.as_mut() else { return Received::HungUp };
         let received = channel.receive();
-        if received != Received::Message(ToAgent::Welcome) {
+        if !matches!(received, Received::Message(ToAgent::Welcome | ToAgent::Unwind)) {
             return received;
         }
         let Some(descriptor) = channel.take_descriptor() else { return Received::HungUp };
         drop(guard);
+        if received == Received::Message(ToAgent::Unwind) {
+            self.use_unwind_table(&descriptor);
+            return received;
+        }
         match self.adopt(&descriptor) {
             Ok(()) => received,
             Err(what) => {

@@ -9,6 +9,7 @@ use crate::names::Names;
 use crate::presence::Presence;
 use crate::rate::slower_than_asked;
 use crate::shared_memory::SharedMemory;
+use crate::unwinding::Unwinding;
 use crate::{Error, NotAttached};
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::Facts;
@@ -85,6 +86,7 @@ pub struct Finished {
 pub struct Session {
     presence: Presence,
     assembler: Assembler,
+    unwinding: Unwinding,
     words: Vec<u64>,
     /// Whether another frequency was asked for meanwhile: then there is none to compare with.
     frequency_changed: bool,
@@ -101,7 +103,8 @@ impl Session {
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
-        Ok(Session { presence, assembler, words: Vec::new(), frequency_changed: false })
+        let unwinding = Unwinding::of(process.pid);
+        Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
     }
 
     /// Takes what has arrived, waiting for at most `patience`. Call it again and again while recording.
@@ -112,6 +115,7 @@ impl Session {
         let deadline = Instant::now() + patience;
         loop {
             let took = self.drain();
+            self.unwinding.step(&mut self.presence.control);
             self.listen();
             let left = deadline.saturating_duration_since(Instant::now());
             if self.presence.ended.is_some() || left.is_zero() {

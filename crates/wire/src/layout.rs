@@ -35,6 +35,8 @@ pub const LOST_DESCRIPTIONS: usize = 15;
 pub const SIGNALLED: usize = 16;
 /// Look-ups of addresses that the runtime answered with an error other than "not managed".
 pub const FAILED_LOOKUPS: usize = 17;
+/// Unwind tables that were not used: not sealed, damaged, or without room to map them.
+pub const UNWIND_REFUSED: usize = 18;
 
 /// Of a heap snapshot, by the copy that walks: objects.
 pub const HEAP_OBJECTS: usize = 32;
