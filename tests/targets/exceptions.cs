@@ -1,8 +1,8 @@
 // Throws and catches exceptions all the time: most of its time goes to the runtime's own unwinding, in native code.
 //
-// exceptions [THREADS]
-// Each thread throws from a recursion of eight calls, catches with a filter on the way and in a finally block, and rethrows once;
-// every fourth exception is a null reference, which the processor reports by a signal.
+// exceptions [NULLS]
+// It throws from a recursion of eight calls with finally blocks, rethrows once, and catches with a filter.
+// One exception in NULLS is a null reference, which the processor reports by a signal; none by default.
 // `count` answers the exceptions so far.
 using System;
 using System.Globalization;
@@ -13,6 +13,7 @@ static class Exceptions
 {
     static long thrown;
     static long finallyBlocks;
+    static int nulls;
 
     sealed class Holder
     {
@@ -21,9 +22,8 @@ static class Exceptions
 
     static void Main(string[] arguments)
     {
-        int threads = arguments.Length > 0 ? int.Parse(arguments[0], CultureInfo.InvariantCulture) : 1;
-        for (int i = 0; i < threads; i++)
-            new Thread(Work) { IsBackground = true, Name = "exceptions" }.Start();
+        nulls = arguments.Length > 0 ? int.Parse(arguments[0], CultureInfo.InvariantCulture) : 0;
+        new Thread(Work) { IsBackground = true, Name = "exceptions" }.Start();
         Console.WriteLine("ready");
         for (string line; (line = Console.ReadLine()) != null && line != "quit";)
             Console.WriteLine(line == "count" ? Interlocked.Read(ref thrown).ToString() : "unknown");
@@ -86,7 +86,7 @@ static class Exceptions
     static int Throw(int turn)
     {
         Holder holder = null;
-        if (turn % 4 == 0)
+        if (nulls > 0 && turn % nulls == 0)
             return holder.Value;
         throw new InvalidOperationException("one of many");
     }

@@ -70,7 +70,9 @@ impl<'a> Native<'a> {
     /// The caller of `activation`. Only the interrupted function of a module with frame pointers may be in its prolog.
     pub(crate) fn step(&self, activation: &Activation, memory: &impl Memory) -> Step {
         let at = activation.running();
-        let Some(module) = self.module(at).filter(|module| activation.interrupted || !module.framed) else { return Step::Chain };
+        let Some(module) = self.module(at).filter(|module| activation.interrupted || !module.framed) else {
+            return Step::Chain;
+        };
         if module.count == 0 {
             return Step::Chain;
         }

@@ -14,6 +14,9 @@ use remora_wire::sample_flags;
 /// How far above the stack pointer a chain is searched for when RBP is not one, bytes.
 const SEARCH_BYTES: u64 = 2048;
 
+/// No code lies below: the kernel keeps the first page unmapped.
+const LOWEST_CODE: u64 = 4096;
+
 /// Words between a saved frame pointer and the return address, at most: the callee-saved registers pushed before it.
 const SAVED_REGISTERS: u64 = 7;
 
@@ -116,10 +119,9 @@ pub fn read_checked(address: u64) -> Option<[u8; 8]> {
 
 /// Writes the leaf's instruction and the return addresses of its callers into `out`, leaf first.
 ///
-/// Where there are tables, the stack is whole only if its last address is where a thread begins.
+/// The stack is whole if its last address is where a thread begins, by the tables; else the walk is [`sample_flags::BROKEN`].
 pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: &mut [u64]) -> Walk {
     let mut found = Found { addresses: out, depth: 0 };
-    let cut = |found: &Found| Walk { depth: found.depth, flags: sample_flags::TRUNCATED };
     let leaf = Activation {
         instruction: registers.instruction,
         stack: registers.stack,
@@ -127,36 +129,50 @@ pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: &mut 
         interrupted: true,
     };
     if !found.push(leaf.instruction) {
-        return cut(&found);
+        return Walk { depth: 0, flags: sample_flags::TRUNCATED };
     }
-    let start = climb(leaf, memory, code, &mut found);
-    let exact = if start.exact { EXACT } else { 0 };
-    let (mut frame, mut lowest) = match start.end {
-        Climb::Root => return Walk { depth: found.depth, flags: exact },
-        Climb::Full => return cut(&found),
+    let first = climb(leaf, memory, code, &mut found);
+    let exact = if found.depth > 1 { EXACT } else { 0 };
+    let flags = match first {
+        // A signal has come while another stack was in use: bounds are known of one only, and the kernel reads the other.
+        Climb::Chain(at) if found.depth > 1 && at.interrupted && memory.word(at.stack & !7).is_none() => {
+            let other = Asked { low: at.stack & !7 };
+            let first = climb(at, &other, code, &mut found);
+            rest(first, &other, code, &mut found)
+        }
+        first => rest(first, memory, code, &mut found),
+    };
+    Walk { depth: found.depth, flags: flags | exact }
+}
+
+/// Goes on from where the first steps have led, along the chain of frames, and by the tables again where they cover a caller.
+fn rest(first: Climb, memory: &impl Memory, code: &Code, found: &mut Found) -> u8 {
+    let (mut frame, mut lowest) = match first {
+        Climb::Root => return 0,
+        Climb::Full => return sample_flags::TRUNCATED,
         Climb::Chain(at) if !at.interrupted => (at.frame, at.stack),
         Climb::Chain(at) | Climb::Lost(at) => {
             let Start { frame, caller } = chain_start(&at, memory, code);
             if caller.is_some_and(|address| !found.push(address)) {
-                return cut(&found);
+                return sample_flags::TRUNCATED;
             }
             (frame, at.stack)
         }
     };
-    while let Some((saved, address)) = link(memory, frame, lowest).filter(|(_, address)| *address >= 4096) {
+    while let Some((saved, address)) = link(memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE) {
         let instruction = true_caller(memory, frame, saved, address, code).unwrap_or(address);
         if !found.push(instruction) {
-            return cut(&found);
+            return sample_flags::TRUNCATED;
         }
         let caller = Activation { instruction, stack: frame + 16, frame: saved, interrupted: false };
-        match climb(caller, memory, code, &mut found).end {
-            Climb::Root => return Walk { depth: found.depth, flags: exact },
-            Climb::Full => return cut(&found),
+        match climb(caller, memory, code, found) {
+            Climb::Root => return 0,
+            Climb::Full => return sample_flags::TRUNCATED,
             Climb::Chain(at) | Climb::Lost(at) => (frame, lowest) = (at.frame, at.stack),
         }
     }
     let whole = found.last().is_some_and(|last| code.native.ends_at(last));
-    Walk { depth: found.depth, flags: exact | if whole { 0 } else { sample_flags::BROKEN } }
+    if whole { 0 } else { sample_flags::BROKEN }
 }
 
 /// The addresses found so far.
@@ -192,29 +208,21 @@ enum Climb {
     Lost(Activation),
 }
 
-/// Where steps by the tables have led, and whether there was one.
-struct Climbed {
-    end: Climb,
-    exact: bool,
-}
-
 /// Steps by the tables as far as they lead. Each step takes room, so that there is an end to them.
-fn climb(from: Activation, memory: &impl Memory, code: &Code, found: &mut Found) -> Climbed {
-    let (mut at, mut exact) = (from, false);
+fn climb(from: Activation, memory: &impl Memory, code: &Code, found: &mut Found) -> Climb {
+    let mut at = from;
     loop {
-        let end = match code.native.step(&at, memory) {
-            Step::Caller(caller) if caller.instruction >= 4096 => {
-                if found.push(caller.shown()) {
-                    (at, exact) = (caller, true);
-                    continue;
+        match code.native.step(&at, memory) {
+            Step::Caller(caller) if caller.instruction >= LOWEST_CODE => {
+                if !found.push(caller.shown()) {
+                    return Climb::Full;
                 }
-                Climb::Full
+                at = caller;
             }
-            Step::Caller(_) | Step::Unknown => Climb::Lost(at),
-            Step::End => Climb::Root,
-            Step::Chain => Climb::Chain(at),
-        };
-        return Climbed { end, exact };
+            Step::Caller(_) | Step::Unknown => return Climb::Lost(at),
+            Step::End => return Climb::Root,
+            Step::Chain => return Climb::Chain(at),
+        }
     }
 }
 
@@ -297,16 +305,18 @@ mod tests {
         }
     }
 
-    /// Code at 0x50_0000; a thread begins at 0x5f_0000; 0x58_0000 has no frame pointers, and is left by 32 bytes, with RBP saved in the
-    /// second word; at 0x58_0100 it is left in a way that the table does not say.
+    /// There is code at 0x50_0000. A thread begins at 0x5f_0000. At 0x58_0000 functions have 32 bytes and no frame pointer; RBP is in their
+    /// second word. Nothing is known of 0x58_0100. A signal returns at 0x58_0200.
     fn table() -> Vec<u64> {
         let rows = [
             row(0, Rule::Stack { cfa: 32, saved: 24 }),
             row(0x100, Rule::Unknown),
+            row(0x200, Rule::Signal),
             row(0, Rule::End),
         ];
-        let module = |start, first, count| Module { start, end: start + 0x1000, base: start, first, count, framed: false };
-        encode(&[module(0x58_0000, 0, 2), module(0x5f_0000, 2, 1)], &rows)
+        let module =
+            |start, first, count| Module { start, end: start + 0x1000, base: start, first, count, framed: false };
+        encode(&[module(0x58_0000, 0, 3), module(0x5f_0000, 3, 1)], &rows)
     }
 
     fn run(registers: Registers, stack: Vec<u64>, limit: usize) -> (Vec<u64>, u8) {
@@ -324,12 +334,18 @@ mod tests {
 
     #[test]
     fn native_code_without_frames_is_left_by_its_table_at_the_leaf_and_in_the_middle() {
-        // The leaf's own words, its return address into native code again; that one's, then a frame, whose return address is into such
-        // code once more; and the outermost.
         let stack = vec![
-            7, 0xdead, 7, 0x58_0010, 7, 0x1048, 7, 0x50_0001, 7, 0x1048, 0x58_0020, 7, 0x1098, 7, 0x50_0002, 7, 7, 7, 7, 0, 0x5f_0001,
-        ];
-        let stack = { let mut stack = stack; stack[5] = 0x1048; stack[9] = 0xdead; stack };
+            // The leaf and its caller, both without a frame.
+            [7, 0xdead, 7, 0x58_0010],
+            [7, 0x1048, 7, 0x50_0001],
+            // A frame, whose return address is into such code again.
+            [7, 0xdead, 0x58_0020, 7],
+            [0x1098, 7, 0x50_0002, 7],
+            // The outermost frame.
+            [7, 7, 7, 0],
+            [0x5f_0001, 7, 7, 7],
+        ]
+        .concat();
         let registers = Registers { instruction: 0x58_0000, stack: 0x1000, frame: 0xbeef, result: 0 };
         let expected = vec![0x58_0000, 0x58_0010, 0x50_0001, 0x58_0020, 0x50_0002, 0x5f_0001];
         assert_eq!(run(registers, stack, 8), (expected, EXACT));
@@ -377,6 +393,17 @@ mod tests {
         let mut call = stack;
         call[4] = 0x1048;
         assert_eq!(run(registers, call, 8).0, vec![0x50_0000, 0x51_0042, 0x50_0002, 0x50_0003]);
+    }
+
+    #[test]
+    fn a_signal_handler_on_a_stack_of_its_own_leads_back_to_the_other_stack() {
+        let other: [u64; 8] = [0, 0x50_0001, 7, 7, 0, 0x5f_0001, 7, 7];
+        let at = |index: usize| (&raw const other[index]) as u64;
+        let mut stack = vec![0; 30];
+        // What the kernel stored: RBP, RSP, RIP. Whoever was interrupted keeps a frame pointer.
+        (stack[15], stack[20], stack[21]) = (at(4), at(2), 0x50_0042);
+        let registers = Registers { instruction: 0x58_0200, stack: 0x1000, frame: 0, result: 0 };
+        assert_eq!(run(registers, stack, 8), (vec![0x58_0200, 0x50_0043, 0x5f_0001], EXACT));
     }
 
     #[test]

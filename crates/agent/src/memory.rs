@@ -40,7 +40,7 @@ impl Mapping {
         if bytes == 0 || bytes > most {
             return Err(libc::EINVAL);
         }
-        // Kernels before 6.7 refuse a shared mapping of what is sealed against writing, even one that is only read.
+        // Not shared: kernels before 6.7 refuse that for a file sealed against writing, even read-only.
         let flags = libc::MAP_PRIVATE | libc::MAP_POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice.
         Mapping::made(bytes, unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, flags, descriptor, 0) })

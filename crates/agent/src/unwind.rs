@@ -8,7 +8,7 @@ use remora_wire::unwind::{MAXIMUM_BYTES, is_sound};
 /// Where tables are that a handler may still read.
 pub type Tables = Published<Mapping>;
 
-/// Publishes the table behind `descriptor`; false, and nothing changed, if it is not one that can be trusted to stay as it is.
+/// Publishes the table behind `descriptor`; false, and nothing changes, if it is damaged or not sealed.
 pub fn publish(tables: &mut Tables, session: &Session, descriptor: i32) -> bool {
     let Ok(mapping) = Mapping::read_only(descriptor, MAXIMUM_BYTES as usize) else { return false };
     // SAFETY: used below only, while `mapping` lives; it is sealed against writes, so that plain reads are fine.
@@ -54,7 +54,8 @@ mod tests {
         let table = encode(&[module], &[row(0x1000, Rule::End)]);
         let sealed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
         let mut tables = Tables::default();
-        let mut publish = |words: &[u64], seals| super::publish(&mut tables, &session, memory(words, seals).as_raw_fd());
+        let mut publish =
+            |words: &[u64], seals| super::publish(&mut tables, &session, memory(words, seals).as_raw_fd());
         assert!(!publish(&table, libc::F_SEAL_SHRINK), "it could be changed");
         assert!(!publish(&table[..table.len() - 1], sealed), "it is cut");
         assert!(!publish(&[], sealed));

@@ -1,7 +1,9 @@
 //! Files as the target sees them, read from here: through its root, so that containers and chroots look like themselves.
 
 use crate::bundle::Executable;
-use remora_symbols::{ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps};
+use remora_symbols::{
+    ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
+};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;

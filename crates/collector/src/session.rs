@@ -98,12 +98,14 @@ impl Session {
     /// # Errors
     /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
-        let (presence, began) = arrive_heard(process, library, task(options), options.timeout)?;
+        let mut unwinding = Unwinding::of(process.pid);
+        unwinding.prepare();
+        let (mut presence, began) = arrive_heard(process, library, task(options), options.timeout)?;
+        unwinding.send(&mut presence.control);
         let meta = meta(process, options, &began);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
-        let unwinding = Unwinding::of(process.pid);
         Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
     }
 

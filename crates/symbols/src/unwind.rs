@@ -5,7 +5,9 @@
 //! starts last counts, as it does for the unwinder, and what only an earlier one holds belongs to none.
 
 use crate::elf::{Elf, section};
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, Error, FrameDescriptionEntry, RunTimeEndian, UnwindSection};
+use gimli::{
+    BaseAddresses, CieOrFde, EhFrame, EndianSlice, Error, FrameDescriptionEntry, RunTimeEndian, UnwindSection,
+};
 use object::Object;
 use std::collections::HashMap;
 

@@ -1,24 +1,24 @@
 //! How to leave each function of a native module: its `.eh_frame`, compiled into rows that a signal handler can search.
 //!
 //! A row holds what code on x64 needs almost everywhere: the CFA by RSP or RBP, and where RBP was saved. Of DWARF expressions it holds
-//! those that compilers and assembly code really use; any other makes the row *unknown*, which is never wrong.
+//! those that compilers and assembly code really use. Any other makes the row *unknown*.
 
 use crate::elf::{Elf, section};
 use crate::unwind::{ADDRESS_SIZE, Function, each_entry};
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, Encoding, EndianSlice, Format, Operation, Register, RegisterRule,
-    RunTimeEndian, UnwindContext, UnwindExpression, UnwindTableRow, X86_64,
+    BaseAddresses, CfaRule, EhFrame, Encoding, EndianSlice, Format, Operation, Register, RegisterRule, RunTimeEndian,
+    UnwindContext, UnwindExpression, UnwindTableRow, X86_64,
 };
 use object::{Architecture, Object};
 use remora_wire::unwind::{Rule, row};
 
-/// More rows than this are no table of a real module (the largest of a .NET process has 150,000).
+/// A real module has fewer rows (libcoreclr of .NET 10: 79,000).
 const ROW_LIMIT: usize = 1 << 21;
 
-/// Bytes of entries that are evaluated, what they share counted with each: a hostile file could make that quadratic.
+/// Bytes of entries that are evaluated. Shared parts count with each entry: a hostile file could make that quadratic.
 const WORK_LIMIT: usize = 1 << 26;
 
-/// Between two functions there are fill bytes, which nothing executes. A longer gap is code without an entry.
+/// Nothing executes the fill bytes between two functions. A longer gap is code without an entry.
 const LONGEST_FILL: u64 = 16;
 
 type Section<'a> = EhFrame<EndianSlice<'a, RunTimeEndian>>;
@@ -91,7 +91,7 @@ fn is_bare(rule: Rule) -> bool {
     matches!(rule, Rule::Stack { cfa: 8, .. } | Rule::Unknown | Rule::Linkage { .. } | Rule::End | Rule::Signal)
 }
 
-/// Spans in ascending order as rows: what nobody describes is unknown, and neighbours that are the same are one.
+/// Spans in ascending order as rows. Gaps are unknown; equal neighbours are one row.
 fn rows(spans: &[Span]) -> Vec<u64> {
     let mut rows: Vec<u64> = Vec::new();
     let mut put = |start: u64, rule: Rule| {
@@ -152,7 +152,9 @@ fn rule(table: &Section<'_>, row: &UnwindTableRow<usize>) -> Rule {
     let saved = match row.register(X86_64::RBP) {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(0),
         Some(RegisterRule::Offset(offset)) => u32::try_from(-offset).ok().filter(|saved| *saved > 8),
-        Some(RegisterRule::Expression(expression)) if is_top_of_frame(table, &expression) => return realigned(table, row),
+        Some(RegisterRule::Expression(expression)) if is_top_of_frame(table, &expression) => {
+            return realigned(table, row);
+        }
         _ => None,
     };
     let Some(saved) = saved else { return Rule::Unknown };

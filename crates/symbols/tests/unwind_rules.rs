@@ -31,7 +31,9 @@ fn by_rule(rule: Rule, instruction: u64) -> Option<Caller> {
         Rule::Stack { cfa, saved } => caller(STACK + u64::from(cfa), saved),
         Rule::Frame { cfa, saved } => caller(FRAME + u64::from(cfa), saved),
         Rule::Stored { at, saved } => caller(word(STACK + u64::from(at)) + 8, saved),
-        Rule::Realigned { below } => Some((word(FRAME - u64::from(below)), Some(word(FRAME - u64::from(below)) - 8), word(FRAME))),
+        Rule::Realigned { below } => {
+            Some((word(FRAME - u64::from(below)), Some(word(FRAME - u64::from(below)) - 8), word(FRAME)))
+        }
         Rule::Linkage { pushed } => caller(STACK + 8 + 8 * u64::from(instruction & 15 >= u64::from(pushed)), 0),
         Rule::Signal => Some((word(STACK + 160), Some(STACK + 168), word(STACK + 120))),
         Rule::End => Some((0, None, 0)),
@@ -43,7 +45,9 @@ fn by_gimli(table: &Section<'_>, row: &UnwindTableRow<usize>, instruction: u64) 
         return Some((0, None, 0));
     }
     let cfa = match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } => register_value(*register, instruction)?.wrapping_add_signed(*offset),
+        CfaRule::RegisterAndOffset { register, offset } => {
+            register_value(*register, instruction)?.wrapping_add_signed(*offset)
+        }
         CfaRule::Expression(expression) => value(table, expression, instruction, None)?,
     };
     let place = |register| match row.register(register) {
@@ -63,7 +67,12 @@ fn register_value(register: Register, instruction: u64) -> Option<u64> {
     }
 }
 
-fn value(table: &Section<'_>, expression: &UnwindExpression<usize>, instruction: u64, initial: Option<u64>) -> Option<u64> {
+fn value(
+    table: &Section<'_>,
+    expression: &UnwindExpression<usize>,
+    instruction: u64,
+    initial: Option<u64>,
+) -> Option<u64> {
     let encoding = Encoding { address_size: 8, format: Format::Dwarf32, version: 5 };
     let mut evaluation = expression.get(table).ok()?.evaluation(encoding);
     initial.into_iter().for_each(|initial| evaluation.set_initial_value(initial));
@@ -71,7 +80,9 @@ fn value(table: &Section<'_>, expression: &UnwindExpression<usize>, instruction:
     loop {
         state = match state {
             EvaluationResult::Complete => return evaluation.value_result()?.to_u64(u64::MAX).ok(),
-            EvaluationResult::RequiresMemory { address, .. } => evaluation.resume_with_memory(Value::Generic(word(address))).ok()?,
+            EvaluationResult::RequiresMemory { address, .. } => {
+                evaluation.resume_with_memory(Value::Generic(word(address))).ok()?
+            }
             EvaluationResult::RequiresRegister { register, .. } => {
                 evaluation.resume_with_register(Value::Generic(register_value(register, instruction)?)).ok()?
             }
@@ -105,7 +116,9 @@ fn compare(path: &str) -> (usize, usize) {
             if row.start_address() >= row.end_address() {
                 continue;
             }
-            for instruction in [row.start_address(), row.start_address().midpoint(row.end_address()), row.end_address() - 1] {
+            for instruction in
+                [row.start_address(), row.start_address().midpoint(row.end_address()), row.end_address() - 1]
+            {
                 let Some(found) = by_rule(at(&compiled.rows, instruction), instruction) else { continue };
                 assert_eq!(by_gimli(&table, row, instruction), Some(found), "{path} {instruction:x} {row:?}");
                 known += usize::from(instruction == row.start_address());
@@ -143,7 +156,8 @@ fn the_c_library_says_where_threads_begin_and_how_signals_return() {
 fn a_damaged_file_is_refused_or_read_as_something_else() {
     let whole = std::fs::read(mapped("/libgcc_s.so")).expect("a file");
     let file = object::File::parse(&*whole).expect("an ELF file");
-    let (start, length) = file.section_by_name(".eh_frame").and_then(|section| section.file_range()).expect("it has one");
+    let (start, length) =
+        file.section_by_name(".eh_frame").and_then(|section| section.file_range()).expect("it has one");
     for step in (0..length as usize).step_by(97) {
         for byte in [0, 0xff, whole[start as usize + step] ^ 0x10] {
             let mut damaged = whole.clone();

@@ -80,7 +80,10 @@ impl Rule {
             Rule::Signal => (6, 0, 0),
             Rule::End => (7, 0, 0),
         };
-        let fits = distance % 8 == 0 && saved % 8 == 0 && distance >> (DISTANCE_BITS + 3) == 0 && saved >> (SAVED_BITS + 3) == 0;
+        let fits = distance % 8 == 0
+            && saved % 8 == 0
+            && distance >> (DISTANCE_BITS + 3) == 0
+            && saved >> (SAVED_BITS + 3) == 0;
         if fits { kind << (SAVED_BITS + DISTANCE_BITS) | (saved / 8) << DISTANCE_BITS | distance / 8 } else { 0 }
     }
 
@@ -151,8 +154,10 @@ pub fn encode(modules: &[Module], rows: &[u64]) -> Vec<u64> {
 /// Whether the words behind the first are a table as this page describes it: what a search relies on.
 pub fn is_sound(words: &[u64]) -> bool {
     let Some((&count, rest)) = words.split_first() else { return false };
-    let Some((modules, rows)) =
-        usize::try_from(count).ok().and_then(|count| count.checked_mul(MODULE)).and_then(|length| rest.split_at_checked(length))
+    let Some((modules, rows)) = usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_mul(MODULE))
+        .and_then(|length| rest.split_at_checked(length))
     else {
         return false;
     };
@@ -161,7 +166,9 @@ pub fn is_sound(words: &[u64]) -> bool {
     modules.iter().map(Module::decode).all(|module| {
         let apart = before <= module.start && module.start < module.end;
         before = module.end;
-        let own = (module.first as usize).checked_add(module.count as usize).and_then(|end| rows.get(module.first as usize..end));
+        let own = (module.first as usize)
+            .checked_add(module.count as usize)
+            .and_then(|end| rows.get(module.first as usize..end));
         apart && own.is_some_and(|rows| rows.is_sorted_by(|a, b| a >> 32 < b >> 32))
     })
 }
@@ -185,14 +192,19 @@ mod tests {
         ] {
             assert_eq!(Rule::decode(rule.encode()), rule);
         }
-        for rule in [Rule::Stack { cfa: 12, saved: 0 }, Rule::Stack { cfa: 8, saved: 4 }, Rule::Frame { cfa: 0x8_0000, saved: 0 }] {
+        for rule in [
+            Rule::Stack { cfa: 12, saved: 0 },
+            Rule::Stack { cfa: 8, saved: 4 },
+            Rule::Frame { cfa: 0x8_0000, saved: 0 },
+        ] {
             assert_eq!(Rule::decode(rule.encode()), Rule::Unknown);
         }
     }
 
     #[test]
     fn a_table_is_sound_and_a_damaged_one_is_not() {
-        let module = |start, first, count| Module { start, end: start + 0x100, base: start, first, count, framed: false };
+        let module =
+            |start, first, count| Module { start, end: start + 0x100, base: start, first, count, framed: false };
         let rows = [row(0, Rule::End), row(8, Rule::Signal), row(4, Rule::Unknown)];
         let sound = |modules: &[Module]| is_sound(&encode(modules, &rows)[1..]);
         assert!(sound(&[module(0x1000, 0, 2), module(0x1100, 2, 1)]));
