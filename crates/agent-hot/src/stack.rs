@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn native_code_without_frames_is_left_by_its_table_at_the_leaf_and_in_the_middle() {
-        let stack = vec![
+        let stack = [
             // The leaf and its caller, both without a frame.
             [7, 0xdead, 7, 0x58_0010],
             [7, 0x1048, 7, 0x50_0001],

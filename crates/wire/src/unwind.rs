@@ -84,7 +84,7 @@ impl Rule {
             && saved % 8 == 0
             && distance >> (DISTANCE_BITS + 3) == 0
             && saved >> (SAVED_BITS + 3) == 0;
-        if fits { kind << (SAVED_BITS + DISTANCE_BITS) | (saved / 8) << DISTANCE_BITS | distance / 8 } else { 0 }
+        if fits { kind << (SAVED_BITS + DISTANCE_BITS) | (saved / 8) << DISTANCE_BITS | (distance / 8) } else { 0 }
     }
 
     /// The rule that a number stands for; every number is one.
