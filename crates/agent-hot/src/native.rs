@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn a_caller_is_above_and_a_cycle_has_an_end() {
-        let below = Activation { frame: 0xff8, ..LEAF };
-        assert_eq!(step(Rule::Frame { cfa: 8, saved: 0 }, &[1, 2], below), Step::Unknown);
+        let below = Activation { stack: 0x1010, frame: 0x1000, ..LEAF };
+        assert_eq!(step(Rule::Frame { cfa: 16, saved: 0 }, &[1, 2, 3], below), Step::Unknown);
         assert_eq!(step(Rule::Stack { cfa: 8, saved: 0 }, &[], LEAF), Step::Unknown);
         let high = Activation { stack: u64::MAX - 7, frame: u64::MAX - 7, ..LEAF };
         for rule in [

@@ -234,3 +234,78 @@ fn operations(table: &Section<'_>, expression: &UnwindExpression<usize>) -> Vec<
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_neighbours_are_one_row_and_gaps_are_unknown() {
+        let (bare, pushed) = (Rule::Stack { cfa: 8, saved: 0 }, Rule::Stack { cfa: 16, saved: 16 });
+        let span = |start, end, rule| Span { start, end, rule };
+        for (spans, expected) in [
+            (vec![], vec![]),
+            (vec![span(0, 4, bare), span(4, 8, pushed)], vec![row(0, bare), row(4, pushed), row(8, Rule::Unknown)]),
+            (vec![span(0, 4, bare), span(16, 20, bare)], vec![row(0, bare), row(20, Rule::Unknown)]),
+            (
+                vec![span(0, 4, bare), span(20, 24, bare)],
+                vec![row(0, bare), row(4, Rule::Unknown), row(20, bare), row(24, Rule::Unknown)],
+            ),
+            // Where entries overlap, the one that starts last counts, and of one start the last.
+            (vec![span(0, 64, bare), span(8, 16, pushed)], vec![row(0, bare), row(8, pushed), row(16, Rule::Unknown)]),
+            (vec![span(0, 8, bare), span(0, 8, pushed)], vec![row(0, pushed), row(8, Rule::Unknown)]),
+            (vec![span(u64::MAX - 8, u64::MAX, bare)], vec![]),
+        ] {
+            assert_eq!(rows(&spans), expected);
+        }
+    }
+
+    /// One entry with its length before it, filled up to whole words with instructions that do nothing.
+    fn entry(table: &mut Vec<u8>, body: &[u8]) {
+        let length = body.len().next_multiple_of(4);
+        table.extend((length as u32).to_le_bytes());
+        table.extend(body);
+        table.resize(table.len() + length - body.len(), 0);
+    }
+
+    /// The rule of a function whose entry has these instructions; `augmentation` as the shared part has it.
+    fn rule_of(augmentation: &[u8], instructions: &[u8]) -> Rule {
+        const TABLE: u64 = 0x4000;
+        let mut table = Vec::new();
+        // Version 1; the return address is register 16; at first the CFA is RSP + 8, and the return address below it.
+        let shared = [&[0, 0, 0, 0, 1], augmentation, &[0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1]].concat();
+        entry(&mut table, &shared);
+        let here = table.len() as u64 + 4;
+        let start = 0x1000_u64.wrapping_sub(TABLE + here + 4) as u32;
+        let function =
+            [&(here as u32).to_le_bytes()[..], &start.to_le_bytes(), &[64, 0, 0, 0, 0], instructions].concat();
+        entry(&mut table, &function);
+        let compiled = compile(&table, TABLE, |start, length| (start, length) == (0x1000, 64)).expect("few rows");
+        compiled.rows.first().map_or(Rule::Unknown, |row| Rule::decode(*row as u32))
+    }
+
+    #[test]
+    fn the_expressions_that_are_in_use_have_rules() {
+        let usual = |instructions: &[u8]| rule_of(b"zR", instructions);
+        assert_eq!(usual(&[]), Rule::Stack { cfa: 8, saved: 0 });
+        assert_eq!(usual(&[0x0e, 16, 0x86, 2]), Rule::Stack { cfa: 16, saved: 16 });
+        assert_eq!(usual(&[0x0c, 6, 16, 0x86, 2]), Rule::Frame { cfa: 16, saved: 16 });
+        assert_eq!(usual(&[0x07, 16]), Rule::End);
+        // OpenSSL: `*(rsp + 88) + 8`, and the same with another sum.
+        assert_eq!(usual(&[0x0f, 6, 0x77, 0xd8, 0, 0x06, 0x23, 8, 0x86, 3]), Rule::Stored { at: 88, saved: 24 });
+        assert_eq!(usual(&[0x0f, 6, 0x77, 0xd8, 0, 0x06, 0x23, 16, 0x86, 3]), Rule::Unknown);
+        // A realigned stack: `*(rbp - 8)`, with RBP at its own address.
+        let realigned = [0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0];
+        assert_eq!(usual(&realigned), Rule::Realigned { below: 8 });
+        assert_eq!(usual(&realigned[..5]), Rule::Unknown, "RBP is not where the frame is");
+        let linkage = [0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+        assert_eq!(usual(&linkage), Rule::Linkage { pushed: 11 });
+        // A signal frame says so, and where the interrupted RSP lies.
+        let signal = [0x0f, 4, 0x77, 0xa0, 1, 0x06];
+        assert_eq!(rule_of(b"zRS", &signal), Rule::Signal);
+        assert_eq!(rule_of(b"zRS", &[]), Rule::Unknown);
+        // By a register that callers lose; the return address elsewhere.
+        assert_eq!(usual(&[0x0c, 10, 0]), Rule::Unknown);
+        assert_eq!(usual(&[0x90, 2]), Rule::Unknown);
+    }
+}
