@@ -20,8 +20,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// The C library and the like have less code than this, and are compiled in a moment. Of longer ones each is sent when it is done.
-const LITTLE_CODE: u64 = 2 << 20;
+/// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
+const LITTLE_CODE: u64 = 4 << 20;
 
 /// More pieces of code than this have no table.
 const MODULE_LIMIT: usize = 4096;
