@@ -149,10 +149,11 @@ impl Linux {
         Ok(())
     }
 
-    fn use_unwind_table(&self, descriptor: &OwnedFd) {
+    /// What is done while threads are sampled, and left otherwise.
+    fn while_sampling(&self, act: impl FnOnce(&mut Followed, &Session)) {
         let guard = lock(&self.sampling);
         if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
-            lock(&sampling.followed).publish_unwind(session, descriptor.as_raw_fd());
+            act(&mut lock(&sampling.followed), session);
         }
     }
 
@@ -368,7 +369,7 @@ impl Platform for Linux {
         let Some(descriptor) = channel.take_descriptor() else { return Received::HungUp };
         drop(guard);
         if received == Received::Message(ToAgent::Unwind) {
-            self.use_unwind_table(&descriptor);
+            self.while_sampling(|followed, session| followed.publish_unwind(session, descriptor.as_raw_fd()));
             return received;
         }
         match self.adopt(&descriptor) {
@@ -445,20 +446,16 @@ impl Platform for Linux {
     }
 
     fn thread_names(&self) -> Vec<(u32, String)> {
-        let guard = lock(&self.sampling);
-        let Some(sampling) = guard.as_ref() else { return Vec::new() };
-        let threads: Vec<u32> = lock(&sampling.followed).threads().map(|(thread, _)| thread).collect();
+        let mut threads: Vec<u32> = Vec::new();
+        self.while_sampling(|followed, _| threads.extend(followed.threads().map(|(thread, _)| thread)));
         threads.into_iter().filter_map(|thread| Some((thread, crate::proc::thread_name(thread)?))).collect()
     }
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {
         words.clear();
         let found = self.session().is_some_and(|session| session.ring.pop(|word| words.push(word)).is_some());
-        if found
-            && let Some(sample) = RawSample::decode(words)
-            && let (Some(leaf), Some(sampling)) = (sample.addresses.first(), lock(&self.sampling).as_ref())
-        {
-            lock(&sampling.followed).code_runs_at(*leaf);
+        if let Some(leaf) = RawSample::decode(words).filter(|_| found).and_then(|sample| sample.addresses.first()) {
+            self.while_sampling(|followed, _| followed.code_runs_at(*leaf));
         }
         found
     }
@@ -468,17 +465,11 @@ impl Platform for Linux {
     }
 
     fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64) {
-        let guard = lock(&self.sampling);
-        if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
-            lock(&sampling.followed).learn_stack(session, slot, thread, stack_pointer);
-        }
+        self.while_sampling(|followed, session| followed.learn_stack(session, slot, thread, stack_pointer));
     }
 
     fn publish_replaced(&self, bodies: &[u64]) {
-        let guard = lock(&self.sampling);
-        if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
-            lock(&sampling.followed).publish_replaced(session, bodies);
-        }
+        self.while_sampling(|followed, session| followed.publish_replaced(session, bodies));
     }
 
     fn code_at(&self, address: u64) -> CodeKind {
