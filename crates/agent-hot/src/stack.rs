@@ -133,46 +133,45 @@ pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: &mut 
     }
     let first = climb(leaf, memory, code, &mut found);
     let exact = if found.depth > 1 { EXACT } else { 0 };
-    let flags = match first {
-        // A signal has come while another stack was in use: bounds are known of one only, and the kernel reads the other.
-        Climb::Chain(at) if found.depth > 1 && at.interrupted && memory.word(at.stack & !7).is_none() => {
-            let other = Asked { low: at.stack & !7 };
-            let first = climb(at, &other, code, &mut found);
-            rest(first, &other, code, &mut found)
-        }
-        first => rest(first, memory, code, &mut found),
-    };
+    let flags = rest(first, memory, code, &mut found).unwrap_or_else(|at| {
+        let other = Asked { low: at.stack & !7 };
+        let first = climb(at, &other, code, &mut found);
+        rest(first, &other, code, &mut found).unwrap_or(sample_flags::BROKEN)
+    });
     Walk { depth: found.depth, flags: flags | exact }
 }
 
-/// Goes on from where the first steps have led, along the chain of frames, and by the tables again where they cover a caller.
-fn rest(first: Climb, memory: &impl Memory, code: &Code, found: &mut Found) -> u8 {
-    let (mut frame, mut lowest) = match first {
-        Climb::Root => return 0,
-        Climb::Full => return sample_flags::TRUNCATED,
-        Climb::Chain(at) if !at.interrupted => (at.frame, at.stack),
-        Climb::Chain(at) | Climb::Lost(at) => {
-            let Start { frame, caller } = chain_start(&at, memory, code);
-            if caller.is_some_and(|address| !found.push(address)) {
-                return sample_flags::TRUNCATED;
+/// Goes on from where the first steps have led, along the chain of frames, and by the tables again where they cover a caller. The flags;
+/// or whom a signal has interrupted on another stack: the bounds of one stack only are known, and the kernel has to read the other.
+fn rest(first: Climb, memory: &impl Memory, code: &Code, found: &mut Found) -> Result<u8, Activation> {
+    let mut climbed = first;
+    loop {
+        let (frame, lowest) = match climbed {
+            Climb::Root => return Ok(0),
+            Climb::Full => return Ok(sample_flags::TRUNCATED),
+            Climb::Chain(at) if !at.interrupted => (at.frame, at.stack),
+            Climb::Chain(at) | Climb::Lost(at) if at.interrupted && memory.word(at.stack & !7).is_none() => {
+                return Err(at);
             }
-            (frame, at.stack)
-        }
-    };
-    while let Some((saved, address)) = link(memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE) {
+            Climb::Chain(at) | Climb::Lost(at) => {
+                let Start { frame, caller } = chain_start(&at, memory, code);
+                if caller.is_some_and(|address| !found.push(address)) {
+                    return Ok(sample_flags::TRUNCATED);
+                }
+                (frame, at.stack)
+            }
+        };
+        let Some((saved, address)) = link(memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE) else {
+            let whole = found.last().is_some_and(|last| code.native.ends_at(last));
+            return Ok(if whole { 0 } else { sample_flags::BROKEN });
+        };
         let instruction = true_caller(memory, frame, saved, address, code).unwrap_or(address);
         if !found.push(instruction) {
-            return sample_flags::TRUNCATED;
+            return Ok(sample_flags::TRUNCATED);
         }
         let caller = Activation { instruction, stack: frame + 16, frame: saved, interrupted: false };
-        match climb(caller, memory, code, found) {
-            Climb::Root => return 0,
-            Climb::Full => return sample_flags::TRUNCATED,
-            Climb::Chain(at) | Climb::Lost(at) => (frame, lowest) = (at.frame, at.stack),
-        }
+        climbed = climb(caller, memory, code, found);
     }
-    let whole = found.last().is_some_and(|last| code.native.ends_at(last));
-    if whole { 0 } else { sample_flags::BROKEN }
 }
 
 /// The addresses found so far.
@@ -403,7 +402,11 @@ mod tests {
         // What the kernel stored: RBP, RSP, RIP. Whoever was interrupted keeps a frame pointer.
         (stack[15], stack[20], stack[21]) = (at(4), at(2), 0x50_0042);
         let registers = Registers { instruction: 0x58_0200, stack: 0x1000, frame: 0, result: 0 };
-        assert_eq!(run(registers, stack, 8), (vec![0x58_0200, 0x50_0043, 0x5f_0001], EXACT));
+        assert_eq!(run(registers, stack.clone(), 8), (vec![0x58_0200, 0x50_0043, 0x5f_0001], EXACT));
+        // The same from a function that the handler has called, which has a frame.
+        stack.splice(0..0, [0, 0x58_0201]);
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
+        assert_eq!(run(registers, stack, 8), (vec![0x50_0000, 0x58_0201, 0x50_0043, 0x5f_0001], 0));
     }
 
     #[test]
