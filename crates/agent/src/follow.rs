@@ -225,8 +225,11 @@ impl Followed {
     /// Publishes the unwind table behind `descriptor` to the handlers.
     pub fn publish_unwind(&mut self, session: &Session, descriptor: i32) {
         if !unwind::publish(&mut self.unwind, session, descriptor) {
-            session.count(layout::UNWIND_REFUSED);
+            return session.count(layout::UNWIND_REFUSED);
         }
+        // A sample that was taken without this table is not repeated: the thread is asked again although it has not run.
+        let slots = self.slots.values().filter_map(|index| session.slots.get(*index as usize));
+        slots.for_each(|slot| slot.answered_at.store(0, Ordering::Release));
     }
 
     /// Code runs at `address`: if no range is known around it, the ranges are read again before their time.
