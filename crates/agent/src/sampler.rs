@@ -160,7 +160,8 @@ impl<'a> Rounds<'a> {
     fn new(sampler: &'a Sampler) -> Self {
         let now = monotonic();
         let random = Random::new(now ^ u64::from(threads::this_thread()) << 32);
-        Rounds { sampler, random, looked: Vec::new(), version: 0, tokens: 0, refilled: now, running: 0 }
+        let tokens = most_tokens(sampler.budget);
+        Rounds { sampler, random, looked: Vec::new(), version: 0, tokens, refilled: now, running: 0 }
     }
 
     fn run(&mut self) {
@@ -236,12 +237,11 @@ impl<'a> Rounds<'a> {
         self.looked = now;
     }
 
-    /// Signals are saved up for a tenth of a second at most.
     fn refill(&mut self, now: u64) {
         let budget = self.sampler.budget.max(1);
         let gained = (now - self.refilled).saturating_mul(budget) / 1_000_000_000;
         if gained > 0 {
-            self.tokens = (self.tokens + gained).min((budget / 10).max(WAKE));
+            self.tokens = (self.tokens + gained).min(most_tokens(budget));
             self.refilled = now;
         }
     }
@@ -272,6 +272,9 @@ impl<'a> Rounds<'a> {
             (self.looked[at].used, self.looked[at].quiet) = (used, 0);
             let weight = interval.saturating_mul(of) / COLD_LOOKS;
             let again = thread_cpu_of(thread);
+            if again > used && is_settling(slot, again) {
+                continue;
+            }
             if again > used {
                 running += 1;
                 self.ask_running(at, slot, Seen::Running, again, weight);
@@ -324,8 +327,7 @@ impl<'a> Rounds<'a> {
             return;
         }
         let looked = &mut self.looked[at];
-        let answered = slot.answers.at.load(Ordering::Acquire);
-        if looked.settled.is_none() && answered != 0 && looked.used.saturating_sub(answered) < SETTLING {
+        if looked.settled.is_none() && is_settling(slot, looked.used) {
             looked.settled = Some(looked.used);
         }
         if looked.settled == Some(looked.used) {
@@ -393,6 +395,17 @@ impl<'a> Rounds<'a> {
             self.settle_account(at, slot);
         }
     }
+}
+
+/// Whether a blocked thread that was sampled is on its way back to where it waited: it runs on account of the sample alone.
+fn is_settling(slot: &Slot, used: u64) -> bool {
+    let answered = slot.answers.at.load(Ordering::Acquire);
+    answered != 0 && used.saturating_sub(answered) < SETTLING
+}
+
+/// Signals are saved up for a tenth of a second at most.
+fn most_tokens(budget: u64) -> u64 {
+    (budget / 10).max(WAKE)
 }
 
 /// Wall-clock time up to `until`, without that on a CPU, that is in no sample of the thread yet, nanoseconds.
