@@ -48,6 +48,10 @@ const FIRST_INSTANTS: u32 = 8;
 /// Mean distance of the first instants, at most, nanoseconds.
 const FIRST_INTERVAL: u64 = 500_000;
 
+/// A thread's first sample may come before the agent knows the code on its stack. A thread that never runs has no other one, so it is
+/// sampled again after this time, nanoseconds.
+const WARM: u64 = 100_000_000;
+
 /// How long an unchanged stack counts on before the recorder is told, nanoseconds.
 const LONGEST_REPEAT: u64 = 1_000_000_000;
 
@@ -129,6 +133,8 @@ struct Looked {
     stood_until: u64,
     /// Wall-clock time that repeated samples stand for, nanoseconds.
     repeated: u64,
+    /// When its stack is sampled anew although it has not run, monotonic nanoseconds; 0 before its first sample of being blocked.
+    again_at: u64,
 }
 
 /// One instant.
@@ -222,6 +228,7 @@ impl<'a> Rounds<'a> {
                 settled: None,
                 stood_until: new.since,
                 repeated: 0,
+                again_at: 0,
             })
             .collect();
         drop(followed);
@@ -330,7 +337,7 @@ impl<'a> Rounds<'a> {
         if looked.settled.is_none() && is_settling(slot, looked.used) {
             looked.settled = Some(looked.used);
         }
-        if looked.settled == Some(looked.used) {
+        if looked.settled == Some(looked.used) && (looked.again_at == 0 || now < looked.again_at) {
             looked.stood_until = now;
             if due(looked, slot, now) >= LONGEST_REPEAT {
                 self.settle_account(at, slot);
@@ -347,7 +354,9 @@ impl<'a> Rounds<'a> {
             return;
         }
         self.tokens -= WAKE;
-        let used = self.looked[at].used;
+        let looked = &mut self.looked[at];
+        looked.again_at = if looked.again_at == 0 { now + WARM } else { u64::MAX };
+        let used = looked.used;
         self.ask(at, slot, Seen::Blocked, used, weight);
     }
 
