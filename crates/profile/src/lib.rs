@@ -12,12 +12,14 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+mod hash;
 mod loss;
 mod stack;
 mod summary;
 mod thread;
 
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
+pub use hash::{NumberHasher, NumberMap};
 pub use loss::{Loss, LossCause};
 pub use stack::{StackIx, StackNode};
 pub use summary::{HotMethod, Summary, ThreadShare};
@@ -154,9 +156,9 @@ pub struct Profile {
     strings: Vec<String>,
     string_index: HashMap<String, StringIx>,
     frames: Vec<Frame>,
-    frame_index: HashMap<Frame, FrameIx>,
+    frame_index: NumberMap<Frame, FrameIx>,
     stacks: Vec<StackNode>,
-    stack_index: HashMap<StackNode, StackIx>,
+    stack_index: NumberMap<StackNode, StackIx>,
     threads: Vec<Thread>,
     samples: Vec<Sample>,
     /// What was taken and what of it did not arrive, by cause.
