@@ -12,6 +12,7 @@ mod snapshots;
 mod throughput;
 mod truth;
 mod view;
+mod walk;
 mod watching;
 
 use crate::Outcome;
@@ -34,6 +35,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "attach", about: "attach request to first sample", run: attach::measure },
     Group { name: "throughput", about: "throughput lost while recording", run: throughput::two_threads },
     Group { name: "truth", about: "known shares, and what the samplers say", run: truth::measure },
+    Group { name: "walk", about: "a stack walk in the signal handler", run: walk::measure },
     Group { name: "names", about: "managed frames named", run: names::measure },
     Group { name: "threads", about: "500 threads, sampled by the clock", run: throughput::many_threads },
     Group { name: "leaving", about: "before and after, and many rounds", run: leaving::measure },

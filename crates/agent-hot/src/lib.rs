@@ -40,5 +40,5 @@ pub use links::{LINK_WORDS, Link, Links};
 pub use ranges::Ranges;
 pub use record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 pub use session::{Engine, Session, Slot, Which, cookie};
-pub use stack::{Bounded, Code, Output, Registers, Walk, read_checked, walk};
+pub use stack::{Code, Memory, Output, Registers, Walk, read_checked, walk};
 pub use timer::{arm, below, create, delete, jittered};

@@ -63,6 +63,11 @@ pub trait Memory {
     /// The word at `address`, `None` if it may not be read.
     fn word(&self, address: u64) -> Option<u64>;
 
+    /// The word at `address` and the one behind it.
+    fn pair(&self, address: u64) -> Option<(u64, u64)> {
+        Some((self.word(address)?, self.word(address.checked_add(8)?)?))
+    }
+
     /// The words from `address` on, as many as may be read and fit.
     fn words(&self, address: u64, into: &mut [u64]) -> usize {
         let mut copied = 0;
@@ -83,11 +88,35 @@ pub struct Bounded {
     pub high: u64,
 }
 
+impl Bounded {
+    /// Whether so many bytes from `address` on are aligned words of the stack.
+    fn holds(&self, address: u64, bytes: u64) -> bool {
+        let above = self.high.checked_sub(address);
+        address >= self.low && above.is_some_and(|above| above >= bytes) && address.is_multiple_of(8)
+    }
+}
+
 impl Memory for Bounded {
+    #[inline]
     fn word(&self, address: u64) -> Option<u64> {
-        let inside = address >= self.low && address <= self.high.saturating_sub(8) && address.is_multiple_of(8);
         // SAFETY: inside the mapping of the running thread's own stack, at or above its stack pointer, aligned: mapped and readable.
-        inside.then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
+        self.holds(address, 8).then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
+    }
+
+    #[inline]
+    fn pair(&self, address: u64) -> Option<(u64, u64)> {
+        // SAFETY: as for one word; the check is of both.
+        self.holds(address, 16).then(|| unsafe { core::ptr::read_volatile(address as *const [u64; 2]) }.into())
+    }
+
+    fn words(&self, address: u64, into: &mut [u64]) -> usize {
+        let there = if self.holds(address, 8) { (self.high - address) / 8 } else { 0 };
+        let count = into.len().min(there as usize);
+        for (place, offset) in into.iter_mut().take(count).zip((0..).step_by(8)) {
+            // SAFETY: as for one word; so many whole words lie below the end.
+            *place = unsafe { core::ptr::read_volatile((address + offset) as *const u64) };
+        }
+        count
     }
 }
 
@@ -200,6 +229,7 @@ impl<M: Memory> Walker<'_, M> {
     }
 
     /// Whether there was room.
+    #[inline]
     fn push(&mut self, address: u64) -> bool {
         let Some(place) = self.out.addresses.get_mut(self.depth) else { return false };
         *place = address;
@@ -208,7 +238,16 @@ impl<M: Memory> Walker<'_, M> {
     }
 
     /// Writes a return address, and those behind it that lie below the next frame. False if there was no room.
-    fn callers(&mut self, mut found: Found) -> bool {
+    #[inline]
+    fn callers(&mut self, found: Found) -> bool {
+        match self.code.links.find(found.address) {
+            Some(Link::Framed) => self.push(found.address),
+            _ => self.hidden_callers(found),
+        }
+    }
+
+    #[inline(never)]
+    fn hidden_callers(&mut self, mut found: Found) -> bool {
         for _ in 0..MAXIMUM_HIDDEN {
             let next = match self.code.links.find(found.address) {
                 Some(Link::Framed) => return self.push(found.address),
@@ -262,7 +301,7 @@ fn link(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
     if frame < lowest {
         return None;
     }
-    Some((memory.word(frame)?, memory.word(frame.checked_add(8)?)?))
+    memory.pair(frame)
 }
 
 /// Where the chain of frames begins.
@@ -449,6 +488,22 @@ mod tests {
         let stack = vec![0x1010, 0x50_0001, 0x1020, 0x50_0002, 0, 0x50_0003];
         let registers = Registers { instruction: 1, stack: 0x1000, frame: 0x1000, result: 0 };
         assert_eq!(run(registers, stack, 2), (vec![1, 0x50_0001], sample_flags::TRUNCATED));
+    }
+
+    #[test]
+    fn of_a_stack_nothing_is_read_beyond_its_end() {
+        let stack = [1_u64, 2, 3, 4];
+        let low = stack.as_ptr() as u64;
+        let memory = Bounded { low: low + 8, high: low + 24 };
+        let mut into = [0; 8];
+        assert_eq!((memory.words(low + 8, &mut into), into[..3].to_vec()), (2, vec![2, 3, 0]));
+        assert_eq!((memory.words(low, &mut into), memory.words(low + 24, &mut into)), (0, 0));
+        assert_eq!(
+            (memory.word(low + 16), memory.word(low + 24), memory.word(low), memory.word(low + 12)),
+            (Some(3), None, None, None)
+        );
+        assert_eq!((memory.pair(low + 8), memory.pair(low + 16), memory.pair(low)), (Some((2, 3)), None, None));
+        assert_eq!((Bounded { low: 0, high: 4 }.word(0), Bounded { low: 0, high: 8 }.pair(0)), (None, None));
     }
 
     #[test]
