@@ -3,8 +3,8 @@
 //! The sampler thread asks a thread for a sample ([`crate::Ask`]) and sends it a signal. The handler decides whether the thread still is what
 //! the sampler saw, walks its stack, and pushes the sample.
 //!
-//! A signal needs some microseconds. A thread that was on a CPU when it was asked may be blocked when it arrives, and one that was blocked
-//! may run: what it does now is not what it did then, so that is no sample, and is counted.
+//! A signal needs some microseconds. When it arrives, a thread that ran may have blocked, and one that was blocked may run.
+//! Then there is no sample, and this is counted.
 
 use crate::record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample};
 use crate::session::{Aimed, Ask, Seen, Session, Slot};
@@ -74,16 +74,14 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
         slot.answers.at.store(0, Ordering::Release);
         return;
     }
-    let (flags, sum) = match seen {
-        Seen::Blocked => (sample_flags::BLOCKED, &slot.answers.blocked),
-        Seen::Running | Seen::Preempted => (0, &slot.answers.running),
-    };
+    let blocked = seen == Seen::Blocked;
+    let flags = if blocked { sample_flags::BLOCKED } else { 0 };
     // The weight of a sample that does not fit is left to the thread's next ones. One of running is never repeated.
     let taken = take(token, session, &Taking { aimed, weight, flags }, registers);
-    if taken {
-        sum.fetch_add(weight, Ordering::Relaxed);
+    let stays = taken && blocked;
+    if stays {
+        slot.answers.blocked.fetch_add(weight, Ordering::Relaxed);
     }
-    let stays = taken && seen == Seen::Blocked;
     slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
 }
 

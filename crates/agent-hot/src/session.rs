@@ -55,8 +55,6 @@ pub struct Ask {
 /// What has become of the asks of one thread. Written by the handler on the slot's thread alone while the thread is followed.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// Sum of the weights of its samples of running, nanoseconds.
-    pub running: AtomicU64,
     /// Sum of the weights of its samples of being blocked, nanoseconds.
     pub blocked: AtomicU64,
     /// The thread's CPU clock at the end of its last answer, nanoseconds, if that was a sample of being blocked; else 0.

@@ -303,7 +303,10 @@ impl<'a> Rounds<'a> {
         let first = self.random.below(stopped.len() as u64) as usize;
         let cpu = threads::this_cpu();
         for (count, (at, weight)) in stopped[first..].iter().chain(&stopped[..first]).enumerate() {
-            let Some(slot) = self.slot(*at) else { continue };
+            // What was asked of it before is judged by what was written then: nothing is written meanwhile.
+            let Some(slot) = self.slot(*at).filter(|slot| slot.ask.weight.load(Ordering::Acquire) == 0) else {
+                continue;
+            };
             let looked = self.looked[*at];
             if count >= STATE_READS || !proc::is_ready_to_run_on(looked.thread, cpu) {
                 self.stands(*at, slot, instant.now);

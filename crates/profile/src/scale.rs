@@ -12,8 +12,8 @@ pub const LARGEST_SCALE: u64 = 1_000 * UNSCALED;
 const LARGEST_WEIGHT: u64 = 1 << 62;
 
 impl Profile {
-    /// Multiplies the weights of all samples of running that are there by a factor for each thread, in millionths, by the threads' indexes;
-    /// a thread that is not in the list stays as it is. Factors are capped at [`LARGEST_SCALE`].
+    /// Multiplies the weights of the samples of running by a factor for each thread. Factors are in millionths, in the order of the
+    /// threads, and capped at [`LARGEST_SCALE`]. A thread beyond the list keeps its weights.
     ///
     /// What was written of the profile before holds other weights: [`Profile::scales`] tells which factors are missing there.
     pub fn scale_running(&mut self, scales: Vec<u64>) {
