@@ -149,6 +149,8 @@ struct Rounds<'a> {
     /// By thread.
     looked: Vec<Looked>,
     version: u64,
+    /// Of [`Followed::tables`].
+    tables: u64,
     /// Signals that may be sent now.
     tokens: u64,
     refilled: u64,
@@ -160,7 +162,7 @@ impl<'a> Rounds<'a> {
     fn new(sampler: &'a Sampler) -> Self {
         let now = monotonic();
         let random = Random::new(now ^ u64::from(threads::this_thread()) << 32);
-        Rounds { sampler, random, looked: Vec::new(), version: 0, tokens: 0, refilled: now, running: 0 }
+        Rounds { sampler, random, looked: Vec::new(), version: 0, tables: 0, tokens: 0, refilled: now, running: 0 }
     }
 
     fn run(&mut self) {
@@ -223,6 +225,7 @@ impl<'a> Rounds<'a> {
                 repeated: 0,
             })
             .collect();
+        let tables = followed.tables();
         drop(followed);
         now.sort_unstable_by_key(|looked| looked.thread);
         for looked in &mut now {
@@ -234,6 +237,20 @@ impl<'a> Rounds<'a> {
             }
         }
         self.looked = now;
+        if tables != self.tables {
+            self.tables = tables;
+            self.forget_stacks();
+        }
+    }
+
+    /// Stacks that were taken without the newest unwind table may lack their callers: they are not repeated from now on.
+    fn forget_stacks(&mut self) {
+        for at in 0..self.looked.len() {
+            let Some(slot) = self.slot(at) else { continue };
+            self.settle_account(at, slot);
+            self.looked[at].settled = None;
+            slot.answers.at.store(0, Ordering::Release);
+        }
     }
 
     /// Signals are saved up for a tenth of a second at most.
