@@ -78,12 +78,13 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
         Seen::Blocked => (sample_flags::BLOCKED, &slot.answers.blocked),
         Seen::Running | Seen::Preempted => (0, &slot.answers.running),
     };
-    // The weight of a sample that does not fit is left to the thread's next ones, and there is none that could be repeated.
+    // The weight of a sample that does not fit is left to the thread's next ones. One of running is never repeated.
     let taken = take(token, session, &Taking { aimed, weight, flags }, registers);
     if taken {
         sum.fetch_add(weight, Ordering::Relaxed);
     }
-    slot.answers.at.store(if taken { clock::thread_cpu() } else { 0 }, Ordering::Release);
+    let stays = taken && seen == Seen::Blocked;
+    slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
 }
 
 /// Whether the thread has done nothing else since the sampler asked it.

@@ -59,7 +59,7 @@ pub struct Answers {
     pub running: AtomicU64,
     /// Sum of the weights of its samples of being blocked, nanoseconds.
     pub blocked: AtomicU64,
-    /// The thread's CPU clock at the end of the last answer, nanoseconds; 0 if there was none, or it gave no sample.
+    /// The thread's CPU clock at the end of its last answer, nanoseconds, if that was a sample of being blocked; else 0.
     pub at: AtomicU64,
 }
 

@@ -48,6 +48,10 @@ const FIRST_INSTANTS: u32 = 8;
 /// Mean distance of the first instants, at most, nanoseconds.
 const FIRST_INTERVAL: u64 = 500_000;
 
+/// A thread's first sample may come before the agent knows the code on its stack. A thread that never runs has no other one, so it is
+/// sampled again after this time, nanoseconds.
+const WARM: u64 = 100_000_000;
+
 /// How long an unchanged stack counts on before the recorder is told, nanoseconds.
 const LONGEST_REPEAT: u64 = 1_000_000_000;
 
@@ -129,6 +133,9 @@ struct Looked {
     stood_until: u64,
     /// Wall-clock time that repeated samples stand for, nanoseconds.
     repeated: u64,
+    /// When its stack is sampled anew although it has not run, monotonic nanoseconds; 0 before its first sample of being blocked
+    /// with the newest unwind table.
+    again_at: u64,
 }
 
 /// One instant.
@@ -162,7 +169,8 @@ impl<'a> Rounds<'a> {
     fn new(sampler: &'a Sampler) -> Self {
         let now = monotonic();
         let random = Random::new(now ^ u64::from(threads::this_thread()) << 32);
-        Rounds { sampler, random, looked: Vec::new(), version: 0, tables: 0, tokens: 0, refilled: now, running: 0 }
+        let tokens = most_tokens(sampler.budget);
+        Rounds { sampler, random, looked: Vec::new(), version: 0, tables: 0, tokens, refilled: now, running: 0 }
     }
 
     fn run(&mut self) {
@@ -223,6 +231,7 @@ impl<'a> Rounds<'a> {
                 settled: None,
                 stood_until: new.since,
                 repeated: 0,
+                again_at: 0,
             })
             .collect();
         let tables = followed.tables();
@@ -248,17 +257,17 @@ impl<'a> Rounds<'a> {
         for at in 0..self.looked.len() {
             let Some(slot) = self.slot(at) else { continue };
             self.settle_account(at, slot);
-            self.looked[at].settled = None;
+            let looked = &mut self.looked[at];
+            (looked.settled, looked.again_at) = (None, 0);
             slot.answers.at.store(0, Ordering::Release);
         }
     }
 
-    /// Signals are saved up for a tenth of a second at most.
     fn refill(&mut self, now: u64) {
         let budget = self.sampler.budget.max(1);
         let gained = (now - self.refilled).saturating_mul(budget) / 1_000_000_000;
         if gained > 0 {
-            self.tokens = (self.tokens + gained).min((budget / 10).max(WAKE));
+            self.tokens = (self.tokens + gained).min(most_tokens(budget));
             self.refilled = now;
         }
     }
@@ -289,6 +298,9 @@ impl<'a> Rounds<'a> {
             (self.looked[at].used, self.looked[at].quiet) = (used, 0);
             let weight = interval.saturating_mul(of) / COLD_LOOKS;
             let again = thread_cpu_of(thread);
+            if again > used && is_settling(slot, again) {
+                continue;
+            }
             if again > used {
                 running += 1;
                 self.ask_running(at, slot, Seen::Running, again, weight);
@@ -341,11 +353,10 @@ impl<'a> Rounds<'a> {
             return;
         }
         let looked = &mut self.looked[at];
-        let answered = slot.answers.at.load(Ordering::Acquire);
-        if looked.settled.is_none() && answered != 0 && looked.used.saturating_sub(answered) < SETTLING {
+        if looked.settled.is_none() && is_settling(slot, looked.used) {
             looked.settled = Some(looked.used);
         }
-        if looked.settled == Some(looked.used) {
+        if looked.settled == Some(looked.used) && (looked.again_at == 0 || now < looked.again_at) {
             looked.stood_until = now;
             if due(looked, slot, now) >= LONGEST_REPEAT {
                 self.settle_account(at, slot);
@@ -362,7 +373,9 @@ impl<'a> Rounds<'a> {
             return;
         }
         self.tokens -= WAKE;
-        let used = self.looked[at].used;
+        let looked = &mut self.looked[at];
+        looked.again_at = if looked.again_at == 0 { now + WARM } else { u64::MAX };
+        let used = looked.used;
         self.ask(at, slot, Seen::Blocked, used, weight);
     }
 
@@ -410,6 +423,17 @@ impl<'a> Rounds<'a> {
             self.settle_account(at, slot);
         }
     }
+}
+
+/// Whether a blocked thread that was sampled is on its way back to where it waited: it runs on account of the sample alone.
+fn is_settling(slot: &Slot, used: u64) -> bool {
+    let answered = slot.answers.at.load(Ordering::Acquire);
+    answered != 0 && used.saturating_sub(answered) < SETTLING
+}
+
+/// Signals are saved up for a tenth of a second at most.
+fn most_tokens(budget: u64) -> u64 {
+    (budget / 10).max(WAKE)
 }
 
 /// Wall-clock time up to `until`, without that on a CPU, that is in no sample of the thread yet, nanoseconds.

@@ -331,7 +331,7 @@ fn att_07_of_several_remoras_started_at_once_one_records_and_the_others_are_told
 fn works_and_says_what_stays(recorded: &Recorded, count: usize) {
     recorded.ended_with(if count > 0 { UNCLEAN } else { 0 });
     assert!(recorded.samples() > 0 && recorded.readable() > 0, "{}", recorded.finished);
-    assert_eq!(recorded.finished.json()["recording"]["engine"], "agent (thread timers)", "{}", recorded.finished);
+    assert_eq!(recorded.finished.json()["recording"]["engine"], "agent (random instants)", "{}", recorded.finished);
     let left = recorded.left();
     let mapped: Vec<&str> = left.lines().filter(|line| line.starts_with("mapping: ")).collect();
     assert_eq!(mapped.len(), count, "{left}");

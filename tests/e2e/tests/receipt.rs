@@ -46,8 +46,6 @@ fn det_14_det_04_det_10_att_18_nothing_is_left_of_what_was_there() {
             assert!(during.maps.iter().any(|map| map.name.starts_with("/memfd:remora-")), "{:?}", during.remora());
             assert_eq!(sockets(&during).len(), sockets(&before).len() + 1, "{program}");
             assert_ne!(during.dispositions, before.dispositions, "{program}");
-            let timers = during.timers.iter().filter(|line| line.starts_with("ID:")).count();
-            assert!(event == "wall" || timers > 0, "{program}: {:?}", during.timers);
             let placed = placed_files(&during);
             assert!(!placed.is_empty(), "{program}");
             assert!(placed.iter().all(|path| !path.exists()), "unlinked while it is used: {placed:?}");
