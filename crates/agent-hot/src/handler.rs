@@ -6,9 +6,10 @@
 //! A signal needs some microseconds. A thread that was on a CPU when it was asked may be blocked when it arrives, and one that was blocked
 //! may run: what it does now is not what it did then, so that is no sample, and is counted.
 
+use crate::memory::{Asked, Bounded, Memory};
 use crate::record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample};
 use crate::session::{Aimed, Ask, Seen, Session, Slot};
-use crate::stack::{Asked, Bounded, Code, Memory, Output, Registers, walk};
+use crate::stack::{Code, Output, Registers, walk};
 use crate::waiting::waited_for_cpu;
 use crate::{Native, Ranges, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};

@@ -23,6 +23,7 @@ mod clock;
 mod handler;
 mod heap;
 mod links;
+mod memory;
 mod native;
 mod random;
 mod ranges;
@@ -39,11 +40,12 @@ pub use heap::{
     StandingHeap, Walked, tell_statics, walk_heap,
 };
 pub use links::{LINK_WORDS, Link, Links};
+pub use memory::{Bounded, read_checked};
 pub use native::Native;
 pub use random::Random;
 pub use ranges::Ranges;
 pub use record::{EXACT, LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 pub use session::{Answers, Ask, Seen, Session, Slot, cookie};
-pub use stack::{Bounded, Code, Output, Registers, Walk, read_checked, walk};
+pub use stack::{Code, Output, Registers, Walk, walk};
 pub use timer::{arm, create, delete};
 pub use waiting::waited_for_cpu;

@@ -3,7 +3,7 @@
 //! Each step reads two words of the stack at most, and each read is checked. A table that was damaged on its way can end a walk,
 //! or lead it astray inside the stack; it cannot make the handler read elsewhere.
 
-use crate::stack::Memory;
+use crate::memory::Memory;
 use remora_wire::unwind::{MODULE, Module, Rule};
 
 /// Where the kernel stores the interrupted registers, from the stack pointer in its return path on (`struct ucontext`, x64).
