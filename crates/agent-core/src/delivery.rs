@@ -10,7 +10,7 @@ use crate::outward::Outward;
 use crate::platform::{CpuTimes, Platform};
 use crate::sabotage::{Sabotage, is_on};
 use crate::stacks::Stack;
-use remora_agent_hot::RawSample;
+use remora_agent_hot::{EXACT, RawSample};
 use remora_wire::{Message, encode_sample, layout};
 use std::collections::{HashSet, VecDeque};
 
@@ -39,7 +39,7 @@ pub(crate) struct Taken {
 
 impl Taken {
     pub(crate) fn of(sample: &RawSample) -> Taken {
-        Taken { thread: sample.thread, time: sample.time, weight: sample.weight, flags: sample.flags }
+        Taken { thread: sample.thread, time: sample.time, weight: sample.weight, flags: sample.flags & !EXACT }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::catalogue::{Catalogue, Met, before};
 use crate::leaf::Caller;
 use crate::platform::{CodeKind, Platform};
 use crate::runtime::Runtime;
-use remora_agent_hot::{Link, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
+use remora_agent_hot::{EXACT, Link, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 use remora_wire::{Message, sample_flags};
 
 /// A stack as the collector gets it.
@@ -135,10 +135,11 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
     }
 }
 
-/// In which word above the stack pointer the return address is of a leaf in the C library, which keeps no frame: RBP is still its
-/// caller's frame, and the walk loses that caller. It is the first word below that frame which is an address of code right behind a call.
+/// In which word above the stack pointer the return address is of a leaf in the C library, where there was no unwind table for it yet. It
+/// keeps no frame: RBP is still its caller's frame, and the walk loses that caller. It is the first word below that frame which is an
+/// address of code right behind a call.
 fn hidden_caller(platform: &impl Platform, sample: &RawSample) -> Option<usize> {
-    if platform.code_at(*sample.addresses.first()?) != CodeKind::Frameless {
+    if sample.flags & EXACT != 0 || platform.code_at(*sample.addresses.first()?) != CodeKind::Frameless {
         return None;
     }
     let below_frame = sample.frame_pointer.checked_sub(sample.stack_pointer)? / 8;

@@ -6,11 +6,12 @@
 //! A signal needs some microseconds. When it arrives, a thread that ran may have blocked, and one that was blocked may run.
 //! Then there is no sample, and this is counted.
 
+use crate::memory::{Asked, Bounded, Memory};
 use crate::record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample};
 use crate::session::{Aimed, Ask, Seen, Session, Slot};
-use crate::stack::{Asked, Bounded, Code, Memory, Output, Registers, walk};
+use crate::stack::{Code, Output, Registers, walk};
 use crate::waiting::waited_for_cpu;
-use crate::{Ranges, clock};
+use crate::{Native, Ranges, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
 
@@ -124,7 +125,11 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
     let scratch = unsafe { &mut *slot.scratch() };
     let (addresses, rest) = scratch.split_at_mut(MAXIMUM_DEPTH);
     let (window, windows) = rest.split_at_mut(LEAF_WORDS);
-    let code = Code { ranges: Ranges::new(table(&session.ranges)), links: session.links };
+    let code = Code {
+        ranges: Ranges::new(table(&session.ranges)),
+        links: session.links,
+        native: Native::new(table(&session.native)),
+    };
     let out = Output { addresses: &mut *addresses, windows: &mut *windows };
     let stack = registers.stack & !7;
     let (found, copied) = if low <= registers.stack && registers.stack < high {

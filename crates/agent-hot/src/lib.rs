@@ -12,7 +12,8 @@
 //! x86-64 Linux. One signal number per attach, sent to single threads by the agent's sampler.
 //!
 //! # Rejected
-//! Unwinding by tables, names, and anything of the profiling API: those happen later, on the agent's thread.
+//! Reading unwind tables as files hold them: the collector compiles them. Names, and anything of the profiling API: those come later,
+//! on the agent's thread.
 #![no_std]
 
 #[cfg(test)]
@@ -22,6 +23,8 @@ mod clock;
 mod handler;
 mod heap;
 mod links;
+mod memory;
+mod native;
 mod random;
 mod ranges;
 mod record;
@@ -37,10 +40,12 @@ pub use heap::{
     StandingHeap, Walked, tell_statics, walk_heap,
 };
 pub use links::{LINK_WORDS, Link, Links};
+pub use memory::{Bounded, read_checked};
+pub use native::Native;
 pub use random::Random;
 pub use ranges::Ranges;
-pub use record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
+pub use record::{EXACT, LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 pub use session::{Answers, Ask, Seen, Session, Slot, cookie};
-pub use stack::{Bounded, Code, Output, Registers, Walk, read_checked, walk};
+pub use stack::{Code, Output, Registers, Walk, walk};
 pub use timer::{arm, create, delete};
 pub use waiting::waited_for_cpu;

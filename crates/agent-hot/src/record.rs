@@ -12,6 +12,9 @@ const MAXIMUM_WINDOWS: usize = 64;
 /// Marks a return address of whose code nothing is known.
 pub const UNKNOWN_LINK: u64 = 1 << 63;
 
+/// A flag of [`RawSample`] alone: the caller of the leaf was found by an unwind table.
+pub const EXACT: u8 = 0x40;
+
 /// The deepest stack that is kept; what is beyond is cut at the root's side and the sample marked.
 pub const MAXIMUM_DEPTH: usize = 512;
 
@@ -27,7 +30,7 @@ pub struct RawSample<'a> {
     pub thread: u32,
     /// Index of its slot.
     pub slot: u32,
-    /// [`remora_wire::sample_flags`].
+    /// [`remora_wire::sample_flags`] and [`EXACT`].
     pub flags: u8,
     /// Monotonic time, nanoseconds.
     pub time: u64,

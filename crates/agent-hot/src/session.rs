@@ -121,6 +121,8 @@ pub struct Session<'a> {
     pub ranges: AtomicPtr<u64>,
     /// What is known of return addresses.
     pub links: Links<'a>,
+    /// How to leave native code, in the same way as `ranges`: the number of words that follow, and those of [`crate::Native`].
+    pub native: AtomicPtr<u64>,
 }
 
 impl Session<'_> {

@@ -3,10 +3,13 @@
 //! JIT-compiled and precompiled .NET code on Linux x64 never uses RBP for anything but frames, and the runtime's own libraries
 //! are built with frame pointers (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h,
 //! `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake).
-//! The C library is not: in its leaves RBP may hold anything. Then the stack is searched for the first two links of a chain.
+//! The C library and others are not: through them the walk goes by the collector's tables (`native.rs`). In a leaf without a table RBP may
+//! hold anything. Then the stack is searched for the first two links of a chain.
 //! Small methods have no frame at all: their return addresses are put in where [`crate::Links`] knows of them.
 
-use crate::record::{UNKNOWN_LINK, WINDOW_WORDS};
+use crate::memory::{Asked, Memory};
+use crate::native::{Activation, Native, Step};
+use crate::record::{EXACT, UNKNOWN_LINK, WINDOW_WORDS};
 use crate::{Link, Links, Ranges};
 use remora_wire::sample_flags;
 
@@ -15,6 +18,9 @@ const SEARCH_BYTES: u64 = 2048;
 
 /// Return addresses put in behind one link of the chain, at most.
 const MAXIMUM_HIDDEN: usize = 64;
+
+/// No code lies below: the kernel keeps the first page unmapped.
+const LOWEST_CODE: u64 = 4096;
 
 /// Words between a saved frame pointer and the return address, at most: the callee-saved registers pushed before it.
 const SAVED_REGISTERS: u64 = 7;
@@ -39,6 +45,8 @@ pub struct Code<'a> {
     pub ranges: Ranges<'a>,
     /// What is known of return addresses.
     pub links: Links<'a>,
+    /// How to leave native code.
+    pub native: Native<'a>,
 }
 
 impl Code<'_> {
@@ -54,88 +62,8 @@ pub struct Walk {
     pub depth: usize,
     /// Words written of the stack above return addresses of which nothing is known.
     pub windows: usize,
-    /// [`sample_flags::TRUNCATED`] and [`sample_flags::BROKEN`].
+    /// [`sample_flags::TRUNCATED`], [`sample_flags::BROKEN`] and [`EXACT`].
     pub flags: u8,
-}
-
-/// Reads eight bytes of the stack, or not.
-pub trait Memory {
-    /// The word at `address`, `None` if it may not be read.
-    fn word(&self, address: u64) -> Option<u64>;
-
-    /// The words from `address` on, as many as may be read and fit.
-    fn words(&self, address: u64, into: &mut [u64]) -> usize {
-        let mut copied = 0;
-        for (place, offset) in into.iter_mut().zip((0_u64..).step_by(8)) {
-            let Some(word) = self.word(address.wrapping_add(offset)) else { break };
-            *place = word;
-            copied += 1;
-        }
-        copied
-    }
-}
-
-/// A stack whose bounds are known: plain reads inside them.
-pub struct Bounded {
-    /// First address that may be read.
-    pub low: u64,
-    /// First address beyond.
-    pub high: u64,
-}
-
-impl Memory for Bounded {
-    fn word(&self, address: u64) -> Option<u64> {
-        let inside = address >= self.low && address <= self.high.saturating_sub(8) && address.is_multiple_of(8);
-        // SAFETY: inside the mapping of the running thread's own stack, at or above its stack pointer, aligned: mapped and readable.
-        inside.then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
-    }
-}
-
-/// A stack whose bounds are not known yet: the kernel reads, and says no instead of faulting.
-pub struct Asked {
-    /// The stack pointer: nothing below is asked for.
-    pub low: u64,
-}
-
-impl Memory for Asked {
-    fn word(&self, address: u64) -> Option<u64> {
-        if address < self.low || !address.is_multiple_of(8) {
-            return None;
-        }
-        read_checked(address).map(u64::from_le_bytes)
-    }
-
-    fn words(&self, address: u64, into: &mut [u64]) -> usize {
-        if address < self.low || !address.is_multiple_of(8) { 0 } else { read_words(address, into) }
-    }
-}
-
-/// Reads eight bytes of this process anywhere: the kernel says no instead of faulting.
-pub fn read_checked(address: u64) -> Option<[u8; 8]> {
-    let mut value = [0_u64];
-    (read_words(address, &mut value) == 1).then_some(value[0].to_ne_bytes())
-}
-
-/// Reads words of this process anywhere, as many as the kernel finds mapped from `address` on.
-fn read_words(address: u64, into: &mut [u64]) -> usize {
-    let bytes = into.len() * 8;
-    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
-    // SAFETY: one local and one remote vector of the same length; the local one is `into`. A plain system call.
-    // Every number has the register's full width: the last argument travels on the stack, and its upper half would be garbage.
-    let read = unsafe {
-        libc::syscall(
-            libc::SYS_process_vm_readv,
-            libc::getpid() as usize,
-            &raw const local,
-            1_usize,
-            &raw const remote,
-            1_usize,
-            0_usize,
-        )
-    };
-    // -1 if nothing could be read.
-    usize::try_from(read).unwrap_or(0) / 8
 }
 
 /// Where a walk writes to.
@@ -147,43 +75,57 @@ pub struct Output<'a> {
 }
 
 /// Writes the leaf's instruction and the return addresses of its callers, leaf first.
+///
+/// The stack is whole if its last address is where a thread begins, by the tables; else the walk is [`sample_flags::BROKEN`].
 pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: Output) -> Walk {
     let mut walker = Walker { memory, code, out, depth: 0, windows: 0 };
-    if !walker.push(registers.instruction) {
-        return walker.ends(sample_flags::TRUNCATED);
-    }
-    let Start { mut frame, caller } = chain_start(registers, memory, code);
-    if let Some(place) = caller
-        && let Some(address) = memory.word(place)
-        && !walker.callers(Found { place, address, saved: frame })
-    {
-        return walker.ends(sample_flags::TRUNCATED);
-    }
-    let mut lowest = registers.stack;
-    loop {
-        let Some((saved, address)) = link(memory, frame, lowest) else {
-            let ended = frame == 0 || walker.depth > 1;
-            return walker.ends(if ended { 0 } else { sample_flags::BROKEN });
-        };
-        if address < 4096 {
-            return walker.ends(0);
+    let leaf = Activation {
+        instruction: registers.instruction,
+        stack: registers.stack,
+        frame: registers.frame,
+        interrupted: true,
+    };
+    let first = walker.climb(leaf);
+    let is_exact = walker.depth > 1 || matches!(first, Climb::Elsewhere(_));
+    let exact = if is_exact { EXACT } else { 0 };
+    match walker.rest(first) {
+        Ok(flags) => walker.ends(flags | exact),
+        Err(at) => {
+            let other = Asked { low: at.stack & !7 };
+            let mut walker = walker.on(&other);
+            let first = walker.climb(at);
+            let flags = walker.rest(first).unwrap_or(sample_flags::BROKEN);
+            walker.ends(flags | exact)
         }
-        if !walker.callers(Found { place: frame + 8, address, saved }) {
-            return walker.ends(sample_flags::TRUNCATED);
-        }
-        lowest = frame + 16;
-        frame = saved;
     }
 }
 
-/// A return address on the stack.
-struct Found {
-    /// Where it is.
-    place: u64,
-    /// What is there.
-    address: u64,
-    /// The frame pointer that leads on.
-    saved: u64,
+/// Where the walk has got to from an activation that was written with its callers.
+enum Climb {
+    /// Where the thread begins.
+    Root,
+    /// There is no room for more.
+    Full,
+    /// Code from which the chain of frames leads on.
+    Chain(Activation),
+    /// Code whose caller no table knows.
+    Lost(Activation),
+    /// Whom a signal has interrupted on a stack that `memory` does not read. It is not written yet.
+    Elsewhere(Activation),
+}
+
+/// What follows an activation.
+enum Next {
+    /// Its caller.
+    Caller(Activation),
+    /// It is the second body of a method that was exchanged while it ran: the first one stands for both.
+    FirstBody(Activation),
+    /// The chain of frames.
+    Frame,
+    /// The chain of frames, as far as is known.
+    Unknown,
+    /// Nothing more.
+    Ends(Climb),
 }
 
 struct Walker<'a, M> {
@@ -194,9 +136,101 @@ struct Walker<'a, M> {
     windows: usize,
 }
 
-impl<M: Memory> Walker<'_, M> {
+impl<'a, M: Memory> Walker<'a, M> {
+    /// The same walk on another stack.
+    fn on<N: Memory>(self, memory: &'a N) -> Walker<'a, N> {
+        let Walker { code, out, depth, windows, .. } = self;
+        Walker { memory, code, out, depth, windows }
+    }
+
     fn ends(&self, flags: u8) -> Walk {
         Walk { depth: self.depth, windows: self.windows, flags }
+    }
+
+    /// Goes on along the chain of frames. The flags; or whom a signal has interrupted on another stack: the bounds of one stack only are
+    /// known, and the kernel has to read the other.
+    fn rest(&mut self, first: Climb) -> Result<u8, Activation> {
+        let mut climbed = first;
+        loop {
+            let (frame, lowest) = match climbed {
+                Climb::Root => return Ok(0),
+                Climb::Full => return Ok(sample_flags::TRUNCATED),
+                Climb::Elsewhere(at) => return Err(at),
+                Climb::Chain(at) if !at.interrupted => (at.frame, at.stack),
+                Climb::Chain(at) | Climb::Lost(at) => {
+                    let Start { frame, caller } = chain_start(&at, self.memory, self.code);
+                    if let Some(caller) = caller {
+                        climbed = self.climb(caller);
+                        continue;
+                    }
+                    (frame, at.stack)
+                }
+            };
+            let Some((saved, address)) =
+                link(self.memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE)
+            else {
+                return Ok(if self.is_whole() { 0 } else { sample_flags::BROKEN });
+            };
+            climbed = self.climb(caller_at(frame + 8, address, saved));
+        }
+    }
+
+    /// Whether a chain that leads nowhere from the last address on is at its end.
+    fn is_whole(&self) -> bool {
+        let last = self.depth.checked_sub(1).filter(|last| *last > 0);
+        let address = last.and_then(|last| self.out.addresses.get(last));
+        address.is_some_and(|address| self.code.native.ends_at(address & !UNKNOWN_LINK))
+    }
+
+    /// Writes an activation and those of its callers that unwind tables lead to, or that hide behind code without a frame. Each takes room,
+    /// so that there is an end to them.
+    fn climb(&mut self, from: Activation) -> Climb {
+        let (mut at, mut hidden) = (from, 0);
+        loop {
+            match self.next(&at, &mut hidden) {
+                Next::Caller(caller) => {
+                    if !self.push(self.shown(&at)) {
+                        return Climb::Full;
+                    }
+                    if caller.interrupted && self.memory.word(caller.stack & !7).is_none() {
+                        return Climb::Elsewhere(caller);
+                    }
+                    at = caller;
+                }
+                Next::FirstBody(first) => at = first,
+                Next::Frame if self.push(self.shown(&at)) => return Climb::Chain(at),
+                Next::Unknown if self.push_unknown(&at) => return Climb::Chain(at),
+                Next::Ends(climb) if self.push(self.shown(&at)) => return climb,
+                Next::Frame | Next::Unknown | Next::Ends(_) => return Climb::Full,
+            }
+        }
+    }
+
+    /// `hidden` counts what was asked of the links.
+    fn next(&self, at: &Activation, hidden: &mut usize) -> Next {
+        match self.code.native.step(at, self.memory) {
+            Step::Caller(caller) if caller.instruction >= LOWEST_CODE => return Next::Caller(caller),
+            Step::Caller(_) | Step::Unknown => return Next::Ends(Climb::Lost(*at)),
+            Step::End => return Next::Ends(Climb::Root),
+            Step::Chain => {}
+        }
+        // The leaf is no return address.
+        if self.depth == 0 {
+            return Next::Frame;
+        }
+        *hidden += 1;
+        match self.code.links.find(self.shown(at)).filter(|_| *hidden <= MAXIMUM_HIDDEN) {
+            Some(Link::Framed) => Next::Frame,
+            Some(Link::Frameless(bytes)) => self.above(at, bytes).map_or(Next::Unknown, Next::Caller),
+            Some(Link::Replaced(distance)) => self.replaced(at, distance).map_or(Next::Frame, Next::FirstBody),
+            None => Next::Unknown,
+        }
+    }
+
+    /// As what it is written. Return addresses are moved back into the call later; so an interrupted instruction that is not the leaf's
+    /// is moved on.
+    fn shown(&self, at: &Activation) -> u64 {
+        if self.depth == 0 { at.instruction } else { at.shown() }
     }
 
     /// Whether there was room.
@@ -207,54 +241,35 @@ impl<M: Memory> Walker<'_, M> {
         true
     }
 
-    /// Writes a return address, and those behind it that lie below the next frame. False if there was no room.
-    fn callers(&mut self, mut found: Found) -> bool {
-        for _ in 0..MAXIMUM_HIDDEN {
-            let next = match self.code.links.find(found.address) {
-                Some(Link::Framed) => return self.push(found.address),
-                Some(Link::Frameless(bytes)) => self.above(&found, bytes),
-                Some(Link::Replaced(distance)) => match self.replaced(&found, distance) {
-                    Some(next) => {
-                        found = next;
-                        continue;
-                    }
-                    None => return self.push(found.address),
-                },
-                None => None,
-            };
-            let Some(next) = next else { break };
-            if !self.push(found.address) {
-                return false;
-            }
-            found = next;
-        }
-        self.push_unknown(&found)
-    }
-
-    /// The return address above that of a frameless method.
-    fn above(&self, found: &Found, bytes: u64) -> Option<Found> {
-        let place = found.place.checked_add(8)?.checked_add(bytes)?;
+    /// The caller of a frameless method.
+    fn above(&self, at: &Activation, bytes: u64) -> Option<Activation> {
+        let place = at.stack.checked_add(bytes)?;
         let address = self.memory.word(place).filter(|address| self.code.contains(*address))?;
-        Some(Found { place, address, saved: found.saved })
+        Some(caller_at(place, address, at.frame))
     }
 
     /// The return address of a method that was exchanged while it ran ([`Link::Replaced`]). The first body's frame saved the same frame
     /// pointer, which is the proof that it is one and not a call out of that body.
-    fn replaced(&self, found: &Found, distance: u64) -> Option<Found> {
-        let first = found.place.checked_add(8)?.checked_add(distance)?;
-        let (saved, address) = link(self.memory, first, found.place)?;
-        (saved == found.saved && self.code.contains(address)).then_some(Found { place: first + 8, address, saved })
+    fn replaced(&self, at: &Activation, distance: u64) -> Option<Activation> {
+        let first = at.stack.checked_add(distance)?;
+        let (saved, address) = link(self.memory, first, at.stack.checked_sub(8)?)?;
+        (saved == at.frame && self.code.contains(address)).then_some(caller_at(first + 8, address, saved))
     }
 
     /// Writes a return address whose code is not known to have a frame, and a piece of the stack above it if there is room for that.
-    fn push_unknown(&mut self, found: &Found) -> bool {
+    fn push_unknown(&mut self, at: &Activation) -> bool {
         if let Some(window) = self.out.windows.get_mut(self.windows..self.windows + WINDOW_WORDS) {
-            let copied = self.memory.words(found.place.wrapping_add(8), window);
+            let copied = self.memory.words(at.stack, window);
             window.iter_mut().skip(copied).for_each(|word| *word = 0);
             self.windows += WINDOW_WORDS;
         }
-        self.push(found.address | UNKNOWN_LINK)
+        self.push(self.shown(at) | UNKNOWN_LINK)
     }
+}
+
+/// Who goes on at a return address. `place` is where that lies on the stack, `frame` the frame pointer that leads on.
+fn caller_at(place: u64, address: u64, frame: u64) -> Activation {
+    Activation { instruction: address, stack: place.wrapping_add(8), frame, interrupted: false }
 }
 
 /// The saved frame pointer and return address at `frame`, if it can be a frame at or above `lowest`.
@@ -269,18 +284,18 @@ fn link(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
 struct Start {
     /// The first frame.
     frame: u64,
-    /// Where the leaf's return address is, if not in the chain.
-    caller: Option<u64>,
+    /// The leaf's caller, if not in the chain.
+    caller: Option<Activation>,
 }
 
 /// RBP if it is a frame. Else the first word above the stack pointer that leads to two links of a chain: the frame pointer that
 /// the leaf has saved. Its return address is then the first address of code above that word. Else RBP all the same.
-fn chain_start(registers: &Registers, memory: &impl Memory, code: &Code) -> Start {
-    let as_it_is = Start { frame: registers.frame, caller: None };
-    if is_frame(memory, registers.frame, registers.stack, code) {
+fn chain_start(at: &Activation, memory: &impl Memory, code: &Code) -> Start {
+    let as_it_is = Start { frame: at.frame, caller: None };
+    if is_frame(memory, at.frame, at.stack, code) {
         return as_it_is;
     }
-    let first = registers.stack & !7;
+    let first = at.stack & !7;
     let mut candidate = first;
     while candidate < first.saturating_add(SEARCH_BYTES) {
         let Some(frame) = memory.word(candidate) else { break };
@@ -301,10 +316,12 @@ fn leads_on(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool 
     outer == 0 || is_frame(memory, outer, frame.saturating_add(16), code)
 }
 
-/// Where the first address of code is between a saved frame pointer and the frame that it points to.
-fn return_address(memory: &impl Memory, from: u64, to: u64, code: &Code) -> Option<u64> {
-    let saved_registers = (0..SAVED_REGISTERS).map(|register| from + register * 8);
-    saved_registers.take_while(|at| *at < to).find(|at| memory.word(*at).is_some_and(|word| code.contains(word)))
+/// Who goes on at the first address of code between a saved frame pointer and the frame that it points to.
+fn return_address(memory: &impl Memory, from: u64, to: u64, code: &Code) -> Option<Activation> {
+    let saved_registers = (0..SAVED_REGISTERS).map(|register| from + register * 8).take_while(|at| *at < to);
+    let words = saved_registers.filter_map(|at| Some((at, memory.word(at)?)));
+    let (place, address) = words.into_iter().find(|(_, word)| code.contains(*word))?;
+    Some(caller_at(place, address, to))
 }
 
 fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool {
@@ -315,6 +332,7 @@ fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool 
 mod tests {
     use super::*;
     use core::sync::atomic::AtomicU64;
+    use remora_wire::unwind::{Module, Rule, encode, row};
     use std::vec;
     use std::vec::Vec;
 
@@ -326,6 +344,20 @@ mod tests {
             let offset = address.checked_sub(0x1000)?;
             (offset % 8 == 0).then(|| self.0.get(offset as usize / 8).copied())?
         }
+    }
+
+    /// There is code at 0x50_0000. A thread begins at 0x5f_0000. At 0x58_0000 functions have 32 bytes and no frame pointer; RBP is in their
+    /// second word. Nothing is known of 0x58_0100. A signal returns at 0x58_0200.
+    fn table() -> Vec<u64> {
+        let rows = [
+            row(0, Rule::Stack { cfa: 32, saved: 24 }),
+            row(0x100, Rule::Unknown),
+            row(0x200, Rule::Signal),
+            row(0, Rule::End),
+        ];
+        let module =
+            |start, first, count| Module { start, end: start + 0x1000, base: start, first, count, framed: false };
+        encode(&[module(0x58_0000, 0, 3), module(0x5f_0000, 3, 1)], &rows)
     }
 
     /// With nothing known, all that is code is taken to have a frame.
@@ -345,7 +377,8 @@ mod tests {
         let links = Links::new(&words);
         assert!(known.iter().all(|(address, link)| links.learn(*address, *link)));
         let (mut addresses, mut windows) = (vec![0; limit], vec![99; 3 * WINDOW_WORDS]);
-        let code = Code { ranges: Ranges::new(&[0x50_0000, 0x60_0000]), links };
+        let table = table();
+        let code = Code { ranges: Ranges::new(&[0x50_0000, 0x60_0000]), links, native: Native::new(&table[1..]) };
         let out = Output { addresses: &mut addresses, windows: &mut windows };
         let walk = walk(&registers, &Words(stack), &code, out);
         addresses.truncate(walk.depth);
@@ -358,10 +391,39 @@ mod tests {
     }
 
     #[test]
+    fn native_code_without_frames_is_left_by_its_table_at_the_leaf_and_in_the_middle() {
+        let stack = [
+            // The leaf and its caller, both without a frame.
+            [7, 0xdead, 7, 0x58_0010],
+            [7, 0x1048, 7, 0x50_0001],
+            // A frame, whose return address is into such code again.
+            [7, 0xdead, 0x58_0020, 7],
+            [0x1098, 7, 0x50_0002, 7],
+            // The outermost frame.
+            [7, 7, 7, 0],
+            [0x5f_0001, 7, 7, 7],
+        ]
+        .concat();
+        let registers = Registers { instruction: 0x58_0000, stack: 0x1000, frame: 0xbeef, result: 0 };
+        let expected = vec![0x58_0000, 0x58_0010, 0x50_0001, 0x58_0020, 0x50_0002, 0x5f_0001];
+        assert_eq!(run(registers, stack, 8), (expected, EXACT));
+    }
+
+    #[test]
+    fn a_stack_is_whole_only_if_it_ends_where_a_thread_begins() {
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
+        assert_eq!(run(registers, vec![0, 0x5f_0001], 8), (vec![0x50_0000, 0x5f_0001], 0));
+        assert_eq!(run(registers, vec![0, 0x50_0001], 8), (vec![0x50_0000, 0x50_0001], sample_flags::BROKEN));
+        // What the table does not know is followed along the frames, as far as they lead.
+        let unknown = vec![0x1010, 0x58_0101, 0, 0x5f_0001];
+        assert_eq!(run(registers, unknown, 8), (vec![0x50_0000, 0x58_0101, 0x5f_0001], 0));
+    }
+
+    #[test]
     fn a_chain_is_followed_to_its_zero() {
         let stack = vec![0, 0, 0x1020, 0x50_0001, 0, 0x50_0002];
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1010, result: 0 };
-        assert_eq!(run(registers, stack, 8), (vec![0x50_0000, 0x50_0001, 0x50_0002], 0));
+        assert_eq!(run(registers, stack, 8).0, vec![0x50_0000, 0x50_0001, 0x50_0002]);
     }
 
     #[test]
@@ -397,15 +459,10 @@ mod tests {
     #[test]
     fn the_callers_of_frameless_methods_are_put_in() {
         // The leaf's frame, called from a frameless method with 8 bytes, from another one with 24, from one with a frame.
-        let stack = vec![0x1048, 0x50_0001, 7, 0x50_0002, 7, 7, 7, 0x50_0003, 7, 0, 0x50_0004];
+        let stack = vec![0x1048, 0x50_0001, 7, 0x50_0002, 7, 7, 7, 0x50_0003, 7, 0, 0x5f_0001];
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
-        let known = [
-            (0x50_0001, Link::Frameless(8)),
-            (0x50_0002, Link::Frameless(24)),
-            (0x50_0003, Link::Framed),
-            (0x50_0004, Link::Framed),
-        ];
-        let all = vec![0x50_0000, 0x50_0001, 0x50_0002, 0x50_0003, 0x50_0004];
+        let known = [(0x50_0001, Link::Frameless(8)), (0x50_0002, Link::Frameless(24)), (0x50_0003, Link::Framed)];
+        let all = vec![0x50_0000, 0x50_0001, 0x50_0002, 0x50_0003, 0x5f_0001];
         assert_eq!(run_with(&known, registers, stack.clone(), 8), (all.clone(), vec![], 0));
         for limit in 1..5 {
             let cut = (all[..limit].to_vec(), vec![], sample_flags::TRUNCATED);
@@ -415,8 +472,31 @@ mod tests {
         let mut other = stack;
         other[3] = 0x99;
         let (addresses, windows, _) = run_with(&known, registers, other, 8);
-        assert_eq!(addresses, [0x50_0000, unknown(0x50_0001), 0x50_0004]);
+        assert_eq!(addresses, [0x50_0000, unknown(0x50_0001), 0x5f_0001]);
         assert_eq!(windows[..3], [7, 0x99, 7]);
+    }
+
+    #[test]
+    fn native_code_by_table_and_callers_of_frameless_methods_follow_each_other() {
+        let stack = [
+            // The native leaf, called by a frameless method with 8 bytes.
+            [7, 0x1080, 7, 0x50_0001],
+            // Native code has called that, and a frameless method that code.
+            [7, 0x58_0010, 7, 0x1080],
+            [7, 0x50_0002, 7, 0x50_0003],
+            [7; 4],
+            // The frame of whoever called that.
+            [0, 0x5f_0001, 7, 7],
+        ]
+        .concat();
+        let registers = Registers { instruction: 0x58_0000, stack: 0x1000, frame: 0xbeef, result: 0 };
+        let known = [(0x50_0001, Link::Frameless(8)), (0x50_0002, Link::Frameless(8)), (0x50_0003, Link::Framed)];
+        let expected = vec![0x58_0000, 0x50_0001, 0x58_0010, 0x50_0002, 0x50_0003, 0x5f_0001];
+        assert_eq!(run_with(&known, registers, stack.clone(), 8), (expected, vec![], EXACT));
+        // Of a method that is not known the agent's thread gets the stack above it.
+        let (addresses, windows, flags) = run_with(&known[1..], registers, stack.clone(), 8);
+        assert_eq!((addresses, flags), (vec![0x58_0000, unknown(0x50_0001), 0x5f_0001], EXACT));
+        assert_eq!(windows[..6], stack[4..10]);
     }
 
     #[test]
@@ -443,20 +523,26 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_handler_on_a_stack_of_its_own_leads_back_to_the_other_stack() {
+        let other: [u64; 8] = [0, 0x50_0001, 7, 7, 0, 0x5f_0001, 7, 7];
+        let at = |index: usize| (&raw const other[index]) as u64;
+        let mut stack = vec![0; 30];
+        // What the kernel stored: RBP, RSP, RIP. Whoever was interrupted keeps a frame pointer.
+        (stack[15], stack[20], stack[21]) = (at(4), at(2), 0x50_0042);
+        let registers = Registers { instruction: 0x58_0200, stack: 0x1000, frame: 0, result: 0 };
+        assert_eq!(run(registers, stack.clone(), 8), (vec![0x58_0200, 0x50_0043, 0x5f_0001], EXACT));
+        // The same from a function that the handler has called, which has a frame.
+        stack.splice(0..0, [0, 0x58_0201]);
+        let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
+        assert_eq!(run(registers, stack, 8), (vec![0x50_0000, 0x58_0201, 0x50_0043, 0x5f_0001], 0));
+    }
+
+    #[test]
     fn nothing_to_follow_is_marked_broken_and_too_deep_is_marked_truncated() {
         let registers = Registers { instruction: 1, stack: 0x1000, frame: 0xdead, result: 0 };
         assert_eq!(run(registers, vec![0; 4], 8), (vec![1], sample_flags::BROKEN));
         let stack = vec![0x1010, 0x50_0001, 0x1020, 0x50_0002, 0, 0x50_0003];
         let registers = Registers { instruction: 1, stack: 0x1000, frame: 0x1000, result: 0 };
         assert_eq!(run(registers, stack, 2), (vec![1, 0x50_0001], sample_flags::TRUNCATED));
-    }
-
-    #[test]
-    fn the_kernel_refuses_what_is_not_mapped() {
-        let value = 99_u64;
-        let memory = Asked { low: 0 };
-        assert_eq!(memory.word((&raw const value) as u64), Some(99));
-        assert_eq!(memory.word(8), None);
-        assert_eq!(memory.word((&raw const value) as u64 + 1), None);
     }
 }

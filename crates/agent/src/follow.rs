@@ -4,6 +4,7 @@ use crate::memory::Mapping;
 use crate::proc;
 use crate::published::Published;
 use crate::signal::{Sender, is_agents, is_agents_name, is_deaf};
+use crate::unwind::{self, Tables};
 use remora_agent_core::{CodeKind, CpuTimes, Entrances};
 use remora_agent_hot::{Session, Slot, monotonic, process_cpu, thread_cpu_of};
 use remora_wire::layout;
@@ -22,7 +23,7 @@ pub fn slot_memory() -> Result<Mapping, i32> {
 pub struct Followed {
     sender: Sender,
     slots: HashMap<u32, Followee>,
-    /// Changes whenever `slots` does.
+    /// Changes with `slots` and `tables`.
     version: u64,
     /// The CPU clocks of threads that are not followed, when they were first seen.
     unfollowed: HashMap<u32, u64>,
@@ -36,6 +37,9 @@ pub struct Followed {
     deaf: HashMap<u32, u32>,
     regions: Vec<proc::Region>,
     ranges: Published,
+    unwind: Tables,
+    /// How often an unwind table was published.
+    tables: u64,
     ranges_read: u64,
     ranges_due: u64,
     ranges_pause: u64,
@@ -77,6 +81,8 @@ impl Followed {
             deaf: HashMap::new(),
             regions: Vec::new(),
             ranges: Published::default(),
+            unwind: Tables::default(),
+            tables: 0,
             ranges_read: 0,
             ranges_due: 0,
             ranges_pause: FIRST_RANGES_PAUSE,
@@ -88,9 +94,14 @@ impl Followed {
         self.slots.values().copied()
     }
 
-    /// Changes with the threads that are followed.
+    /// Changes with the threads that are followed, and with [`Self::tables`].
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// How often an unwind table was published.
+    pub fn tables(&self) -> u64 {
+        self.tables
     }
 
     /// What CPU time the threads and the process used since the recording began.
@@ -237,6 +248,15 @@ impl Followed {
             bounds.extend([region.start, region.end]);
         }
         self.ranges.publish(session, &session.ranges, &bounds);
+    }
+
+    /// Publishes the unwind table behind `descriptor` to the handlers. Samples taken without it are not repeated.
+    pub fn publish_unwind(&mut self, session: &Session, descriptor: i32) {
+        if !unwind::publish(&mut self.unwind, session, descriptor) {
+            return session.count(layout::UNWIND_REFUSED);
+        }
+        self.tables += 1;
+        self.version += 1;
     }
 
     /// Code runs at `address`: if no range is known around it, the ranges are read again before their time.

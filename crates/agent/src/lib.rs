@@ -33,6 +33,7 @@ mod snapshot;
 mod standing;
 mod thread_locals;
 mod threads;
+mod unwind;
 mod wake;
 mod watch;
 

@@ -159,6 +159,12 @@ impl Linux {
         Ok(())
     }
 
+    /// What is done while threads are sampled, and left otherwise.
+    fn while_sampling<T>(&self, act: impl FnOnce(&mut Followed, &Session) -> T) -> Option<T> {
+        let guard = lock(&self.sampling);
+        Some(act(&mut lock(&guard.as_ref()?.followed), self.session()?))
+    }
+
     fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
         let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
         let slots = slot_memory().map_err(in_words)?;
@@ -177,6 +183,7 @@ impl Linux {
             main_thread: unsafe { libc::getpid() } as u32,
             ranges: AtomicPtr::new(std::ptr::null_mut()),
             links: Links::new(link_words),
+            native: AtomicPtr::new(std::ptr::null_mut()),
         }));
         let threads = crate::proc::everybody();
         self.entrances.open(EntranceKind::SignalHandler);
@@ -185,8 +192,7 @@ impl Linux {
             // SAFETY: nothing was registered, nobody else has the pointer.
             drop(unsafe { Box::from_raw(session) });
         })?;
-        let followed = Followed::new(Sender::new(signal.number));
-        let followed = Arc::new(Mutex::new(followed));
+        let followed = Arc::new(Mutex::new(Followed::new(Sender::new(signal.number))));
         // SAFETY: the session lives until `Sampling` is taken apart.
         let live = unsafe { &*session };
         let new = {
@@ -354,11 +360,15 @@ impl Platform for Linux {
         let mut guard = lock(&self.channel);
         let Some(channel) = guard.as_mut() else { return Received::HungUp };
         let received = channel.receive();
-        if received != Received::Message(ToAgent::Welcome) {
+        if !matches!(received, Received::Message(ToAgent::Welcome | ToAgent::Unwind)) {
             return received;
         }
         let Some(descriptor) = channel.take_descriptor() else { return Received::HungUp };
         drop(guard);
+        if received == Received::Message(ToAgent::Unwind) {
+            self.while_sampling(|followed, session| followed.publish_unwind(session, descriptor.as_raw_fd()));
+            return received;
+        }
         match self.adopt(&descriptor) {
             Ok(()) => received,
             Err(what) => {
@@ -435,20 +445,16 @@ impl Platform for Linux {
     }
 
     fn thread_names(&self) -> Vec<(u32, String)> {
-        let guard = lock(&self.sampling);
-        let Some(sampling) = guard.as_ref() else { return Vec::new() };
-        let threads: Vec<u32> = lock(&sampling.followed).threads().map(|followee| followee.thread).collect();
+        let list = |followed: &mut Followed, _: &Session| followed.threads().map(|followee| followee.thread).collect();
+        let threads: Vec<u32> = self.while_sampling(list).unwrap_or_default();
         threads.into_iter().filter_map(|thread| Some((thread, crate::proc::thread_name(thread)?))).collect()
     }
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {
         words.clear();
         let found = self.session().is_some_and(|session| session.ring.pop(|word| words.push(word)).is_some());
-        if found
-            && let Some(sample) = RawSample::decode(words)
-            && let (Some(leaf), Some(sampling)) = (sample.addresses.first(), lock(&self.sampling).as_ref())
-        {
-            lock(&sampling.followed).code_runs_at(*leaf);
+        if let Some(leaf) = RawSample::decode(words).filter(|_| found).and_then(|sample| sample.addresses.first()) {
+            self.while_sampling(|followed, _| followed.code_runs_at(*leaf));
         }
         found
     }
@@ -458,10 +464,7 @@ impl Platform for Linux {
     }
 
     fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64) {
-        let guard = lock(&self.sampling);
-        if let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) {
-            lock(&sampling.followed).learn_stack(session, slot, thread, stack_pointer);
-        }
+        self.while_sampling(|followed, session| followed.learn_stack(session, slot, thread, stack_pointer));
     }
 
     fn links(&self) -> Arc<[AtomicU64]> {
@@ -469,8 +472,7 @@ impl Platform for Linux {
     }
 
     fn code_at(&self, address: u64) -> CodeKind {
-        let guard = lock(&self.sampling);
-        guard.as_ref().map_or(CodeKind::None, |sampling| lock(&sampling.followed).code_at(address))
+        self.while_sampling(|followed, _| followed.code_at(address)).unwrap_or(CodeKind::None)
     }
 
     fn bytes_before(&self, address: u64) -> Option<[u8; 8]> {

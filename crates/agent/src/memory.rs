@@ -25,26 +25,25 @@ impl Mapping {
 
     /// The shared memory behind `descriptor`, which must be sealed against shrinking and hold all its pages: else a write would be a SIGBUS in the target.
     pub fn shared(descriptor: i32, bytes: usize) -> Result<Mapping, i32> {
-        // SAFETY: fcntl and fstat on a descriptor number; a wrong one is answered with an error.
-        let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
-        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-            return Err(libc::EPERM);
-        }
-        // SAFETY: all-zero is a valid value of this plain struct.
-        let mut status: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `status` is live.
-        let answer = unsafe { libc::fstat(descriptor, &raw mut status) };
-        if answer != 0 || (status.st_size as usize) < bytes {
+        if size_of_sealed(descriptor, libc::F_SEAL_SHRINK)? < bytes {
             return Err(libc::EINVAL);
-        }
-        // A page that is not there yet would be made at the first write, or not, where memory has run out: SIGBUS, too.
-        if (status.st_blocks as usize) * 512 < bytes {
-            return Err(libc::ENOSPC);
         }
         // SAFETY: a new mapping at an address of the kernel's choice.
         Mapping::made(bytes, unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, descriptor, 0)
         })
+    }
+
+    /// The memory behind `descriptor`, to be read only: nobody can change it any more, and it has `most` bytes at most.
+    pub fn read_only(descriptor: i32, most: usize) -> Result<Mapping, i32> {
+        let bytes = size_of_sealed(descriptor, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE)?;
+        if bytes == 0 || bytes > most {
+            return Err(libc::EINVAL);
+        }
+        // Not shared: kernels before 6.7 refuse that for a file sealed against writing, even read-only.
+        let flags = libc::MAP_PRIVATE | libc::MAP_POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        Mapping::made(bytes, unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, flags, descriptor, 0) })
     }
 
     fn made(bytes: usize, address: *mut libc::c_void) -> Result<Mapping, i32> {
@@ -61,6 +60,15 @@ impl Mapping {
     pub unsafe fn words(&self) -> &'static [AtomicU64] {
         // SAFETY: page-aligned, `bytes` long, zero or written by atomics only; the lifetime is the caller's promise.
         unsafe { std::slice::from_raw_parts(self.address.cast::<AtomicU64>(), self.bytes / 8) }
+    }
+
+    /// The mapping as words that nobody changes.
+    ///
+    /// # Safety
+    /// Nobody writes them, and the result must not be used after the mapping was dropped.
+    pub unsafe fn plain_words(&self) -> &'static [u64] {
+        // SAFETY: page-aligned and `bytes` long; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.address.cast::<u64>(), self.bytes / 8) }
     }
 
     /// The mapping as values that are valid when all their bytes are zero, for one owner alone.
@@ -81,6 +89,24 @@ impl Mapping {
         // SAFETY: page-aligned, long enough for the number of values computed here; validity and lifetime are the caller's promise.
         unsafe { std::slice::from_raw_parts(self.address.cast::<T>(), self.bytes / size_of::<T>()) }
     }
+}
+
+/// The size of what is behind `descriptor`, which must have these seals and all its pages.
+fn size_of_sealed(descriptor: i32, wanted: i32) -> Result<usize, i32> {
+    // SAFETY: fcntl and fstat on a descriptor number; a wrong one is answered with an error.
+    let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
+    if seals < 0 || seals & wanted != wanted {
+        return Err(libc::EPERM);
+    }
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` is live.
+    if unsafe { libc::fstat(descriptor, &raw mut status) } != 0 {
+        return Err(libc::EINVAL);
+    }
+    let bytes = status.st_size as usize;
+    // A page that is not there yet would be made at the first write, or not, where memory has run out: SIGBUS, too.
+    if (status.st_blocks as usize) * 512 < bytes { Err(libc::ENOSPC) } else { Ok(bytes) }
 }
 
 /// Words of a mapping of their own.

@@ -4,17 +4,21 @@ use remora_agent_hot::Session;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The blocks of one table that a handler may still read; the last is the one that is published.
-#[derive(Default)]
-pub struct Published(Vec<Box<[u64]>>);
+pub struct Published<B = Box<[u64]>>(Vec<B>);
 
-impl Published {
-    /// Publishes `words` in `place`, unless they are there already.
-    pub fn publish(&mut self, session: &Session, place: &AtomicPtr<u64>, words: &[u64]) {
-        if self.0.last().is_some_and(|last| last.get(1..) == Some(words)) {
-            return;
-        }
-        let mut block: Box<[u64]> = std::iter::once(words.len() as u64).chain(words.iter().copied()).collect();
-        place.store(block.as_mut_ptr(), Ordering::SeqCst);
+impl<B> Default for Published<B> {
+    fn default() -> Self {
+        Published(Vec::new())
+    }
+}
+
+impl<B> Published<B> {
+    /// Publishes what `pointer` points to, which `block` keeps there.
+    ///
+    /// # Safety
+    /// The first word at `pointer` is the number of words that follow it, and nobody writes any of them while `block` lives.
+    pub unsafe fn replace(&mut self, session: &Session, place: &AtomicPtr<u64>, pointer: *mut u64, block: B) {
+        place.store(pointer, Ordering::SeqCst);
         self.0.push(block);
         // Who enters from now on finds the new one, and nobody is inside: the others have no reader any more.
         if session.inside.load(Ordering::SeqCst) == 0 {
@@ -23,14 +27,27 @@ impl Published {
     }
 }
 
+impl Published {
+    /// Publishes `words` in `place`, unless they are there already.
+    pub fn publish(&mut self, session: &Session, place: &AtomicPtr<u64>, words: &[u64]) {
+        if self.0.last().is_some_and(|last| last.get(1..) == Some(words)) {
+            return;
+        }
+        let mut block: Box<[u64]> = std::iter::once(words.len() as u64).chain(words.iter().copied()).collect();
+        // SAFETY: made above: the number of words, then the words. The box keeps its place, and nobody else has it.
+        unsafe { self.replace(session, place, block.as_mut_ptr(), block) };
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use remora_agent_hot::Links;
     use remora_agent_ring::{HEADER_WORDS, Ring};
     use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-    fn session(words: &[AtomicU64]) -> Session<'_> {
+    /// A session that samples nobody.
+    pub(crate) fn session(words: &[AtomicU64]) -> Session<'_> {
         Session {
             ring: Ring::new(words).expect("a ring"),
             counters: &[],
@@ -40,6 +57,7 @@ mod tests {
             main_thread: 0,
             ranges: AtomicPtr::new(std::ptr::null_mut()),
             links: Links::default(),
+            native: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 

@@ -133,7 +133,8 @@ struct Looked {
     stood_until: u64,
     /// Wall-clock time that repeated samples stand for, nanoseconds.
     repeated: u64,
-    /// When its stack is sampled anew although it has not run, monotonic nanoseconds; 0 before its first sample of being blocked.
+    /// When its stack is sampled anew although it has not run, monotonic nanoseconds; 0 before its first sample of being blocked
+    /// with the newest unwind table.
     again_at: u64,
 }
 
@@ -155,6 +156,8 @@ struct Rounds<'a> {
     /// By thread.
     looked: Vec<Looked>,
     version: u64,
+    /// Of [`Followed::tables`].
+    tables: u64,
     /// Signals that may be sent now.
     tokens: u64,
     refilled: u64,
@@ -167,7 +170,7 @@ impl<'a> Rounds<'a> {
         let now = monotonic();
         let random = Random::new(now ^ u64::from(threads::this_thread()) << 32);
         let tokens = most_tokens(sampler.budget);
-        Rounds { sampler, random, looked: Vec::new(), version: 0, tokens, refilled: now, running: 0 }
+        Rounds { sampler, random, looked: Vec::new(), version: 0, tables: 0, tokens, refilled: now, running: 0 }
     }
 
     fn run(&mut self) {
@@ -231,6 +234,7 @@ impl<'a> Rounds<'a> {
                 again_at: 0,
             })
             .collect();
+        let tables = followed.tables();
         drop(followed);
         now.sort_unstable_by_key(|looked| looked.thread);
         for looked in &mut now {
@@ -242,6 +246,21 @@ impl<'a> Rounds<'a> {
             }
         }
         self.looked = now;
+        if tables != self.tables {
+            self.tables = tables;
+            self.forget_stacks();
+        }
+    }
+
+    /// Stacks that were taken without the newest unwind table may lack their callers: they are not repeated from now on.
+    fn forget_stacks(&mut self) {
+        for at in 0..self.looked.len() {
+            let Some(slot) = self.slot(at) else { continue };
+            self.settle_account(at, slot);
+            let looked = &mut self.looked[at];
+            (looked.settled, looked.again_at) = (None, 0);
+            slot.answers.at.store(0, Ordering::Release);
+        }
     }
 
     fn refill(&mut self, now: u64) {

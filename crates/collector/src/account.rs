@@ -43,6 +43,10 @@ pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<Stri
         "look-ups of an address or a method failed in the runtime: that code is shown as native or as unnamed",
     );
     note(
+        counter(layout::UNWIND_REFUSED),
+        "unwind tables could not be used: stacks with code of the C library and others without frame pointers may be broken",
+    );
+    note(
         impatient_unloads,
         "unloads of code did not wait until all samples taken before them were looked up: \
          methods that were unloaded may be shown without their names, or as what took their place",
@@ -114,6 +118,7 @@ mod tests {
             (layout::THREADS_NOT_FOLLOWED, "followed"),
             (layout::LOST_DESCRIPTIONS, "descriptions"),
             (layout::FAILED_LOOKUPS, "look-ups"),
+            (layout::UNWIND_REFUSED, "unwind"),
         ] {
             let told = only(which);
             assert!(told.len() == 1 && told[0].starts_with("7 ") && told[0].contains(word), "{told:?}");

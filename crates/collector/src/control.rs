@@ -107,8 +107,16 @@ impl Control {
     /// # Errors
     /// [`Error::Channel`].
     pub fn welcome(&mut self, memory: &OwnedFd) -> Result<(), Error> {
-        let bytes = ToAgent::Welcome.encode();
-        let descriptors = [memory.as_fd()];
+        self.say_with(&ToAgent::Welcome, memory)
+    }
+
+    /// Sends a command, and a descriptor with it.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn say_with(&mut self, message: &ToAgent, descriptor: &OwnedFd) -> Result<(), Error> {
+        let bytes = message.encode();
+        let descriptors = [descriptor.as_fd()];
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));

@@ -1,16 +1,22 @@
 //! Files as the target sees them, read from here: through its root, so that containers and chroots look like themselves.
 
 use crate::bundle::Executable;
-use remora_symbols::{ElfImage, ManagedImage, MapEntry, NativeName, find_mapping, mapped_name, parse_maps};
+use remora_symbols::{
+    ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
+};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Longest file that is read for its names, bytes.
 const LARGEST_FILE: u64 = 1 << 30;
+
+/// How the kernel's own library is called among mappings, and how long it is at most.
+const VDSO: &str = "[vdso]";
+const LARGEST_VDSO: usize = 1 << 20;
 
 /// How an ELF file begins.
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
@@ -101,6 +107,16 @@ impl Files {
         }
     }
 
+    /// The mappings as they were read last.
+    pub fn maps(&self) -> &[MapEntry] {
+        &self.maps
+    }
+
+    /// How to leave the functions of the ELF file behind a mapping; `None` if it is none.
+    pub fn unwind_rules(&self, entry: &MapEntry) -> Option<UnwindRules> {
+        UnwindRules::parse(&self.native_bytes(entry)?)
+    }
+
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         let inside = self.process.join("root").join(path.trim_start_matches('/'));
         // A target that has ended has no root any more; its file may be the same as ours of that name.
@@ -119,11 +135,10 @@ impl Files {
     }
 
     fn read_native(&self, entry: &MapEntry) -> Option<ElfImage> {
-        if entry.path == "[vdso]" {
+        if entry.path == VDSO {
             return None;
         }
-        let bytes = if entry.deleted { self.read_deleted(entry) } else { self.read_elf(&entry.path) };
-        let mut image = ElfImage::parse(bytes?).ok()?;
+        let mut image = ElfImage::parse(self.native_bytes(entry)?).ok()?;
         for path in image.debug_file_paths(&entry.path) {
             let added = self.read(&path).map(|bytes| image.add_debug_file(bytes));
             if matches!(added, Some(Ok(true))) {
@@ -131,6 +146,15 @@ impl Files {
             }
         }
         Some(image)
+    }
+
+    fn native_bytes(&self, entry: &MapEntry) -> Option<Vec<u8>> {
+        match entry.path.as_str() {
+            // The kernel maps one page of code into every process.
+            VDSO => own_kernel_code(),
+            _ if entry.deleted => self.read_deleted(entry),
+            path => self.read_elf(path),
+        }
     }
 
     fn read_elf(&self, path: &str) -> Option<Vec<u8>> {
@@ -145,6 +169,15 @@ impl Files {
         }
         read_elf(&self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end)))
     }
+}
+
+/// The kernel's own library, as it is mapped here.
+fn own_kernel_code() -> Option<Vec<u8>> {
+    let maps = parse_maps(&fs::read_to_string("/proc/self/maps").ok()?);
+    let own = maps.iter().find(|entry| entry.path == VDSO)?;
+    let mut bytes = vec![0; usize::try_from(own.end - own.start).ok().filter(|length| *length <= LARGEST_VDSO)?];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, own.start).ok()?;
+    Some(bytes)
 }
 
 /// The whole of a file that begins like an ELF file and is not too large.

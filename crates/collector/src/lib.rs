@@ -34,6 +34,7 @@ mod shared_memory;
 mod socket;
 mod statics;
 mod target;
+mod unwinding;
 mod watch;
 
 pub use count::{has_places_for_a_main_one, set_count_right};

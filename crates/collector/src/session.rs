@@ -10,6 +10,7 @@ use crate::presence::Presence;
 use crate::rate;
 use crate::scaling::scale;
 use crate::shared_memory::SharedMemory;
+use crate::unwinding::Unwinding;
 use crate::{Error, NotAttached};
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::Facts;
@@ -81,6 +82,7 @@ pub struct Finished {
 pub struct Session {
     presence: Presence,
     assembler: Assembler,
+    unwinding: Unwinding,
     words: Vec<u64>,
     /// Whether another frequency was asked for meanwhile: then there is none to compare with.
     frequency_changed: bool,
@@ -92,12 +94,15 @@ impl Session {
     /// # Errors
     /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
-        let (presence, began) = arrive_heard(process, library, task(options), options.timeout)?;
+        let mut unwinding = Unwinding::of(process.pid);
+        unwinding.prepare();
+        let (mut presence, began) = arrive_heard(process, library, task(options), options.timeout)?;
+        unwinding.send(&mut presence.control);
         let meta = meta(process, options, &began);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
-        Ok(Session { presence, assembler, words: Vec::new(), frequency_changed: false })
+        Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
     }
 
     /// Takes what has arrived, waiting for at most `patience`. Call it again and again while recording.
@@ -108,6 +113,7 @@ impl Session {
         let deadline = Instant::now() + patience;
         loop {
             let took = self.drain();
+            self.unwinding.step(&mut self.presence.control);
             self.listen();
             let left = deadline.saturating_duration_since(Instant::now());
             if self.presence.ended.is_some() || left.is_zero() {

@@ -7,6 +7,7 @@
 use crate::error::SymbolError;
 use crate::plt::plt_symbols;
 use crate::unwind::UnwindBounds;
+use crate::unwind_rules::UnwindRules;
 use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::elf::{ElfFile64, ProgramHeader, SectionHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
@@ -49,16 +50,7 @@ impl ElfImage {
     /// Opens the module whose file holds `bytes` (64-bit ELF).
     pub fn parse(bytes: impl AsRef<[u8]>) -> Result<ElfImage, SymbolError> {
         let file = open(bytes.as_ref())?;
-        let endian = file.endian();
-        let segments = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
-        let segments: Vec<Segment> = segments
-            .map(|header| Segment {
-                address: header.p_vaddr(endian),
-                offset: header.p_offset(endian),
-                file_size: header.p_filesz(endian),
-                executable: header.p_flags(endian) & PF_X != 0,
-            })
-            .collect();
+        let segments = segments(&file);
         let mut image = ElfImage {
             symbols: Vec::new(),
             greatest_ends: Vec::new(),
@@ -162,6 +154,29 @@ impl ElfImage {
 fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
     let underscores = symbol.name.len() - symbol.name.trim_start_matches('_').len();
     (symbol.rank, underscores, symbol.name.len(), &symbol.name)
+}
+
+impl UnwindRules {
+    /// Those of the module whose file holds `bytes`; `None` if that is no 64-bit ELF file for x64, or an absurd one.
+    pub fn parse(bytes: &[u8]) -> Option<UnwindRules> {
+        let file = open(bytes).ok()?;
+        let code = segments(&file).into_iter().filter(|segment| segment.executable);
+        UnwindRules::read(&file, code.map(|part| (part.address, part.offset, part.file_size)).collect())
+    }
+}
+
+/// The loaded parts of a file.
+fn segments(file: &Elf<'_>) -> Vec<Segment> {
+    let endian = file.endian();
+    let loaded = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
+    loaded
+        .map(|header| Segment {
+            address: header.p_vaddr(endian),
+            offset: header.p_offset(endian),
+            file_size: header.p_filesz(endian),
+            executable: header.p_flags(endian) & PF_X != 0,
+        })
+        .collect()
 }
 
 /// Whether all of a range is loaded from the file as code.

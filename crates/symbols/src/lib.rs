@@ -4,6 +4,7 @@
 //! - [`ManagedImage`]: from a method token to the method's name as C# writes it, and with its PDB to file and line.
 //! - [`DeclaredEvent`]: which events a type declares; and whether it has a finalizer.
 //! - [`ElfImage`], [`parse_maps`], [`mapped_name`]: from a native address to a function, else module and the offset of the function, else `[unknown]`.
+//! - [`UnwindRules`]: how to leave each function of a native module, for the walk in the signal handler.
 //! - [`Bundle`]: where the assemblies of a single-file application lie in it.
 //! - [`demangle_raw`], [`short_type_name`], [`demangle_native`]: readable names where only a name is known.
 //!
@@ -88,6 +89,7 @@ mod state_machine;
 mod statics;
 mod types;
 mod unwind;
+mod unwind_rules;
 
 pub use argument::TypeArgument;
 pub use bundle::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, BundledFile, list_of_bundle};
@@ -105,3 +107,4 @@ pub use name::{MethodKind, MethodName, NamePart};
 pub use pdb::PortablePdb;
 pub use pe::{CodeView, EMBEDDED_PDB_LIMIT};
 pub use statics::StaticFields;
+pub use unwind_rules::UnwindRules;

@@ -5,14 +5,16 @@
 //! starts last counts, as it does for the unwinder, and what only an earlier one holds belongs to none.
 
 use crate::elf::{Elf, section};
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, Error, RunTimeEndian, UnwindSection};
+use gimli::{
+    BaseAddresses, CieOrFde, EhFrame, EndianSlice, Error, FrameDescriptionEntry, RunTimeEndian, UnwindSection,
+};
 use object::Object;
 use std::collections::HashMap;
 
 /// More entries than this are not read; those after it are missing then.
 const ENTRY_LIMIT: usize = 1 << 22;
 /// Bytes of an address: the files are 64-bit ones.
-const ADDRESS_SIZE: u8 = 8;
+pub(crate) const ADDRESS_SIZE: u8 = 8;
 
 /// Start and length of every function of a file that has an entry.
 #[derive(Debug, Clone, Default)]
@@ -50,15 +52,18 @@ impl UnwindBounds {
     }
 }
 
-/// The start and length of every entry of `table`, which is loaded at `address`.
-fn entries(table: &mut EhFrame<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Vec<(u64, u64)> {
-    table.set_address_size(ADDRESS_SIZE);
-    // Pointers relative to anything else than the table are refused: what they count from differs between unwinders.
-    let bases = BaseAddresses::default().set_eh_frame(address);
+/// An entry: one function's code, or one part of it.
+pub(crate) type Function<'a> = FrameDescriptionEntry<EndianSlice<'a, RunTimeEndian>>;
+
+/// Shows `visit` every entry of `table` up to its end or to damage; until it answers false.
+pub(crate) fn each_entry<'a>(
+    table: &EhFrame<EndianSlice<'a, RunTimeEndian>>,
+    bases: &BaseAddresses,
+    mut visit: impl FnMut(Function<'a>) -> bool,
+) {
     // What entries share comes before them. It is decoded once, however many refer to it.
     let mut shared = HashMap::new();
-    let mut ranges = Vec::new();
-    let mut all = table.entries(&bases);
+    let mut all = table.entries(bases);
     for _ in 0..ENTRY_LIMIT {
         match all.next() {
             // Entries that point to where their address lies in memory say nothing here.
@@ -67,12 +72,26 @@ fn entries(table: &mut EhFrame<EndianSlice<'_, RunTimeEndian>>, address: u64) ->
             Ok(Some(CieOrFde::Fde(partial))) => {
                 let entry = partial
                     .parse(|_, _, offset| shared.get(&offset.0).cloned().ok_or(Error::NotCieId(offset.0 as u64)));
-                ranges.extend(entry.ok().map(|entry| (entry.initial_address(), entry.len())));
+                if entry.is_ok_and(|function| !visit(function)) {
+                    break;
+                }
             }
             // The end, or damage that hides where the next entry starts.
             Ok(None) | Err(_) => break,
         }
     }
+}
+
+/// The start and length of every entry of `table`, which is loaded at `address`.
+fn entries(table: &mut EhFrame<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Vec<(u64, u64)> {
+    table.set_address_size(ADDRESS_SIZE);
+    // Pointers relative to anything else than the table are refused: what they count from differs between unwinders.
+    let bases = BaseAddresses::default().set_eh_frame(address);
+    let mut ranges = Vec::new();
+    each_entry(table, &bases, |function| {
+        ranges.push((function.initial_address(), function.len()));
+        true
+    });
     ranges
 }
 

@@ -22,6 +22,8 @@ pub enum ToAgent {
     Detach,
     /// Of a watch: take another snapshot.
     TakeAnother,
+    /// How to leave native code from now on: the descriptor of a sealed table ([`crate::unwind`]) travels with this message.
+    Unwind,
 }
 
 /// What fails because the program makes so much that roots, or what lives on, cannot be asked for: counting it would take the runtime too long.
@@ -146,6 +148,7 @@ impl ToAgent {
                 ToAgent::SetFrequency(hertz) => writer.u8(3).u32(*hertz),
                 ToAgent::Detach => writer.u8(4),
                 ToAgent::TakeAnother => writer.u8(5),
+                ToAgent::Unwind => writer.u8(6),
             };
         })
     }
@@ -162,6 +165,7 @@ impl ToAgent {
             3 => ToAgent::SetFrequency(reader.u32()?),
             4 => ToAgent::Detach,
             5 => ToAgent::TakeAnother,
+            6 => ToAgent::Unwind,
             _ => return Err(Malformed),
         })
     }
@@ -276,8 +280,14 @@ mod tests {
 
     #[test]
     fn commands_come_back_and_absurd_lengths_are_refused() {
-        let commands =
-            [ToAgent::Welcome, ToAgent::Begin, ToAgent::SetFrequency(999), ToAgent::Detach, ToAgent::TakeAnother];
+        let commands = [
+            ToAgent::Welcome,
+            ToAgent::Begin,
+            ToAgent::SetFrequency(999),
+            ToAgent::Detach,
+            ToAgent::TakeAnother,
+            ToAgent::Unwind,
+        ];
         for message in commands {
             assert_eq!(ToAgent::decode(&message.encode()[4..]), Ok(message));
         }

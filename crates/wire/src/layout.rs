@@ -41,6 +41,8 @@ pub const INSTANTS: usize = 19;
 pub const OVER_BUDGET: usize = 20;
 /// Look-ups of addresses that the runtime answered with an error other than "not managed".
 pub const FAILED_LOOKUPS: usize = 17;
+/// Unwind tables that were not used: not sealed, damaged, or without room to map them.
+pub const UNWIND_REFUSED: usize = 21;
 
 /// Of a heap snapshot, by the copy that walks: objects.
 pub const HEAP_OBJECTS: usize = 32;

@@ -20,6 +20,7 @@ mod message;
 
 pub mod heap;
 pub mod layout;
+pub mod unwind;
 pub mod watch;
 
 pub use bytes::Malformed;

@@ -1,9 +1,44 @@
-//! No managed caller is lost in the middle of a stack: a recording has no call that the runtime's own sampler refutes.
+//! No managed caller is lost: a recording has each method that a blocked thread was in, and no call that the runtime's own sampler refutes.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::callers::{Lost, read};
-use remora_e2e::{Recording, Start, on_every_runtime};
+use remora_e2e::read_back::{ReadBack, report};
+use remora_e2e::{Recorded, Recording, Start, on_every_runtime};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What decides which code has frames: precompiled, compiled twice, or compiled once and at once.
+const WAYS_TO_COMPILE: [&[(&str, &str)]; 4] = [
+    &[],
+    &[("DOTNET_TieredCompilation", "0"), ("COMPlus_TieredCompilation", "0")],
+    &[("DOTNET_ReadyToRun", "0"), ("COMPlus_ReadyToRun", "0")],
+    &[
+        ("DOTNET_ReadyToRun", "0"),
+        ("COMPlus_ReadyToRun", "0"),
+        ("DOTNET_TieredCompilation", "0"),
+        ("COMPlus_TieredCompilation", "0"),
+    ],
+];
+
+#[test]
+fn each_method_that_blocks_is_in_each_stack_of_its_thread() {
+    on_every_runtime(|runtime| {
+        for variables in WAYS_TO_COMPILE {
+            let start = Start::managed(runtime, "blocking");
+            let mut target = variables.iter().fold(start, |start, (name, value)| start.env(name, value)).ready();
+            let methods = target.ask("methods");
+            let methods: BTreeSet<&str> = methods.split(' ').collect();
+            let recorded = Recording::start(&target, &["--event", "wall", "--duration", "2s"]).finish();
+            recorded.is_clean();
+            let seen = seen(&recorded, &methods);
+            assert_eq!(seen.values().flatten().copied().collect::<BTreeSet<_>>(), methods, "{variables:?}");
+            for (thread, found) in &seen {
+                assert_eq!(found.len(), 1, "{thread} is in {found:?} with {variables:?}");
+            }
+            assert_eq!(bare(&recorded, &methods, &seen), Vec::<String>::new(), "{variables:?}");
+        }
+    });
+}
 
 #[test]
 fn no_call_is_refuted_by_the_runtimes_own_sampler() {
@@ -16,6 +51,41 @@ fn no_call_is_refuted_by_the_runtimes_own_sampler() {
             (read(&recorded.output()).unwrap(), recorded)
         };
         let ((agent, _), (reference, _)) = (record("agent"), record("eventpipe"));
-        assert_eq!(Lost::between(&agent, &reference).edges, Lost::default().edges);
+        assert_eq!(Lost::between(&agent, &reference), Lost::default());
     });
+}
+
+/// By thread, in which of these methods it was.
+fn seen<'a>(recorded: &Recorded, methods: &BTreeSet<&'a str>) -> BTreeMap<String, BTreeSet<&'a str>> {
+    let read = ReadBack::of(recorded);
+    let mut seen: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for stack in &read.stacks {
+        for frame in &stack.frames {
+            if let Some(method) = method_of(&read.frames[*frame].name, methods) {
+                seen.entry(stack.thread.clone()).or_default().insert(method);
+            }
+        }
+    }
+    seen
+}
+
+/// Stacks of those threads that have no such method, beyond those that are marked.
+fn bare(recorded: &Recorded, methods: &BTreeSet<&str>, seen: &BTreeMap<String, BTreeSet<&str>>) -> Vec<String> {
+    let read = ReadBack::of(recorded);
+    let of_them = read.stacks.iter().filter(|stack| seen.contains_key(&stack.thread));
+    let names = |frames: &[usize]| frames.iter().map(|frame| read.frames[*frame].name.clone()).collect::<Vec<_>>();
+    let bare = of_them.map(|stack| (stack, names(&stack.frames)));
+    let mut bare: Vec<String> = bare
+        .filter(|(_, names)| !names.iter().any(|name| method_of(name, methods).is_some()))
+        .map(|(stack, names)| format!("{}: {}", stack.thread, names.join(";")))
+        .collect();
+    let loss = &report(&recorded.output())["loss"];
+    let marked = loss["broken_stacks"].as_u64().unwrap() + loss["incomplete_stacks"].as_u64().unwrap();
+    bare.truncate(bare.len().saturating_sub(marked as usize));
+    bare
+}
+
+fn method_of<'a>(frame: &str, methods: &BTreeSet<&'a str>) -> Option<&'a str> {
+    let name = frame.strip_prefix("Blocking.")?.split(['(', '.']).next()?;
+    methods.get(name).copied()
 }

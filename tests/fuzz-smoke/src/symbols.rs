@@ -1,8 +1,8 @@
 //! Modules, symbols and names, which are read from files that a target names.
 
 use remora_symbols::{
-    Bundle, ElfImage, ManagedImage, PortablePdb, demangle_native, demangle_raw, find_mapping, mapped_name, parse_maps,
-    short_type_name,
+    Bundle, ElfImage, ManagedImage, PortablePdb, UnwindRules, demangle_native, demangle_raw, find_mapping, mapped_name,
+    parse_maps, short_type_name,
 };
 
 /// Methods of one module that are looked at.
@@ -53,6 +53,9 @@ pub(crate) fn elf(bytes: &[u8]) -> bool {
     }
     let _ = (image.debug_file_paths("/a/b"), image.build_id().map(<[u8]>::len));
     let _ = image.add_debug_file(bytes);
+    if let Some(rules) = UnwindRules::parse(bytes) {
+        assert!(rules.rows.is_sorted_by(|a, b| a >> 32 < b >> 32), "a search relies on it");
+    }
     true
 }
 

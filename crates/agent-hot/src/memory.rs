@@ -1,0 +1,95 @@
+//! Memory of the interrupted thread: every read is checked before it is made.
+
+/// Reads eight bytes of the stack, or not.
+pub trait Memory {
+    /// The word at `address`, `None` if it may not be read.
+    fn word(&self, address: u64) -> Option<u64>;
+
+    /// The words from `address` on, as many as may be read and fit.
+    fn words(&self, address: u64, into: &mut [u64]) -> usize {
+        let mut copied = 0;
+        for (place, offset) in into.iter_mut().zip((0_u64..).step_by(8)) {
+            let Some(word) = self.word(address.wrapping_add(offset)) else { break };
+            *place = word;
+            copied += 1;
+        }
+        copied
+    }
+}
+
+/// A stack whose bounds are known: plain reads inside them.
+pub struct Bounded {
+    /// First address that may be read.
+    pub low: u64,
+    /// First address beyond.
+    pub high: u64,
+}
+
+impl Memory for Bounded {
+    fn word(&self, address: u64) -> Option<u64> {
+        let inside = address >= self.low && address <= self.high.saturating_sub(8) && address.is_multiple_of(8);
+        // SAFETY: inside the mapping of the running thread's own stack, at or above its stack pointer, aligned: mapped and readable.
+        inside.then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
+    }
+}
+
+/// A stack whose bounds are not known yet: the kernel reads, and says no instead of faulting.
+pub struct Asked {
+    /// The stack pointer: nothing below is asked for.
+    pub low: u64,
+}
+
+impl Memory for Asked {
+    fn word(&self, address: u64) -> Option<u64> {
+        if address < self.low || !address.is_multiple_of(8) {
+            return None;
+        }
+        read_checked(address).map(u64::from_le_bytes)
+    }
+
+    fn words(&self, address: u64, into: &mut [u64]) -> usize {
+        if address < self.low || !address.is_multiple_of(8) { 0 } else { read_words(address, into) }
+    }
+}
+
+/// Reads eight bytes of this process anywhere: the kernel says no instead of faulting.
+pub fn read_checked(address: u64) -> Option<[u8; 8]> {
+    let mut value = [0_u64];
+    (read_words(address, &mut value) == 1).then_some(value[0].to_ne_bytes())
+}
+
+/// Reads words of this process anywhere, as many as the kernel finds mapped from `address` on.
+fn read_words(address: u64, into: &mut [u64]) -> usize {
+    let bytes = into.len() * 8;
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
+    // SAFETY: one local and one remote vector of the same length; the local one is `into`. A plain system call.
+    // Every number has the register's full width: the last argument travels on the stack, and its upper half would be garbage.
+    let read = unsafe {
+        libc::syscall(
+            libc::SYS_process_vm_readv,
+            libc::getpid() as usize,
+            &raw const local,
+            1_usize,
+            &raw const remote,
+            1_usize,
+            0_usize,
+        )
+    };
+    // -1 if nothing could be read.
+    usize::try_from(read).unwrap_or(0) / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_refuses_what_is_not_mapped() {
+        let value = 99_u64;
+        let memory = Asked { low: 0 };
+        assert_eq!(memory.word((&raw const value) as u64), Some(99));
+        assert_eq!(memory.word(8), None);
+        assert_eq!(memory.word((&raw const value) as u64 + 1), None);
+    }
+}

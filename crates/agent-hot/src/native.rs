@@ -1,0 +1,268 @@
+//! The walk through native code without frame pointers, by the tables that the collector has compiled ([`remora_wire::unwind`]).
+//!
+//! Each step reads two words of the stack at most, and each read is checked. A table that was damaged on its way can end a walk,
+//! or lead it astray inside the stack; it cannot make the handler read elsewhere.
+
+use crate::memory::Memory;
+use remora_wire::unwind::{MODULE, Module, Rule};
+
+/// Where the kernel stores the interrupted registers, from the stack pointer in its return path on (`struct ucontext`, x64).
+const SAVED_RBP: u64 = 120;
+const SAVED_RSP: u64 = 160;
+const SAVED_RIP: u64 = 168;
+
+/// A function's activation: what a step needs of the registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Activation {
+    /// The instruction at which it goes on.
+    pub(crate) instruction: u64,
+    /// RSP there.
+    pub(crate) stack: u64,
+    /// RBP there.
+    pub(crate) frame: u64,
+    /// Whether it was interrupted there. Else it has called, and goes on behind the call.
+    pub(crate) interrupted: bool,
+}
+
+impl Activation {
+    /// An address inside the instruction that runs: a call may be the last one of its function.
+    fn running(&self) -> u64 {
+        if self.interrupted { self.instruction } else { self.instruction.wrapping_sub(1) }
+    }
+
+    /// What a stack shows for it: return addresses are moved back into the call later, so an interrupted instruction is moved on.
+    pub(crate) fn shown(&self) -> u64 {
+        if self.interrupted { self.instruction.wrapping_add(1) } else { self.instruction }
+    }
+}
+
+/// What a step found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The caller.
+    Caller(Activation),
+    /// The thread begins here.
+    End,
+    /// The caller cannot be found by the table.
+    Unknown,
+    /// No table covers this code, or it keeps frame pointers, so that the chain of frames leads on.
+    Chain,
+}
+
+/// The tables of all native modules that have one.
+#[derive(Clone, Copy, Default)]
+pub struct Native<'a> {
+    modules: &'a [[u64; MODULE]],
+    rows: &'a [u64],
+}
+
+impl<'a> Native<'a> {
+    /// A view of the words behind the first of a published table.
+    pub fn new(words: &'a [u64]) -> Self {
+        let Some((&count, rest)) = words.split_first() else { return Native::default() };
+        let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(MODULE));
+        let Some((modules, rows)) = length.and_then(|length| rest.split_at_checked(length)) else {
+            return Native::default();
+        };
+        Native { modules: modules.as_chunks().0, rows }
+    }
+
+    /// The caller of `activation`. Only the interrupted function of a module with frame pointers may be in its prolog.
+    pub(crate) fn step(&self, activation: &Activation, memory: &impl Memory) -> Step {
+        let at = activation.running();
+        let Some(module) = self.module(at).filter(|module| activation.interrupted || !module.framed) else {
+            return Step::Chain;
+        };
+        if module.count == 0 {
+            return Step::Chain;
+        }
+        match self.rule(&module, at) {
+            Rule::End => Step::End,
+            rule => caller(rule, activation, memory).map_or(Step::Unknown, Step::Caller),
+        }
+    }
+
+    /// Whether a chain of frames that leads nowhere from here on is at its end: where a thread begins, or in a module that says nothing
+    /// of its functions, as musl does.
+    pub(crate) fn ends_at(&self, return_address: u64) -> bool {
+        let at = return_address.wrapping_sub(1);
+        self.module(at).is_some_and(|module| module.count == 0 || self.rule(&module, at) == Rule::End)
+    }
+
+    fn module(&self, at: u64) -> Option<Module> {
+        let after = self.modules.partition_point(|module| module.first().is_some_and(|start| *start <= at));
+        let module = Module::decode(self.modules.get(after.checked_sub(1)?)?);
+        (at < module.end).then_some(module)
+    }
+
+    fn rule(&self, module: &Module, at: u64) -> Rule {
+        let first = module.first as usize;
+        let rows = self.rows.get(first..first.saturating_add(module.count as usize)).unwrap_or_default();
+        let relative = at.wrapping_sub(module.base);
+        let after = rows.partition_point(|row| row >> 32 <= relative);
+        after.checked_sub(1).and_then(|index| rows.get(index)).map_or(Rule::Unknown, |row| Rule::decode(*row as u32))
+    }
+}
+
+/// The caller by a rule; `None` if the rule says nothing, or what it leads to is not above.
+fn caller(rule: Rule, activation: &Activation, memory: &impl Memory) -> Option<Activation> {
+    let Activation { stack, frame, .. } = *activation;
+    let above = |from: u64, by: u32| from.checked_add(u64::from(by));
+    let (cfa, saved) = match rule {
+        Rule::Stack { cfa, saved } => (above(stack, cfa)?, saved),
+        Rule::Frame { cfa, saved } => (above(frame, cfa)?, saved),
+        Rule::Stored { at, saved } => (memory.word(above(stack, at)?)?.checked_add(8)?, saved),
+        Rule::Linkage { pushed } => {
+            let has_pushed = activation.running() & 15 >= u64::from(pushed);
+            (above(stack, if has_pushed { 16 } else { 8 })?, 0)
+        }
+        Rule::Realigned { below } => {
+            let cfa = memory.word(frame.checked_sub(u64::from(below))?)?;
+            return returned(cfa, memory.word(frame)?, stack, memory);
+        }
+        Rule::Signal => return interrupted(stack, memory),
+        Rule::End | Rule::Unknown => return None,
+    };
+    let frame = if saved == 0 { frame } else { memory.word(cfa.checked_sub(u64::from(saved))?)? };
+    returned(cfa, frame, stack, memory)
+}
+
+fn returned(cfa: u64, frame: u64, below: u64, memory: &impl Memory) -> Option<Activation> {
+    let instruction = memory.word(cfa.checked_sub(8)?)?;
+    (cfa > below).then_some(Activation { instruction, stack: cfa, frame, interrupted: false })
+}
+
+/// Whom a signal interrupted. It may run on another stack, which is read only where `memory` allows it.
+fn interrupted(stack: u64, memory: &impl Memory) -> Option<Activation> {
+    Some(Activation {
+        instruction: memory.word(stack.checked_add(SAVED_RIP)?)?,
+        stack: memory.word(stack.checked_add(SAVED_RSP)?)?,
+        frame: memory.word(stack.checked_add(SAVED_RBP)?)?,
+        interrupted: true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_wire::unwind::{encode, row};
+    use std::vec::Vec;
+
+    /// A made-up stack: words at 0x1000, 0x1008, ...
+    struct Words(Vec<u64>);
+
+    impl Memory for Words {
+        fn word(&self, address: u64) -> Option<u64> {
+            let offset = address.checked_sub(0x1000)?;
+            (offset % 8 == 0).then(|| self.0.get(offset as usize / 8).copied())?
+        }
+    }
+
+    /// The words of a table of one module at 0x5000, each rule for 16 bytes.
+    fn table(rules: &[Rule], framed: bool) -> Vec<u64> {
+        let rows: Vec<u64> = (0..).zip(rules).map(|(index, rule)| row(index * 16, *rule)).collect();
+        let module = Module { start: 0x5000, end: 0x6000, base: 0x5000, first: 0, count: rows.len() as u32, framed };
+        encode(&[module], &rows)
+    }
+
+    fn step(rule: Rule, stack: &[u64], activation: Activation) -> Step {
+        let words = table(&[rule], false);
+        Native::new(&words[1..]).step(&activation, &Words(stack.to_vec()))
+    }
+
+    const LEAF: Activation = Activation { instruction: 0x5004, stack: 0x1000, frame: 0x1018, interrupted: true };
+
+    fn caller(instruction: u64, stack: u64, frame: u64) -> Step {
+        Step::Caller(Activation { instruction, stack, frame, interrupted: false })
+    }
+
+    #[test]
+    fn each_rule_leads_to_the_caller() {
+        let stack = [1, 2, 3, 0x1040, 5, 6, 7, 8];
+        for (rule, expected) in [
+            (Rule::Stack { cfa: 8, saved: 0 }, caller(1, 0x1008, 0x1018)),
+            (Rule::Stack { cfa: 24, saved: 16 }, caller(3, 0x1018, 2)),
+            (Rule::Frame { cfa: 16, saved: 16 }, caller(5, 0x1028, 0x1040)),
+            (Rule::Stored { at: 24, saved: 0 }, Step::Unknown),
+            (Rule::Linkage { pushed: 11 }, caller(1, 0x1008, 0x1018)),
+            (Rule::Linkage { pushed: 4 }, caller(2, 0x1010, 0x1018)),
+            (Rule::End, Step::End),
+            (Rule::Unknown, Step::Unknown),
+            (Rule::Stack { cfa: 80, saved: 0 }, Step::Unknown),
+        ] {
+            assert_eq!(step(rule, &stack, LEAF), expected, "{rule:?}");
+        }
+        assert_eq!(step(Rule::Stored { at: 8, saved: 0 }, &[0, 0x1018, 0, 9, 0], LEAF), caller(9, 0x1020, 0x1018));
+        // The CFA lies in the word below the frame, and is above it.
+        assert_eq!(step(Rule::Realigned { below: 8 }, &[0, 0, 0x1030, 0x1777, 0, 9], LEAF), caller(9, 0x1030, 0x1777));
+    }
+
+    #[test]
+    fn a_caller_is_above_and_a_cycle_has_an_end() {
+        let below = Activation { stack: 0x1010, frame: 0x1000, ..LEAF };
+        assert_eq!(step(Rule::Frame { cfa: 16, saved: 0 }, &[1, 2, 3], below), Step::Unknown);
+        assert_eq!(step(Rule::Stack { cfa: 8, saved: 0 }, &[], LEAF), Step::Unknown);
+        let high = Activation { stack: u64::MAX - 7, frame: u64::MAX - 7, ..LEAF };
+        for rule in [
+            Rule::Stack { cfa: 8, saved: 0 },
+            Rule::Frame { cfa: 16, saved: 16 },
+            Rule::Stored { at: 16, saved: 0 },
+            Rule::Realigned { below: 8 },
+            Rule::Signal,
+        ] {
+            assert_eq!(step(rule, &[1; 8], high), Step::Unknown, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_signal_leads_to_what_it_interrupted_exactly_there() {
+        let mut stack = [0; 22];
+        (stack[15], stack[20], stack[21]) = (0x1100, 0x1200, 0x5010);
+        let interrupted = Activation { instruction: 0x5010, stack: 0x1200, frame: 0x1100, interrupted: true };
+        assert_eq!(step(Rule::Signal, &stack, LEAF), Step::Caller(interrupted));
+        assert_eq!(interrupted.running(), 0x5010);
+        assert_eq!(interrupted.shown() - 1, 0x5010);
+    }
+
+    #[test]
+    fn a_return_address_belongs_to_the_call_before_it() {
+        let words = table(&[Rule::Stack { cfa: 8, saved: 0 }, Rule::End], false);
+        let native = Native::new(&words[1..]);
+        let at = |instruction, interrupted| Activation { instruction, interrupted, ..LEAF };
+        let memory = Words([7; 4].to_vec());
+        assert_eq!(native.step(&at(0x5010, true), &memory), Step::End);
+        assert_eq!(native.step(&at(0x5010, false), &memory), caller(7, 0x1008, 0x1018));
+        assert!(native.ends_at(0x5011) && !native.ends_at(0x5010) && !native.ends_at(0x4fff));
+    }
+
+    #[test]
+    fn where_there_is_no_table_or_a_frame_the_chain_leads_on() {
+        let memory = Words(Vec::from([7; 4]));
+        let framed = table(&[Rule::Stack { cfa: 8, saved: 0 }], true);
+        let native = Native::new(&framed[1..]);
+        assert_eq!(native.step(&LEAF, &memory), caller(7, 0x1008, 0x1018), "it may be in its prolog");
+        assert_eq!(native.step(&Activation { interrupted: false, ..LEAF }, &memory), Step::Chain);
+        assert_eq!(native.step(&Activation { instruction: 0x6000, ..LEAF }, &memory), Step::Chain);
+        assert_eq!(Native::default().step(&LEAF, &memory), Step::Chain);
+        let silent = table(&[], false);
+        assert_eq!(Native::new(&silent[1..]).step(&LEAF, &memory), Step::Chain);
+        assert!(Native::new(&silent[1..]).ends_at(0x5004));
+    }
+
+    #[test]
+    fn a_damaged_table_ends_a_walk_and_nothing_else() {
+        let words = table(&[Rule::Stack { cfa: 8, saved: 0 }; 8], false);
+        let memory = Words((0..64).collect());
+        for index in 1..words.len() {
+            for bit in 0..64 {
+                let mut damaged = words.clone();
+                damaged[index] ^= 1 << bit;
+                let _ = Native::new(&damaged[1..]).step(&LEAF, &memory);
+                let _ = Native::new(&damaged[1..]).ends_at(0x5021);
+            }
+        }
+        for length in 1..words.len() {
+            let _ = Native::new(&words[1..length]).step(&LEAF, &memory);
+        }
+    }
+}

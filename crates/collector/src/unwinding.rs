@@ -1,0 +1,187 @@
+//! Unwind tables for the target's native modules: compiled here, sent to the agent as a sealed memory file.
+//!
+//! The agent never waits for them: they follow as soon as it samples, and again when the target has loaded more.
+
+use crate::control::Control;
+use crate::files::Files;
+use remora_symbols::{MapEntry, UnwindRules};
+use remora_wire::unwind::{MAXIMUM_BYTES, Module, encode};
+use remora_wire::{MEMORY_NAME, ToAgent};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// The mappings are looked at again after this long, then after twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+/// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
+const LITTLE_CODE: u64 = 4 << 20;
+
+/// More pieces of code than this have no table.
+const MODULE_LIMIT: usize = 4096;
+
+/// Which file a mapping is of: device, inode, path.
+type Identity = ((u32, u32), u64, String);
+
+/// The tables of one target.
+pub(crate) struct Unwinding {
+    files: Files,
+    rules: HashMap<Identity, Option<Rc<UnwindRules>>>,
+    sent: Vec<Module>,
+    due: Instant,
+    pause: Duration,
+    /// How many modules with much code may be compiled at the next look.
+    much: usize,
+    /// Bytes of code beyond which that is much.
+    little_code: u64,
+}
+
+impl Unwinding {
+    /// Those of this process; nothing is sent yet.
+    pub(crate) fn of(process_id: u32) -> Unwinding {
+        Unwinding {
+            files: Files::of(process_id),
+            rules: HashMap::new(),
+            sent: Vec::new(),
+            due: Instant::now(),
+            pause: FIRST_PAUSE,
+            much: 0,
+            little_code: LITTLE_CODE,
+        }
+    }
+
+    /// Compiles what is compiled in a moment, before the target is asked for anything: the first samples need it.
+    pub(crate) fn prepare(&mut self) {
+        self.table();
+    }
+
+    /// Looks for other modules than before, if it is time to.
+    pub(crate) fn step(&mut self, control: &mut Control) {
+        if Instant::now() < self.due {
+            return;
+        }
+        self.much = 1;
+        while !self.send(control) {}
+        self.due = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Sends a table, if there are other modules than before. Whether no module was left out for its length.
+    pub(crate) fn send(&mut self, control: &mut Control) -> bool {
+        let (modules, rows, is_whole) = self.table();
+        if modules != self.sent
+            && let Ok(memory) = sealed(&encode(&modules, &rows))
+            && control.say_with(&ToAgent::Unwind, &memory).is_ok()
+        {
+            self.sent = modules;
+        }
+        is_whole
+    }
+
+    /// The modules that are mapped now, and the rows of all of them; whether none was left out for its length.
+    fn table(&mut self) -> (Vec<Module>, Vec<u64>, bool) {
+        self.files.refresh_maps();
+        let (mut much, mut is_whole) = (self.much, true);
+        let (mut modules, mut rows) = (Vec::<Module>::new(), Vec::<u64>::new());
+        let mut places: HashMap<Identity, u32> = HashMap::new();
+        let code = self.files.maps().iter().filter(|entry| entry.permissions.execute && entry.is_module());
+        let code: Vec<MapEntry> = code.take(MODULE_LIMIT).cloned().collect();
+        for entry in code {
+            let identity = (entry.device, entry.inode, entry.path.clone());
+            if entry.end - entry.start > self.little_code && !self.rules.contains_key(&identity) {
+                if much == 0 {
+                    is_whole = false;
+                    continue;
+                }
+                much -= 1;
+            }
+            let files = &self.files;
+            let known = self.rules.entry(identity.clone()).or_insert_with(|| files.unwind_rules(&entry).map(Rc::new));
+            let Some(rules) = known else { continue };
+            let Some(base) = base(&entry, rules) else { continue };
+            let bytes = (rows.len() + rules.rows.len()) as u64 * 8;
+            if bytes > MAXIMUM_BYTES / 2 || modules.last().is_some_and(|last| last.end > entry.start) {
+                continue;
+            }
+            let first = *places.entry(identity).or_insert_with(|| {
+                rows.extend(&rules.rows);
+                (rows.len() - rules.rows.len()) as u32
+            });
+            let count = rules.rows.len() as u32;
+            modules.push(Module { start: entry.start, end: entry.end, base, first, count, framed: rules.framed });
+        }
+        (modules, rows, is_whole)
+    }
+}
+
+/// Where the file's address 0 is in the target.
+fn base(entry: &MapEntry, rules: &UnwindRules) -> Option<u64> {
+    const PAGE: u64 = 0x1000;
+    let held = |(_, offset, size): &&(u64, u64, u64)| {
+        entry.offset >= offset - offset % PAGE && entry.offset < offset.saturating_add(*size)
+    };
+    let (address, offset, _) = rules.code.iter().find(held)?;
+    // A mapping may start a little before the part of the file that it is for.
+    Some(entry.start.wrapping_add(*offset).wrapping_sub(entry.offset).wrapping_sub(*address))
+}
+
+/// A memory file that holds these words and can never be changed.
+fn sealed(words: &[u64]) -> std::io::Result<OwnedFd> {
+    let descriptor = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = File::from(descriptor);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    file.write_all(&bytes)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_wire::unwind::{Rule, is_sound};
+
+    #[test]
+    fn the_table_of_this_process_is_sound_and_knows_the_c_library_and_the_kernels() {
+        let mut unwinding = Unwinding::of(std::process::id());
+        // However little code a module has: it is too much to be compiled at once.
+        unwinding.little_code = 0;
+        let (none, _, is_whole) = unwinding.table();
+        assert!(!is_whole && none.is_empty());
+        unwinding.much = 1;
+        let (one, _, is_whole) = unwinding.table();
+        assert!(!is_whole && !one.is_empty());
+        unwinding.much = MODULE_LIMIT;
+        let (modules, rows, is_whole) = unwinding.table();
+        assert!(is_whole && modules.len() > one.len());
+        assert!(is_sound(&encode(&modules, &rows)[1..]));
+        let rule = |address: u64| {
+            let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;
+            let own = &rows[module.first as usize..][..module.count as usize];
+            let after = own.partition_point(|row| row >> 32 <= address - module.base);
+            Some(Rule::decode(own[after.checked_sub(1)?] as u32))
+        };
+        // At its first instruction a function has nothing but the return address on the stack.
+        for function in [Unwinding::of as *const () as u64, std::process::id as *const () as u64] {
+            assert_eq!(rule(function), Some(Rule::Stack { cfa: 8, saved: 0 }), "{function:x}");
+        }
+        let maps = unwinding.files.maps();
+        for name in ["[vdso]", "libc.so.6", "libgcc_s.so.1"] {
+            let entry = maps.iter().find(|entry| entry.permissions.execute && entry.path.ends_with(name));
+            let start = entry.map_or(0, |entry| entry.start);
+            assert!(modules.iter().any(|module| module.start == start && module.count > 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_sealed_file_cannot_be_changed() {
+        let file = File::from(sealed(&[1, 2]).expect("a memory file"));
+        assert!((&file).write_all(&[0]).is_err() && file.set_len(0).is_err());
+        assert_eq!(file.metadata().expect("it is there").len(), 16);
+    }
+}
