@@ -2,7 +2,7 @@
 
 use crate::names::Names;
 use crate::scaling::Used;
-use remora_profile::{FrameIx, LossCause, Profile, Sample, StackIx, State, Thread, ThreadIx};
+use remora_profile::{FrameIx, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx};
 use remora_wire::{Message, Place, sample_flags};
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ pub struct Assembler {
     names: Names,
     /// Monotonic time of the profile's zero, nanoseconds.
     started: u64,
-    addresses: HashMap<u64, Known>,
+    addresses: NumberMap<u64, Known>,
     /// How often frames that only the runtime's word makes native were met, by address.
-    on_the_runtimes_word: HashMap<u64, u64>,
+    on_the_runtimes_word: NumberMap<u64, u64>,
     threads: HashMap<u32, ThreadIx>,
     last: HashMap<ThreadIx, (StackIx, State)>,
     /// Monotonic time of the first sample.
@@ -54,8 +54,8 @@ impl Assembler {
             profile,
             names,
             started,
-            addresses: HashMap::new(),
-            on_the_runtimes_word: HashMap::new(),
+            addresses: NumberMap::default(),
+            on_the_runtimes_word: NumberMap::default(),
             threads: HashMap::new(),
             last: HashMap::new(),
             first_sample: None,

@@ -27,6 +27,10 @@ pub use thread::{Thread, ThreadIx};
 
 use std::collections::HashMap;
 
+/// A map from indexes or addresses. Every frame of every sample is looked up in one, and the standard hash took most of that time.
+/// Each map has a random seed, so a target cannot choose keys that collide. Text keeps the standard hash.
+pub type NumberMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// What one unit of [`Sample::weight`] stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -156,9 +160,9 @@ pub struct Profile {
     strings: Vec<String>,
     string_index: HashMap<String, StringIx>,
     frames: Vec<Frame>,
-    frame_index: HashMap<Frame, FrameIx>,
+    frame_index: NumberMap<Frame, FrameIx>,
     stacks: Vec<StackNode>,
-    stack_index: HashMap<StackNode, StackIx>,
+    stack_index: NumberMap<StackNode, StackIx>,
     threads: Vec<Thread>,
     samples: Vec<Sample>,
     scales: Vec<u64>,
