@@ -16,6 +16,7 @@ mod snapshots;
 mod throughput;
 mod truth;
 mod view;
+mod walk;
 mod watching;
 
 use crate::Outcome;
@@ -42,6 +43,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "callers", about: "framework methods, each below a method of its own", run: callers::measure },
     Group { name: "sample-cost", about: "sample cost, and the rate that is reached", run: cost::measure },
     Group { name: "parked", about: "waiting threads, and a server under load", run: parked::measure },
+    Group { name: "walk", about: "a stack walk in the signal handler", run: walk::measure },
     Group { name: "names", about: "managed frames named", run: names::measure },
     Group { name: "threads", about: "500 threads, sampled by the clock", run: throughput::many_threads },
     Group { name: "leaving", about: "before and after, and many rounds", run: leaving::measure },

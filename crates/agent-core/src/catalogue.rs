@@ -261,15 +261,24 @@ impl Catalogue {
         let links = self.links.clone();
         let links = Links::new(&links);
         links.find(return_address).or_else(|| {
-            let link = self.read_link(runtime, before(return_address))?;
-            links.learn(return_address, link).then_some(link)
+            let call = before(return_address);
+            let link = self.read_link(runtime, call)?;
+            let is_sure = self.addresses.get(&call).is_some_and(|known| known.doubt.is_none());
+            (!is_sure || links.learn(return_address, link)).then_some(link)
         })
     }
 
+    /// Whether the walk knows of the code that returns to `return_address`: all is described then, without a doubt.
+    pub(crate) fn has_taught(&self, return_address: u64) -> bool {
+        Links::new(&self.links).find(return_address).is_some()
+    }
+
     fn read_link(&mut self, runtime: &impl Runtime, call: u64) -> Option<Link> {
-        let known = self.addresses.get(&call).filter(|known| known.doubt.is_none())?;
-        // Native code is taken to have frames.
-        let Some(function) = known.function else { return Some(Link::Framed) };
+        let known = self.addresses.get(&call)?;
+        let Some(function) = known.function else {
+            // Native code is taken to have frames; what the runtime could not tell may not be native.
+            return known.doubt.is_none().then_some(Link::Framed);
+        };
         let body = *self.body(runtime, function, call)?;
         if let Some(distance) = self.exchanged.distance(body) {
             return Some(Link::Replaced(distance));

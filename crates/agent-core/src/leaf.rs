@@ -22,8 +22,8 @@ pub const PROLOG_BYTES: usize = 64;
 /// How many bytes are looked at from the executing instruction on, at most.
 pub const EPILOG_BYTES: usize = 32;
 
-/// `mov rax, [rbp]; push rax`: so begins the optimised body of a method that was exchanged while it ran, on top of the first body's frame,
-/// to which RBP still points; and nothing else does. It then makes a frame of its own.
+/// `mov rax, [rbp]; push rax`: only the optimised body of a method that was exchanged while it ran begins so. RBP still points to the first
+/// body's frame, and the optimised body makes its own on top.
 pub(crate) const REPLACEMENT: [u8; 5] = [0x48, 0x8b, 0x45, 0x00, 0x50];
 
 /// `push rbp`: so begins each method with a frame, and no other.

@@ -1,8 +1,8 @@
 //! From a raw sample to the addresses of a stack: callers that frameless code hides are put back.
 //!
-//! One rule for the leaf and for the middle of a stack: where a return address is, and how many bytes of stack the code around it has, say
-//! where the next one is. The walk does the same wherever it knows of the code; here it is found out, and taught
-//! ([`Catalogue::link_of`]). Where that cannot be, the sample is marked.
+//! One rule serves the leaf and the middle of a stack. A return address lies in a method; the method's prolog says how far above it the next
+//! return address is. The walk applies the rule to code that it knows. For other code the prolog is read here, and the walk learns it
+//! ([`Catalogue::link_of`]). If the prolog cannot be read, the sample is marked.
 
 use crate::catalogue::{Catalogue, Met, before};
 use crate::leaf::Caller;
@@ -10,6 +10,9 @@ use crate::platform::{CodeKind, Platform};
 use crate::runtime::Runtime;
 use remora_agent_hot::{EXACT, Link, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 use remora_wire::{Message, sample_flags};
+
+/// Callers put back in one stack, mostly no more.
+const ROOM: usize = 8;
 
 /// A stack as the collector gets it.
 #[derive(Debug, Default)]
@@ -42,12 +45,13 @@ impl Stack {
         sample: &RawSample,
     ) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
-        let mut explaining = Explaining { platform, runtime, catalogue, stack: Stack::default() };
+        let stack = Stack { addresses: Vec::with_capacity(sample.addresses.len() + ROOM), ..Stack::default() };
+        let mut explaining = Explaining { platform, runtime, catalogue, stack };
         explaining.leaf(leaf, callers.first().map(|caller| caller & !UNKNOWN_LINK), sample);
         let mut windows = sample.windows.chunks_exact(WINDOW_WORDS);
         for caller in callers {
             if caller & UNKNOWN_LINK == 0 {
-                explaining.meet(Met::Caller(before(*caller)));
+                explaining.known_caller(*caller);
             } else {
                 explaining.caller(caller & !UNKNOWN_LINK, windows.next().unwrap_or_default());
             }
@@ -88,6 +92,15 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
             // The walk has found it, too.
             Some(found) if Some(*found) == next => {}
             found => self.put_back(found.copied(), sample.window.get(place + 1..).unwrap_or_default()),
+        }
+    }
+
+    /// A return address of which the walk knew: it has been described, unless its code has unloaded since.
+    fn known_caller(&mut self, return_address: u64) {
+        if self.catalogue.has_taught(return_address) {
+            self.stack.addresses.push(before(return_address));
+        } else {
+            self.meet(Met::Caller(before(return_address)));
         }
     }
 

@@ -40,7 +40,7 @@ pub use heap::{
     StandingHeap, Walked, tell_statics, walk_heap,
 };
 pub use links::{LINK_WORDS, Link, Links};
-pub use memory::{Bounded, read_checked};
+pub use memory::{Bounded, Memory, read_checked};
 pub use native::Native;
 pub use random::Random;
 pub use ranges::Ranges;

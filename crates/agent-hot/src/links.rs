@@ -1,9 +1,9 @@
 //! What is known of the code that return addresses lie in: where the next return address is.
 //!
-//! The JIT gives a small method no frame, also where it calls on: RBP is still the frame of a caller further out, and the method's own
-//! return address lies at a distance above its callee's frame that only its prolog tells. The agent's thread reads prologs and teaches this
-//! table, one word for each return address; the handlers look it up for each frame.
-//! What is not known is no error: the sample then carries a piece of the stack ([`crate::RawSample::windows`]).
+//! The JIT gives a small method no frame, even if the method calls others. RBP then still points to the frame of an outer caller.
+//! The method's own return address lies above its callee's frame; its prolog says how far.
+//! The agent's thread reads prologs and fills this table, one word for each return address. The handlers look each frame up.
+//! If an address is not in the table, the sample carries a piece of the stack ([`crate::RawSample::windows`]).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,8 +29,8 @@ pub enum Link {
     Framed,
     /// It has none, and so many bytes of stack: its own return address lies above them.
     Frameless(u64),
-    /// The first body of a method that was exchanged while it ran (on-stack replacement, .NET 7 and later): its frame lies so many bytes above
-    /// its lowest stack address.
+    /// The first body of a method that was exchanged while it ran (on-stack replacement, .NET 7 and later). Its frame lies so many bytes
+    /// above its lowest stack address.
     ///
     /// A long loop in unoptimised code goes on in an optimised body. That body lies on top of the frame of the first one: its return
     /// address is the word that the first body's call for help left behind, and its saved frame pointer is already that of the caller.
@@ -42,20 +42,23 @@ pub enum Link {
 /// See the module's text. Written by one thread, read by any.
 #[derive(Clone, Copy, Default)]
 pub struct Links<'a> {
-    entries: &'a [AtomicU64],
+    sets: &'a [[AtomicU64; WAYS]],
 }
 
 impl<'a> Links<'a> {
     /// A view of words that were zero at first.
     pub fn new(entries: &'a [AtomicU64]) -> Self {
-        Links { entries }
+        Links { sets: entries.as_chunks().0 }
     }
 
     /// What is known of the code that returns to `address`.
+    #[inline]
     pub fn find(&self, address: u64) -> Option<Link> {
-        let entry =
-            self.set(address).iter().map(|entry| entry.load(Ordering::Acquire)).find(|entry| is_of(*entry, address))?;
-        unpack(entry & KNOWN)
+        let tag = tag(address)?;
+        // An entry of this address loses all address bits. Any other entry keeps some, and so does an empty one.
+        let known =
+            self.set(address).iter().map(|entry| entry.load(Ordering::Acquire) ^ tag).find(|left| *left <= KNOWN)?;
+        unpack(known)
     }
 
     /// Remembers it. False if it does not fit into an entry.
@@ -87,14 +90,14 @@ impl<'a> Links<'a> {
 
     /// Any code may be gone.
     pub fn clear(&self) {
-        self.entries.iter().for_each(|entry| entry.store(0, Ordering::Release));
+        self.sets.as_flattened().iter().for_each(|entry| entry.store(0, Ordering::Release));
     }
 
+    #[inline]
     fn set(&self, address: u64) -> &'a [AtomicU64] {
-        let sets = (self.entries.len() / WAYS) as u64;
         let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let first = ((hash * sets) >> 32) as usize * WAYS;
-        self.entries.get(first..first + WAYS).unwrap_or_default()
+        let set = (hash * self.sets.len() as u64) >> 32;
+        self.sets.get(set as usize).map_or(&[], |set| set)
     }
 }
 
@@ -118,6 +121,7 @@ fn pack(link: Link) -> Option<u64> {
     }
 }
 
+#[inline]
 fn unpack(known: u64) -> Option<Link> {
     let bytes = (known >> KIND_BITS) * 8;
     match known & ((1 << KIND_BITS) - 1) {

@@ -5,6 +5,11 @@ pub trait Memory {
     /// The word at `address`, `None` if it may not be read.
     fn word(&self, address: u64) -> Option<u64>;
 
+    /// The word at `address` and the one behind it.
+    fn pair(&self, address: u64) -> Option<(u64, u64)> {
+        Some((self.word(address)?, self.word(address.checked_add(8)?)?))
+    }
+
     /// The words from `address` on, as many as may be read and fit.
     fn words(&self, address: u64, into: &mut [u64]) -> usize {
         let mut copied = 0;
@@ -25,11 +30,36 @@ pub struct Bounded {
     pub high: u64,
 }
 
+impl Bounded {
+    /// Whether so many bytes from `address` on are aligned words of the stack.
+    #[inline]
+    fn holds(&self, address: u64, bytes: u64) -> bool {
+        let above = self.high.checked_sub(address);
+        address >= self.low && above.is_some_and(|above| above >= bytes) && address.is_multiple_of(8)
+    }
+}
+
 impl Memory for Bounded {
+    #[inline]
     fn word(&self, address: u64) -> Option<u64> {
-        let inside = address >= self.low && address <= self.high.saturating_sub(8) && address.is_multiple_of(8);
         // SAFETY: inside the mapping of the running thread's own stack, at or above its stack pointer, aligned: mapped and readable.
-        inside.then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
+        self.holds(address, 8).then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
+    }
+
+    #[inline]
+    fn pair(&self, address: u64) -> Option<(u64, u64)> {
+        // SAFETY: both words lie inside the mapping of the running thread's own stack, which `holds` has just checked.
+        self.holds(address, 16).then(|| unsafe { core::ptr::read_volatile(address as *const [u64; 2]) }.into())
+    }
+
+    fn words(&self, address: u64, into: &mut [u64]) -> usize {
+        let there = if self.holds(address, 8) { (self.high - address) / 8 } else { 0 };
+        let count = into.len().min(there as usize);
+        for (place, offset) in into.iter_mut().take(count).zip((0..).step_by(8)) {
+            // SAFETY: `count` whole words lie between `address` and the end of the running thread's own stack.
+            *place = unsafe { core::ptr::read_volatile((address + offset) as *const u64) };
+        }
+        count
     }
 }
 
@@ -83,6 +113,22 @@ fn read_words(address: u64, into: &mut [u64]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_stack_nothing_is_read_beyond_its_end() {
+        let stack = [1_u64, 2, 3, 4];
+        let low = stack.as_ptr() as u64;
+        let memory = Bounded { low: low + 8, high: low + 24 };
+        let mut into = [0; 8];
+        assert_eq!((memory.words(low + 8, &mut into), into.get(..3)), (2, Some(&[2, 3, 0][..])));
+        assert_eq!((memory.words(low, &mut into), memory.words(low + 24, &mut into)), (0, 0));
+        assert_eq!(
+            (memory.word(low + 16), memory.word(low + 24), memory.word(low), memory.word(low + 12)),
+            (Some(3), None, None, None)
+        );
+        assert_eq!((memory.pair(low + 8), memory.pair(low + 16), memory.pair(low)), (Some((2, 3)), None, None));
+        assert_eq!((Bounded { low: 0, high: 4 }.word(0), Bounded { low: 0, high: 8 }.pair(0)), (None, None));
+    }
 
     #[test]
     fn the_kernel_refuses_what_is_not_mapped() {

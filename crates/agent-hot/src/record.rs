@@ -44,7 +44,7 @@ pub struct RawSample<'a> {
     pub addresses: &'a [u64],
     /// Words of the stack from the stack pointer on; fewer than [`LEAF_WORDS`] near the end of the stack.
     pub window: &'a [u64],
-    /// [`WINDOW_WORDS`] words of the stack above each return address that is marked, as far as there was room.
+    /// [`WINDOW_WORDS`] words of the stack above each marked return address, as far as there was room.
     pub windows: &'a [u64],
 }
 

@@ -234,6 +234,7 @@ impl<'a, M: Memory> Walker<'a, M> {
     }
 
     /// Whether there was room.
+    #[inline]
     fn push(&mut self, address: u64) -> bool {
         let Some(place) = self.out.addresses.get_mut(self.depth) else { return false };
         *place = address;
@@ -277,7 +278,7 @@ fn link(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
     if frame < lowest {
         return None;
     }
-    Some((memory.word(frame)?, memory.word(frame.checked_add(8)?)?))
+    memory.pair(frame)
 }
 
 /// Where the chain of frames begins.

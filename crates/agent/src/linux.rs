@@ -63,7 +63,7 @@ pub struct Linux {
     looker: OnceLock<Looker>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
-    /// What handlers know of return addresses; made when sampling begins.
+    /// What handlers know of return addresses, once sampling begins.
     links: OnceLock<Arc<[AtomicU64]>>,
     /// When threads may be looked for again.
     scan_due: AtomicU64,
@@ -86,9 +86,7 @@ unsafe impl Send for Sampling {}
 struct Retired {
     session: *mut Session<'static>,
     _followed: Arc<Mutex<Followed>>,
-    _ring: Mapping,
-    _slots: Mapping,
-    _links: Arc<[AtomicU64]>,
+    _memory: (Mapping, Mapping, Arc<[AtomicU64]>),
 }
 
 // SAFETY: as for `Sampling`.
@@ -169,9 +167,9 @@ impl Linux {
         let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
         let slots = slot_memory().map_err(in_words)?;
         let links = self.links();
-        // SAFETY: the table is kept in `Sampling` beside the session, and given up with it in `Retired`; its words do not move.
-        let link_words = unsafe { std::slice::from_raw_parts(links.as_ptr(), links.len()) };
-        // SAFETY: both mappings are kept in `Sampling`, which is taken apart only after no handler can run.
+        // SAFETY: table and mappings are kept in `Sampling`, which is taken apart only after no handler can run.
+        let link_words = unsafe { &*Arc::as_ptr(&links) };
+        // SAFETY: as for the table.
         let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
         let session = Box::into_raw(Box::new(Session {
             ring: Ring::new(ring_words).ok_or("the ring has no valid size")?,
@@ -571,7 +569,7 @@ impl Platform for Linux {
         session.armed.store(false, Ordering::SeqCst);
         let sampled = lock(&sampling.followed).leave_all(session, &self.entrances);
         let Sampling { session: pointer, signal, followed, ring, slots, links, .. } = sampling;
-        let retired = Retired { session: pointer, _followed: followed, _ring: ring, _slots: slots, _links: links };
+        let retired = Retired { session: pointer, _followed: followed, _memory: (ring, slots, links) };
         if let Err(why) = signal.release(session, &sampled) {
             // Whoever may still enter the handler must find its memory: it is given up, for good.
             std::mem::forget(retired);

@@ -1,8 +1,8 @@
 //! Compares the callers in two recordings of one program: a recording under test, and a reference, which the runtime's own sampler has made.
 //!
-//! The runtime walks its stacks with its own tables, so it loses no caller. Where it only ever sees A call B and B call C, a call of C by A in the
-//! other recording is a caller that was lost. Methods are compared by name and number of parameters, since the two name type arguments in
-//! different ways; native frames are left out, since the reference has none.
+//! The runtime walks its stacks with its own tables, so it loses no caller. If it only ever sees A call B and B call C, then a call of C by A in
+//! the other recording has lost B. Methods are compared by name and number of parameters, because the two recordings name type arguments
+//! differently. Native frames are left out, because the reference has none.
 
 use remora_profile::{FrameKind, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
