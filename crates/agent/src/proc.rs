@@ -194,7 +194,7 @@ pub struct Region {
     pub end: u64,
     /// Readable and writable.
     pub writable: bool,
-    /// Executable.
+    /// Executable, or reserved for what comes behind executable memory: the runtime puts the next code there, and maps it only then.
     pub executable: bool,
     /// Of the C library's family or the kernel's own library, which are built without frame pointers.
     pub frameless: bool,
@@ -202,22 +202,33 @@ pub struct Region {
 
 /// All mappings, ascending.
 pub fn regions() -> Vec<Region> {
-    fs::read_to_string("/proc/self/maps")
-        .map(|maps| maps.lines().filter_map(parse_region).collect())
-        .unwrap_or_default()
+    fs::read_to_string("/proc/self/maps").map(|maps| parse_regions(&maps)).unwrap_or_default()
 }
 
-fn parse_region(line: &str) -> Option<Region> {
+fn parse_regions(maps: &str) -> Vec<Region> {
+    let mut regions: Vec<Region> = Vec::new();
+    for (mut region, is_reserved) in maps.lines().filter_map(parse_region) {
+        if is_reserved && let Some(before) = regions.last() {
+            region.executable = before.executable && before.end == region.start;
+        }
+        regions.push(region);
+    }
+    regions
+}
+
+/// A mapping, and whether it is only reserved: nobody may read it yet.
+fn parse_region(line: &str) -> Option<(Region, bool)> {
     let (bounds, rest) = line.split_once(' ')?;
     let (start, end) = bounds.split_once('-')?;
     let permissions = rest.as_bytes();
-    Some(Region {
+    let region = Region {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
         writable: permissions.first() == Some(&b'r') && permissions.get(1) == Some(&b'w'),
         executable: permissions.get(2) == Some(&b'x'),
         frameless: is_frameless(line.rsplit('/').next().unwrap_or(line)) || line.ends_with("[vdso]"),
-    })
+    };
+    Some((region, permissions.starts_with(b"---")))
 }
 
 /// Whether a library of this file name is of the C library's family.
@@ -230,17 +241,26 @@ fn is_frameless(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// The next code is compiled there, and stacks that hold it are walked before the mappings are read again.
+    #[test]
+    fn what_is_reserved_behind_code_counts_as_code() {
+        let maps = "10000-20000 r-xs 0 00:01 7 /memfd:doublemapper (deleted)\n20000-30000 ---s 0 00:01 7 /memfd:doublemapper (deleted)\n\
+                    30000-40000 rw-p 0 00:00 0\n40000-50000 ---p 0 00:00 0\n60000-70000 rwxp 0 00:00 0\n71000-80000 ---p 0 00:00 0\n";
+        let executable: Vec<bool> = parse_regions(maps).iter().map(|region| region.executable).collect();
+        assert_eq!(executable, [true, true, false, false, true, false]);
+    }
+
     #[test]
     fn masks_and_regions_are_read_from_the_kernels_text() {
         let status = "Name:\tx\nState:\tS (sleeping)\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000000002\nSigBlk:\t8000000000000000\n";
         assert_eq!(parse_masks(status), Some(SignalMasks { blocked: 1 << 63, pending: 3, asleep: true }));
         let running = status.replace("S (sleeping)", "R (running)");
         assert_eq!(parse_masks(&running).map(|masks| masks.asleep), Some(false));
-        let region = parse_region("7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0   [stack]").expect("a mapping");
+        let (region, _) = parse_region("7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0   [stack]").expect("a mapping");
         assert_eq!((region.start, region.end), (0x7ffc_0000_0000, 0x7ffc_0002_1000));
         assert!(region.writable && !region.executable);
         assert_eq!(parse_region("nonsense"), None);
-        let frameless = |line| parse_region(line).is_some_and(|region| region.frameless);
+        let frameless = |line| parse_region(line).is_some_and(|(region, _)| region.frameless);
         assert!(frameless("7f00-7f01 r-xp 00000000 08:01 7  /lib/x86_64-linux-gnu/libc.so.6"));
         assert!(frameless("7f00-7f01 r-xp 00000000 00:00 0  [vdso]"));
         assert!(!frameless("7f00-7f01 r-xp 00000000 08:01 7  /usr/share/dotnet/libcoreclr.so"));
