@@ -268,9 +268,16 @@ impl Catalogue {
         })
     }
 
-    /// Whether the walk knows of the code that returns to `return_address`: all is described then, without a doubt.
-    pub(crate) fn has_taught(&self, return_address: u64) -> bool {
-        Links::new(&self.links).find(return_address).is_some()
+    /// What the walk knows of the code that returns to `return_address`. If it does, the address has been described without a doubt.
+    pub(crate) fn taught(&self, return_address: u64) -> Option<Link> {
+        Links::new(&self.links).find(return_address)
+    }
+
+    /// Whether an address that was met lies in the optimised body of a method that was exchanged while it ran.
+    pub(crate) fn is_in_replacement(&self, address: u64) -> bool {
+        let function = self.addresses.get(&address).and_then(|known| known.function);
+        let bodies = function.and_then(|function| self.bodies.get(&function));
+        bodies.into_iter().flatten().any(|body| holds(body, address) && self.exchanged.is_optimised(*body))
     }
 
     fn read_link(&mut self, runtime: &impl Runtime, call: u64) -> Option<Link> {

@@ -7,7 +7,7 @@
 
 use crate::leaf::{PROLOG_BYTES, REPLACEMENT};
 use crate::runtime::{CodeBody, Runtime};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// `push rbp`.
 const PUSH_FRAME_POINTER: u8 = 0x55;
@@ -20,17 +20,21 @@ const MAXIMUM: usize = 4096;
 pub(crate) struct Exchanged {
     /// By start: the distance.
     bodies: HashMap<u64, u64>,
+    /// Starts of the optimised bodies.
+    optimised: HashSet<u64>,
 }
 
 impl Exchanged {
     /// Looks at all bodies of one function. Returns those of which something else was thought before.
     pub(crate) fn learn(&mut self, runtime: &impl Runtime, bodies: &[CodeBody]) -> Vec<CodeBody> {
         let mut bytes = [0; PROLOG_BYTES];
-        if bodies.len() < 2
-            || !bodies.iter().any(|body| runtime.code(*body, body.start, &mut bytes).starts_with(&REPLACEMENT))
-        {
+        let mut is_optimised =
+            |body: &&CodeBody| runtime.code(**body, body.start, &mut bytes).starts_with(&REPLACEMENT);
+        let optimised: Vec<u64> = bodies.iter().filter(|body| is_optimised(body)).map(|body| body.start).collect();
+        if bodies.len() < 2 || optimised.is_empty() || self.optimised.len() + optimised.len() > MAXIMUM {
             return Vec::new();
         }
+        self.optimised.extend(optimised);
         let mut changed = Vec::new();
         for body in bodies {
             let distance = distance(runtime.code(*body, body.start, &mut bytes));
@@ -48,14 +52,21 @@ impl Exchanged {
         self.bodies.get(&body.start).copied()
     }
 
+    /// Whether it is the optimised body of such a method. No call leads into it, only the first body.
+    pub(crate) fn is_optimised(&self, body: CodeBody) -> bool {
+        self.optimised.contains(&body.start)
+    }
+
     /// The code has unloaded.
     pub(crate) fn forget(&mut self, body: CodeBody) {
+        self.optimised.remove(&body.start);
         self.bodies.remove(&body.start);
     }
 
     /// What was learnt is learnt anew as it is met.
     pub(crate) fn forget_everything(&mut self) {
         self.bodies.clear();
+        self.optimised.clear();
     }
 }
 

@@ -97,10 +97,27 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
 
     /// A return address of which the walk knew: it has been described, unless its code has unloaded since.
     fn known_caller(&mut self, return_address: u64) {
-        if self.catalogue.has_taught(return_address) {
+        let taught = self.catalogue.taught(return_address);
+        if taught.is_some() {
             self.stack.addresses.push(before(return_address));
         } else {
             self.meet(Met::Caller(before(return_address)));
+        }
+        match taught.or_else(|| self.catalogue.link_of(self.runtime, return_address)) {
+            // The walk has gone on as it knew then.
+            Some(Link::Framed | Link::Frameless(_)) => {}
+            Some(Link::Replaced(_)) => self.first_body(),
+            None => self.mark_unknown(),
+        }
+    }
+
+    /// The address last met is in the first body of a method that is known to be exchanged while it runs. If its optimised body lies on top,
+    /// the walk did not know of that yet: it has met the method twice and its caller never.
+    fn first_body(&mut self) {
+        if let [.., below, _] = *self.stack.addresses
+            && self.catalogue.is_in_replacement(below)
+        {
+            self.mark_unknown();
         }
     }
 
@@ -112,8 +129,8 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
             let words = match self.catalogue.link_of(self.runtime, return_address) {
                 Some(Link::Framed) => return,
                 Some(Link::Frameless(bytes)) => (bytes / 8) as usize,
-                // Whether it is one is seen in the frame, which is not at hand.
-                Some(Link::Replaced(_)) | None => return self.mark_unknown(),
+                Some(Link::Replaced(_)) => return self.first_body(),
+                None => return self.mark_unknown(),
             };
             let Some(next) = above.get(words).filter(|next| self.is_return_address(**next)) else {
                 return self.mark_unknown();

@@ -2,9 +2,10 @@
 
 mod support;
 
-use remora_agent_core::{Attempt, EntranceKind, Entrances, Outcome, Received, Shared, Worker, persist};
+use remora_agent_core::{Attempt, CodeBody, EntranceKind, Entrances, Outcome, Received, Shared, Worker, persist};
 use remora_agent_hot::{Link, Links, UNKNOWN_LINK};
 use remora_wire::{FromAgent, Message, Place, ToAgent, sample_flags};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use support::{Clr, Question, Script, Step, good_session, raw, raw_with_windows};
@@ -162,10 +163,14 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
 
 /// Flags and addresses of the only sample, and what the walk has learnt of these return addresses.
 fn explained(sample: Vec<u64>, code: &[(usize, &[u8])], learnt: &[u64]) -> (u8, Vec<u64>, Vec<Option<Link>>) {
-    let shared = shared(Script::default());
-    shared.platform.hears(good_session());
     let mut runtime = Clr::default();
     runtime.code.extend(code.iter().map(|(function, code)| (*function, code.to_vec())));
+    explained_by(runtime, sample, learnt)
+}
+
+fn explained_by(runtime: Clr, sample: Vec<u64>, learnt: &[u64]) -> (u8, Vec<u64>, Vec<Option<Link>>) {
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
     shared.platform.arrive([sample]);
     assert_eq!(run(&shared, &runtime), Outcome::Detach);
     let samples = shared.platform.messages().into_iter().find_map(|message| match message {
@@ -222,6 +227,27 @@ fn behind_a_leaf_whose_caller_was_put_back_the_next_ones_are_too() {
     let (flags, addresses, _) = explained(sample(&[0x2025, 7]), &code, &[]);
     assert_eq!(addresses, [0x1000, 0x2024, 0x4004]);
     assert_eq!(flags, sample_flags::REPAIRED | sample_flags::CALLERS_UNKNOWN, "the piece of the stack is too short");
+}
+
+#[test]
+fn a_method_that_was_exchanged_while_it_ran_before_the_walk_knew_is_marked_and_its_calls_are_not() {
+    let first = CodeBody { start: 0x2000, end: 0x2080 };
+    let optimised = CodeBody { start: 0x2080, end: 0x2100 };
+    // push rbp; sub rsp,0x40; lea rbp,[rsp+0x40] and mov rax,[rbp]; push rax
+    let code = vec![0x55, 0x48, 0x83, 0xec, 0x40, 0x48, 0x8d, 0x6c, 0x24, 0x40, 0x90, 0x90];
+    let replacement = [0x48, 0x8b, 0x45, 0x00, 0x50, 0x90].repeat(8);
+    let runtime = || {
+        let bodies = vec![(first, code.clone()), (optimised, replacement.clone())];
+        Clr { bodies: HashMap::from([(2, bodies)]), ..Clr::default() }
+    };
+    let flags = |addresses: &[u64]| {
+        let (flags, _, learnt) = explained_by(runtime(), raw(9, 0, addresses, &[]), &[0x2025]);
+        assert_eq!(learnt, [Some(Link::Replaced(0x40))]);
+        flags
+    };
+    assert_eq!(flags(&[0x2090, 0x2025, 0x3005]), sample_flags::CALLERS_UNKNOWN, "the method twice, its caller never");
+    assert_eq!(flags(&[0x2090, unknown(0x2025), 0x3005]), sample_flags::CALLERS_UNKNOWN);
+    assert_eq!(flags(&[0x1004, unknown(0x2025), 0x3005]), 0, "a call out of the first body");
 }
 
 #[test]

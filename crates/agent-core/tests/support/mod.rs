@@ -312,6 +312,8 @@ pub enum Question {
 /// The runtime: functions 1, 2, ... at 0x1000, 0x2000, ...; each 0x100 bytes of code.
 pub struct Clr {
     pub code: HashMap<usize, Vec<u8>>,
+    /// Functions with other bodies than one, and the code of each.
+    pub bodies: HashMap<usize, Vec<(CodeBody, Vec<u8>)>>,
     /// Generic arguments of functions; 4 where nothing is said.
     pub arguments: HashMap<usize, Vec<usize>>,
     /// Functions that are dynamic, with their names.
@@ -331,6 +333,7 @@ impl Default for Clr {
     fn default() -> Self {
         Clr {
             code: HashMap::new(),
+            bodies: HashMap::new(),
             arguments: HashMap::new(),
             dynamic: HashMap::new(),
             callbacks_arrive: true,
@@ -416,6 +419,9 @@ impl Runtime for Clr {
     }
 
     fn bodies(&self, function: usize) -> Vec<CodeBody> {
+        if let Some(bodies) = self.bodies.get(&function) {
+            return bodies.iter().map(|(body, _)| *body).collect();
+        }
         let start = function as u64 * 0x1000;
         vec![CodeBody { start, end: start + 0x100 }]
     }
@@ -426,7 +432,12 @@ impl Runtime for Clr {
 
     fn code<'a>(&self, body: CodeBody, from: u64, into: &'a mut [u8]) -> &'a [u8] {
         let function = (body.start / 0x1000) as usize;
-        let code = self.code.get(&function).cloned().unwrap_or_else(|| vec![0x55, 0x48, 0x8b, 0xec, 0x90, 0x90]);
+        let of_body = self.bodies.get(&function).into_iter().flatten().find(|(other, _)| *other == body);
+        let code = of_body
+            .map(|(_, code)| code)
+            .or(self.code.get(&function))
+            .cloned()
+            .unwrap_or_else(|| vec![0x55, 0x48, 0x8b, 0xec, 0x90, 0x90]);
         let rest = code.get((from - body.start) as usize..).unwrap_or_default();
         let length = rest.len().min(into.len());
         into[..length].copy_from_slice(&rest[..length]);
