@@ -283,8 +283,8 @@ impl Catalogue {
     fn read_link(&mut self, runtime: &impl Runtime, call: u64) -> Option<Link> {
         let known = self.addresses.get(&call)?;
         let Some(function) = known.function else {
-            // Native code is taken to have frames; what the runtime could not tell may not be native.
-            return known.doubt.is_none().then_some(Link::Framed);
+            // What the runtime could not tell may not be native.
+            return known.doubt.is_none().then_some(Link::Native);
         };
         let body = *self.body(runtime, function, call)?;
         if let Some(distance) = self.exchanged.distance(body) {

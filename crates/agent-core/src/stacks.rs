@@ -105,7 +105,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         }
         match taught.or_else(|| self.catalogue.link_of(self.runtime, return_address)) {
             // The walk has gone on as it knew then.
-            Some(Link::Framed | Link::Frameless(_)) => {}
+            Some(Link::Framed | Link::Native | Link::Frameless(_)) => {}
             Some(Link::Replaced(_)) => self.first_body(),
             None => self.mark_unknown(),
         }
@@ -127,7 +127,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         loop {
             self.meet(Met::Caller(before(return_address)));
             let words = match self.catalogue.link_of(self.runtime, return_address) {
-                Some(Link::Framed) => return,
+                Some(Link::Framed | Link::Native) => return,
                 Some(Link::Frameless(bytes)) => (bytes / 8) as usize,
                 Some(Link::Replaced(_)) => return self.first_body(),
                 None => return self.mark_unknown(),

@@ -209,9 +209,9 @@ fn cat_09_what_the_walk_knows_of_code_is_gone_before_the_code_is() {
     {
         let table: Arc<[AtomicU64]> = (0..256).map(|_| AtomicU64::new(0)).collect();
         let (runtime, mut catalogue, mut out) = (Clr::default(), Catalogue::over(table.clone()), Vec::new());
-        for call in [0x1010, 0x2010, 0xf_0000] {
+        for (call, link) in [(0x1010, Link::Framed), (0x2010, Link::Framed), (0xf_0000, Link::Native)] {
             catalogue.meet(&runtime, Met::Caller(call), &mut out);
-            assert_eq!(catalogue.link_of(&runtime, call + 1), Some(Link::Framed));
+            assert_eq!(catalogue.link_of(&runtime, call + 1), Some(link));
         }
         catalogue.forget(&[what]);
         let links = Links::new(&table);

@@ -17,6 +17,8 @@ const KIND_BITS: u32 = 2;
 const FRAMED: u64 = 1;
 const FRAMELESS: u64 = 2;
 const REPLACED: u64 = 3;
+/// Framed, with a bit in the place of the distance.
+const NATIVE: u64 = FRAMED | 1 << KIND_BITS;
 
 /// Bits beside the address: what is known.
 const KNOWN_BITS: u32 = 16;
@@ -25,8 +27,10 @@ const KNOWN: u64 = (1 << KNOWN_BITS) - 1;
 /// How the code around a return address keeps its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// It has a frame: its saved frame pointer leads on.
+    /// It is a method with a frame: its saved frame pointer leads on.
     Framed,
+    /// It is native code. The unwind tables say how to leave it; code without a table is taken to have a frame.
+    Native,
     /// It has none, and so many bytes of stack: its own return address lies above them.
     Frameless(u64),
     /// The first body of a method that was exchanged while it ran (on-stack replacement, .NET 7 and later). Its frame lies so many bytes
@@ -116,6 +120,7 @@ fn pack(link: Link) -> Option<u64> {
     };
     match link {
         Link::Framed => Some(FRAMED),
+        Link::Native => Some(NATIVE),
         Link::Frameless(bytes) => with(FRAMELESS, bytes),
         Link::Replaced(bytes) => with(REPLACED, bytes),
     }
@@ -125,6 +130,7 @@ fn pack(link: Link) -> Option<u64> {
 fn unpack(known: u64) -> Option<Link> {
     let bytes = (known >> KIND_BITS) * 8;
     match known & ((1 << KIND_BITS) - 1) {
+        FRAMED if known == NATIVE => Some(Link::Native),
         FRAMED => Some(Link::Framed),
         FRAMELESS => Some(Link::Frameless(bytes)),
         REPLACED => Some(Link::Replaced(bytes)),
@@ -145,7 +151,9 @@ mod tests {
     fn what_was_learnt_is_found_until_it_is_forgotten() {
         let words = words(64);
         let links = Links::new(&words);
-        let all = [(0x7f00_0000_1005, Link::Framed), (0x1006, Link::Frameless(40)), (0x2000, Link::Replaced(0x120))];
+        let native = (0x1007, Link::Native);
+        let all =
+            [(0x7f00_0000_1005, Link::Framed), native, (0x1006, Link::Frameless(40)), (0x2000, Link::Replaced(0x120))];
         for (address, link) in all {
             assert_eq!(links.find(address), None);
             assert!(links.learn(address, link));

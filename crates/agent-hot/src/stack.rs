@@ -16,7 +16,7 @@ use remora_wire::sample_flags;
 /// How far above the stack pointer a chain is searched for when RBP is not one, bytes.
 const SEARCH_BYTES: u64 = 2048;
 
-/// Return addresses put in behind one link of the chain, at most.
+/// Links asked for behind one frame of the chain, at most, where the walk has to find out more.
 const MAXIMUM_HIDDEN: usize = 64;
 
 /// No code lies below: the kernel keeps the first page unmapped.
@@ -128,6 +128,16 @@ enum Next {
     Ends(Climb),
 }
 
+/// Where a chain of callers got to.
+enum Chain {
+    /// To code of which the walk has to find out more. It is not written yet.
+    Leads(Activation),
+    /// There is no room for more.
+    Full,
+    /// There is no further frame.
+    Ends,
+}
+
 struct Walker<'a, M> {
     memory: &'a M,
     code: &'a Code<'a>,
@@ -166,13 +176,45 @@ impl<'a, M: Memory> Walker<'a, M> {
                     (frame, at.stack)
                 }
             };
-            let Some((saved, address)) =
-                link(self.memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE)
-            else {
-                return Ok(if self.is_whole() { 0 } else { sample_flags::BROKEN });
+            climbed = match self.known_callers(frame, lowest) {
+                Chain::Leads(at) => self.climb(at),
+                Chain::Full => return Ok(sample_flags::TRUNCATED),
+                Chain::Ends if self.is_whole() => return Ok(0),
+                Chain::Ends => return Ok(sample_flags::BROKEN),
             };
-            climbed = self.climb(caller_at(frame + 8, address, saved));
         }
+    }
+
+    /// Writes return addresses as long as they lie in methods whose frames are known. Most of a stack is such, so nothing else is asked.
+    #[inline]
+    fn known_callers(&mut self, first: u64, lowest: u64) -> Chain {
+        let Some((mut frame, mut address)) = caller_of_frame(self.memory, first, lowest) else { return Chain::Ends };
+        // Behind the return address, which lies behind the saved frame pointer.
+        let mut stack = first.saturating_add(16);
+        loop {
+            let (next, behind) = match self.code.links.find(address) {
+                Some(Link::Framed) => (caller_of_frame(self.memory, frame, stack), frame.saturating_add(16)),
+                Some(Link::Frameless(bytes)) => {
+                    let place = stack.saturating_add(bytes);
+                    (self.word_of_code(place).map(|next| (frame, next)), place.saturating_add(8))
+                }
+                _ => (None, 0),
+            };
+            let Some(next) = next else {
+                // Nothing is known of the code, or it has no caller: the longer way finds out.
+                return Chain::Leads(Activation { instruction: address, stack, frame, interrupted: false });
+            };
+            if !self.push(address) {
+                return Chain::Full;
+            }
+            stack = behind;
+            (frame, address) = next;
+        }
+    }
+
+    /// The address of code at `place`.
+    fn word_of_code(&self, place: u64) -> Option<u64> {
+        self.memory.word(place).filter(|address| self.code.contains(*address))
     }
 
     /// Whether a chain that leads nowhere from the last address on is at its end.
@@ -220,7 +262,7 @@ impl<'a, M: Memory> Walker<'a, M> {
         }
         *hidden += 1;
         match self.code.links.find(self.shown(at)).filter(|_| *hidden <= MAXIMUM_HIDDEN) {
-            Some(Link::Framed) => Next::Frame,
+            Some(Link::Framed | Link::Native) => Next::Frame,
             Some(Link::Frameless(bytes)) => self.above(at, bytes).map_or(Next::Unknown, Next::Caller),
             Some(Link::Replaced(distance)) => self.replaced(at, distance).map_or(Next::Frame, Next::FirstBody),
             None => Next::Unknown,
@@ -245,8 +287,7 @@ impl<'a, M: Memory> Walker<'a, M> {
     /// The caller of a frameless method.
     fn above(&self, at: &Activation, bytes: u64) -> Option<Activation> {
         let place = at.stack.checked_add(bytes)?;
-        let address = self.memory.word(place).filter(|address| self.code.contains(*address))?;
-        Some(caller_at(place, address, at.frame))
+        Some(caller_at(place, self.word_of_code(place)?, at.frame))
     }
 
     /// The return address of a method that was exchanged while it ran ([`Link::Replaced`]). The first body's frame saved the same frame
@@ -274,11 +315,18 @@ fn caller_at(place: u64, address: u64, frame: u64) -> Activation {
 }
 
 /// The saved frame pointer and return address at `frame`, if it can be a frame at or above `lowest`.
+#[inline]
 fn link(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
     if frame < lowest {
         return None;
     }
     memory.pair(frame)
+}
+
+/// The saved frame pointer and return address at `frame`, if that can be an address of code.
+#[inline]
+fn caller_of_frame(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
+    link(memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE)
 }
 
 /// Where the chain of frames begins.
@@ -516,11 +564,11 @@ mod tests {
     }
 
     #[test]
-    fn frameless_methods_that_never_end_do() {
+    fn frameless_methods_without_an_end_take_all_room_and_no_more() {
         let stack = vec![0x50_0001; 4096];
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1ff0, result: 0 };
         let (addresses, ..) = run_with(&[(0x50_0001, Link::Frameless(0))], registers, stack, 512);
-        assert_eq!(addresses.len(), 1 + MAXIMUM_HIDDEN + 1);
+        assert_eq!(addresses.len(), 512);
     }
 
     #[test]
