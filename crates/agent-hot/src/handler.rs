@@ -18,6 +18,9 @@ use remora_wire::{layout, sample_flags};
 /// A thread that was off the CPU for less than this since it was asked has not slept meanwhile, nanoseconds.
 const NEVER_SLEPT: u64 = 5_000;
 
+/// A thread that used less CPU time than this since it was asked has done nothing but enter the handler, nanoseconds.
+const NEVER_RAN: u64 = 50_000;
+
 /// A thread that lost its CPU within this time of the sampler's getting one lost it to the sampler, nanoseconds.
 const AT_THE_SAME_TIME: u64 = 12_000;
 
@@ -69,32 +72,49 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     }
     // SAFETY: the instruction is where this very thread was executing: readable code.
     let waits = unsafe { waits_in_system_call(registers) };
-    let seen = Seen::from_stored(slot.ask.seen.load(Ordering::Relaxed));
-    if !is_as_seen(slot, seen, waits) {
+    let Some((seen, weight)) = judged(&slot.ask, weight, waits) else {
         session.count(layout::MOVED_ON);
         slot.answers.at.store(0, Ordering::Release);
         return;
-    }
-    let blocked = seen == Seen::Blocked;
-    let flags = if blocked { sample_flags::BLOCKED } else { 0 };
-    // The weight of a sample that does not fit is left to the thread's next ones. One of running is never repeated.
+    };
+    let flags = match seen {
+        Seen::Running | Seen::Preempted => 0,
+        Seen::Blocked => sample_flags::BLOCKED,
+        Seen::Runnable => sample_flags::BLOCKED | sample_flags::RUNNABLE,
+    };
     let taken = take(token, session, &Taking { aimed, weight, flags }, registers);
-    let stays = taken && blocked;
-    if stays {
-        slot.answers.blocked.fetch_add(weight, Ordering::Relaxed);
+    // The weight of a sample that does not fit is left to the thread's next ones.
+    if taken && flags != 0 {
+        slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed);
     }
+    // Only a blocked thread stays where it is, so that its sample can be repeated.
+    let stays = taken && seen == Seen::Blocked;
     slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
 }
 
+/// What the thread did when the sampler asked it, and the sample's weight. `None` if it has done something else since.
+fn judged(ask: &Ask, weight: u64, waits: bool) -> Option<(Seen, u64)> {
+    let seen = Seen::from_stored(ask.seen.load(Ordering::Relaxed));
+    let off_cpu = ask.off_cpu.load(Ordering::Relaxed);
+    if is_as_seen(ask, seen, waits) {
+        return Some((seen, if seen == Seen::Runnable { off_cpu } else { weight }));
+    }
+    // It waited for a CPU, but not because of the sampler.
+    let waited = seen == Seen::Preempted && off_cpu > 0 && is_as_seen(ask, Seen::Runnable, waits);
+    waited.then_some((Seen::Runnable, off_cpu))
+}
+
 /// Whether the thread has done nothing else since the sampler asked it.
-fn is_as_seen(slot: &Slot, seen: Seen, waits: bool) -> bool {
-    let (ask, now) = (&slot.ask, clock::monotonic());
+fn is_as_seen(ask: &Ask, seen: Seen, waits: bool) -> bool {
+    let now = clock::monotonic();
+    let used = || clock::thread_cpu().saturating_sub(ask.used.load(Ordering::Relaxed));
     match seen {
         Seen::Blocked => waits,
+        // The kernel delivers the signal before it lets the thread go on.
+        Seen::Runnable => used() < NEVER_RAN,
         // It may use its CPU in a system call that would wait next, and that the signal has interrupted.
         Seen::Running if waits => {
-            let used = clock::thread_cpu().saturating_sub(ask.used.load(Ordering::Relaxed));
-            now.saturating_sub(ask.at.load(Ordering::Relaxed)).saturating_sub(used) < NEVER_SLEPT
+            now.saturating_sub(ask.at.load(Ordering::Relaxed)).saturating_sub(used()) < NEVER_SLEPT
         }
         Seen::Running => true,
         Seen::Preempted => lost_cpu_at(ask, now)

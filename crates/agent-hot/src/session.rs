@@ -17,6 +17,8 @@ pub enum Seen {
     Preempted = 1,
     /// It was blocked.
     Blocked = 2,
+    /// It was ready to run, and waited for a CPU.
+    Runnable = 3,
 }
 
 impl Seen {
@@ -24,7 +26,8 @@ impl Seen {
         match stored {
             0 => Seen::Running,
             1 => Seen::Preempted,
-            _ => Seen::Blocked,
+            2 => Seen::Blocked,
+            _ => Seen::Runnable,
         }
     }
 }
@@ -48,15 +51,18 @@ pub struct Ask {
     pub used: AtomicU64,
     /// Of [`Seen::Preempted`]: when the sampler got its CPU, monotonic nanoseconds.
     pub woke_at: AtomicU64,
-    /// And how long the thread had waited for CPUs in its life until it began to wait now, nanoseconds ([`crate::waited_for_cpu`]).
+    /// Of [`Seen::Preempted`] and [`Seen::Runnable`] in wall-clock sampling: its time off the CPU that is in no sample yet, nanoseconds.
+    /// The sampler raises it while the thread waits.
+    pub off_cpu: AtomicU64,
+    /// Of [`Seen::Preempted`]: how long the thread had waited for CPUs in its life until it began to wait now, nanoseconds ([`crate::waited_for_cpu`]).
     pub waited: AtomicU64,
 }
 
 /// What has become of the asks of one thread. Written by the handler on the slot's thread alone while the thread is followed.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// Sum of the weights of its samples of being blocked, nanoseconds.
-    pub blocked: AtomicU64,
+    /// Sum of the weights of its samples off the CPU, nanoseconds.
+    pub off_cpu: AtomicU64,
     /// The thread's CPU clock at the end of its last answer, nanoseconds, if that was a sample of being blocked; else 0.
     pub at: AtomicU64,
 }

@@ -270,7 +270,7 @@ impl Followed {
         let Some(index) = self.free.pop() else { return false };
         let Some(slot) = session.slots.get(index as usize) else { return false };
         let generation = slot.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        for word in [&slot.ask.weight, &slot.answers.blocked, &slot.answers.at] {
+        for word in [&slot.ask.weight, &slot.answers.off_cpu, &slot.answers.at] {
             word.store(0, Ordering::Relaxed);
         }
         slot.stack_low.store(0, Ordering::Relaxed);

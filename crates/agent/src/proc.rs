@@ -136,9 +136,9 @@ fn parse_wait(call: &str) -> Option<u64> {
     if number == libc::SYS_rt_sigtimedwait { u64::from_str_radix(set, 16).ok() } else { None }
 }
 
-/// Whether a thread does not run but is ready to, and waits for this CPU.
-pub fn is_ready_to_run_on(thread: u32, cpu: i32) -> bool {
-    text_of(thread, "stat").is_ok_and(|stat| parse_readiness(&stat) == Some(cpu))
+/// The CPU on which a thread runs or waits to run; `None` if it is blocked.
+pub fn ready_on(thread: u32) -> Option<i32> {
+    parse_readiness(&text_of(thread, "stat").ok()?)
 }
 
 /// The CPU on which a ready thread runs or waits, out of its `stat` (Linux `Documentation/filesystems/proc.rst`: the state is the third

@@ -10,6 +10,7 @@
 //!
 //! **Wall-clock time.** A thread whose CPU clock has not moved since its last sample still has the same stack: it gets no signal, its last
 //! sample counts on. One that is blocked and has run since is signalled, as far as the budget allows; waking it takes a CPU from who works.
+//! One that is ready to run and waits for a CPU is signalled, too: it takes the signal before it goes on, and its sample says that it waited.
 //!
 //! **Many threads.** Those that did not run for a while are looked at with a probability below one; what is then found weighs more.
 
@@ -327,12 +328,17 @@ impl<'a> Rounds<'a> {
                 continue;
             };
             let looked = self.looked[*at];
-            if count >= STATE_READS || !proc::is_ready_to_run_on(looked.thread, cpu) {
+            if count >= STATE_READS || proc::ready_on(looked.thread) != Some(cpu) {
                 self.stands(*at, slot, instant.now);
             } else if let Some(waited) = waited_for_cpu(looked.thread).filter(|_| !instant.is_late) {
                 slot.ask.waited.store(waited, Ordering::Relaxed);
                 slot.ask.woke_at.store(instant.woke_at, Ordering::Relaxed);
+                self.settle_account(*at, slot);
+                let off_cpu = if self.sampler.wall { due(&self.looked[*at], slot, instant.now) } else { 0 };
+                slot.ask.off_cpu.store(off_cpu, Ordering::Relaxed);
                 self.ask_running(*at, slot, Seen::Preempted, looked.used, *weight);
+            } else {
+                self.stands(*at, slot, instant.now);
             }
         }
     }
@@ -368,18 +374,31 @@ impl<'a> Rounds<'a> {
         }
         self.settle_account(at, slot);
         let weight = due(&self.looked[at], slot, now);
-        if slot.ask.weight.load(Ordering::Acquire) != 0 || weight == 0 {
-            return;
+        if slot.ask.weight.load(Ordering::Acquire) != 0 {
+            // If it waits for a CPU since it was asked, its sample will stand for this time, too.
+            slot.ask.off_cpu.store(weight, Ordering::Relaxed);
+        } else if weight != 0 {
+            self.ask_off_cpu(at, slot, now, weight);
         }
-        if self.tokens < WAKE {
+    }
+
+    fn ask_off_cpu(&mut self, at: usize, slot: &Slot, now: u64, weight: u64) {
+        // A token short is found out before the thread's state is read, which is dearer.
+        let cost = if self.tokens == 0 || proc::ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
+        if self.tokens < cost {
             self.sampler.session.count(layout::OVER_BUDGET);
             return;
         }
-        self.tokens -= WAKE;
+        self.tokens -= cost;
         let looked = &mut self.looked[at];
-        looked.again_at = if looked.again_at == 0 { now + WARM } else { u64::MAX };
         let used = looked.used;
-        self.ask(at, slot, Seen::Blocked, used, weight);
+        if cost == WAKE {
+            looked.again_at = if looked.again_at == 0 { now + WARM } else { u64::MAX };
+            self.ask(at, slot, Seen::Blocked, used, weight);
+        } else {
+            slot.ask.off_cpu.store(weight, Ordering::Relaxed);
+            self.ask(at, slot, Seen::Runnable, used, weight);
+        }
     }
 
     /// The time for which the thread stood is in its samples: its last one is repeated. It may have moved since.
@@ -442,7 +461,7 @@ fn most_tokens(budget: u64) -> u64 {
 /// Wall-clock time up to `until`, without that on a CPU, that is in no sample of the thread yet, nanoseconds.
 fn due(looked: &Looked, slot: &Slot, until: u64) -> u64 {
     let stood = until.saturating_sub(looked.since).saturating_sub(looked.used.saturating_sub(looked.from));
-    stood.saturating_sub(slot.answers.blocked.load(Ordering::Relaxed)).saturating_sub(looked.repeated)
+    stood.saturating_sub(slot.answers.off_cpu.load(Ordering::Relaxed)).saturating_sub(looked.repeated)
 }
 
 fn repeat(session: &Session, looked: &Looked, weight: u64) -> bool {

@@ -42,6 +42,7 @@ impl Before {
         if !facts.children.is_empty() {
             self.wait_for_children(facts);
         }
+        self.wait_for_signals(facts);
         let process_id = self.snapshot.process_id;
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
@@ -62,6 +63,12 @@ impl Before {
         self.wait_while(|now| {
             now.children.iter().any(|child| !child.zombie && facts.children.contains(&child.namespace_id))
         });
+    }
+
+    /// A signal that was sent just before the target replaced itself (exec) is pending until its thread runs.
+    fn wait_for_signals(&self, facts: &Facts) {
+        let Some(bit) = facts.signal.and_then(|signal| 1_u64.checked_shl(signal.checked_sub(1)?)) else { return };
+        self.wait_while(|now| now.threads.iter().any(|thread| thread.pending & !thread.blocked & bit != 0));
     }
 
     /// Waits as long as there is something; whether it has gone.

@@ -137,7 +137,8 @@ impl Assembler {
         let thread = self.thread(thread);
         let frames: Vec<FrameIx> = addresses.iter().map(|address| self.frame(*address)).collect();
         let cut = (flags & sample_flags::TRUNCATED != 0).then(|| self.names.truncated(&mut self.profile));
-        let from_root = cut.into_iter().chain(frames.into_iter().rev());
+        let waits = (flags & sample_flags::RUNNABLE != 0).then(|| self.names.waiting_for_cpu(&mut self.profile));
+        let from_root = cut.into_iter().chain(frames.into_iter().rev()).chain(waits);
         let Some(stack) = self.profile.stack_from_root(from_root) else {
             self.profile.loss.lose(LossCause::Damaged, 1);
             return;

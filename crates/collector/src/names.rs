@@ -12,6 +12,7 @@ const MAXIMUM_DEPTH: u32 = 8;
 
 /// Shown for a stack that was cut at the depth limit, in place of the outer frames.
 const TRUNCATED: &str = "[truncated]";
+const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 struct Module {
     path: String,
@@ -92,9 +93,18 @@ impl Names {
         profile.frame(Frame { kind, name, module, file: None, line: None })
     }
 
-    /// The marker of a stack that was cut.
+    /// The root of a stack that was cut.
     pub fn truncated(&self, profile: &mut Profile) -> FrameIx {
-        let name = profile.string(TRUNCATED);
+        self.marker(profile, TRUNCATED)
+    }
+
+    /// The leaf of a thread that was ready to run and waited for a CPU.
+    pub fn waiting_for_cpu(&self, profile: &mut Profile) -> FrameIx {
+        self.marker(profile, WAITING_FOR_CPU)
+    }
+
+    fn marker(&self, profile: &mut Profile, name: &str) -> FrameIx {
+        let name = profile.string(name);
         profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
     }
 

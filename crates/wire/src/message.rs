@@ -7,7 +7,7 @@ use crate::bytes::{Malformed, Reader, Writer};
 
 /// Flags of a [`Message::Sample`].
 pub mod sample_flags {
-    /// The thread waited in a system call.
+    /// The thread was off the CPU: blocked, or waiting for a CPU ([`RUNNABLE`]).
     pub const BLOCKED: u8 = 1;
     /// The stack was cut at the depth limit.
     pub const TRUNCATED: u8 = 2;
@@ -17,6 +17,8 @@ pub mod sample_flags {
     pub const REPAIRED: u8 = 8;
     /// Callers may be missing: of some code it is not known whether it has a frame, or where its caller is without one.
     pub const CALLERS_UNKNOWN: u8 = 16;
+    /// Together with [`BLOCKED`]: the thread was ready to run and waited for a CPU.
+    pub const RUNNABLE: u8 = 32;
 }
 
 /// A type in a method's generic arguments.

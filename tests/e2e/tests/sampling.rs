@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::read_back::{BLOCKED, ReadBack, array, number, report};
+use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, number, report};
 use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, until_used};
 use std::time::Duration;
 
@@ -63,20 +63,27 @@ fn each_waiting_thread_is_shown_for_the_whole_recording() {
 }
 
 #[test]
-fn what_is_shown_as_running_is_not_more_than_the_cpu_time_used() {
+fn running_and_waiting_for_a_cpu_are_what_the_kernel_counts() {
     on_every_runtime(|runtime| {
         // Three for each CPU: most of the time most of them wait for one.
         let threads = 3 * std::thread::available_parallelism().map_or(1, usize::from);
         let target = Target::start(runtime, "busy", &[&threads.to_string()]);
-        let before = processor_time(target.pid());
+        let (before, waited_before) = (processor_time(target.pid()), waited_by_program(&target));
         let recording = Recording::begun(&target, &["--event", "wall", "--frequency", "99"]);
-        let begun = processor_time(target.pid());
+        let (begun, waited_begun) = (processor_time(target.pid()), waited_by_program(&target));
         until_used(target.pid(), Duration::from_secs(5));
-        let asked = processor_time(target.pid());
+        let (asked, waited_asked) = (processor_time(target.pid()), waited_by_program(&target));
         let recorded = recording.stop();
         let used = (processor_time(target.pid()) - before).as_secs_f64();
+        let most = (waited_by_program(&target) - waited_before) as f64 / 1e9;
         recorded.is_clean();
         let read = ReadBack::of(&recorded);
+        let waited = read.weight_where(|names| names.contains(&WAITING_FOR_CPU)) as f64 / 1e9;
+        let waited_at_least = (waited_asked - waited_begun) as f64 / 1e9;
+        assert!(
+            waited >= waited_at_least * 0.9 && waited <= most * 1.1,
+            "waited {waited:.2} s for a CPU; the kernel counts {waited_at_least:.2} to {most:.2} s"
+        );
         let running = read.weight_where(|names| names.last() != Some(&BLOCKED)) as f64 / 1e9;
         let least = (asked - begun).as_secs_f64();
         assert!(running <= used * (1.0 + CPU_TOLERANCE), "running for {running:.2} s in {used:.2} s of CPU time");
@@ -150,10 +157,19 @@ fn threads_of(target: &Target) -> Vec<u32> {
 
 /// Nanoseconds for which threads of the agent were ready to run and had no CPU.
 fn waited_by_agent(target: &Target) -> u64 {
+    waited(target, |name| name.starts_with("remora"))
+}
+
+/// The same of all other threads.
+fn waited_by_program(target: &Target) -> u64 {
+    waited(target, |name| !name.starts_with("remora"))
+}
+
+fn waited(target: &Target, is_wanted: impl Fn(&str) -> bool) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap().flatten();
-    let of_agent = tasks
-        .filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("remora")));
-    let waited = of_agent.filter_map(|task| {
+    let wanted =
+        tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| is_wanted(&name)));
+    let waited = wanted.filter_map(|task| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split(' ').nth(1)?.parse::<u64>().ok()
     });
