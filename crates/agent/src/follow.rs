@@ -104,10 +104,11 @@ impl Followed {
         self.tables
     }
 
-    /// What CPU time the threads and the process used since the recording began.
-    pub fn cpu_times(&self) -> CpuTimes {
+    /// What CPU time the threads and the process used since the recording began. The sampler is known before it is looked for.
+    pub fn cpu_times(&self, sampler: u32) -> CpuTimes {
         let used = |thread, from| thread_cpu_of(thread).saturating_sub(from);
-        let (mut agent, mut unfollowed) = (0, 0);
+        let is_met = sampler == 0 || self.unfollowed.contains_key(&sampler);
+        let (mut agent, mut unfollowed) = (if is_met { 0 } else { used(sampler, 0) }, 0);
         for (thread, from) in &self.unfollowed {
             let sum = if is_agents(*thread) == Some(true) { &mut agent } else { &mut unfollowed };
             *sum += used(*thread, *from);

@@ -206,16 +206,8 @@ impl Linux {
     fn start_sampler(&self, sampling: &mut Sampling) -> Result<(), String> {
         // SAFETY: the session lives until `Sampling` is taken apart, after this thread was joined.
         let session = unsafe { &*sampling.session };
-        let sampler = Arc::new(Sampler {
-            session,
-            followed: sampling.followed.clone(),
-            sender: Sender::new(sampling.signal.number),
-            wall: self.config.event == EventKind::Wall,
-            budget: u64::from(self.config.signal_budget),
-            interval: AtomicU64::new(interval(self.config.frequency)),
-            bell: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-        });
+        let sender = Sender::new(sampling.signal.number);
+        let sampler = Arc::new(Sampler::new(session, sampling.followed.clone(), sender, &self.config));
         self.entrances.open(EntranceKind::Thread);
         let thread = sampler.clone().start().map_err(|error| {
             self.entrances.close(EntranceKind::Thread);
@@ -419,7 +411,10 @@ impl Platform for Linux {
     }
 
     fn cpu_times(&self) -> Option<CpuTimes> {
-        lock(&self.sampling).as_ref().map(|sampling| lock(&sampling.followed).cpu_times())
+        lock(&self.sampling).as_ref().map(|sampling| {
+            let sampler = sampling.sampler.as_ref().map_or(0, |(sampler, _)| sampler.thread.load(Ordering::Relaxed));
+            lock(&sampling.followed).cpu_times(sampler)
+        })
     }
 
     fn follow_threads(&self) -> Vec<(u32, String)> {

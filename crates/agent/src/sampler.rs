@@ -21,9 +21,9 @@ use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
 use remora_agent_core::REPEATED;
 use remora_agent_hot::{Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of, waited_for_cpu};
-use remora_wire::layout;
+use remora_wire::{Config, EventKind, layout};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// As how many signals one counts that wakes a thread: it interrupts who works, and the sleeper goes back to sleep.
@@ -59,24 +59,46 @@ const LONGEST_REPEAT: u64 = 1_000_000_000;
 /// What the sampler thread works on.
 pub struct Sampler {
     /// The attach's memory.
-    pub session: &'static Session<'static>,
+    session: &'static Session<'static>,
     /// Who is followed; shared with the agent's thread, which scans.
-    pub followed: Arc<Mutex<Followed>>,
+    followed: Arc<Mutex<Followed>>,
     /// How threads are signalled.
-    pub sender: Sender,
+    sender: Sender,
     /// Whether blocked threads are sampled, too.
-    pub wall: bool,
+    wall: bool,
     /// Signals a second.
-    pub budget: u64,
+    budget: u64,
     /// Requested mean time between two instants, nanoseconds.
     pub interval: AtomicU64,
+    /// The thread, 0 before it has begun.
+    pub thread: AtomicU32,
     /// Changes when the thread is to look at what is wanted of it.
     pub bell: AtomicU64,
     /// Whether the thread is to end.
-    pub stop: std::sync::atomic::AtomicBool,
+    pub stop: AtomicBool,
 }
 
 impl Sampler {
+    /// What a session's sampler needs.
+    pub fn new(
+        session: &'static Session<'static>,
+        followed: Arc<Mutex<Followed>>,
+        sender: Sender,
+        config: &Config,
+    ) -> Sampler {
+        Sampler {
+            session,
+            followed,
+            sender,
+            wall: config.event == EventKind::Wall,
+            budget: u64::from(config.signal_budget),
+            interval: AtomicU64::new(interval(config.frequency)),
+            thread: AtomicU32::new(0),
+            bell: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
     /// Starts the thread.
     ///
     /// # Errors
@@ -110,6 +132,7 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     threads::be_punctual();
     // SAFETY: `start` handed this reference over.
     let sampler = unsafe { Arc::from_raw(argument.cast::<Sampler>()) };
+    sampler.thread.store(threads::this_thread(), Ordering::Relaxed);
     // A panic ends the sampling, not the process; the agent's thread finds the thread ended and goes on without samples.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&sampler).run()));
     std::ptr::null_mut()
