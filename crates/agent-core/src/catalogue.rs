@@ -133,9 +133,9 @@ pub struct Catalogue {
     unloaded: VecDeque<Unloaded>,
     /// Addresses in it that the collector was told mean nothing now.
     disowned: HashSet<u64>,
-    /// Methods exchanged while they ran.
+    /// Methods with on-stack replacement (OSR).
     exchanged: Exchanged,
-    /// What the walk knows of return addresses: of none that is not in `addresses`.
+    /// The walk's link table. Every call in it is also in `addresses`.
     links: Arc<[AtomicU64]>,
     next_method: u32,
     next_type: u32,
@@ -147,7 +147,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// One that has described nothing yet, and teaches the walk by this table ([`Links`]).
+    /// An empty cache, which fills this link table for the walk ([`Links`]).
     pub fn over(links: Arc<[AtomicU64]>) -> Catalogue {
         Catalogue { links, ..Catalogue::default() }
     }
@@ -235,7 +235,7 @@ impl Catalogue {
 
     /// Where the caller of the managed code at `instruction` is, while that instruction is about to execute.
     ///
-    /// [`Catalogue::meet`] was asked about it; `None` if nothing is known of the code.
+    /// Call [`Catalogue::meet`] for it first. `None` if the code is unknown.
     pub fn caller_of(&mut self, runtime: &impl Runtime, instruction: u64) -> Option<Caller> {
         let known = *self.addresses.get(&instruction)?;
         if known.caller.is_some() {
@@ -255,8 +255,8 @@ impl Catalogue {
         Some(found)
     }
 
-    /// What the code that returns to `return_address` does with its frame, and from now on the walk knows it, too. `None` if that cannot be
-    /// said. [`Catalogue::meet`] was asked about the call.
+    /// How the code around `return_address` keeps its frame, `None` if unknown. A certain answer also goes into the walk's link table.
+    /// Call [`Catalogue::meet`] for the call instruction first.
     pub fn link_of(&mut self, runtime: &impl Runtime, return_address: u64) -> Option<Link> {
         let links = self.links.clone();
         let links = Links::new(&links);
@@ -268,12 +268,12 @@ impl Catalogue {
         })
     }
 
-    /// What the walk knows of the code that returns to `return_address`. If it does, the address has been described without a doubt.
+    /// The link of `return_address` in the walk's table. An address with a link has been described without a doubt.
     pub(crate) fn taught(&self, return_address: u64) -> Option<Link> {
         Links::new(&self.links).find(return_address)
     }
 
-    /// Whether an address that was met lies in the optimised body of a method that was exchanged while it ran.
+    /// Whether a described address lies in the optimised body of an OSR method.
     pub(crate) fn is_in_replacement(&self, address: u64) -> bool {
         let function = self.addresses.get(&address).and_then(|known| known.function);
         let bodies = function.and_then(|function| self.bodies.get(&function));
@@ -283,7 +283,7 @@ impl Catalogue {
     fn read_link(&mut self, runtime: &impl Runtime, call: u64) -> Option<Link> {
         let known = self.addresses.get(&call)?;
         let Some(function) = known.function else {
-            // What the runtime could not tell may not be native.
+            // While in doubt, the code may still be managed.
             return known.doubt.is_none().then_some(Link::Native);
         };
         let body = *self.body(runtime, function, call)?;
@@ -560,7 +560,7 @@ fn shortened(mut name: String) -> String {
     name
 }
 
-/// The last byte of the call that a return address stands behind.
+/// The last byte of the call before a return address.
 pub(crate) fn before(return_address: u64) -> u64 {
     return_address.wrapping_sub(1)
 }

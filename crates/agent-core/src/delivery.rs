@@ -43,12 +43,12 @@ impl Taken {
     }
 }
 
-/// What is told of a recording at its end.
+/// The last messages of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
-    /// The names that the threads have now: many are named after their birth.
+    /// The threads' current names: many get theirs only after they start.
     pub(crate) names: Vec<(u32, String)>,
-    /// What CPU time was used, where that is known.
+    /// CPU time used, if known.
     pub(crate) times: Option<CpuTimes>,
 }
 
@@ -84,7 +84,7 @@ impl Delivery {
         }
     }
 
-    /// The recording ends: what is to be told of it as a whole, and the introductions that still wait.
+    /// Ends the recording: delivers waiting introductions, then its last messages.
     pub(crate) fn close(&mut self, platform: &impl Platform, closing: Closing) {
         self.deliver_introductions(platform);
         let waiting = self.introductions.len() as u64;

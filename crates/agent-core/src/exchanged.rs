@@ -18,14 +18,14 @@ const MAXIMUM: usize = 4096;
 /// The first bodies of such methods.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanged {
-    /// By start: the distance.
+    /// Distance by start address.
     bodies: HashMap<u64, u64>,
     /// Starts of the optimised bodies.
     optimised: HashSet<u64>,
 }
 
 impl Exchanged {
-    /// Looks at all bodies of one function. Returns those of which something else was thought before.
+    /// Looks at all bodies of one function. Returns those with a new or changed distance.
     pub(crate) fn learn(&mut self, runtime: &impl Runtime, bodies: &[CodeBody]) -> Vec<CodeBody> {
         let mut bytes = [0; PROLOG_BYTES];
         let mut is_optimised =

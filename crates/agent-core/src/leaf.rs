@@ -1,6 +1,6 @@
-//! Where the return address of a method lies, read off the method's own first and last instructions.
+//! Finds a method's return address from the method's own first and last instructions.
 //!
-//! The JIT gives small optimised methods no frame: while one runs, or calls on, RBP is still its caller's frame, and a walk along frame
+//! The JIT gives small optimised methods no frame. While one runs, or calls another, RBP is still its caller's frame. A walk along frame
 //! pointers loses that caller. The same holds for the first and last instructions of every method.
 //! The prologs that the JIT writes on x64 are a handful of forms (push, sub rsp, lea or mov rbp); they are followed here
 //! instruction by instruction up to the executing one. Anything else ends the prolog.
@@ -22,14 +22,14 @@ pub const PROLOG_BYTES: usize = 64;
 /// How many bytes are looked at from the executing instruction on, at most.
 pub const EPILOG_BYTES: usize = 32;
 
-/// `mov rax, [rbp]; push rax`: only the optimised body of a method that was exchanged while it ran begins so. RBP still points to the first
-/// body's frame, and the optimised body makes its own on top.
+/// `mov rax, [rbp]; push rax`: only the optimised body of an OSR method begins so. RBP still points to the first body's frame. The
+/// optimised body makes its own frame on top.
 pub(crate) const REPLACEMENT: [u8; 5] = [0x48, 0x8b, 0x45, 0x00, 0x50];
 
-/// `push rbp`: so begins each method with a frame, and no other.
+/// `push rbp`: each method with a frame begins so, and no other.
 const PUSH_FRAME_POINTER: u8 = 0x55;
 
-/// The stack is aligned to so many bytes wherever a method calls on, and its own return address takes eight.
+/// Alignment of the stack at every call, bytes. The method's own return address takes eight.
 const ALIGNMENT: u64 = 16;
 
 enum Step {
@@ -68,7 +68,7 @@ pub fn caller(prolog: &[u8], offset: usize, here: &[u8]) -> Caller {
     Caller::OnStack(depth)
 }
 
-/// Whether a method has a frame where it has called on, so many bytes behind its start. `None` if its prolog is none that is known.
+/// Whether a method has a frame at a call `offset` bytes behind its start. `None` if its prolog is unknown.
 pub fn link(prolog: &[u8], offset: usize) -> Option<Link> {
     if *prolog.first()? == PUSH_FRAME_POINTER || prolog.starts_with(&REPLACEMENT) {
         return Some(Link::Framed);
@@ -188,7 +188,7 @@ mod tests {
     fn where_a_method_has_called_on_its_prolog_says_whether_it_has_a_frame_and_how_large_its_part_of_the_stack_is() {
         let cases: [(&[u8], Option<Link>); 9] = [
             (&[0x55, 0x48, 0x8b, 0xec, 0x90], Some(Link::Framed)),
-            // Of a prolog that is not known to its end, too.
+            // The rest of the prolog may be unknown.
             (&[0x55, 0x0f, 0x0b], Some(Link::Framed)),
             (&REPLACEMENT, Some(Link::Framed)),
             // push rax; sub rsp,8 and push r15; push rbx; sub rsp,8

@@ -42,9 +42,9 @@ pub struct Started {
 /// CPU time during a recording, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Of each thread that is followed at this moment, by its own clock.
+    /// Of each thread followed now, by its own clock.
     pub threads: Vec<(u32, u64)>,
-    /// Of the process: threads that have ended, the agent's and those that are not followed included.
+    /// Of the process, including ended threads, the agent's threads and threads not followed.
     pub process: u64,
     /// Of the agent's own threads.
     pub agent: u64,
@@ -138,7 +138,7 @@ pub trait Platform: Send + Sync + 'static {
     /// Agent's thread: the followed threads, with the names that they have now.
     fn thread_names(&self) -> Vec<(u32, String)>;
 
-    /// Agent's thread: the CPU time that was used since sampling began; `None` if nothing is sampled, or nothing says it.
+    /// Agent's thread: the CPU time used since sampling began; `None` without sampling, or if unknown.
     fn cpu_times(&self) -> Option<CpuTimes> {
         None
     }
@@ -152,7 +152,7 @@ pub trait Platform: Send + Sync + 'static {
     /// Agent's thread: tells the handlers where the stack of a slot's thread lies, now that its stack pointer is known.
     fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64);
 
-    /// Agent's thread: the table of [`remora_agent_hot::Links`] that the walk looks into; nobody else writes it.
+    /// Agent's thread: the walk's link table ([`remora_agent_hot::Links`]). Only this thread writes it.
     fn links(&self) -> Arc<[AtomicU64]>;
 
     /// Agent's thread: what kind of code is at an address.

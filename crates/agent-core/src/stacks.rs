@@ -1,8 +1,8 @@
 //! From a raw sample to the addresses of a stack: callers that frameless code hides are put back.
 //!
 //! One rule serves the leaf and the middle of a stack. A return address lies in a method; the method's prolog says how far above it the next
-//! return address is. The walk applies the rule to code that it knows. For other code the prolog is read here, and the walk learns it
-//! ([`Catalogue::link_of`]). If the prolog cannot be read, the sample is marked.
+//! return address is. The walk applies the rule to code that it knows. For other code, this module reads the prolog and fills the walk's
+//! link table ([`Catalogue::link_of`]). If the prolog cannot be read, the sample is marked.
 
 use crate::catalogue::{Catalogue, Met, before};
 use crate::leaf::Caller;
@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 use remora_agent_hot::{EXACT, Link, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 use remora_wire::{Message, sample_flags};
 
-/// Callers put back in one stack, mostly no more.
+/// Callers put back in one stack; rarely more.
 const ROOM: usize = 8;
 
 /// A stack as the collector gets it.
@@ -27,7 +27,7 @@ pub(crate) struct Stack {
 
 impl Stack {
     /// The addresses as they were found, without any look-up. What the collector was told of them before may have unloaded since: they
-    /// have no names. What the walk knew may have, too.
+    /// have no names. The code of known links may have unloaded, too.
     pub(crate) fn unexplained(catalogue: &mut Catalogue, sample: &RawSample) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
         let calls = callers.iter().map(|return_address| before(return_address & !UNKNOWN_LINK));
@@ -60,7 +60,7 @@ impl Stack {
     }
 }
 
-/// A stack in the making.
+/// A stack under construction.
 struct Explaining<'a, P, R> {
     platform: &'a P,
     runtime: &'a R,
@@ -69,14 +69,14 @@ struct Explaining<'a, P, R> {
 }
 
 impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
-    /// The next address of the stack; whether it is managed code. Return addresses are moved back into the calling instruction, so that a
-    /// call at a method's very end is not taken for the next method.
+    /// Adds the next address of the stack. Returns whether it is managed code. Return addresses are moved back into the call instruction:
+    /// a call at a method's very end would otherwise count for the next method.
     fn meet(&mut self, met: Met) -> bool {
         self.stack.addresses.push(met.address());
         self.catalogue.meet(self.runtime, met, &mut self.stack.descriptions)
     }
 
-    /// The leaf, and the callers below `next` that it hides.
+    /// Adds the leaf, and the callers below `next` that it hides.
     fn leaf(&mut self, leaf: u64, next: Option<u64>, sample: &RawSample) {
         let place = if self.meet(Met::Leaf(leaf)) {
             match self.catalogue.caller_of(self.runtime, leaf) {
@@ -95,7 +95,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         }
     }
 
-    /// A return address of which the walk knew: it has been described, unless its code has unloaded since.
+    /// Adds a return address with a known link. It has been described, unless its code has unloaded since.
     fn known_caller(&mut self, return_address: u64) {
         let taught = self.catalogue.taught(return_address);
         if taught.is_some() {
@@ -104,15 +104,15 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
             self.meet(Met::Caller(before(return_address)));
         }
         match taught.or_else(|| self.catalogue.link_of(self.runtime, return_address)) {
-            // The walk has gone on as it knew then.
+            // The walk has already followed the link that it had.
             Some(Link::Framed | Link::Native | Link::Frameless(_)) => {}
             Some(Link::Replaced(_)) => self.first_body(),
             None => self.mark_unknown(),
         }
     }
 
-    /// The address last met is in the first body of a method that is known to be exchanged while it runs. If its optimised body lies on top,
-    /// the walk did not know of that yet: it has met the method twice and its caller never.
+    /// The last address is in the first body of an OSR method. If the optimised body lies on top, the walk did not know the replacement yet:
+    /// it has the method twice and misses its caller.
     fn first_body(&mut self) {
         if let [.., below, _] = *self.stack.addresses
             && self.catalogue.is_in_replacement(below)
@@ -121,7 +121,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         }
     }
 
-    /// A return address of which the walk knew nothing, with the words above it, and the callers that it hides.
+    /// Adds a return address without a link, and the callers that it hides. `above` are the stack words above it.
     fn caller(&mut self, return_address: u64, above: &[u64]) {
         let (mut return_address, mut above) = (return_address, above);
         loop {
@@ -141,7 +141,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         }
     }
 
-    /// The caller that a leaf hides, if it is one.
+    /// Adds the caller that a leaf hides, if `found` is a return address.
     fn put_back(&mut self, found: Option<u64>, above: &[u64]) {
         match found.filter(|found| self.is_return_address(*found)) {
             Some(return_address) => {
@@ -156,7 +156,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         self.stack.flags |= sample_flags::CALLERS_UNKNOWN;
     }
 
-    /// Whether code lies around a word of the stack that is where a return address should be.
+    /// Whether a stack word in the place of a return address points behind code.
     fn is_return_address(&mut self, word: u64) -> bool {
         let call = before(word);
         word >= 4096
@@ -165,9 +165,9 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
     }
 }
 
-/// In which word above the stack pointer the return address is of a leaf in the C library, where there was no unwind table for it yet. It
-/// keeps no frame: RBP is still its caller's frame, and the walk loses that caller. It is the first word below that frame which is an
-/// address of code right behind a call.
+/// The index, from the stack pointer, of the return address of a leaf in the C library without an unwind table yet. Such a leaf keeps no
+/// frame: RBP is still its caller's frame, and the walk loses that caller. The first word below that frame to point right behind a call
+/// is the return address.
 fn hidden_caller(platform: &impl Platform, sample: &RawSample) -> Option<usize> {
     if sample.flags & EXACT != 0 || platform.code_at(*sample.addresses.first()?) != CodeKind::Frameless {
         return None;

@@ -161,7 +161,7 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
     assert_eq!(sample, Some((sample_flags::REPAIRED, vec![0xc000, 0x2024, 0x3004])));
 }
 
-/// Flags and addresses of the only sample, and what the walk has learnt of these return addresses.
+/// Flags and addresses of the only sample, and the learnt links of these return addresses.
 fn explained(sample: Vec<u64>, code: &[(usize, &[u8])], learnt: &[u64]) -> (u8, Vec<u64>, Vec<Option<Link>>) {
     let mut runtime = Clr::default();
     runtime.code.extend(code.iter().map(|(function, code)| (*function, code.to_vec())));
@@ -211,7 +211,7 @@ fn where_a_caller_cannot_be_known_the_sample_is_marked() {
     };
     assert!(marked(&[], &frameless), "there is no window");
     assert!(marked(&[&[7, 0x9_0000]], &frameless), "no code lies there");
-    // sub rsp, 128: beyond the window. sub rsp, 16: no call is made with such a stack.
+    // sub rsp, 128: beyond the window. sub rsp, 16: not aligned for a call.
     assert!(marked(&[&[0x3025; 16]], &[(2, &[0x48, 0x81, 0xec, 0x88, 0, 0, 0, 0x90])]));
     assert!(marked(&[&[0x3025; 16]], &[(2, &[0x48, 0x83, 0xec, 16, 0x90])]));
     assert!(!marked(&[], &[]), "a method with a frame hides nobody");

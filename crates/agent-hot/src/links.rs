@@ -1,4 +1,4 @@
-//! What is known of the code that return addresses lie in: where the next return address is.
+//! The link table: for each known return address, the place of the next one.
 //!
 //! The JIT gives a small method no frame, even if the method calls others. RBP then still points to the frame of an outer caller.
 //! The method's own return address lies above its callee's frame; its prolog says how far.
@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Words of the table: 256 KiB.
 pub const LINK_WORDS: usize = 1 << 15;
 
-/// Places that an address may have; beyond them the oldest is forgotten.
+/// Entries that an address may use. When all are full, the oldest is forgotten.
 const WAYS: usize = 4;
 
 const KIND_BITS: u32 = 2;
@@ -20,57 +20,57 @@ const REPLACED: u64 = 3;
 /// Framed, with a bit in the place of the distance.
 const NATIVE: u64 = FRAMED | 1 << KIND_BITS;
 
-/// Bits beside the address: what is known.
+/// Bits of an entry beside the address: the link.
 const KNOWN_BITS: u32 = 16;
 const KNOWN: u64 = (1 << KNOWN_BITS) - 1;
 
 /// How the code around a return address keeps its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// It is a method with a frame: its saved frame pointer leads on.
+    /// A method with a frame: follow its saved frame pointer.
     Framed,
-    /// It is native code. The unwind tables say how to leave it; code without a table is taken to have a frame.
+    /// Native code: follow its unwind table. Without a table, it is assumed to have a frame.
     Native,
-    /// It has none, and so many bytes of stack: its own return address lies above them.
+    /// A method without a frame. Its own return address lies above this many bytes of stack.
     Frameless(u64),
-    /// The first body of a method that was exchanged while it ran (on-stack replacement, .NET 7 and later). Its frame lies so many bytes
-    /// above its lowest stack address.
+    /// The first body of an OSR method (on-stack replacement, .NET 7 and later). Its frame lies this many bytes above its lowest stack
+    /// address.
     ///
-    /// A long loop in unoptimised code goes on in an optimised body. That body lies on top of the frame of the first one: its return
-    /// address is the word that the first body's call for help left behind, and its saved frame pointer is already that of the caller.
-    /// So a plain walk meets the method twice and its caller never.
+    /// A long loop in unoptimised code continues in an optimised body, on top of the first body's frame. Its return address is the word that
+    /// the first body's call for help left behind. Its saved frame pointer is already the caller's.
+    /// So a plain walk finds the method twice and misses its caller.
     /// (Read off the stacks and the code of .NET 8.0.4, 9.0.7 and 10.0.12 with `DOTNET_OSR_HitLimit=1`.)
     Replaced(u64),
 }
 
-/// See the module's text. Written by one thread, read by any.
+/// The table. One thread writes, any thread reads.
 #[derive(Clone, Copy, Default)]
 pub struct Links<'a> {
     sets: &'a [[AtomicU64; WAYS]],
 }
 
 impl<'a> Links<'a> {
-    /// A view of words that were zero at first.
+    /// A view of words. They start as zero.
     pub fn new(entries: &'a [AtomicU64]) -> Self {
         Links { sets: entries.as_chunks().0 }
     }
 
-    /// What is known of the code that returns to `address`.
+    /// The link of a return address.
     #[inline]
     pub fn find(&self, address: u64) -> Option<Link> {
         let tag = tag(address)?;
-        // An entry of this address loses all address bits. Any other entry keeps some, and so does an empty one.
+        // An entry of this address loses all its address bits. Any other entry keeps some, and so does an empty one.
         let known =
             self.set(address).iter().map(|entry| entry.load(Ordering::Acquire) ^ tag).find(|left| *left <= KNOWN)?;
         unpack(known)
     }
 
-    /// Remembers it. False if it does not fit into an entry.
+    /// Adds a link. False if it does not fit into an entry.
     pub fn learn(&self, address: u64, link: Link) -> bool {
         let (Some(known), Some(tag)) = (pack(link), tag(address)) else { return false };
         self.forget(address);
         let set = self.set(address);
-        // The others move down, so that the oldest goes.
+        // The others move down, and the oldest drops out.
         let free =
             set.iter().position(|entry| entry.load(Ordering::Relaxed) == 0).unwrap_or(set.len().saturating_sub(1));
         for at in (0..free).rev() {
@@ -83,7 +83,7 @@ impl<'a> Links<'a> {
         true
     }
 
-    /// The code that returns to `address` is gone.
+    /// Removes the link of a return address: its code is gone.
     pub fn forget(&self, address: u64) {
         for entry in self.set(address) {
             if is_of(entry.load(Ordering::Relaxed), address) {
@@ -92,7 +92,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// Any code may be gone.
+    /// Removes all links: any code may be gone.
     pub fn clear(&self) {
         self.sets.as_flattened().iter().for_each(|entry| entry.store(0, Ordering::Release));
     }

@@ -1,6 +1,6 @@
 //! Memory of the interrupted thread: every read is checked before it is made.
 
-/// Reads eight bytes of the stack, or not.
+/// Checked reads of the stack, in words of eight bytes.
 pub trait Memory {
     /// The word at `address`, `None` if it may not be read.
     fn word(&self, address: u64) -> Option<u64>;
@@ -31,7 +31,7 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// Whether so many bytes from `address` on are aligned words of the stack.
+    /// Whether `bytes` bytes from `address` on are aligned words of the stack.
     #[inline]
     fn holds(&self, address: u64, bytes: u64) -> bool {
         let above = self.high.checked_sub(address);
@@ -42,7 +42,7 @@ impl Bounded {
 impl Memory for Bounded {
     #[inline]
     fn word(&self, address: u64) -> Option<u64> {
-        // SAFETY: inside the mapping of the running thread's own stack, at or above its stack pointer, aligned: mapped and readable.
+        // SAFETY: `holds` has checked that the word is aligned and in the running thread's own stack, at or above its stack pointer: readable.
         self.holds(address, 8).then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
     }
 
@@ -63,9 +63,9 @@ impl Memory for Bounded {
     }
 }
 
-/// A stack whose bounds are not known yet: the kernel reads, and says no instead of faulting.
+/// A stack with unknown bounds. The kernel reads it, and returns an error instead of a fault.
 pub struct Asked {
-    /// The stack pointer: nothing below is asked for.
+    /// The stack pointer: nothing below is read.
     pub low: u64,
 }
 
@@ -82,13 +82,13 @@ impl Memory for Asked {
     }
 }
 
-/// Reads eight bytes of this process anywhere: the kernel says no instead of faulting.
+/// Reads eight bytes anywhere in this process. The kernel reads, and returns an error instead of a fault.
 pub fn read_checked(address: u64) -> Option<[u8; 8]> {
     let mut value = [0_u64];
     (read_words(address, &mut value) == 1).then_some(value[0].to_ne_bytes())
 }
 
-/// Reads words of this process anywhere, as many as the kernel finds mapped from `address` on.
+/// Reads words anywhere in this process, as many as the kernel finds mapped from `address` on.
 fn read_words(address: u64, into: &mut [u64]) -> usize {
     let bytes = into.len() * 8;
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };

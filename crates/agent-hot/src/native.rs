@@ -1,12 +1,12 @@
 //! The walk through native code without frame pointers, by the tables that the collector has compiled ([`remora_wire::unwind`]).
 //!
-//! Each step reads two words of the stack at most, and each read is checked. A table that was damaged on its way can end a walk,
-//! or lead it astray inside the stack; it cannot make the handler read elsewhere.
+//! Each step reads at most three stack words, and each read is checked. A damaged table can end a walk, or lead it astray inside the
+//! stack. It cannot make the handler read elsewhere.
 
 use crate::memory::Memory;
 use remora_wire::unwind::{MODULE, Module, Rule};
 
-/// Where the kernel stores the interrupted registers, from the stack pointer in its return path on (`struct ucontext`, x64).
+/// Offsets of the interrupted registers from the stack pointer in the kernel's signal return path (`struct ucontext`, x64).
 const SAVED_RBP: u64 = 120;
 const SAVED_RSP: u64 = 160;
 const SAVED_RIP: u64 = 168;
@@ -14,42 +14,42 @@ const SAVED_RIP: u64 = 168;
 /// A function's activation: what a step needs of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Activation {
-    /// The instruction at which it goes on.
+    /// Its next instruction.
     pub(crate) instruction: u64,
     /// RSP there.
     pub(crate) stack: u64,
     /// RBP there.
     pub(crate) frame: u64,
-    /// Whether it was interrupted there. Else it has called, and goes on behind the call.
+    /// Whether it was interrupted there. Otherwise it has made a call, and returns there.
     pub(crate) interrupted: bool,
 }
 
 impl Activation {
-    /// An address inside the instruction that runs: a call may be the last one of its function.
+    /// An address inside the current instruction: a call may be the last one of its function.
     fn running(&self) -> u64 {
         if self.interrupted { self.instruction } else { self.instruction.wrapping_sub(1) }
     }
 
-    /// What a stack shows for it: return addresses are moved back into the call later, so an interrupted instruction is moved on.
+    /// The address for the stack. Return addresses are moved back into the call later, so an interrupted instruction is moved forward here.
     pub(crate) fn shown(&self) -> u64 {
         if self.interrupted { self.instruction.wrapping_add(1) } else { self.instruction }
     }
 }
 
-/// What a step found.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The caller.
     Caller(Activation),
     /// The thread begins here.
     End,
-    /// The caller cannot be found by the table.
+    /// The table does not give the caller.
     Unknown,
-    /// No table covers this code, or it keeps frame pointers, so that the chain of frames leads on.
+    /// The code has no table or keeps frame pointers: follow the frame chain.
     Chain,
 }
 
-/// The tables of all native modules that have one.
+/// The unwind tables of the native modules.
 #[derive(Clone, Copy, Default)]
 pub struct Native<'a> {
     modules: &'a [[u64; MODULE]],
@@ -57,7 +57,7 @@ pub struct Native<'a> {
 }
 
 impl<'a> Native<'a> {
-    /// A view of the words behind the first of a published table.
+    /// A view of a published table, without its first word.
     pub fn new(words: &'a [u64]) -> Self {
         let Some((&count, rest)) = words.split_first() else { return Native::default() };
         let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(MODULE));
@@ -67,7 +67,7 @@ impl<'a> Native<'a> {
         Native { modules: modules.as_chunks().0, rows }
     }
 
-    /// The caller of `activation`. Only the interrupted function of a module with frame pointers may be in its prolog.
+    /// The caller of `activation`. In a module with frame pointers, only the interrupted function may be in its prolog.
     pub(crate) fn step(&self, activation: &Activation, memory: &impl Memory) -> Step {
         let at = activation.running();
         let Some(module) = self.module(at).filter(|module| activation.interrupted || !module.framed) else {
@@ -82,8 +82,7 @@ impl<'a> Native<'a> {
         }
     }
 
-    /// Whether a chain of frames that leads nowhere from here on is at its end: where a thread begins, or in a module that says nothing
-    /// of its functions, as musl does.
+    /// Whether a frame chain without a further link is complete: where a thread begins, or in a module without unwind information (musl).
     pub(crate) fn ends_at(&self, return_address: u64) -> bool {
         let at = return_address.wrapping_sub(1);
         self.module(at).is_some_and(|module| module.count == 0 || self.rule(&module, at) == Rule::End)
@@ -104,7 +103,7 @@ impl<'a> Native<'a> {
     }
 }
 
-/// The caller by a rule; `None` if the rule says nothing, or what it leads to is not above.
+/// The caller by a rule; `None` if the rule gives none, a word cannot be read, or the CFA is not above the stack pointer.
 fn caller(rule: Rule, activation: &Activation, memory: &impl Memory) -> Option<Activation> {
     let Activation { stack, frame, .. } = *activation;
     let above = |from: u64, by: u32| from.checked_add(u64::from(by));
@@ -132,7 +131,7 @@ fn returned(cfa: u64, frame: u64, below: u64, memory: &impl Memory) -> Option<Ac
     (cfa > below).then_some(Activation { instruction, stack: cfa, frame, interrupted: false })
 }
 
-/// Whom a signal interrupted. It may run on another stack, which is read only where `memory` allows it.
+/// The function that a signal interrupted. It may run on another stack, which is read only where `memory` allows it.
 fn interrupted(stack: u64, memory: &impl Memory) -> Option<Activation> {
     Some(Activation {
         instruction: memory.word(stack.checked_add(SAVED_RIP)?)?,

@@ -1,10 +1,10 @@
 //! Random numbers for the instants of sampling, without floating point and without the C library's mathematics.
 
-/// A generator that is seeded once (xorshift64: any state but 0 runs through all others).
+/// A generator, seeded once (xorshift64: any state but 0 runs through all others).
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
-/// Ones of an exponential distribution that are added up, at most: more never comes in a program's life.
+/// The largest whole part of an exponential number. No program lives to see a larger one.
 const MOST_WHOLE: u64 = 60;
 
 impl Random {
@@ -13,15 +13,15 @@ impl Random {
         Random(seed | 1)
     }
 
-    /// A number below `bound`, which is below 2^48; 0 if that is 0.
+    /// A number below `bound`; 0 if `bound` is 0. `bound` is below 2^48.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// The distance to the next of instants that come at `mean` distance and know nothing of each other: exponentially distributed.
+    /// An exponentially distributed distance with this mean: instants at such distances are independent.
     ///
-    /// Von Neumann's method: uniform numbers are drawn as long as they fall; with an odd number of them the first one is the fraction,
-    /// with an even one the whole part rises by one.
+    /// Von Neumann's method: draw uniform numbers while they fall. If their number is odd, the first one is the fraction. If it is even, the
+    /// whole part rises by one.
     pub fn exponential(&mut self, mean: u64) -> u64 {
         let mut whole = 0;
         loop {

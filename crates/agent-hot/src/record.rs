@@ -3,19 +3,19 @@
 /// Words from the stack pointer on that travel with each sample, so that the caller of a frameless leaf can be put back.
 pub const LEAF_WORDS: usize = 32;
 
-/// Words of the stack above a return address of whose code nothing is known: they travel with the sample, for the same reason.
+/// Stack words above a return address without a link. They travel with the sample, for the same reason.
 pub const WINDOW_WORDS: usize = 16;
 
-/// Such windows in one sample, at most; return addresses beyond it have none.
+/// Such windows in one sample, at most. Further return addresses have none.
 const MAXIMUM_WINDOWS: usize = 64;
 
-/// Marks a return address of whose code nothing is known.
+/// Marks a return address without a link.
 pub const UNKNOWN_LINK: u64 = 1 << 63;
 
-/// A flag of [`RawSample`] alone: the caller of the leaf was found by an unwind table.
+/// A flag of [`RawSample`] only: an unwind table gave the leaf's caller.
 pub const EXACT: u8 = 0x40;
 
-/// The deepest stack that is kept; what is beyond is cut at the root's side and the sample marked.
+/// The deepest stack. A deeper one is cut at the root's side, and its sample marked.
 pub const MAXIMUM_DEPTH: usize = 512;
 
 /// Where a sample is built.
@@ -40,16 +40,16 @@ pub struct RawSample<'a> {
     pub stack_pointer: u64,
     /// The frame pointer as the register held it.
     pub frame_pointer: u64,
-    /// The leaf's instruction, then return addresses, with [`UNKNOWN_LINK`] where the walk knew nothing of their code.
+    /// The leaf's instruction, then return addresses. Those without a link have [`UNKNOWN_LINK`].
     pub addresses: &'a [u64],
     /// Words of the stack from the stack pointer on; fewer than [`LEAF_WORDS`] near the end of the stack.
     pub window: &'a [u64],
-    /// [`WINDOW_WORDS`] words of the stack above each marked return address, as far as there was room.
+    /// For each marked return address, the [`WINDOW_WORDS`] stack words above it, as far as there was room.
     pub windows: &'a [u64],
 }
 
 impl<'a> RawSample<'a> {
-    /// The words that stand before addresses and windows.
+    /// The words before addresses and windows.
     pub(crate) fn fixed(&self) -> [u64; FIXED_WORDS] {
         [
             u64::from(self.flags)

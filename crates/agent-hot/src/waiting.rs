@@ -1,10 +1,10 @@
-//! How long a thread has waited for CPUs: the kernel counts it when a wait ends.
+//! How long a thread has waited for CPUs. The kernel adds each wait when it ends.
 
-/// Room for the path of another thread's file, and for what is in it: three numbers.
+/// Room for the path of another thread's file, and for its content: three numbers.
 const ROOM: usize = 72;
 
-/// How long a thread of this process waited for CPUs in its life, nanoseconds; 0 for the calling thread. A wait that has not ended is not
-/// counted. `None` where the kernel does not tell. Async-signal-safe.
+/// How long a thread of this process has waited for CPUs in its life, nanoseconds. Thread 0 is the calling thread. An unfinished wait does
+/// not count. `None` if the kernel does not say. Async-signal-safe.
 ///
 /// Source: Linux `Documentation/scheduler/sched-stats.rst`, `/proc/<pid>/schedstat`: time on CPUs, time waited for them, time slices.
 pub fn waited_for_cpu(thread: u32) -> Option<u64> {
@@ -16,7 +16,7 @@ pub fn waited_for_cpu(thread: u32) -> Option<u64> {
         return None;
     }
     let mut text = [0_u8; ROOM];
-    // SAFETY: `text` is live, and so long.
+    // SAFETY: `text` is live, with room for `ROOM` bytes.
     let length = unsafe { libc::read(file, text.as_mut_ptr().cast(), ROOM) };
     // SAFETY: opened above, closed once.
     unsafe { libc::close(file) };

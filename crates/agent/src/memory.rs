@@ -34,7 +34,7 @@ impl Mapping {
         })
     }
 
-    /// The memory behind `descriptor`, to be read only: nobody can change it any more, and it has `most` bytes at most.
+    /// Maps the memory behind `descriptor` read-only: sealed against writes, at most `most` bytes.
     pub fn read_only(descriptor: i32, most: usize) -> Result<Mapping, i32> {
         let bytes = size_of_sealed(descriptor, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE)?;
         if bytes == 0 || bytes > most {
@@ -62,10 +62,10 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.address.cast::<AtomicU64>(), self.bytes / 8) }
     }
 
-    /// The mapping as words that nobody changes.
+    /// The mapping as words that never change.
     ///
     /// # Safety
-    /// Nobody writes them, and the result must not be used after the mapping was dropped.
+    /// The words must not be written, and the result must not be used after the mapping was dropped.
     pub unsafe fn plain_words(&self) -> &'static [u64] {
         // SAFETY: page-aligned and `bytes` long; the rest is the caller's promise.
         unsafe { std::slice::from_raw_parts(self.address.cast::<u64>(), self.bytes / 8) }
@@ -91,7 +91,7 @@ impl Mapping {
     }
 }
 
-/// The size of what is behind `descriptor`, which must have these seals and all its pages.
+/// The size of the memory behind `descriptor`, which must have these seals and all its pages.
 fn size_of_sealed(descriptor: i32, wanted: i32) -> Result<usize, i32> {
     // SAFETY: fcntl and fstat on a descriptor number; a wrong one is answered with an error.
     let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
@@ -105,7 +105,7 @@ fn size_of_sealed(descriptor: i32, wanted: i32) -> Result<usize, i32> {
         return Err(libc::EINVAL);
     }
     let bytes = status.st_size as usize;
-    // A page that is not there yet would be made at the first write, or not, where memory has run out: SIGBUS, too.
+    // The first write would allocate a missing page. If memory has run out, that is SIGBUS, too.
     if (status.st_blocks as usize) * 512 < bytes { Err(libc::ENOSPC) } else { Ok(bytes) }
 }
 

@@ -141,8 +141,8 @@ pub fn ready_on(thread: u32) -> Option<i32> {
     parse_readiness(&text_of(thread, "stat").ok()?)
 }
 
-/// The CPU on which a ready thread runs or waits, out of its `stat` (Linux `Documentation/filesystems/proc.rst`: the state is the third
-/// field, the processor the 39th; the second is a name in parentheses, which may hold anything).
+/// The CPU on which a ready thread runs or waits, out of its `stat` (Linux `Documentation/filesystems/proc.rst`). The state is the third
+/// field, the processor the 39th. The second is a name in parentheses and may hold anything.
 fn parse_readiness(stat: &str) -> Option<i32> {
     const PROCESSOR: usize = 39 - 3;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -194,7 +194,7 @@ pub struct Region {
     pub end: u64,
     /// Readable and writable.
     pub writable: bool,
-    /// Executable, or reserved for what comes behind executable memory: the runtime puts the next code there, and maps it only then.
+    /// Executable, or reserved right behind executable memory: the runtime puts the next code there, and maps it only then.
     pub executable: bool,
     /// Of the C library's family or the kernel's own library, which are built without frame pointers.
     pub frameless: bool,
@@ -216,7 +216,7 @@ fn parse_regions(maps: &str) -> Vec<Region> {
     regions
 }
 
-/// A mapping, and whether it is only reserved: nobody may read it yet.
+/// A mapping, and whether it is only reserved, without any access yet.
 fn parse_region(line: &str) -> Option<(Region, bool)> {
     let (bounds, rest) = line.split_once(' ')?;
     let (start, end) = bounds.split_once('-')?;

@@ -13,14 +13,14 @@ impl<B> Default for Published<B> {
 }
 
 impl<B> Published<B> {
-    /// Publishes what `pointer` points to, which `block` keeps there.
+    /// Publishes the words at `pointer`, which `block` keeps alive.
     ///
     /// # Safety
-    /// The first word at `pointer` is the number of words that follow it, and nobody writes any of them while `block` lives.
+    /// The first word at `pointer` is the number of words behind it. None of them is written while `block` lives.
     pub unsafe fn replace(&mut self, session: &Session, place: &AtomicPtr<u64>, pointer: *mut u64, block: B) {
         place.store(pointer, Ordering::SeqCst);
         self.0.push(block);
-        // Who enters from now on finds the new one, and nobody is inside: the others have no reader any more.
+        // A handler that enters now finds the new block, and no handler is inside: the older blocks have no reader left.
         if session.inside.load(Ordering::SeqCst) == 0 {
             self.0.drain(..self.0.len() - 1);
         }
@@ -46,7 +46,7 @@ pub(crate) mod tests {
     use remora_agent_ring::{HEADER_WORDS, Ring};
     use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-    /// A session that samples nobody.
+    /// A session without threads.
     pub(crate) fn session(words: &[AtomicU64]) -> Session<'_> {
         Session {
             ring: Ring::new(words).expect("a ring"),

@@ -1,8 +1,8 @@
 //! The one signal of an attach: chosen where nobody listens, handled by us, and given back as it was found.
 //!
-//! SIGURG where nobody has a handler for it: the kernel ignores it by default. So it harms no program that the target becomes by exec
-//! while one is on its way, and a debugger passes it on without a word. Else a free real-time signal; those end a program that does not
-//! expect them, so they are sent by timers, which exec deletes together with what they sent.
+//! SIGURG, if the application has no handler for it. The kernel ignores it by default. So one still on its way does no harm after the
+//! target calls exec, and a debugger passes it on without a word.
+//! Otherwise a free real-time signal. It would end a program without a handler, so timers send it: exec deletes timers with their signals.
 //! Not SIGPROF: other profilers use it, and the first to leave with SIG_DFL kills the process for the second.
 //! While leaving, a late signal must meet SIG_IGN, never SIG_DFL; afterwards the disposition found at the start is put back,
 //! because programs started by the target inherit SIG_IGN.
@@ -50,7 +50,7 @@ extern "C" fn handle(number: i32, info: *mut libc::siginfo_t, context: *mut libc
 }
 
 impl OwnSignal {
-    /// Takes SIGURG, or the highest real-time signal, that has the default disposition and that none of `threads`, which are all of the process,
+    /// Takes SIGURG, or the highest real-time signal, with the default disposition, which none of `threads` (all of the process)
     /// blocks (who blocks one waits for it, but who blocks all of them only wants to be left in peace).
     ///
     /// # Errors
@@ -139,14 +139,14 @@ fn candidates() -> impl Iterator<Item = i32> {
     std::iter::once(libc::SIGURG).chain((libc::SIGRTMIN() + 4..libc::SIGRTMAX()).rev())
 }
 
-/// How single threads are sent the signal of an attach.
+/// Sends the signal of an attach to single threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Sender {
     signal: i32,
 }
 
 impl Sender {
-    /// For this signal.
+    /// A sender of this signal.
     pub fn new(signal: i32) -> Sender {
         Sender { signal }
     }
@@ -156,12 +156,12 @@ impl Sender {
         self.signal
     }
 
-    /// Whether the signal ends a program that does not handle it.
+    /// Whether the signal ends a program without a handler for it.
     fn is_dangerous(self) -> bool {
         self.signal != libc::SIGURG
     }
 
-    /// Prepares to send it to `thread`, which is followed in `slot`. False if that cannot be done.
+    /// Prepares to send it to `thread`, followed in `slot`. False if that fails.
     pub fn prepare(self, entrances: &Entrances, slot: &Slot, thread: u32, index: u32, generation: u32) -> bool {
         slot.timer.store(0, Ordering::Relaxed);
         if !self.is_dangerous() {
@@ -175,7 +175,7 @@ impl Sender {
         slot.timer.load(Ordering::Relaxed) != 0
     }
 
-    /// The slot's thread is followed no more.
+    /// Deletes the slot's timer: its thread is no longer followed.
     pub fn let_go(self, entrances: &Entrances, slot: &Slot) {
         if let Some(id) = slot.timer.swap(0, Ordering::AcqRel).checked_sub(1) {
             delete(id as i32);
@@ -206,7 +206,7 @@ fn queue(signal: i32, thread: u32, value: u64) -> bool {
         value: u64,
         rest: [u64; 12],
     }
-    // SAFETY: both take nothing.
+    // SAFETY: both calls take no arguments and cannot fail.
     let (process, user) = unsafe { (libc::getpid(), libc::getuid()) };
     let info = Queued { signal, errno: 0, code: libc::SI_QUEUE, padding: 0, process, user, value, rest: [0; 12] };
     // SAFETY: `info` is live and of the kernel's layout and size; a thread that has ended is answered with ESRCH.

@@ -78,8 +78,8 @@ pub fn this_thread() -> u32 {
 /// The shortest time slice that Linux grants on request, nanoseconds (`kernel/sched/syscalls.c`).
 const SHORTEST_SLICE: u64 = 100_000;
 
-/// Has the kernel wake the calling thread, one of ours, when it asked to be woken: not up to 50 us later, and before who runs at that
-/// moment has used up its slice. The latter is Linux 6.12 and later; before, a slice cannot be asked for.
+/// Has the kernel wake the calling thread, one of ours, on time instead of up to 50 us late. From Linux 6.12 on, the thread also runs
+/// before the running thread has used up its slice; older kernels do not grant a slice on request.
 pub fn be_punctual() {
     /// `struct sched_attr` (Linux `include/uapi/linux/sched/types.h`), its first version.
     #[repr(C)]
@@ -116,7 +116,7 @@ fn own_niceness() -> i32 {
     if answer > 0 { 20 - answer as i32 } else { 0 }
 }
 
-/// The CPU on which the calling thread runs at this moment.
+/// The CPU of the calling thread.
 pub fn this_cpu() -> i32 {
     // SAFETY: takes nothing.
     unsafe { libc::sched_getcpu() }

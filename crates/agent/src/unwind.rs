@@ -5,10 +5,10 @@ use crate::published::Published;
 use remora_agent_hot::Session;
 use remora_wire::unwind::{MAXIMUM_BYTES, is_sound};
 
-/// Where tables are that a handler may still read.
+/// Tables that a handler may still read.
 pub type Tables = Published<Mapping>;
 
-/// Publishes the table behind `descriptor`; false, and nothing changes, if it is damaged or not sealed.
+/// Publishes the table behind `descriptor`. If it is damaged or not sealed, returns false and changes nothing.
 pub fn publish(tables: &mut Tables, session: &Session, descriptor: i32) -> bool {
     let Ok(mapping) = Mapping::read_only(descriptor, MAXIMUM_BYTES as usize) else { return false };
     // SAFETY: used below only, while `mapping` lives; it is sealed against writes, so that plain reads are fine.

@@ -4,9 +4,9 @@ use crate::scaling::Used;
 use remora_profile::{Loss, LossCause, Profile, State};
 use remora_wire::layout;
 
-/// CPU time that may be in no sample before that is told, nanoseconds.
+/// A note needs more unsampled CPU time than this, nanoseconds.
 const MISSING_TIME: u64 = 50_000_000;
-/// Part of the target's CPU time that may be in no sample before that is told: one of so many.
+/// A note also needs more than this part of the target's CPU time: one in 50.
 const MISSING_PART: u64 = 50;
 
 /// Takes over what the agent has counted, and books what is in no account: where the target ended with samples on their way,
@@ -54,7 +54,7 @@ pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<Stri
     notes
 }
 
-/// Tells of CPU time that the target used and no sample stands for, with its cause.
+/// A note on the target's CPU time without a sample, with its cause.
 pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
     let running = profile.samples().iter().filter(|sample| sample.state == State::Running);
     let sampled = running.map(|sample| sample.weight).sum::<u64>();

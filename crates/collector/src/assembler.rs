@@ -22,7 +22,7 @@ pub struct Assembler {
     pub first_sample: Option<u64>,
     managed_frames: u64,
     managed_frames_named: u64,
-    /// What the agent said at its end of the CPU time that was used; `None` if it did not get there.
+    /// CPU time, as the agent reported it at its end; `None` if it did not get there.
     pub used: Option<Used>,
     by_clock: HashMap<ThreadIx, u64>,
 }

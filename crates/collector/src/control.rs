@@ -110,7 +110,7 @@ impl Control {
         self.say_with(&ToAgent::Welcome, memory)
     }
 
-    /// Sends a command, and a descriptor with it.
+    /// Sends a command with a descriptor.
     ///
     /// # Errors
     /// [`Error::Channel`].

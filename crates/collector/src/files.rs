@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Longest file that is read for its names, bytes.
 const LARGEST_FILE: u64 = 1 << 30;
 
-/// How the kernel's own library is called among mappings, and how long it is at most.
+/// The name of the kernel's own library among mappings, and its largest size.
 const VDSO: &str = "[vdso]";
 const LARGEST_VDSO: usize = 1 << 20;
 
@@ -112,7 +112,7 @@ impl Files {
         &self.maps
     }
 
-    /// How to leave the functions of the ELF file behind a mapping; `None` if it is none.
+    /// The unwind rules of the ELF file behind a mapping; `None` if there is no such file.
     pub fn unwind_rules(&self, entry: &MapEntry) -> Option<UnwindRules> {
         UnwindRules::parse(&self.native_bytes(entry)?)
     }
@@ -171,7 +171,7 @@ impl Files {
     }
 }
 
-/// The kernel's own library, as it is mapped here.
+/// The kernel's own library, from this process.
 fn own_kernel_code() -> Option<Vec<u8>> {
     let maps = parse_maps(&fs::read_to_string("/proc/self/maps").ok()?);
     let own = maps.iter().find(|entry| entry.path == VDSO)?;

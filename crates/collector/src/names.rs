@@ -93,12 +93,12 @@ impl Names {
         profile.frame(Frame { kind, name, module, file: None, line: None })
     }
 
-    /// The root of a stack that was cut.
+    /// The root of a truncated stack.
     pub fn truncated(&self, profile: &mut Profile) -> FrameIx {
         self.marker(profile, TRUNCATED)
     }
 
-    /// The leaf of a thread that was ready to run and waited for a CPU.
+    /// The leaf of a thread waiting for a CPU, ready to run.
     pub fn waiting_for_cpu(&self, profile: &mut Profile) -> FrameIx {
         self.marker(profile, WAITING_FOR_CPU)
     }

@@ -6,13 +6,13 @@ use remora_wire::layout;
 /// A rate is told if it is less than this part of the one that was asked for.
 const TELLING_PART: f64 = 0.9;
 
-/// Instants from which on their rate is compared with the one that was asked for.
+/// The rate is checked only if at least this many instants were expected.
 const TELLING_INSTANTS: f64 = 400.0;
 
-/// Blocked samples that were left out are told if they are more than this part of all.
+/// A note reports left-out blocked samples if they are more than this part of the delivered ones.
 const TELLING_LEFT_OUT: f64 = 0.01;
 
-/// Notes for people, if there is something to tell. `counter` reads the agent's counters.
+/// Notes on a low rate. `counter` reads the agent's counters.
 pub fn notes(profile: &Profile, counter: impl Fn(usize) -> u64) -> Vec<String> {
     let (instants, asked) = (counter(layout::INSTANTS) as f64, f64::from(profile.meta.frequency));
     let rate = instants * 1e9 / profile.meta.duration.max(1) as f64;

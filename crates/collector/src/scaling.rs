@@ -1,22 +1,22 @@
-//! Samples of running are made to add up to the CPU time that was used.
+//! Scales running samples so that they add up to the CPU time used.
 //!
-//! A sample stands for the mean distance of two instants. How many samples a thread really got is a matter of chance, and some instants
-//! gave none: the machine was late, or the thread had moved on. Each thread's own CPU clock says what its samples must add up to.
+//! A sample weighs the mean distance of two instants. Chance decides how many samples a thread really gets, and some instants give none:
+//! the machine was late, or the thread had moved on. Each thread's own CPU clock gives the true sum.
 
 use remora_profile::{LARGEST_SCALE, Profile, State, ThreadIx, UNSCALED};
 use std::collections::HashMap;
 
-/// A thread with as many samples is scaled to its own clock. With fewer, it is chance whether it has any: such threads are scaled
-/// together, those that have ended or have none included.
+/// A thread with this many samples is scaled to its own clock. With fewer, chance decides whether it has any: such threads are scaled
+/// together, including those that ended or have none.
 const ENOUGH: u64 = 16;
 
-/// The samples of all other threads are scaled up or down by this at most: what is beyond was not sampled.
+/// The samples of all other threads are scaled up or down by this factor at most. The rest was not sampled.
 const MOST_TOGETHER: u64 = 4;
 
-/// What the agent's clocks said at the end, nanoseconds.
+/// CPU time by the agent's clocks at the end, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Used {
-    /// By each thread that was followed at the end.
+    /// By each thread followed at the end.
     pub threads: HashMap<ThreadIx, u64>,
     /// By the process, without the agent's own threads.
     pub process: u64,
@@ -24,7 +24,7 @@ pub struct Used {
     pub unfollowed: u64,
 }
 
-/// Scales the samples of running.
+/// Scales the running samples.
 pub fn scale(profile: &mut Profile, used: &Used) {
     let mut sampled = vec![(0_u64, 0_u64); profile.threads().len()];
     for sample in profile.samples().iter().filter(|sample| sample.state == State::Running) {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use remora_profile::{Frame, Meta, Sample, Thread};
 
-    /// Threads with so many samples of 10 each.
+    /// Threads with these numbers of samples, of weight 10 each.
     fn profile(samples: &[u64]) -> Profile {
         let mut profile = Profile::new(Meta::default());
         let name = profile.string("work");
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn threads_with_enough_samples_get_what_their_clock_says_and_the_others_share_the_rest() {
         let mut profile = profile(&[100, 20, 3, 2]);
-        // The last one has ended: nothing says what it used, but the process does.
+        // The last one has ended: only the process's clock includes its time.
         scale(&mut profile, &used(&[(0, 1_500), (1, 100), (2, 20)], 1_700, 0));
         assert_eq!(weights(&profile), [1_500, 100, 60, 40]);
         assert_eq!(profile.total_weight(), 1_700);

@@ -28,7 +28,7 @@ const LEAVING_LOOK: Duration = Duration::from_millis(5);
 /// Signals a second that a process is sent at most when all its threads are sampled.
 pub const WALL_BUDGET: u32 = 2_000;
 
-/// The same when only threads are sampled that are on a CPU: for each CPU as many as samples are asked for, and no fewer than this.
+/// The same if only threads on a CPU are sampled: the frequency times the number of CPUs, and at least this.
 pub const CPU_BUDGET: u32 = 10_000;
 
 /// How to record.
@@ -38,7 +38,7 @@ pub struct Options {
     pub event: Event,
     /// Samples a second and thread.
     pub frequency: u32,
-    /// Signals a second that the whole process may be sent; `None` for the default: [`CPU_BUDGET`] or [`WALL_BUDGET`].
+    /// Signals a second for the whole process; `None` for the default: [`CPU_BUDGET`] or [`WALL_BUDGET`].
     pub signal_budget: Option<u32>,
     /// How long the attach may take.
     pub timeout: Duration,

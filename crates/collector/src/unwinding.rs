@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The mappings are looked at again after this long, then after twice as long each time.
+/// The first pause before the mappings are read again. Each pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -23,10 +23,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
 const LITTLE_CODE: u64 = 4 << 20;
 
-/// More pieces of code than this have no table.
+/// Pieces of code with a table, at most.
 const MODULE_LIMIT: usize = 4096;
 
-/// Which file a mapping is of: device, inode, path.
+/// The file of a mapping: device, inode, path.
 type Identity = ((u32, u32), u64, String);
 
 /// The tables of one target.
@@ -36,14 +36,14 @@ pub(crate) struct Unwinding {
     sent: Vec<Module>,
     due: Instant,
     pause: Duration,
-    /// How many modules with much code may be compiled at the next look.
+    /// How many large modules may be compiled at the next look.
     much: usize,
-    /// Bytes of code beyond which that is much.
+    /// A module with more bytes of code is large.
     little_code: u64,
 }
 
 impl Unwinding {
-    /// Those of this process; nothing is sent yet.
+    /// The tables of this process; nothing is sent yet.
     pub(crate) fn of(process_id: u32) -> Unwinding {
         Unwinding {
             files: Files::of(process_id),
@@ -56,12 +56,12 @@ impl Unwinding {
         }
     }
 
-    /// Compiles what is compiled in a moment, before the target is asked for anything: the first samples need it.
+    /// Compiles the small modules, before anything is asked of the target: the first samples need them.
     pub(crate) fn prepare(&mut self) {
         self.table();
     }
 
-    /// Looks for other modules than before, if it is time to.
+    /// Checks for other modules than before, if it is time to.
     pub(crate) fn step(&mut self, control: &mut Control) {
         if Instant::now() < self.due {
             return;
@@ -72,7 +72,7 @@ impl Unwinding {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Sends a table, if there are other modules than before. Whether no module was left out for its length.
+    /// Sends a table, if there are other modules than before. Returns whether no module was left out for its size.
     pub(crate) fn send(&mut self, control: &mut Control) -> bool {
         let (modules, rows, is_whole) = self.table();
         if modules != self.sent
@@ -84,7 +84,7 @@ impl Unwinding {
         is_whole
     }
 
-    /// The modules that are mapped now, and the rows of all of them; whether none was left out for its length.
+    /// The modules mapped now, the rows of all of them, and whether none was left out for its size.
     fn table(&mut self) -> (Vec<Module>, Vec<u64>, bool) {
         self.files.refresh_maps();
         let (mut much, mut is_whole) = (self.much, true);
@@ -127,11 +127,11 @@ fn base(entry: &MapEntry, rules: &UnwindRules) -> Option<u64> {
         entry.offset >= offset - offset % PAGE && entry.offset < offset.saturating_add(*size)
     };
     let (address, offset, _) = rules.code.iter().find(held)?;
-    // A mapping may start a little before the part of the file that it is for.
+    // A mapping may start a little before its part of the file.
     Some(entry.start.wrapping_add(*offset).wrapping_sub(entry.offset).wrapping_sub(*address))
 }
 
-/// A memory file that holds these words and can never be changed.
+/// A memory file with these words, sealed against changes.
 fn sealed(words: &[u64]) -> std::io::Result<OwnedFd> {
     let descriptor = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut file = File::from(descriptor);
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn the_table_of_this_process_is_sound_and_knows_the_c_library_and_the_kernels() {
         let mut unwinding = Unwinding::of(std::process::id());
-        // However little code a module has: it is too much to be compiled at once.
+        // Every module counts as large.
         unwinding.little_code = 0;
         let (none, _, is_whole) = unwinding.table();
         assert!(!is_whole && none.is_empty());

@@ -90,14 +90,14 @@ pub struct Loss {
     pub truncated_stacks: u64,
     /// Delivered samples whose walk ended before the thread's outermost frame for want of a valid frame pointer.
     pub broken_stacks: u64,
-    /// Delivered samples in which a caller that frameless code hides was put back.
+    /// Delivered samples with a caller put back that frameless code hides.
     pub repaired_stacks: u64,
-    /// Delivered samples in which callers may be missing: where some code has its caller was not known.
+    /// Delivered samples with callers possibly missing: for some code, the place of its caller was unknown.
     pub incomplete_stacks: u64,
     /// Delivered samples whose stack was taken over from the thread's previous sample, since it had not run in between.
     pub repeated_stacks: u64,
-    /// Threads that had moved on when their signal arrived, so that it gave no sample: blocked although they ran when the sampler saw them,
-    /// or the reverse. Their time is in the other samples of the same threads.
+    /// Threads that gave no sample because they had moved on: running when the sampler saw them, blocked when the signal arrived, or the
+    /// reverse. The other samples of the same threads carry their time.
     pub moved_on: u64,
     /// Signals that arrived and were not samples: of others, or of a thread no longer followed.
     pub stray_signals: u64,

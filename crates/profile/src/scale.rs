@@ -1,21 +1,21 @@
-//! Weights that are made to add up to what the threads' own clocks say.
+//! Scales weights so that they add up to the threads' own clocks.
 
 use crate::{Profile, State};
 
 /// One, as a factor of [`Profile::scale_running`].
 pub const UNSCALED: u64 = 1_000_000;
 
-/// The largest factor: what is beyond is no correction any more.
+/// The largest factor. A larger one would not be a correction.
 pub const LARGEST_SCALE: u64 = 1_000 * UNSCALED;
 
-/// The largest weight that a scaled sample has, nanoseconds.
+/// The largest weight of a scaled sample, nanoseconds.
 const LARGEST_WEIGHT: u64 = 1 << 62;
 
 impl Profile {
-    /// Multiplies the weights of the samples of running by a factor for each thread. Factors are in millionths, in the order of the
+    /// Multiplies the weights of running samples by a factor for each thread. Factors are in millionths, in the order of the
     /// threads, and capped at [`LARGEST_SCALE`]. A thread beyond the list keeps its weights.
     ///
-    /// What was written of the profile before holds other weights: [`Profile::scales`] tells which factors are missing there.
+    /// Samples written before hold other weights: [`Profile::scales`] gives the missing factors.
     pub fn scale_running(&mut self, scales: Vec<u64>) {
         for sample in self.samples.iter_mut().filter(|sample| sample.state == State::Running) {
             let factor = scales.get(sample.thread.0 as usize).map_or(UNSCALED, |factor| (*factor).min(LARGEST_SCALE));
@@ -25,7 +25,7 @@ impl Profile {
         self.scales = scales;
     }
 
-    /// The factors by which weights were multiplied; empty if they were not.
+    /// The factors applied to weights; empty if there were none.
     pub fn scales(&self) -> &[u64] {
         &self.scales
     }

@@ -1,10 +1,10 @@
-//! Version 1: what is in its chunks. Frozen: a change to what stands here is a version 2, in a file of its own. A kind that is added is
-//! passed over, and counted, by an older Remora.
+//! The chunks of version 1. Frozen: a change to them makes a version 2, in a file of its own. An older Remora skips and counts an added
+//! kind.
 //!
 //! ```text
 //! kind 1  rows   of the tables: texts, frames, stack nodes, threads, threads renamed since, samples; each with its count
 //! kind 2  state  meta and loss as of now, JSON; the last one holds
-//! kind 4  scales one factor for each thread, in millionths: the weights of all samples of running so far are multiplied by it
+//! kind 4  scales one factor for each thread, in millionths: it multiplies the weights of all running samples so far
 //! kind 3  end    how many rows of each table there were
 //! ```
 //! Rows refer to earlier rows only, by index. Samples are written by column, times as steps, since that packs best.

@@ -157,7 +157,7 @@ fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
 }
 
 impl UnwindRules {
-    /// Those of the module whose file holds `bytes`; `None` if that is no 64-bit ELF file for x64, or an absurd one.
+    /// The rules of a module, from the bytes of its file; `None` for anything but a 64-bit ELF file for x64 within the limits.
     pub fn parse(bytes: &[u8]) -> Option<UnwindRules> {
         let file = open(bytes).ok()?;
         let code = segments(&file).into_iter().filter(|segment| segment.executable);

@@ -4,7 +4,7 @@
 //! - [`ManagedImage`]: from a method token to the method's name as C# writes it, and with its PDB to file and line.
 //! - [`DeclaredEvent`]: which events a type declares; and whether it has a finalizer.
 //! - [`ElfImage`], [`parse_maps`], [`mapped_name`]: from a native address to a function, else module and the offset of the function, else `[unknown]`.
-//! - [`UnwindRules`]: how to leave each function of a native module, for the walk in the signal handler.
+//! - [`UnwindRules`]: the unwind rules of a native module, for the walk in the signal handler.
 //! - [`Bundle`]: where the assemblies of a single-file application lie in it.
 //! - [`demangle_raw`], [`short_type_name`], [`demangle_native`]: readable names where only a name is known.
 //!

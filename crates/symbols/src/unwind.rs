@@ -55,7 +55,7 @@ impl UnwindBounds {
 /// An entry: one function's code, or one part of it.
 pub(crate) type Function<'a> = FrameDescriptionEntry<EndianSlice<'a, RunTimeEndian>>;
 
-/// Shows `visit` every entry of `table` up to its end or to damage; until it answers false.
+/// Calls `visit` with every entry of `table`, up to its end or to damage, until `visit` returns false.
 pub(crate) fn each_entry<'a>(
     table: &EhFrame<EndianSlice<'a, RunTimeEndian>>,
     bases: &BaseAddresses,
@@ -85,7 +85,7 @@ pub(crate) fn each_entry<'a>(
 /// The start and length of every entry of `table`, which is loaded at `address`.
 fn entries(table: &mut EhFrame<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Vec<(u64, u64)> {
     table.set_address_size(ADDRESS_SIZE);
-    // Pointers relative to anything else than the table are refused: what they count from differs between unwinders.
+    // Pointers relative to anything but the table are refused: unwinders disagree about their base.
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut ranges = Vec::new();
     each_entry(table, &bases, |function| {

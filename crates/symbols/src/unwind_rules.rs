@@ -1,7 +1,7 @@
-//! How to leave each function of a native module: its `.eh_frame`, compiled into rows that a signal handler can search.
+//! Compiles the `.eh_frame` of a native module into rows that a signal handler can search.
 //!
-//! A row holds what code on x64 needs almost everywhere: the CFA by RSP or RBP, and where RBP was saved. Of DWARF expressions it holds
-//! those that compilers and assembly code really use. Any other makes the row *unknown*.
+//! A row holds the CFA by RSP or RBP, and the place of the saved RBP: enough for code on x64 almost everywhere. It also holds the DWARF
+//! expressions that compilers and assembly code really use. Any other expression makes the row *unknown*.
 
 use crate::elf::{Elf, section};
 use crate::unwind::{ADDRESS_SIZE, Function, each_entry};
@@ -15,7 +15,7 @@ use remora_wire::unwind::{Rule, row};
 /// A real module has fewer rows (libcoreclr of .NET 10: 79,000).
 const ROW_LIMIT: usize = 1 << 21;
 
-/// Bytes of entries that are evaluated. Shared parts count with each entry: a hostile file could make that quadratic.
+/// Bytes of entries to evaluate, at most. Shared parts count with each entry: a hostile file could make the work quadratic.
 const WORK_LIMIT: usize = 1 << 26;
 
 /// Nothing executes the fill bytes between two functions. A longer gap is code without an entry.
@@ -26,16 +26,16 @@ type Section<'a> = EhFrame<EndianSlice<'a, RunTimeEndian>>;
 /// The rows of one module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnwindRules {
-    /// As [`remora_wire::unwind`] has them, relative to the file's own address 0.
+    /// In the format of [`remora_wire::unwind`], relative to the file's own address 0.
     pub rows: Vec<u64>,
-    /// Whether nearly all functions that have a frame keep its address in RBP.
+    /// Whether nearly all functions with a frame keep its address in RBP.
     pub framed: bool,
-    /// The parts of the file that are loaded as code: address, offset in the file, bytes.
+    /// The code segments of the file: address, offset in the file, bytes.
     pub code: Vec<(u64, u64, u64)>,
 }
 
 impl UnwindRules {
-    /// Those of `file`; `None` if it has so many that it cannot be a real module, or is for another processor.
+    /// The rules of `file`; `None` if they exceed the limits of a real module, or it is for another processor.
     pub(crate) fn read(file: &Elf<'_>, code: Vec<(u64, u64, u64)>) -> Option<UnwindRules> {
         if file.architecture() != Architecture::X86_64 {
             return None;
@@ -50,7 +50,7 @@ impl UnwindRules {
     }
 }
 
-/// What an entry says of a range of addresses.
+/// The rule of an entry for a range of addresses.
 struct Span {
     start: u64,
     end: u64,
@@ -95,7 +95,7 @@ fn is_bare(rule: Rule) -> bool {
 fn rows(spans: &[Span]) -> Vec<u64> {
     let mut rows: Vec<u64> = Vec::new();
     let mut put = |start: u64, rule: Rule| {
-        // What lies beyond 4 GiB is no module that a compiler makes.
+        // No compiler makes a module of more than 4 GiB.
         let Ok(start) = u32::try_from(start) else { return };
         while rows.last().is_some_and(|last| (last >> 32) as u32 >= start) {
             rows.pop();
@@ -120,7 +120,7 @@ fn rows(spans: &[Span]) -> Vec<u64> {
     rows
 }
 
-/// Adds what one function's entry says; of a damaged one nothing.
+/// Adds the spans of one function's entry; of a damaged one, none.
 fn rules_of<'a>(
     table: &Section<'a>,
     bases: &BaseAddresses,
@@ -173,7 +173,7 @@ fn rule(table: &Section<'_>, row: &UnwindTableRow<usize>) -> Rule {
     }
 }
 
-/// The kernel's frame of a signal, as the C library describes it: the interrupted RSP is word 20 of what the kernel stored.
+/// The kernel's signal frame, as the C library describes it: the interrupted RSP is its word 20.
 fn signal(table: &Section<'_>, row: &UnwindTableRow<usize>) -> Rule {
     const STACK_POINTER: i64 = 160;
     let CfaRule::Expression(expression) = row.cfa() else { return Rule::Unknown };
@@ -183,7 +183,7 @@ fn signal(table: &Section<'_>, row: &UnwindTableRow<usize>) -> Rule {
     }
 }
 
-/// A function that has realigned its stack keeps the CFA below its frame, and RBP at the frame.
+/// A function with a realigned stack keeps the CFA below its frame, and RBP at the frame.
 fn realigned(table: &Section<'_>, row: &UnwindTableRow<usize>) -> Rule {
     let CfaRule::Expression(expression) = row.cfa() else { return Rule::Unknown };
     match operations(table, expression).as_slice() {
@@ -251,7 +251,7 @@ mod tests {
                 vec![span(0, 4, bare), span(20, 24, bare)],
                 vec![row(0, bare), row(4, Rule::Unknown), row(20, bare), row(24, Rule::Unknown)],
             ),
-            // Where entries overlap, the one that starts last counts, and of one start the last.
+            // Where entries overlap, the one with the later start counts; for equal starts, the last one.
             (vec![span(0, 64, bare), span(8, 16, pushed)], vec![row(0, bare), row(8, pushed), row(16, Rule::Unknown)]),
             (vec![span(0, 8, bare), span(0, 8, pushed)], vec![row(0, pushed), row(8, Rule::Unknown)]),
             (vec![span(u64::MAX - 8, u64::MAX, bare)], vec![]),
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// One entry with its length before it, filled up to whole words with instructions that do nothing.
+    /// One entry behind its length, padded to whole words with no-ops.
     fn entry(table: &mut Vec<u8>, body: &[u8]) {
         let length = body.len().next_multiple_of(4);
         table.extend((length as u32).to_le_bytes());

@@ -22,7 +22,7 @@ pub enum ToAgent {
     Detach,
     /// Of a watch: take another snapshot.
     TakeAnother,
-    /// How to leave native code from now on: the descriptor of a sealed table ([`crate::unwind`]) travels with this message.
+    /// A new unwind table for native code ([`crate::unwind`]). The descriptor of its sealed memory travels with this message.
     Unwind,
 }
 

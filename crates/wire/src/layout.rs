@@ -33,15 +33,15 @@ pub const THREADS_NOT_FOLLOWED: usize = 14;
 pub const LOST_DESCRIPTIONS: usize = 15;
 /// Samples by signal, as opposed to repeated without one.
 pub const SIGNALLED: usize = 16;
-/// Threads that had moved on when their signal arrived: blocked although they ran when they were asked, or the reverse. No sample.
+/// Threads that gave no sample because they had moved on: running when asked, blocked when the signal arrived, or the reverse.
 pub const MOVED_ON: usize = 18;
-/// Instants at which the sampler looked who runs.
+/// Instants at which the sampler looked for running threads.
 pub const INSTANTS: usize = 19;
-/// Blocked threads that were due for a sample and got none at that instant, for want of signals in the budget.
+/// Blocked threads due for a sample that got none at that instant, because the signal budget was used up.
 pub const OVER_BUDGET: usize = 20;
 /// Look-ups of addresses that the runtime answered with an error other than "not managed".
 pub const FAILED_LOOKUPS: usize = 17;
-/// Unwind tables that were not used: not sealed, damaged, or without room to map them.
+/// Refused unwind tables: not sealed, damaged, or without room to map them.
 pub const UNWIND_REFUSED: usize = 21;
 
 /// Of a heap snapshot, by the copy that walks: objects.

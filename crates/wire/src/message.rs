@@ -13,9 +13,9 @@ pub mod sample_flags {
     pub const TRUNCATED: u8 = 2;
     /// The walk ended before the thread's outermost frame.
     pub const BROKEN: u8 = 4;
-    /// A caller that frameless code hides was put back.
+    /// A caller hidden by frameless code was put back.
     pub const REPAIRED: u8 = 8;
-    /// Callers may be missing: of some code it is not known whether it has a frame, or where its caller is without one.
+    /// Callers may be missing: Remora does not know whether some code has a frame, or where its caller is without one.
     pub const CALLERS_UNKNOWN: u8 = 16;
     /// Together with [`BLOCKED`]: the thread was ready to run and waited for a CPU.
     pub const RUNNABLE: u8 = 32;
@@ -132,16 +132,16 @@ pub enum Message {
         /// Its name.
         name: String,
     },
-    /// The CPU time that a followed thread has used since it is recorded, by its own clock; at the end of a recording.
+    /// CPU time of a followed thread while it was recorded, by its own clock. Sent at the end of a recording.
     ThreadTime {
         /// Thread id in the target's namespace.
         thread: u32,
         /// Nanoseconds.
         used: u64,
     },
-    /// The CPU time that was used during the recording; at its end.
+    /// CPU time used during the recording. Sent at its end.
     ProcessTime {
-        /// By the process, nanoseconds: by threads that have ended, by the agent's and by those that are not followed, too.
+        /// By the process, nanoseconds, including ended threads, the agent's threads and threads not followed.
         process: u64,
         /// By the agent's own threads, nanoseconds.
         agent: u64,

@@ -1,4 +1,4 @@
-//! How to leave the functions of native modules: the table that the collector compiles and the handlers read.
+//! The unwind table of native modules. The collector compiles it, the handlers read it.
 //!
 //! | words | content |
 //! |---|---|
@@ -24,9 +24,9 @@ const FRAMED: u64 = 1 << 63;
 /// How to get from a frame to its caller. The caller's stack pointer is the CFA, and the return address lies below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// It is not known.
+    /// Unknown.
     Unknown,
-    /// The CFA is the stack pointer and `cfa`; RBP was saved `saved` bytes below the CFA, or not at all (0).
+    /// The CFA is the stack pointer plus `cfa`; RBP was saved `saved` bytes below the CFA, or not at all (0).
     Stack {
         /// Bytes.
         cfa: u32,
@@ -40,14 +40,14 @@ pub enum Rule {
         /// Bytes.
         saved: u32,
     },
-    /// The CFA lies 8 bytes above the address that was stored at the stack pointer and `at`; RBP as above.
+    /// The CFA lies 8 bytes above the address stored at the stack pointer plus `at`. RBP as in [`Rule::Stack`].
     Stored {
         /// Bytes.
         at: u32,
         /// Bytes.
         saved: u32,
     },
-    /// The stack was realigned: the CFA was stored `below` bytes below RBP, and RBP where it points to.
+    /// A realigned stack: the CFA was stored `below` bytes below RBP, and the old RBP at RBP.
     Realigned {
         /// Bytes.
         below: u32,
@@ -63,12 +63,12 @@ pub enum Rule {
     End,
 }
 
-/// Where RBP was saved, in words; behind it the other distance.
+/// Bits of RBP's distance, in words. Those of the other distance are below.
 const SAVED_BITS: u32 = 13;
 const DISTANCE_BITS: u32 = 16;
 
 impl Rule {
-    /// The rule as a number; one that does not fit is [`Rule::Unknown`].
+    /// The rule as a number; [`Rule::Unknown`] if it does not fit.
     pub fn encode(self) -> u32 {
         let (kind, distance, saved) = match self {
             Rule::Unknown => (0, 0, 0),
@@ -87,7 +87,7 @@ impl Rule {
         if fits { kind << (SAVED_BITS + DISTANCE_BITS) | (saved / 8) << DISTANCE_BITS | (distance / 8) } else { 0 }
     }
 
-    /// The rule that a number stands for; every number is one.
+    /// The rule of a number. Every number is a rule.
     pub fn decode(number: u32) -> Rule {
         let distance = (number & ((1 << DISTANCE_BITS) - 1)) * 8;
         let saved = (number >> DISTANCE_BITS & ((1 << SAVED_BITS) - 1)) * 8;
@@ -104,7 +104,7 @@ impl Rule {
     }
 }
 
-/// A row: the first address that it is for, relative to its module's base, and the rule.
+/// A row: its first address, relative to the module's base, and its rule.
 pub fn row(start: u32, rule: Rule) -> u64 {
     u64::from(start) << 32 | u64::from(rule.encode())
 }
@@ -116,11 +116,11 @@ pub struct Module {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
-    /// What the rows' addresses count from.
+    /// The address that its rows are relative to.
     pub base: u64,
     /// Index of its first row.
     pub first: u32,
-    /// How many it has: none, if its file has no unwind table.
+    /// How many rows it has: none, if its file has no unwind table.
     pub count: u32,
     /// Whether nearly all its functions keep a frame pointer.
     pub framed: bool,
@@ -151,7 +151,7 @@ pub fn encode(modules: &[Module], rows: &[u64]) -> Vec<u64> {
     words
 }
 
-/// Whether the words behind the first are a table as this page describes it: what a search relies on.
+/// Whether the words behind the first form a table as this page describes it. A search relies on that.
 pub fn is_sound(words: &[u64]) -> bool {
     let Some((&count, rest)) = words.split_first() else { return false };
     let Some((modules, rows)) = usize::try_from(count)

@@ -58,7 +58,7 @@ pub struct Script {
     /// Where the gate's counter of served tickets stood when it was announced.
     pub announced: Mutex<Vec<u64>>,
     pub new_threads: Mutex<Vec<(u32, String)>>,
-    /// What the walk knows of return addresses.
+    /// The walk's link table.
     pub links: LinkTable,
     pub refuse_connection: AtomicBool,
     pub refuse_stop: AtomicBool,
@@ -73,7 +73,7 @@ pub struct Script {
     pub wanted: Wanted,
 }
 
-/// A small one.
+/// A small link table.
 pub struct LinkTable(pub Arc<[AtomicU64]>);
 
 impl Default for LinkTable {
@@ -312,7 +312,7 @@ pub enum Question {
 /// The runtime: functions 1, 2, ... at 0x1000, 0x2000, ...; each 0x100 bytes of code.
 pub struct Clr {
     pub code: HashMap<usize, Vec<u8>>,
-    /// Functions with other bodies than one, and the code of each.
+    /// Functions with other bodies than the usual one, and the code of each body.
     pub bodies: HashMap<usize, Vec<(CodeBody, Vec<u8>)>>,
     /// Generic arguments of functions; 4 where nothing is said.
     pub arguments: HashMap<usize, Vec<usize>>,
@@ -482,7 +482,7 @@ pub fn raw(thread: u32, flags: u8, addresses: &[u64], window: &[u64]) -> Vec<u64
     words
 }
 
-/// The same, with what lies above return addresses that the walk knew nothing of: each marked, with words for it.
+/// The same with windows: the stack words above each return address without a link. Those addresses are marked.
 pub fn raw_with_windows(addresses: &[u64], windows: &[&[u64]]) -> Vec<u64> {
     let mut words = raw(9, 0, addresses, &[]);
     words[0] |= ((windows.len() * WINDOW_WORDS) as u64) << 48;

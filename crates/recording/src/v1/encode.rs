@@ -14,7 +14,7 @@ pub(crate) struct Encoder {
     threads: Vec<Thread>,
     /// Depth of each stack node written.
     depths: Vec<u32>,
-    /// The factors that the weights written so far have.
+    /// The factors in the weights written so far.
     scales: Vec<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// If weights were scaled since they were written, the factors. What is written from now on is scaled already.
+    /// Writes the factors, if weights were scaled since they were written. Later samples are already scaled.
     fn scale(&mut self, profile: &Profile, out: &mut Vec<u8>) {
         if self.scales == profile.scales() {
             return;
