@@ -37,7 +37,7 @@ impl Agent {
         alive(progress.ended)
     }
 
-    /// Records until there are so many samples; fewer in `patience` are an error.
+    /// Records until there are this many samples; fewer in `patience` are an error.
     pub fn run_until(&mut self, samples: u64, patience: Duration) -> Outcome<()> {
         let came = self.run_at_most(samples, patience)?;
         if came < samples {
@@ -46,7 +46,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Records until there are so many samples or the time is over, and returns how many there are.
+    /// Records until there are this many samples or the time is over. Returns how many there are.
     pub fn run_at_most(&mut self, samples: u64, time: Duration) -> Outcome<u64> {
         let deadline = Instant::now() + time;
         loop {

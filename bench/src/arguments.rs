@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum Command {
     /// Measure.
     Measure(Arguments),
-    /// Be the recorder that a measurement starts with the rights that it is about.
+    /// Be the recorder that a measurement starts with the rights under test.
     Record(Order),
     /// Be the recorder that a measurement starts and kills.
     RecordUntilKilled {
@@ -37,14 +37,14 @@ pub struct Arguments {
     pub document: Option<PathBuf>,
 }
 
-/// What a recorder of its own is to record.
+/// The order of a separate recorder.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Order {
     /// The target.
     pub process_id: u32,
     /// How many samples.
     pub samples: u64,
-    /// Seconds after which fewer will do.
+    /// After this many seconds, fewer are enough.
     pub seconds: u32,
     /// The methods whose shares are wanted.
     pub methods: Vec<String>,

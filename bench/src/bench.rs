@@ -33,7 +33,7 @@ pub struct Sizes {
     pub blocks_of_500: usize,
     /// Samples of a truth.
     pub samples: u64,
-    /// Samples of a program of bursts, and seconds after which fewer must do.
+    /// Samples of a program of bursts. After `burst_seconds`, fewer must do.
     pub burst_samples: u64,
     /// See [`Sizes::burst_samples`].
     pub burst_seconds: u32,
@@ -45,7 +45,7 @@ pub struct Sizes {
     pub blocks_of_server: usize,
     /// Paired seconds of the cost of a sample, for each frequency and number of threads.
     pub blocks_of_cost: usize,
-    /// How long each frequency is asked for.
+    /// How long each frequency is measured.
     pub rate: Duration,
     /// How long the peer records for a truth.
     pub peer_of_truth: Duration,

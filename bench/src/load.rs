@@ -1,4 +1,4 @@
-//! Requests for a server on the loopback address, over connections that are kept: nothing else need be installed.
+//! Requests to a server on the loopback address, over kept-alive connections. Nothing else need be installed.
 
 use crate::Outcome;
 use std::io::{Read, Write};
@@ -13,14 +13,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How a chunked answer ends.
 const END: &[u8] = b"0\r\n\r\n";
 
-/// Clients that ask again and again until the value is dropped.
+/// Clients that send requests until the value is dropped.
 pub struct Load {
     over: Arc<AtomicBool>,
     clients: Vec<JoinHandle<()>>,
 }
 
 impl Load {
-    /// Starts so many.
+    /// Starts this many clients.
     pub fn start(port: u16, clients: usize) -> Outcome<Load> {
         let mut load = Load { over: Arc::new(AtomicBool::new(false)), clients: Vec::new() };
         for _ in 0..clients {
@@ -28,7 +28,7 @@ impl Load {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             let over = Arc::clone(&load.over);
-            // A client that fails gets nothing more done, which the requests of the server show.
+            // A failed client stops sending, which the server's requests show.
             load.clients.push(std::thread::spawn(move || {
                 let _ = ask(&mut stream, &over);
             }));
@@ -41,7 +41,7 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         for client in self.clients.drain(..) {
-            // It has nothing to say.
+            // A client returns nothing.
             let _ = client.join();
         }
     }
@@ -54,7 +54,7 @@ fn ask(stream: &mut TcpStream, over: &AtomicBool) -> std::io::Result<()> {
         if over.load(Ordering::Relaxed) {
             break;
         }
-        // Whole, in one piece: `write!` would send each of its parts by itself.
+        // In one piece: `write!` would send each part separately.
         stream.write_all(format!("GET /orders/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", number % 100).as_bytes())?;
         answer.clear();
         while !answer.ends_with(END) {

@@ -29,7 +29,7 @@ pub struct Recorded {
     asked: SystemTime,
 }
 
-/// Records for so long; all samples, of threads in managed code and outside.
+/// Records for this long: all samples of threads, in managed code and outside.
 pub fn record(process_id: u32, duration: Duration) -> Outcome<Profile> {
     let mut peer = Peer::start(process_id)?;
     peer.run(duration)?;

@@ -1,4 +1,4 @@
-//! The kernel's own profiler, `perf record -e cpu-clock`, where it is installed: it needs rights that Remora does not need.
+//! The kernel's own profiler, `perf record -e cpu-clock`, where it is installed. It needs rights that Remora does not need.
 //!
 //! It learns the names of methods from a file that the runtime writes with `DOTNET_PerfMapEnabled`.
 
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The variables by which a runtime writes the names of its methods, in the words of old and new ones. `perf` reads them for private
-/// memory only, so compiled code must not lie in a memory file.
+/// Makes old and new runtimes write the names of their methods. `perf` reads these for private memory only, so compiled code must not
+/// lie in a memory file.
 pub const NAMES: [(&str, &str); 3] =
     [("COMPlus_PerfMapEnabled", "1"), ("DOTNET_PerfMapEnabled", "1"), ("DOTNET_EnableWriteXorExecute", "0")];
 
-/// Records a process for so long: the shares of `methods`, none if it saw none of them; an error where `perf` cannot.
+/// Records a process for this long. Returns the shares of `methods`, `None` if it saw none of them; an error where `perf` cannot record.
 pub fn record(process_id: u32, duration: Duration, methods: &[String]) -> Outcome<Option<Shares>> {
     let file = std::env::temp_dir().join(format!("remora-bench-{process_id}.perf"));
     let recorded = run(Command::new("perf").args(["record", "-q", "-e", "cpu-clock", "--call-graph", "fp"]).args([
@@ -30,12 +30,12 @@ pub fn record(process_id: u32, duration: Duration, methods: &[String]) -> Outcom
     ]));
     let told = recorded
         .and_then(|_| run(Command::new("perf").args(["script", "-F", "tid,ip,sym", "-i", &file.to_string_lossy()])));
-    // Nothing to remove is as good.
+    // There may be no file.
     let _ = std::fs::remove_file(&file);
     Ok(shares_in(&told?, methods))
 }
 
-/// The file in which the runtime writes the names.
+/// The runtime's files of names.
 pub fn names_of(process_id: u32) -> [PathBuf; 2] {
     ["map", "info"].map(|what| {
         let (folder, name) = (std::env::temp_dir(), if what == "map" { "perf-" } else { "perfinfo-" });
@@ -51,7 +51,7 @@ fn run(command: &mut Command) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Samples are separated by empty lines, each a line with its thread and then one for each frame. All samples weigh the same.
+/// Samples are separated by empty lines. Each has a line with its thread, then one for each frame. All samples weigh the same.
 fn shares_in(script: &str, methods: &[String]) -> Option<Shares> {
     let marks: Vec<String> = methods.iter().map(|method| format!("::{method}(")).collect();
     let mut counts = vec![0_u32; methods.len() + 1];

@@ -17,7 +17,7 @@ pub fn processor_time(process_id: u32) -> f64 {
     used_by(process_id, |_| true)
 }
 
-/// The same of the threads whose names begin with `start` alone.
+/// The same, only of threads whose names begin with `start`.
 pub fn processor_time_of(process_id: u32, start: &str) -> f64 {
     used_by(process_id, |task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(start)))
 }

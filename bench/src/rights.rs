@@ -1,4 +1,4 @@
-//! What targets and recorders may do: what root may, or what an ordinary user may, whoever runs the measurement.
+//! The rights of targets and recorders: root's, or an ordinary user's, whoever runs the measurement.
 //!
 //! The recorder is this same program, started again; it answers in one line of JSON.
 
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What a process may do.
+/// The rights of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// All that the measurement itself may.
+    /// All rights of the measurement itself.
     Inherited,
     /// Without any capability, as an ordinary user.
     Unprivileged,
@@ -24,16 +24,16 @@ pub enum Rights {
     WithoutPerf,
 }
 
-/// What such a recorder answers.
+/// The answer of such a recorder.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Recorded {
-    /// The shares of the methods that were asked for; none if none of them was seen.
+    /// The shares of the requested methods; `None` if none of them was seen.
     pub shares: Option<Shares>,
     /// Samples that arrived.
     pub delivered: u64,
-    /// Nanoseconds that all samples stand for.
+    /// The weight of all samples, nanoseconds.
     pub weight: u64,
-    /// CPU time that the target used meanwhile, nanoseconds.
+    /// CPU time of the target during the recording, nanoseconds.
     pub target_cpu: Option<u64>,
     taken: u64,
     lost: Vec<(u32, u64)>,
@@ -68,7 +68,7 @@ impl Rights {
     }
 }
 
-/// Is that process.
+/// The main function of that process.
 pub fn record(order: &Order) -> Outcome<()> {
     let mut agent = Agent::attach(&bench::library()?, order.process_id, Event::Cpu)?;
     agent.run_at_most(order.samples, Duration::from_secs(order.seconds.into()))?;
@@ -89,7 +89,7 @@ pub fn record(order: &Order) -> Outcome<()> {
 }
 
 impl Recorded {
-    /// Enters it into the account.
+    /// Adds it to the account.
     pub fn enter(&self, account: &mut Account) {
         let lost = self.lost.iter().filter_map(|(id, count)| Some((LossCause::from_id(*id)?, *count))).collect();
         account.add(&Loss { taken: self.taken, delivered: self.delivered, lost, ..Loss::default() });

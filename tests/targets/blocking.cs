@@ -1,4 +1,4 @@
-// Has 25 threads, each blocked for ever in one framework method that a method of its own has called: no caller may be missing from a stack.
+// Has 25 threads, each blocked for ever in one framework method, called by a method of its own. No caller may be missing from a stack.
 //
 // blocking
 // `methods` answers the names of those methods.
@@ -32,7 +32,7 @@ static class Blocking
     static readonly TcpListener listener = new TcpListener(IPAddress.Loopback, 0);
     static CountdownEvent started;
 
-    // What follows a blocking call, so that none is a tail call.
+    // Used after each blocking call, so that none is a tail call.
     static int ended;
 
     static void Main()

@@ -1,4 +1,4 @@
-// Works in short bursts between waits, and measures each burst by the clock of its thread: what a sampler says of a service.
+// Works in short bursts between waits, as a service does, and measures each burst by the clock of its thread.
 //
 // bursts ACTOR...
 // An actor is WAKER:PAUSE:PHASE:THREADS:BURST[+BURST]...
@@ -31,10 +31,10 @@ static class Bursts
     static readonly double[] perLoop = new double[methods.Length];
     static readonly long[] taken = new long[methods.Length];
     static double perCall;
-    /// What one reading of the clock adds to a burst.
+    /// Time that one reading of the clock adds to a burst.
     static long reading;
     static long tickPeriod;
-    /// A time of the monotonic clock at which there was a tick.
+    /// The time of a tick, by the monotonic clock.
     static long tick;
     static int zero;
     static long bursts;
@@ -248,7 +248,7 @@ static class Bursts
         Interlocked.Increment(ref bursts);
     }
 
-    /// Sleeps until so long after the next tick.
+    /// Sleeps until `phase` after the next tick.
     static void WaitForPhase(long phase)
     {
         long now = Now(Monotonic);
@@ -294,7 +294,7 @@ static class Bursts
         tick += earliest;
     }
 
-    /// Nanoseconds that one of `count` takes, at best.
+    /// Nanoseconds for one of `count`, at best.
     static double Fit(Action<long> work, long count)
     {
         double best = double.MaxValue;

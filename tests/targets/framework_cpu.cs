@@ -1,4 +1,4 @@
-// Uses CPU time in methods of the framework, each called by a method of its own: whose caller does a profile lose?
+// Uses CPU time in methods of the framework, each called by a method of its own. Which callers does a profile lose?
 //
 // framework_cpu
 // The methods take turns of about a millisecond in one thread. `methods` answers their names, `count` the rounds so far, and `shares`
@@ -91,7 +91,7 @@ static class FrameworkCpu
             long start = Now();
             reading = Math.Min(reading, Now() - start);
         }
-        // Whatever is compiled anew meanwhile is so by then.
+        // After these rounds, recompilation is over.
         for (int round = 0; round < WarmRounds; round++)
             for (int i = 0; i < methods.Length; i++)
                 counts[i] = Fit(methods[i], Math.Max(1, counts[i]));

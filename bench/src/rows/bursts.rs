@@ -1,4 +1,4 @@
-//! Short bursts of known CPU time between waits, and what the samplers say about them.
+//! Short bursts of known CPU time between waits, and the shares that the samplers find.
 //!
 //! A full cross product of lengths, wakers, phases, threads and rights would take hours: each value of each occurs in some row.
 //! `perf` is compared where it is installed and may look.
@@ -15,11 +15,11 @@ use remora_e2e::{Start, Target};
 use serde_json::json;
 use std::time::Duration;
 
-/// How far from the truth a share may be, in points of a hundred.
+/// The largest error of a share, in percentage points.
 const BAR: f64 = 2.0;
 /// How many samples the bar is for.
 const SAMPLES: u64 = 4_000;
-/// How far the sum of all weights may be from the CPU time of the target, as a part of it.
+/// The largest error of the sum of all weights, as a part of the target's CPU time.
 const SUM_BAR: f64 = 0.02;
 
 /// A program of bursts, and how it is recorded.
@@ -127,11 +127,11 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// What came out for one program.
+/// The results for one program.
 struct Answer {
     recorded: Recorded,
     truth: Vec<f64>,
-    /// What other samplers found, and the truth meanwhile.
+    /// Results of other samplers, each with the truth of its own time.
     peer: (Option<Shares>, Vec<f64>),
     perf: Result<(Option<Shares>, Vec<f64>), String>,
 }
@@ -185,7 +185,7 @@ fn ask_perf(mut start: Start, duration: Duration, methods: &[String]) -> Outcome
     found
 }
 
-/// What `record` finds, and what the target measured meanwhile.
+/// The result of `record`, and the target's own measurement of the same time.
 fn beside_truth<T>(
     target: &mut Target,
     methods: &[String],
@@ -216,13 +216,13 @@ fn row(program: &Program, answer: &Answer) -> Row {
         }))
 }
 
-/// Fewer samples than the bar is for say no only if chance does not explain it.
+/// With fewer samples than the bar is for, the answer is no only if chance does not explain the deviation.
 fn verdict(deviation: f64, chance: f64, samples: u64) -> Option<bool> {
     let enough = samples >= SAMPLES;
     (enough || deviation > BAR + chance).then_some(deviation <= BAR)
 }
 
-/// Twice the standard deviation of the share that has most of it, in points.
+/// Twice the largest standard deviation of a share, in points.
 fn chance(truth: &[f64], samples: u64) -> f64 {
     let widest = truth.iter().map(|share| share * (1.0 - share)).fold(0.0, f64::max);
     200.0 * (widest / samples.max(1) as f64).sqrt()
@@ -243,7 +243,7 @@ fn perf_told(perf: &Result<(Option<Shares>, Vec<f64>), String>) -> String {
     }
 }
 
-/// The weights as a part of the CPU time that the target used.
+/// The sum of the weights as a part of the target's CPU time.
 fn sum_of(recorded: &Recorded) -> Option<f64> {
     let used = recorded.target_cpu.filter(|used| *used > 0)?;
     Some(recorded.weight as f64 / used as f64)

@@ -12,13 +12,13 @@ use crate::{Outcome, peer, shares};
 use remora_e2e::{Start, Target};
 use serde_json::json;
 
-/// How far from the truth a share may be, in points of a hundred.
+/// The largest error of a share, in percentage points.
 const BAR: f64 = 1.0;
 /// How many samples the bar is for: twice the deviation by chance of a thirtieth is then 0.4 points.
 const SAMPLES: u64 = 8_000;
 /// Samples a second below which a row is not judged.
 const SLOWEST: u32 = 150;
-/// How many methods are named of those that are off most.
+/// How many of the methods with the largest errors are named.
 const NAMED: usize = 3;
 
 /// Measures it.
@@ -66,7 +66,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// Shares of all time of the thread. Time below none of the methods belongs to a caller that was lost.
+/// Shares of all time of the thread. Time below none of the methods belongs to a lost caller.
 fn parts(found: &Option<Shares>, count: usize) -> Vec<f64> {
     found
         .as_ref()

@@ -1,7 +1,7 @@
-//! What one sample costs, everything included, and how many samples a second a running thread really gets.
+//! The full cost of one sample, and the real number of samples a second of a running thread.
 //!
-//! The whole cost is what the target uses beyond the same work without a recording, and what the recorder uses.
-//! The agent's own threads and the recorder have clocks; the rest is the signal handler and what it does to the caches.
+//! The full cost is the extra CPU time of the target, compared with the same work without a recording, and the recorder's CPU time.
+//! The agent's own threads and the recorder have clocks. The rest is the signal handler and its effect on the caches.
 
 use crate::Outcome;
 use crate::agent::{Agent, HERTZ};
@@ -15,24 +15,24 @@ use remora_wire::THREAD_NAME;
 use serde_json::json;
 use std::time::Duration;
 
-/// Frames of each stack, but for those of the start of a thread.
+/// Frames of each stack, without those of the thread's start.
 const DEPTH: &str = "60";
 /// Microseconds that a sample may cost.
 const BAR: f64 = 10.0;
 /// Frequencies whose samples are counted.
 const FREQUENCIES: [u32; 4] = [99, 999, 4_999, 9_999];
-/// How far from what was asked the rate of samples may be, as a part of it.
+/// The largest error of the rate of samples, as a part of the requested rate.
 const RATE_BAR: f64 = 0.03;
-/// What is measured at a time, and what lies before it.
+/// The length of a measurement, and of the pause before it.
 const SECOND: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// One turn with a recording beside one without, in seconds of CPU time.
 struct Block {
     samples: f64,
-    /// What the target used beyond the same work without a recording.
+    /// The target's extra CPU time, compared with the same work without a recording.
     extra: f64,
-    /// What the agent's threads used of that.
+    /// The agent's threads' part of `extra`.
     agent: f64,
     recorder: f64,
 }
@@ -53,7 +53,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 
 fn take_turns(bench: &mut Bench, target: &mut Target, frequency: u32) -> Outcome<Vec<Block>> {
     let mut chance = Chance::new(u64::from(frequency));
-    // What only the first recording costs is not measured.
+    // The extra costs of the first recording are not measured.
     with_recording(bench, target, frequency)?;
     let mut blocks = Vec::new();
     for _ in 0..bench.sizes.blocks_of_cost {
@@ -67,7 +67,7 @@ fn take_turns(bench: &mut Bench, target: &mut Target, frequency: u32) -> Outcome
     Ok(blocks)
 }
 
-/// What a target did, and the CPU time that it used.
+/// The work of a target, and its CPU time.
 struct Work {
     done: f64,
     used: f64,
@@ -89,7 +89,7 @@ fn with_recording(bench: &mut Bench, target: &mut Target, frequency: u32) -> Out
     let before = look(&agent);
     let work = work(target, || {
         agent.run(SECOND)?;
-        // The recording goes to a file besides, which here is nowhere.
+        // The recorder also writes a file, which here goes nowhere.
         remora_recording::Writer::create(std::io::sink())?.finish(agent.profile())?;
         Ok(())
     })?;
@@ -148,7 +148,7 @@ fn rate_row(bench: &mut Bench, frequency: u32) -> Outcome<Row> {
     let count = (samples_after - samples) as f64;
     let rate = count / (used_after - used);
     let part = rate / f64::from(frequency);
-    // Instants of chance are not as many each time.
+    // The number of random instants varies.
     let (off, chance) = ((part - 1.0).abs(), 2.0 / count.max(1.0).sqrt());
     Ok(Row::shown(
         &format!("samples for each second of a running thread at {frequency} Hz"),

@@ -1,4 +1,4 @@
-//! What a recording costs where threads wait: an idle server, parked threads, and a server under load.
+//! The cost of a recording where threads wait: an idle server, parked threads, and a server under load.
 
 use super::throughput::costs_row;
 use crate::Outcome;
@@ -15,18 +15,18 @@ use remora_profile::Event;
 use serde_json::json;
 use std::time::Duration;
 
-/// How many hertz all threads are sampled at by default.
+/// The default frequency for all threads, hertz.
 const WALL_HERTZ: u32 = 99;
-/// CPU time for each second of a recording that parked threads may cost.
+/// CPU time that parked threads may cost in each second of a recording, seconds.
 const BAR: f64 = 0.01;
-/// Requests that a server may lose, as a part.
+/// The part of its requests that a server may lose.
 const SERVER_BAR: f64 = 0.01;
 /// Connections to the server under load.
 const CONNECTIONS: usize = 4;
-/// What the server of a process does by itself at first.
+/// Time for the server of a process to settle.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Used CPU time, as a part of the time on the clock.
+/// CPU time, as a part of wall-clock time.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 struct Usage {
     /// By the target while it is sampled.
@@ -62,7 +62,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 }
 
 fn waiting(bench: &mut Bench, target: &Target, what: &str) -> Outcome<Vec<Row>> {
-    // One recording of each kind goes before: what only the first one costs is not measured.
+    // One recording of each kind goes before: the extra costs of the first one are not measured.
     let short = Duration::from_millis(100);
     recorded(bench, target, Event::Wall, short)?;
     sampled_by_peer(target, short)?;
@@ -120,7 +120,7 @@ fn sampled_by_peer(target: &Target, duration: Duration) -> Outcome<Usage> {
     Ok(steady)
 }
 
-/// What `meanwhile` uses, which takes `duration`.
+/// CPU usage during `meanwhile`, which takes `duration`.
 fn usage(target: &Target, duration: Duration, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<Usage> {
     let look = || (processor_time(target.pid()), own_time());
     let (before, own_before) = look();
@@ -151,7 +151,7 @@ fn under_load(bench: &mut Bench, event: Event, frequency: u32) -> Outcome<Row> {
     Ok(costs_row(&what, &costs).against("1 % or less", judged(&costs)))
 }
 
-/// Met or not, where the interval lies on one side of the bar.
+/// Whether the bar is met, if the interval lies on one side of it.
 fn judged(costs: &Costs) -> Option<bool> {
     let clear = costs.agent.high <= SERVER_BAR || costs.agent.low > SERVER_BAR;
     clear.then_some(costs.agent.high <= SERVER_BAR)

@@ -46,7 +46,7 @@ pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// What something loses, beside the peer.
+/// A row of losses, beside the peer's.
 pub(super) fn costs_row(what: &str, costs: &Costs) -> Row {
     let peer = format!("{}, {} seconds", percents(&costs.peer), costs.peer.count);
     // One turn says no more than itself.

@@ -17,7 +17,7 @@ use serde_json::json;
 const BAR: f64 = 2.0;
 /// How many samples the bar is for.
 const SAMPLES: u64 = 8_000;
-/// Samples a second of a thread that has a processor a part of the time only: with fewer, a row is not judged.
+/// A row with fewer samples a second is not judged. Its thread has a processor only part of the time.
 const SLOWEST: u32 = 50;
 
 /// A program with a truth.
@@ -125,7 +125,7 @@ fn ask(program: &Program, mut target: Target, sizes: Sizes) -> Outcome<Answer> {
     Ok(Answer { recorded, truth, peer, peer_truth, peer_samples })
 }
 
-/// What the target says of itself, in the order of `methods`.
+/// The target's own measurement, in the order of `methods`.
 pub(super) fn truth_of(target: &mut Target, methods: &[String]) -> Outcome<Vec<f64>> {
     let answer = target.ask("shares");
     shares::told(&answer, methods).ok_or_else(|| format!("the target's truth is `{answer}`").into())
@@ -158,14 +158,14 @@ fn row(program: &Program, answer: &Answer) -> Row {
     }))
 }
 
-/// What a sampler found, for people.
+/// A sampler's shares as text.
 pub(super) fn told(found: &Option<Shares>) -> String {
     found.as_ref().map_or("none of them seen".to_owned(), |found| {
         format!("{} ({:.1} % elsewhere)", listed(&found.shares), found.elsewhere * 100.0)
     })
 }
 
-/// Shares in hundredths.
+/// Shares in per cent.
 pub(super) fn listed(shares: &[f64]) -> String {
     shares.iter().map(|share| format!("{:.1}", share * 100.0)).collect::<Vec<_>>().join(" / ")
 }

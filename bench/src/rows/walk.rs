@@ -1,4 +1,4 @@
-//! What the walk of a stack costs in the signal handler: 60 frames, whose code the walk knows, or does not yet.
+//! The cost of a stack walk in the signal handler: 60 frames of code that the walk knows, or does not know yet.
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -12,14 +12,14 @@ use std::time::Instant;
 
 /// Frames of a stack.
 const FRAMES: usize = 60;
-/// Stacks that are walked in turn.
+/// Stacks to walk in turn.
 const STACKS: usize = 256;
-/// Calls that they are made of.
+/// Different calls in these stacks.
 const CALLS: usize = 2_000;
-/// How often all are walked for one value, and how many values there are.
+/// Walks of all stacks for one value, and the number of values.
 const TURNS: usize = 40;
 const VALUES: usize = 31;
-/// Where the code lies, and the stacks.
+/// Addresses of the code and of the stacks.
 const CODE: u64 = 0x7f00_0000_0000;
 const STACK: u64 = 0x7ffd_0000_0000;
 
@@ -28,7 +28,7 @@ pub fn measure(_: &mut Bench) -> Outcome<Vec<Row>> {
     let mut chance = Chance::new(1);
     let calls: Vec<u64> = (0..CALLS).map(|_| CODE + chance.below(1 << 24) as u64).collect();
     let framed: Vec<(u64, Link)> = calls.iter().map(|call| (*call, Link::Framed)).collect();
-    // As in the framework: one method of four that call on.
+    // As in the framework: one in four of the methods that call others has no frame.
     let mixed: Vec<(u64, Link)> = calls
         .iter()
         .enumerate()
@@ -57,7 +57,7 @@ fn row(what: &str, made_of: &[(u64, Link)], known: &[(u64, Link)], chance: &mut 
         .numbers(json!({ "nanoseconds": walk }))
 }
 
-/// Of one walk.
+/// The mean time of one walk.
 fn nanoseconds(stacks: &[Words], code: &Code) -> f64 {
     let (mut addresses, mut windows) = ([0; 512], [0; 64 * WINDOW_WORDS]);
     let begun = Instant::now();
@@ -73,7 +73,7 @@ fn nanoseconds(stacks: &[Words], code: &Code) -> f64 {
 struct Words(Vec<u64>);
 
 impl Words {
-    /// So many calls by chance: each with a saved frame pointer or without.
+    /// Random calls, each with a saved frame pointer or without.
     fn of(calls: &[(u64, Link)], chance: &mut Chance) -> Words {
         let mut words = vec![0];
         let mut frame = 0;
@@ -82,7 +82,7 @@ impl Words {
         for (call, link) in indexes.filter_map(|index| calls.get(index)) {
             words.push(*call);
             match link {
-                // What it has pushed; its caller's return address follows.
+                // Its pushed words; its caller's return address follows.
                 Link::Frameless(bytes) => words.resize(words.len() + (bytes / 8) as usize, 7),
                 _ => {
                     words.extend([7; 4]);

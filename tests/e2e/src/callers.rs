@@ -1,7 +1,7 @@
-//! Compares the callers in two recordings of one program: a recording under test, and a reference, which the runtime's own sampler has made.
+//! Compares the callers in two recordings of one program: a recording under test, and a reference by the runtime's own sampler.
 //!
-//! The runtime walks its stacks with its own tables, so it loses no caller. If it only ever sees A call B and B call C, then a call of C by A in
-//! the other recording has lost B. Methods are compared by name and number of parameters, because the two recordings name type arguments
+//! The runtime walks its stacks with its own tables, so it loses no caller. Say it only ever sees A call B and B call C. Then a call of C by A
+//! in the other recording has lost B. Methods are compared by name and number of parameters, because the two recordings name type arguments
 //! differently. Native frames are left out, because the reference has none.
 
 use remora_profile::{FrameKind, Profile};
@@ -14,17 +14,17 @@ const LONGEST_GAP: usize = 8;
 /// A managed method as both recordings name it.
 type Method = String;
 
-/// What is wrong with a recording.
+/// The losses of a recording.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Caller, what is missing, and callee; nanoseconds of such stacks.
+    /// Nanoseconds of stacks, by caller, missing methods and callee.
     pub edges: BTreeMap<(Method, Vec<Method>, Method), u64>,
-    /// Methods of the application that the recording has nowhere.
+    /// Methods of the application missing from the whole recording.
     pub methods: BTreeSet<Method>,
 }
 
 impl Lost {
-    /// What `recording` has lost of what is in `reference`.
+    /// The losses of `recording`, compared with `reference`.
     pub fn between(recording: &Profile, reference: &Profile) -> Lost {
         let mut known = Known::default();
         for stack in stacks(reference).keys() {
@@ -66,7 +66,7 @@ pub fn read(file: &Path) -> Result<Profile, String> {
 #[derive(Default)]
 struct Known {
     edges: BTreeSet<(Method, Method)>,
-    /// What was seen between two methods.
+    /// Methods seen between two others.
     through: HashMap<(Method, Method), Vec<Method>>,
 }
 

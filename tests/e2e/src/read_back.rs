@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// What stands on top of the leaf of a thread that waits.
 pub const BLOCKED: &str = "[blocked]";
 
-/// What lies below it if the thread was ready to run.
+/// The frame below it, if the thread was ready to run.
 pub const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 /// A frame: what code, and where.

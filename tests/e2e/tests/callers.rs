@@ -1,4 +1,4 @@
-//! No managed caller is lost: a recording has each method that a blocked thread was in, and no call that the runtime's own sampler refutes.
+//! No managed caller is lost. A recording has the method of each blocked thread, and no call that the runtime's own sampler refutes.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,7 +7,7 @@ use remora_e2e::read_back::{ReadBack, report};
 use remora_e2e::{Recorded, Recording, Start, on_every_runtime};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What decides which code has frames: precompiled, compiled twice, or compiled once and at once.
+/// Variables that decide which code has frames: precompiled, compiled twice, or compiled once and at once.
 const WAYS_TO_COMPILE: [&[(&str, &str)]; 4] = [
     &[],
     &[("DOTNET_TieredCompilation", "0"), ("COMPlus_TieredCompilation", "0")],
@@ -55,7 +55,7 @@ fn no_call_is_refuted_by_the_runtimes_own_sampler() {
     });
 }
 
-/// By thread, in which of these methods it was.
+/// By thread, the methods out of these in its stacks.
 fn seen<'a>(recorded: &Recorded, methods: &BTreeSet<&'a str>) -> BTreeMap<String, BTreeSet<&'a str>> {
     let read = ReadBack::of(recorded);
     let mut seen: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -69,7 +69,7 @@ fn seen<'a>(recorded: &Recorded, methods: &BTreeSet<&'a str>) -> BTreeMap<String
     seen
 }
 
-/// Stacks of those threads that have no such method, beyond those that are marked.
+/// Stacks of those threads without such a method, beyond the number of marked ones.
 fn bare(recorded: &Recorded, methods: &BTreeSet<&str>, seen: &BTreeMap<String, BTreeSet<&str>>) -> Vec<String> {
     let read = ReadBack::of(recorded);
     let of_them = read.stacks.iter().filter(|stack| seen.contains_key(&stack.thread));

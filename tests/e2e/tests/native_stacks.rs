@@ -10,13 +10,13 @@ use recorded::{recorded_while_it_uses, target_is_well};
 use remora_e2e::read_back::{ReadBack, number, report};
 use remora_e2e::{Recorded, Runtime, Target, on_every_runtime, on_runtimes};
 
-/// Processor time of a recording, milliseconds.
+/// CPU time of a recording, milliseconds.
 const LONG_ENOUGH: u64 = 4000;
 
 /// A thousand samples a second and thread.
 const OFTEN: [&str; 4] = ["--frequency", "1000", "--signal-budget", "2000"];
 
-/// Of so many stacks one may have no root: the first samples are taken before the tables are there.
+/// One stack of this many may have no root: the first samples come before the tables.
 const ONE_BROKEN_OF: u64 = 200;
 
 #[test]
@@ -30,7 +30,7 @@ fn stacks_through_the_cpp_unwinder_end_where_the_thread_begins() {
     });
 }
 
-/// .NET Core 3.1 knows no OpenSSL 3: of the matrix, the others do.
+/// .NET Core 3.1 does not support OpenSSL 3. The other runtimes of the matrix do.
 #[test]
 fn stacks_through_openssl_end_where_the_thread_begins() {
     on_runtimes(&Runtime::from_major(8), |runtime| {
@@ -60,12 +60,12 @@ fn ends_where_threads_begin(recorded: &Recorded) -> ReadBack {
     let rootless =
         read.stacks.iter().filter(|stack| !read.names(stack).first().is_some_and(|name| is_thread_entry(name)));
     let rootless: Vec<Vec<&str>> = rootless.map(|stack| read.names(stack).into_iter().take(4).collect()).collect();
-    // What is marked is weighed together with its like: there are no more of these than of those.
+    // Equal stacks are merged here, and marks are counted by sample: rootless stacks cannot outnumber them.
     assert!(rootless.len() as u64 <= broken, "{broken} are marked, without a root are {rootless:?}");
     read
 }
 
-/// `clone`, as the C library's function is called in this version or that, or the executable's `_start`, which has no name.
+/// The C library's `clone`, whose name differs between versions, or the executable's `_start`, which has no name.
 fn is_thread_entry(name: &str) -> bool {
     name.trim_start_matches('_').starts_with("clone") || name == "_start" || name.starts_with("dotnet+0x")
 }

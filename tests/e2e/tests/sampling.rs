@@ -1,4 +1,4 @@
-//! Which instants are sampled, and what the samples add up to: bursts, waiting threads, time on a CPU, the rate.
+//! The instants of samples and the sums of their weights: bursts, waiting threads, time on a CPU, the rate.
 //!
 //! `cargo xtask bench --only bursts` judges shares to two points; here the bounds are as wide as a busy machine needs.
 #![forbid(unsafe_code)]
@@ -8,11 +8,11 @@ use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, number, r
 use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, until_used};
 use std::time::Duration;
 
-/// How far the share of a method may be from the truth: six standard deviations of a thousand samples.
+/// The largest error of a method's share: six standard deviations of a thousand samples.
 const SHARE_TOLERANCE: f64 = 0.1;
-/// What a weight may be off from a time on the clock.
+/// The largest error of a weight, compared with wall-clock time.
 const CLOCK_TOLERANCE: f64 = 0.1;
-/// What a sum of weights may be more than the CPU time used.
+/// How much a sum of weights may exceed the CPU time used.
 const CPU_TOLERANCE: f64 = 0.03;
 /// Samples of a running thread in a second of its CPU time, at 999 Hz: far above the 250 ticks of a kernel.
 const LEAST_RATE: f64 = 400.0;
@@ -105,7 +105,7 @@ fn a_running_thread_gets_the_samples_that_were_asked_for() {
         recorded.is_clean();
         let rate = recorded.samples() as f64 / used;
         let told = notes(&recorded).iter().any(|note| note.contains("times a second") || note.contains("Hz"));
-        // A sampler that gets no CPU cannot sample: then it must say so.
+        // A sampler without a CPU cannot sample. Then a note must say so.
         assert!(
             rate >= LEAST_RATE || (waited >= SHORT_OF_CPU && told),
             "{rate:.0} samples a second of CPU time; the agent waited for a CPU for {:.1} % of the time; told: {told}",
@@ -155,7 +155,7 @@ fn threads_of(target: &Target) -> Vec<u32> {
     tasks.map(|task| task.file_name().to_string_lossy().parse().unwrap()).collect()
 }
 
-/// Nanoseconds for which threads of the agent were ready to run and had no CPU.
+/// Nanoseconds for which threads of the agent waited for a CPU, ready to run.
 fn waited_by_agent(target: &Target) -> u64 {
     waited(target, |name| name.starts_with("remora"))
 }

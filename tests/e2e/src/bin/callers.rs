@@ -1,6 +1,6 @@
-//! `cargo xtask callers RECORDING REFERENCE`: what callers the one has lost that the other has.
+//! `cargo xtask callers RECORDING REFERENCE`: prints the callers of the reference that the recording has lost.
 #![forbid(unsafe_code)]
-// Telling people what comes out is what this program is for.
+// The purpose of this program is to print its result.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use remora_e2e::callers::{Lost, read};
