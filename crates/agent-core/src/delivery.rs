@@ -65,12 +65,19 @@ impl Closing {
 impl Delivery {
     /// Threads that are followed from now on: told of before the samples of the next batch.
     pub(crate) fn introduce(&mut self, platform: &impl Platform, threads: Vec<(u32, String)>) {
-        for (thread, name) in threads {
-            if self.introductions.len() < MAXIMUM_INTRODUCTIONS {
-                self.introductions.push_back(Message::Thread { thread, name });
-            } else {
-                platform.count(layout::LOST_DESCRIPTIONS, 1);
-            }
+        threads.into_iter().for_each(|(thread, name)| self.queue(platform, Message::Thread { thread, name }));
+    }
+
+    /// The CPU time of threads that have ended.
+    pub(crate) fn close_threads(&mut self, platform: &impl Platform, threads: Vec<(u32, u64)>) {
+        threads.into_iter().for_each(|(thread, used)| self.queue(platform, Message::ThreadTime { thread, used }));
+    }
+
+    fn queue(&mut self, platform: &impl Platform, message: Message) {
+        if self.introductions.len() < MAXIMUM_INTRODUCTIONS {
+            self.introductions.push_back(message);
+        } else {
+            platform.count(layout::LOST_DESCRIPTIONS, 1);
         }
     }
 

@@ -135,6 +135,11 @@ pub trait Platform: Send + Sync + 'static {
     /// every now and then.
     fn follow_threads(&self) -> Vec<(u32, String)>;
 
+    /// Agent's thread: the threads that were followed and have ended since the last call, with the CPU time that each used, nanoseconds.
+    fn ended_threads(&self) -> Vec<(u32, u64)> {
+        Vec::new()
+    }
+
     /// Agent's thread: the followed threads, with the names that they have now.
     fn thread_names(&self) -> Vec<(u32, String)>;
 

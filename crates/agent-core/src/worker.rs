@@ -162,7 +162,10 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         self.more = self.samples.pass(self.shared, self.runtime);
         let now = platform.now();
         if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
-            self.samples.delivery.introduce(platform, platform.follow_threads());
+            let new = platform.follow_threads();
+            // A new thread may have the number of an ended one.
+            self.samples.delivery.close_threads(platform, platform.ended_threads());
+            self.samples.delivery.introduce(platform, new);
             self.scanned = now;
         }
         true

@@ -71,8 +71,8 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
         return;
     }
     // SAFETY: the instruction is where this very thread was executing: readable code.
-    let waits = unsafe { waits_in_system_call(registers) };
-    let Some((seen, weight)) = judged(&slot.ask, weight, waits) else {
+    let call = unsafe { in_system_call(registers) };
+    let Some((seen, weight)) = judged(&slot.ask, weight, call) else {
         session.count(layout::MOVED_ON);
         slot.answers.at.store(0, Ordering::Release);
         return;
@@ -93,27 +93,28 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
 }
 
 /// What the thread did when the sampler asked it, and the sample's weight. `None` if it has done something else since.
-fn judged(ask: &Ask, weight: u64, waits: bool) -> Option<(Seen, u64)> {
+fn judged(ask: &Ask, weight: u64, call: SystemCall) -> Option<(Seen, u64)> {
     let seen = Seen::from_stored(ask.seen.load(Ordering::Relaxed));
     let off_cpu = ask.off_cpu.load(Ordering::Relaxed);
-    if is_as_seen(ask, seen, waits) {
+    if is_as_seen(ask, seen, call) {
         return Some((seen, if seen == Seen::Runnable { off_cpu } else { weight }));
     }
     // It waited for a CPU, but not because of the sampler.
-    let waited = seen == Seen::Preempted && off_cpu > 0 && is_as_seen(ask, Seen::Runnable, waits);
+    let waited = seen == Seen::Preempted && off_cpu > 0 && is_as_seen(ask, Seen::Runnable, call);
     waited.then_some((Seen::Runnable, off_cpu))
 }
 
 /// Whether the thread has done nothing else since the sampler asked it.
-fn is_as_seen(ask: &Ask, seen: Seen, waits: bool) -> bool {
+fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall) -> bool {
     let now = clock::monotonic();
     let used = || clock::thread_cpu().saturating_sub(ask.used.load(Ordering::Relaxed));
     match seen {
-        Seen::Blocked => waits,
+        // A wait that no signal interrupts ends before the signal is delivered.
+        Seen::Blocked => call != SystemCall::None,
         // The kernel delivers the signal before it lets the thread go on.
         Seen::Runnable => used() < NEVER_RAN,
         // It may use its CPU in a system call that would wait next, and that the signal has interrupted.
-        Seen::Running if waits => {
+        Seen::Running if call == SystemCall::Interrupted => {
             now.saturating_sub(ask.at.load(Ordering::Relaxed)).saturating_sub(used()) < NEVER_SLEPT
         }
         Seen::Running => true,
@@ -237,21 +238,41 @@ unsafe fn registers(context: *const libc::c_void) -> Registers {
     }
 }
 
-/// Whether the signal found the thread waiting in a system call: the kernel then returns to the `syscall` instruction to start
-/// it again, or behind it with -EINTR.
-///
+/// The system call that a signal was delivered in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SystemCall {
+    /// None.
+    None,
+    /// It was interrupted: the kernel returns to the `syscall` instruction to start it again, or behind it with -EINTR.
+    Interrupted,
+    /// It has ended, and the thread has executed nothing since.
+    Ended,
+}
+
 /// # Safety
 /// The instruction pointer is that of the running thread.
-unsafe fn waits_in_system_call(registers: &Registers) -> bool {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+unsafe fn in_system_call(registers: &Registers) -> SystemCall {
     let at = registers.instruction;
-    let behind = registers.result == (-i64::from(libc::EINTR)) as u64;
-    let place = if behind { at.wrapping_sub(2) } else { at };
-    if place < 4096 || (behind && at & 0xfff < 2) {
-        return false;
+    // SAFETY: the caller's promise.
+    if unsafe { is_system_call(at, at) } {
+        return SystemCall::Interrupted;
     }
-    // A code page may end right after one byte; the second byte of the instruction then lies on the next one.
-    if place & 0xfff == 0xfff {
+    // SAFETY: the caller's promise.
+    match unsafe { is_system_call(at.wrapping_sub(2), at) } {
+        true if registers.result == (-i64::from(libc::EINTR)) as u64 => SystemCall::Interrupted,
+        true => SystemCall::Ended,
+        false => SystemCall::None,
+    }
+}
+
+/// Whether a `syscall` instruction is at `place`. Only the page of `running` is read.
+///
+/// # Safety
+/// The thread executes at `running`.
+unsafe fn is_system_call(place: u64, running: u64) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    // The second byte of the instruction may lie on the next page.
+    if place < 4096 || place >> 12 != running >> 12 || place & 0xfff == 0xfff {
         return false;
     }
     // SAFETY: both bytes are on the page that the thread is executing on (checked above), which is mapped and readable.

@@ -80,6 +80,8 @@ pub struct Slot {
     pub stack_low: AtomicU64,
     /// See `stack_low`.
     pub stack_high: AtomicU64,
+    /// Its CPU clock at the sampler's last look, nanoseconds; 0 before the first.
+    pub clock: AtomicU64,
     /// What the sampler asks.
     pub ask: Ask,
     /// What the thread answered.

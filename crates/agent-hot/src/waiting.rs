@@ -10,16 +10,25 @@ const ROOM: usize = 72;
 pub fn waited_for_cpu(thread: u32) -> Option<u64> {
     let mut path = [0_u8; ROOM];
     write_path(thread, &mut path);
-    // SAFETY: a zero-terminated path.
-    let file = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    // The C library's functions of these names are cancellation points: a thread could end in the middle of the handler.
+    // SAFETY: a zero-terminated path that lives on; every number has the register's full width.
+    let file = unsafe {
+        libc::syscall(
+            libc::SYS_openat,
+            libc::AT_FDCWD as isize,
+            path.as_ptr(),
+            (libc::O_RDONLY | libc::O_CLOEXEC) as usize,
+            0_usize,
+        )
+    };
     if file < 0 {
         return None;
     }
     let mut text = [0_u8; ROOM];
-    // SAFETY: `text` is live, with room for `ROOM` bytes.
-    let length = unsafe { libc::read(file, text.as_mut_ptr().cast(), ROOM) };
+    // SAFETY: `text` lives on, and has `ROOM` bytes.
+    let length = unsafe { libc::syscall(libc::SYS_read, file, text.as_mut_ptr(), ROOM) };
     // SAFETY: opened above, closed once.
-    unsafe { libc::close(file) };
+    unsafe { libc::syscall(libc::SYS_close, file) };
     second_number(text.get(..usize::try_from(length).ok()?)?)
 }
 

@@ -29,6 +29,8 @@ pub struct Followed {
     unfollowed: HashMap<u32, u64>,
     /// The process's CPU clock when the recording began, nanoseconds.
     process_from: u64,
+    /// Threads that have ended, and what they used, nanoseconds.
+    ended: Vec<(u32, u64)>,
     free: Vec<u32>,
     refused: HashSet<u32>,
     /// Threads that were there when the recording began.
@@ -54,6 +56,8 @@ pub struct Followee {
     pub slot: u32,
     /// Since when, monotonic nanoseconds.
     pub since: u64,
+    /// Its CPU clock then, nanoseconds.
+    pub clock: u64,
     /// Its CPU clock when the recording of it began, nanoseconds: 0 if it was born since.
     pub from: u64,
 }
@@ -75,6 +79,7 @@ impl Followed {
             version: 0,
             unfollowed: HashMap::new(),
             process_from: process_cpu(),
+            ended: Vec::new(),
             free: (0..MAXIMUM_THREADS as u32).rev().collect(),
             refused: HashSet::new(),
             elders: HashSet::new(),
@@ -114,7 +119,10 @@ impl Followed {
             *sum += used(*thread, *from);
         }
         CpuTimes {
-            threads: self.threads().map(|followee| (followee.thread, used(followee.thread, followee.from))).collect(),
+            // The clock of a thread that has just ended is gone: what it used is among the rest.
+            threads: (self.threads().map(|followee| (followee.thread, used(followee.thread, followee.from))))
+                .filter(|(_, used)| *used > 0)
+                .collect(),
             process: process_cpu().saturating_sub(self.process_from),
             agent,
             unfollowed,
@@ -131,8 +139,11 @@ impl Followed {
     pub fn scan(&mut self, session: &Session, entrances: &Entrances) -> Vec<(u32, String)> {
         // Where they cannot be listed at this moment, nobody is taken for ended.
         let Some(alive) = proc::threads() else { return Vec::new() };
-        let ended: Vec<u32> = self.slots.keys().filter(|thread| !alive.contains(thread)).copied().collect();
+        // A listing can miss a thread while others end.
+        let has_ended = |thread: &&u32| !alive.contains(*thread) && thread_cpu_of(**thread) == 0;
+        let ended: Vec<u32> = self.slots.keys().filter(has_ended).copied().collect();
         for thread in ended {
+            self.remember_clock(session, thread);
             self.leave(session, entrances, thread);
         }
         self.refused.retain(|thread| alive.contains(thread));
@@ -271,7 +282,7 @@ impl Followed {
         let Some(index) = self.free.pop() else { return false };
         let Some(slot) = session.slots.get(index as usize) else { return false };
         let generation = slot.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        for word in [&slot.ask.weight, &slot.answers.off_cpu, &slot.answers.at] {
+        for word in [&slot.clock, &slot.ask.weight, &slot.answers.off_cpu, &slot.answers.at] {
             word.store(0, Ordering::Relaxed);
         }
         slot.stack_low.store(0, Ordering::Relaxed);
@@ -282,9 +293,25 @@ impl Followed {
         }
         slot.thread.store(thread, Ordering::Release);
         let from = self.unfollowed.get(&thread).copied().unwrap_or(0);
-        self.slots.insert(thread, Followee { thread, slot: index, since: monotonic(), from });
+        let followee = Followee { thread, slot: index, since: monotonic(), clock: thread_cpu_of(thread), from };
+        self.slots.insert(thread, followee);
         self.version += 1;
         true
+    }
+
+    /// What an ended thread used until the sampler's last look.
+    fn remember_clock(&mut self, session: &Session, thread: u32) {
+        let Some(followee) = self.slots.get(&thread) else { return };
+        let Some(slot) = session.slots.get(followee.slot as usize) else { return };
+        let used = slot.clock.load(Ordering::Relaxed).saturating_sub(followee.from);
+        if used > 0 {
+            self.ended.push((thread, used));
+        }
+    }
+
+    /// Threads that have ended since the last call, and what they used.
+    pub fn take_ended(&mut self) -> Vec<(u32, u64)> {
+        std::mem::take(&mut self.ended)
     }
 
     fn leave(&mut self, session: &Session, entrances: &Entrances, thread: u32) {

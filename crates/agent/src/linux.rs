@@ -353,7 +353,12 @@ impl Platform for Linux {
         if !matches!(received, Received::Message(ToAgent::Welcome | ToAgent::Unwind)) {
             return received;
         }
-        let Some(descriptor) = channel.take_descriptor() else { return Received::HungUp };
+        let is_table = received == Received::Message(ToAgent::Unwind);
+        let Some(descriptor) = channel.take_descriptor() else {
+            // The target has no descriptor left. It can do without a table.
+            self.count(layout::UNWIND_REFUSED, u64::from(is_table));
+            return if is_table { received } else { Received::HungUp };
+        };
         drop(guard);
         if received == Received::Message(ToAgent::Unwind) {
             self.while_sampling(|followed, session| followed.publish_unwind(session, descriptor.as_raw_fd()));
@@ -435,6 +440,10 @@ impl Platform for Linux {
         let rest = ((monotonic() - begun) * SCAN_REST).min(LONGEST_SCAN_REST);
         self.scan_due.store(monotonic() + rest, Ordering::Relaxed);
         new
+    }
+
+    fn ended_threads(&self) -> Vec<(u32, u64)> {
+        self.while_sampling(|followed, _| followed.take_ended()).unwrap_or_default()
     }
 
     fn thread_names(&self) -> Vec<(u32, String)> {

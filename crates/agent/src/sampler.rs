@@ -20,7 +20,9 @@ use crate::proc;
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
 use remora_agent_core::REPEATED;
-use remora_agent_hot::{Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of, waited_for_cpu};
+use remora_agent_hot::{
+    Ask, Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of, waited_for_cpu,
+};
 use remora_wire::{Config, EventKind, layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -38,8 +40,11 @@ const STILL_HOT: u32 = 64;
 /// Threads that did not run for a while which are looked at in each instant, on average.
 const COLD_LOOKS: u64 = 32;
 
-/// Threads whose state is read in one instant, at most: each is a file.
+/// Threads whose state is read in one instant, at most: each is a file. The others are left out, and these stand for them.
 const STATE_READS: usize = 8;
+
+/// A signal without an answer for so long is lost if its thread has run since, nanoseconds.
+const SILENT: u64 = 1_000_000_000;
 
 /// A sampler that wakes so much later than it wanted had to wait for a CPU, nanoseconds.
 const LATE: u64 = 200_000;
@@ -249,8 +254,8 @@ impl<'a> Rounds<'a> {
                 thread: new.thread,
                 slot: new.slot,
                 since: new.since,
-                from: new.from,
-                used: new.from,
+                from: new.clock,
+                used: new.clock,
                 quiet: 0,
                 settled: None,
                 stood_until: new.since,
@@ -314,6 +319,7 @@ impl<'a> Rounds<'a> {
             if used == 0 {
                 continue;
             }
+            slot.clock.store(used, Ordering::Relaxed);
             if used == before {
                 self.looked[at].quiet = self.looked[at].quiet.saturating_add(1);
                 self.stands(at, slot, now);
@@ -345,6 +351,7 @@ impl<'a> Rounds<'a> {
     fn have_stopped(&mut self, stopped: &[(usize, u64)], instant: &Instant) {
         let first = self.random.below(stopped.len() as u64) as usize;
         let cpu = threads::this_cpu();
+        let looks = STATE_READS.min(stopped.len()).max(1) as u64;
         for (count, (at, weight)) in stopped[first..].iter().chain(&stopped[..first]).enumerate() {
             // What was asked of it before is judged by what was written then: nothing is written meanwhile.
             let Some(slot) = self.slot(*at).filter(|slot| slot.ask.weight.load(Ordering::Acquire) == 0) else {
@@ -359,7 +366,7 @@ impl<'a> Rounds<'a> {
                 self.settle_account(*at, slot);
                 let off_cpu = if self.sampler.wall { due(&self.looked[*at], slot, instant.now) } else { 0 };
                 slot.ask.off_cpu.store(off_cpu, Ordering::Relaxed);
-                self.ask_running(*at, slot, Seen::Preempted, looked.used, *weight);
+                self.ask_running(*at, slot, Seen::Preempted, looked.used, weight * stopped.len() as u64 / looks);
             } else {
                 self.stands(*at, slot, instant.now);
             }
@@ -441,8 +448,7 @@ impl<'a> Rounds<'a> {
 
     fn ask(&mut self, at: usize, slot: &Slot, seen: Seen, used: u64, weight: u64) {
         let ask = &slot.ask;
-        // One that was asked before and has not answered yet is not asked again.
-        if ask.weight.load(Ordering::Acquire) != 0 {
+        if ask.weight.load(Ordering::Acquire) != 0 && !self.give_up(ask, used) {
             return;
         }
         ask.seen.store(seen as u32, Ordering::Relaxed);
@@ -454,6 +460,18 @@ impl<'a> Rounds<'a> {
         if !self.sampler.sender.send(looked.thread, looked.slot, slot) {
             ask.weight.store(0, Ordering::Release);
         }
+    }
+
+    /// Whether an ask without an answer is given up: the thread has run for long since, so its signal was lost. A foreign SIGURG that is
+    /// pending takes its place, and a queue of signals can be full.
+    fn give_up(&self, ask: &Ask, used: u64) -> bool {
+        let is_old = monotonic().saturating_sub(ask.at.load(Ordering::Relaxed)) > SILENT;
+        let is_lost = is_old && used > ask.used.load(Ordering::Relaxed) && ask.weight.swap(0, Ordering::AcqRel) != 0;
+        if is_lost {
+            self.sampler.session.count(layout::TAKEN);
+            self.sampler.session.count(layout::LOST_THREAD_SILENT);
+        }
+        is_lost
     }
 
     /// The recording ends: whoever still stands stood until now.

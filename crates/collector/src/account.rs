@@ -77,6 +77,10 @@ pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
     })
 }
 
+/// The note of a recording without the clocks of its end.
+pub const NOT_SCALED: &str = "the CPU clocks of the target could not be read at the end: times are the number of samples by the \
+     mean distance of instants, and are too small where instants were missed";
+
 fn shown(nanoseconds: u64) -> String {
     format!("{:.2} s", nanoseconds as f64 / 1e9)
 }

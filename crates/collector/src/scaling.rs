@@ -10,8 +10,12 @@ use std::collections::HashMap;
 /// together, including those that ended or have none.
 const ENOUGH: u64 = 16;
 
-/// The samples of all other threads are scaled up or down by this factor at most. The rest was not sampled.
-const MOST_TOGETHER: u64 = 4;
+/// Where no thread is scaled to its own clock, the others are scaled up or down by this factor at most.
+const MOST_TOGETHER: f64 = 4.0;
+
+/// Chance explains so many standard deviations of a number of samples. CPU time beyond was used by threads that nobody saw: it is in no
+/// sample, and a note reports it.
+const CHANCE: f64 = 3.0;
 
 /// CPU time by the agent's clocks at the end, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,17 +41,38 @@ pub fn scale(profile: &mut Profile, used: &Used) {
         let used = *used.threads.get(&ThreadIx(index as u32))?;
         (count >= ENOUGH).then_some((used, weight))
     };
-    let (mut used_by_others, mut weight_of_others) = (used.process.saturating_sub(used.unfollowed), 0);
-    for (index, (_, weight)) in sampled.iter().enumerate() {
-        match own(index) {
-            Some((used, _)) => used_by_others = used_by_others.saturating_sub(used),
-            None => weight_of_others += weight,
+    let mut others = Sum { used: used.process.saturating_sub(used.unfollowed), ..Sum::default() };
+    let mut scaled = Sum::default();
+    for (index, (count, weight)) in sampled.iter().enumerate() {
+        if let Some((used, _)) = own(index) {
+            others.used = others.used.saturating_sub(used);
+            (scaled.used, scaled.weight) = (scaled.used + used, scaled.weight + weight);
+        } else {
+            (others.count, others.weight) = (others.count + count, others.weight + weight);
         }
     }
-    let bound = (UNSCALED / MOST_TOGETHER, UNSCALED * MOST_TOGETHER);
-    let together = factor(used_by_others, weight_of_others).clamp(bound.0, bound.1);
+    let together = together(&others, &scaled);
     let scales = (0..sampled.len()).map(|index| own(index).map_or(together, |(used, weight)| factor(used, weight)));
     profile.scale_running(scales.collect());
+}
+
+/// Samples of several threads, their weight, and the CPU time of these threads, nanoseconds.
+#[derive(Debug, Default)]
+struct Sum {
+    count: u64,
+    weight: u64,
+    used: u64,
+}
+
+/// The factor of the threads that are not scaled to their own clock. It is about that of the others, which says how many instants were
+/// missed.
+fn together(others: &Sum, scaled: &Sum) -> u64 {
+    let wanted = others.used as f64 / others.weight.max(1) as f64;
+    let (expected, most) = match scaled.weight {
+        0 => (1.0, MOST_TOGETHER),
+        weight => (scaled.used as f64 / weight as f64, 1.0 + CHANCE / (others.count.max(1) as f64).sqrt()),
+    };
+    (wanted.clamp(expected / most, expected * most) * UNSCALED as f64) as u64
 }
 
 fn factor(used: u64, weight: u64) -> u64 {
@@ -102,7 +127,14 @@ mod tests {
         assert_eq!(weights(&followed), [1_000, 40]);
         let mut unmet = profile(&[100, 4]);
         scale(&mut unmet, &used(&[(0, 1_000)], 5_000, 0));
-        assert_eq!(weights(&unmet), [1_000, 160], "four times as much at most");
+        assert_eq!(
+            weights(&unmet),
+            [1_000, 100],
+            "two and a half times as much: chance does no more with four samples"
+        );
+        let mut nobody_is_sure = profile(&[4]);
+        scale(&mut nobody_is_sure, &used(&[], 5_000, 0));
+        assert_eq!(weights(&nobody_is_sure), [160], "four times as much at most");
         scale(&mut profile(&[]), &used(&[], 0, 0));
     }
 }

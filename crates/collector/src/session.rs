@@ -192,7 +192,10 @@ impl Session {
         if !self.frequency_changed {
             notes.extend(rate::notes(profile, counter));
         }
-        notes.extend(used.and_then(|used| account::unsampled(profile, &used)));
+        notes.extend(match &used {
+            Some(used) => account::unsampled(profile, used),
+            None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
+        });
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         profile.meta.notes.extend(notes);
         Finished {

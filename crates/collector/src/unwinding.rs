@@ -8,7 +8,7 @@ use remora_symbols::{MapEntry, UnwindRules};
 use remora_wire::unwind::{MAXIMUM_BYTES, Module, encode};
 use remora_wire::{MEMORY_NAME, ToAgent};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -22,6 +22,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
 const LITTLE_CODE: u64 = 4 << 20;
+
+/// No further module is compiled after so long: the others follow at the next look.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
+/// The pause before they follow.
+const REST: Duration = Duration::from_millis(50);
 
 /// Pieces of code with a table, at most.
 const MODULE_LIMIT: usize = 4096;
@@ -67,7 +73,11 @@ impl Unwinding {
             return;
         }
         self.much = 1;
-        while !self.send(control) {}
+        if !self.send(control) {
+            // One large module at a time: samples arrive meanwhile.
+            self.due = Instant::now() + REST;
+            return;
+        }
         self.due = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
@@ -87,19 +97,23 @@ impl Unwinding {
     /// The modules mapped now, the rows of all of them, and whether none was left out for its size.
     fn table(&mut self) -> (Vec<Module>, Vec<u64>, bool) {
         self.files.refresh_maps();
+        let begun = Instant::now();
         let (mut much, mut is_whole) = (self.much, true);
         let (mut modules, mut rows) = (Vec::<Module>::new(), Vec::<u64>::new());
         let mut places: HashMap<Identity, u32> = HashMap::new();
         let code = self.files.maps().iter().filter(|entry| entry.permissions.execute && entry.is_module());
         let code: Vec<MapEntry> = code.take(MODULE_LIMIT).cloned().collect();
+        let mapped: HashSet<Identity> = code.iter().map(identity_of).collect();
+        self.rules.retain(|identity, _| mapped.contains(identity));
         for entry in code {
-            let identity = (entry.device, entry.inode, entry.path.clone());
-            if entry.end - entry.start > self.little_code && !self.rules.contains_key(&identity) {
-                if much == 0 {
+            let identity = identity_of(&entry);
+            if !self.rules.contains_key(&identity) {
+                let is_large = entry.end - entry.start > self.little_code;
+                if (is_large && much == 0) || begun.elapsed() > LONGEST_LOOK {
                     is_whole = false;
                     continue;
                 }
-                much -= 1;
+                much -= usize::from(is_large);
             }
             let files = &self.files;
             let known = self.rules.entry(identity.clone()).or_insert_with(|| files.unwind_rules(&entry).map(Rc::new));
@@ -118,6 +132,10 @@ impl Unwinding {
         }
         (modules, rows, is_whole)
     }
+}
+
+fn identity_of(entry: &MapEntry) -> Identity {
+    (entry.device, entry.inode, entry.path.clone())
 }
 
 /// Where the file's address 0 is in the target.

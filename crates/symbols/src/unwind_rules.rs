@@ -135,6 +135,9 @@ fn rules_of<'a>(
             Ok(Some(row)) if row.start_address() < row.end_address() => {
                 let rule = if function.is_signal_trampoline() { signal(table, row) } else { rule(table, row) };
                 spans.push(Span { start: row.start_address(), end: row.end_address(), rule });
+                if spans.len() > ROW_LIMIT {
+                    return;
+                }
             }
             Ok(Some(_)) => {}
             Ok(None) => return,

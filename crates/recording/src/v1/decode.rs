@@ -22,6 +22,7 @@ pub(crate) struct Decoder {
     /// Sum of all weights, which must stay a number.
     weight: u64,
     unknown_chunks: u64,
+    scaled: bool,
     ended: bool,
 }
 
@@ -153,6 +154,9 @@ impl Decoder {
     }
 
     fn scale(&mut self, plain: &[u8]) -> Result<(), Fault> {
+        if std::mem::replace(&mut self.scaled, true) {
+            return Err(Fault::Damaged("the samples are scaled twice"));
+        }
         let mut reader = Reader::new(plain);
         let count = reader.count()?;
         if count > self.profile.threads().len() {

@@ -1,0 +1,51 @@
+//! What a target does that a sampler cannot foresee: a thousand threads in a second, child processes, another user.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_e2e::read_back::{ReadBack, number, report};
+use remora_e2e::{Recording, Target, on_every_runtime, processor_time, until_used};
+use std::time::Duration;
+
+#[test]
+fn a_thousand_threads_one_after_another_are_sampled_or_their_time_is_reported() {
+    recorded_while(&["start 1000"], &["cpu", "wall"]);
+}
+
+#[test]
+fn children_that_the_target_starts_meanwhile_end_well() {
+    recorded_while(&["run 50"], &["cpu", "wall"]);
+}
+
+#[test]
+fn a_target_that_changes_its_user_is_recorded_on() {
+    recorded_while(&["become 65534"], &["cpu"]);
+    recorded_while(&["become 65534"], &["wall"]);
+}
+
+/// The target does as it is asked, goes on, and has what it used in the samples or in a note.
+#[track_caller]
+fn recorded_while(orders: &[&str], events: &[&str]) {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "unsteady", &[]);
+        for event in events {
+            let before = processor_time(target.pid());
+            let recording = Recording::begun(&target, &["--event", event, "--frequency", "999"]);
+            for order in orders {
+                assert_eq!(target.ask(order), *order);
+            }
+            // It is sampled afterwards, too.
+            until_used(target.pid(), Duration::from_secs(1));
+            let recorded = recording.stop();
+            let used = (processor_time(target.pid()) - before).as_secs_f64();
+            recorded.is_clean();
+            let read = ReadBack::of(&recorded);
+            let steady = read.weight_under("Unsteady.Steady(int)") as f64 / 1e9;
+            assert!(steady > 0.8 && steady <= used * 1.1, "{event}: {steady:.2} s of {used:.2} s in the steady thread");
+            let summed = report(&recorded.output());
+            let (taken, delivered) = (number(&summed["loss"]["taken"]), number(&summed["loss"]["delivered"]));
+            let lost: u64 =
+                remora_e2e::read_back::array(&summed["loss"]["lost"]).iter().map(|one| number(&one["samples"])).sum();
+            assert_eq!(taken, delivered + lost, "{event}");
+        }
+    });
+}
