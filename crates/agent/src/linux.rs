@@ -5,7 +5,7 @@ use crate::follow::{Followed, slot_memory};
 use crate::futex::{futex_wait, futex_wake};
 use crate::memory::{MappedWords, Mapping};
 use crate::roots;
-use crate::sampler::{Sampler, interval};
+use crate::sampler::Sampler;
 use crate::signal::{OwnSignal, Sender};
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, pause, this_thread};
@@ -410,8 +410,7 @@ impl Platform for Linux {
 
     fn set_frequency(&self, hertz: u32) {
         if let Some((sampler, _)) = lock(&self.sampling).as_ref().and_then(|sampling| sampling.sampler.as_ref()) {
-            sampler.interval.store(interval(hertz), Ordering::Relaxed);
-            sampler.ring();
+            sampler.set_frequency(hertz);
         }
     }
 

@@ -116,6 +116,12 @@ impl Sampler {
         })
     }
 
+    /// Another frequency, hertz.
+    pub fn set_frequency(&self, hertz: u32) {
+        self.interval.store(interval(hertz), Ordering::Relaxed);
+        self.ring();
+    }
+
     /// Wakes the thread: it is to end, or the interval has changed.
     pub fn ring(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
@@ -128,7 +134,7 @@ impl Sampler {
 }
 
 /// The mean time between two instants at so many hertz, nanoseconds.
-pub fn interval(frequency: u32) -> u64 {
+fn interval(frequency: u32) -> u64 {
     1_000_000_000 / u64::from(frequency.clamp(1, 10_000))
 }
 
