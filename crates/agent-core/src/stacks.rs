@@ -85,7 +85,12 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
                 None => return self.mark_unknown(),
             }
         } else {
-            hidden_caller(self.platform, sample)
+            let found = hidden_caller(self.platform, sample);
+            if found.is_some() {
+                // The stack may hold an older address there.
+                self.mark_unknown();
+            }
+            found
         };
         let Some(place) = place else { return };
         match sample.window.get(place) {

@@ -72,7 +72,7 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     }
     // SAFETY: the instruction is where this very thread was executing: readable code.
     let call = unsafe { in_system_call(registers) };
-    let Some((seen, weight)) = judged(&slot.ask, weight, call) else {
+    let Some((seen, weight)) = judged(&slot.ask, weight, call, session.traced) else {
         session.count(layout::MOVED_ON);
         slot.answers.at.store(0, Ordering::Release);
         return;
@@ -93,19 +93,19 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
 }
 
 /// What the thread did when the sampler asked it, and the sample's weight. `None` if it has done something else since.
-fn judged(ask: &Ask, weight: u64, call: SystemCall) -> Option<(Seen, u64)> {
+fn judged(ask: &Ask, weight: u64, call: SystemCall, traced: bool) -> Option<(Seen, u64)> {
     let seen = Seen::from_stored(ask.seen.load(Ordering::Relaxed));
     let off_cpu = ask.off_cpu.load(Ordering::Relaxed);
-    if is_as_seen(ask, seen, call) {
+    if is_as_seen(ask, seen, call, traced) {
         return Some((seen, if seen == Seen::Runnable { off_cpu } else { weight }));
     }
     // It waited for a CPU, but not because of the sampler.
-    let waited = seen == Seen::Preempted && off_cpu > 0 && is_as_seen(ask, Seen::Runnable, call);
+    let waited = seen == Seen::Preempted && off_cpu > 0 && is_as_seen(ask, Seen::Runnable, call, traced);
     waited.then_some((Seen::Runnable, off_cpu))
 }
 
 /// Whether the thread has done nothing else since the sampler asked it.
-fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall) -> bool {
+fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall, traced: bool) -> bool {
     let now = clock::monotonic();
     let used = || clock::thread_cpu().saturating_sub(ask.used.load(Ordering::Relaxed));
     match seen {
@@ -118,6 +118,8 @@ fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall) -> bool {
             now.saturating_sub(ask.at.load(Ordering::Relaxed)).saturating_sub(used()) < NEVER_SLEPT
         }
         Seen::Running => true,
+        // Under a debugger nothing can be said about when.
+        Seen::Preempted if traced => used() < NEVER_RAN,
         Seen::Preempted => lost_cpu_at(ask, now)
             .is_some_and(|lost_at| lost_at.abs_diff(ask.woke_at.load(Ordering::Relaxed)) < AT_THE_SAME_TIME),
     }

@@ -122,6 +122,8 @@ pub struct Session<'a> {
     pub armed: AtomicBool,
     /// Handlers that are running at this moment.
     pub inside: AtomicU32,
+    /// Whether the process was under a debugger when sampling began. A debugger halts a thread for each signal.
+    pub traced: bool,
     /// The thread with which the process began, whose stack the kernel made.
     pub main_thread: u32,
     /// Executable ranges: a word that says how many bounds follow, and the bounds ([`crate::Ranges`]).
@@ -133,7 +135,24 @@ pub struct Session<'a> {
     pub native: AtomicPtr<u64>,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    /// A session of this process. It is not armed, and has neither ranges nor tables.
+    pub fn new(ring: Ring<'a>, counters: &'a [AtomicU64], slots: &'a [Slot], links: Links<'a>, traced: bool) -> Self {
+        Session {
+            ring,
+            counters,
+            slots,
+            armed: AtomicBool::new(false),
+            inside: AtomicU32::new(0),
+            // SAFETY: takes nothing. The thread with which a process began has the process's number.
+            main_thread: unsafe { libc::getpid() } as u32,
+            traced,
+            ranges: AtomicPtr::new(core::ptr::null_mut()),
+            links,
+            native: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
     /// Adds to a counter of [`layout`].
     pub fn count(&self, counter: usize) {
         if let Some(counter) = self.counters.get(counter) {

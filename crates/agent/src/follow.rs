@@ -9,6 +9,7 @@ use remora_agent_core::{CodeKind, CpuTimes, Entrances};
 use remora_agent_hot::{Session, Slot, monotonic, process_cpu, thread_cpu_of};
 use remora_wire::layout;
 use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 /// Threads followed at once, at most; more are counted as not followed.
@@ -263,8 +264,8 @@ impl Followed {
     }
 
     /// Publishes the unwind table behind `descriptor` to the handlers. Samples taken without it are not repeated.
-    pub fn publish_unwind(&mut self, session: &Session, descriptor: i32) {
-        if !unwind::publish(&mut self.unwind, session, descriptor) {
+    pub fn publish_unwind(&mut self, session: &Session, descriptor: &OwnedFd) {
+        if !unwind::publish(&mut self.unwind, session, descriptor.as_raw_fd()) {
             return session.count(layout::UNWIND_REFUSED);
         }
         self.tables += 1;

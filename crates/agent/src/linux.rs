@@ -61,6 +61,8 @@ pub struct Linux {
     snapshot: OnceLock<Snapshot>,
     /// What looks at a heap that is watched; set once, in the same way.
     looker: OnceLock<Looker>,
+    /// An unwind table that came before sampling began.
+    early_table: Mutex<Option<OwnedFd>>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
     /// What handlers know of return addresses, once sampling begins.
@@ -117,6 +119,7 @@ impl Linux {
             outer: AtomicPtr::new(std::ptr::null_mut()),
             snapshot: OnceLock::new(),
             looker: OnceLock::new(),
+            early_table: Mutex::new(None),
             handler_stays: AtomicBool::new(false),
             links: OnceLock::new(),
             scan_due: AtomicU64::new(0),
@@ -168,21 +171,10 @@ impl Linux {
         let slots = slot_memory().map_err(in_words)?;
         let links = self.links();
         // SAFETY: table and mappings are kept in `Sampling`, which is taken apart only after no handler can run.
-        let link_words = unsafe { &*Arc::as_ptr(&links) };
-        // SAFETY: as for the table.
-        let (ring_words, slot_values) = unsafe { (ring.words(), slots.values()) };
-        let session = Box::into_raw(Box::new(Session {
-            ring: Ring::new(ring_words).ok_or("the ring has no valid size")?,
-            counters: self.counters(),
-            slots: slot_values,
-            armed: AtomicBool::new(true),
-            inside: AtomicU32::new(0),
-            // SAFETY: takes nothing. The thread with which a process began has the process's number.
-            main_thread: unsafe { libc::getpid() } as u32,
-            ranges: AtomicPtr::new(std::ptr::null_mut()),
-            links: Links::new(link_words),
-            native: AtomicPtr::new(std::ptr::null_mut()),
-        }));
+        let (ring_words, slot_values, link_words) = unsafe { (ring.words(), slots.values(), &*Arc::as_ptr(&links)) };
+        let (raw, links_view) = (Ring::new(ring_words).ok_or("the ring has no valid size")?, Links::new(link_words));
+        let traced = crate::proc::tracing(this_thread()).traced;
+        let session = Box::into_raw(Box::new(Session::new(raw, self.counters(), slot_values, links_view, traced)));
         let threads = crate::proc::everybody();
         self.entrances.open(EntranceKind::SignalHandler);
         let signal = OwnSignal::claim(session, &threads).inspect_err(|_| {
@@ -196,8 +188,12 @@ impl Linux {
         let new = {
             let mut followed = lock(&followed);
             followed.publish_ranges(live);
+            if let Some(table) = lock(&self.early_table).take() {
+                followed.publish_unwind(live, &table);
+            }
             followed.begin(live, &self.entrances, threads)
         };
+        live.armed.store(true, Ordering::SeqCst);
         self.session.store(session, Ordering::Release);
         let sampling = Sampling { session, signal, followed, sampler: None, ring, slots, links };
         Ok((sampling, new))
@@ -259,6 +255,7 @@ impl HostedPlatform for Linux {
 
     fn hang_up(&self) {
         *lock(&self.channel) = None;
+        *lock(&self.early_table) = None;
     }
 
     fn tell_detached(&self) {
@@ -361,7 +358,10 @@ impl Platform for Linux {
         };
         drop(guard);
         if received == Received::Message(ToAgent::Unwind) {
-            self.while_sampling(|followed, session| followed.publish_unwind(session, descriptor.as_raw_fd()));
+            let publish = |followed: &mut Followed, session: &Session| followed.publish_unwind(session, &descriptor);
+            if self.while_sampling(publish).is_none() {
+                *lock(&self.early_table) = Some(descriptor);
+            }
             return received;
         }
         match self.adopt(&descriptor) {

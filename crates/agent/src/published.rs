@@ -44,21 +44,11 @@ pub(crate) mod tests {
     use super::*;
     use remora_agent_hot::Links;
     use remora_agent_ring::{HEADER_WORDS, Ring};
-    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+    use std::sync::atomic::AtomicU64;
 
     /// A session without threads.
     pub(crate) fn session(words: &[AtomicU64]) -> Session<'_> {
-        Session {
-            ring: Ring::new(words).expect("a ring"),
-            counters: &[],
-            slots: &[],
-            armed: AtomicBool::new(false),
-            inside: AtomicU32::new(0),
-            main_thread: 0,
-            ranges: AtomicPtr::new(std::ptr::null_mut()),
-            links: Links::default(),
-            native: AtomicPtr::new(std::ptr::null_mut()),
-        }
+        Session::new(Ring::new(words).expect("a ring"), &[], &[], Links::default(), false)
     }
 
     #[test]

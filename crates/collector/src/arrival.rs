@@ -13,7 +13,7 @@ use remora_wire::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -67,6 +67,7 @@ pub(crate) fn arrive(
     process: &Process,
     library: &[u8],
     task: Task,
+    table: Option<&OwnedFd>,
     timeout: Duration,
 ) -> Result<(Presence, Began), NotAttached> {
     let memory = SharedMemory::new(task.event == EventKind::Watch)?;
@@ -84,7 +85,7 @@ pub(crate) fn arrive(
     let library = placed.mapped_name.clone();
     let (requested, asked) = (monotonic(), Instant::now());
     // From here on there may be something in the target.
-    let expected = Expected { config: &config, process, target: &target, memory: &memory };
+    let expected = Expected { config: &config, process, target: &target, memory: &memory, table };
     let arrived = ask(&listener, &request, &expected);
     // Both are open on the other side by now, or will not be: their names go at once.
     drop((socket, listener));
@@ -183,6 +184,8 @@ struct Expected<'a> {
     process: &'a Process,
     target: &'a Target,
     memory: &'a SharedMemory,
+    /// The unwind table, before the first sample needs it.
+    table: Option<&'a OwnedFd>,
 }
 
 /// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
@@ -241,6 +244,9 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
     let known = peer.is_none_or(|peer| peer == expected.process.pid);
     if version != remora_wire::VERSION || nonce != expected.config.nonce || !known {
         return Err(Error::Stranger(peer));
+    }
+    if let Some(table) = expected.table {
+        control.say_with(&ToAgent::Unwind, table)?;
     }
     control.welcome(expected.memory.descriptor())?;
     Ok(control)

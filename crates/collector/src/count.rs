@@ -10,6 +10,7 @@ use crate::{Error, NotAttached};
 use remora_receipt::{Facts, ProfilerCount, ProfilerSlot, find_what_stays};
 use remora_trigger::Process;
 use remora_wire::EventKind;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,11 +53,12 @@ pub(crate) fn arrive_heard(
     process: &Process,
     library: &[u8],
     task: Task,
+    table: Option<&OwnedFd>,
     timeout: Duration,
 ) -> Result<(Presence, Began), NotAttached> {
     let mut lost: Option<Box<Facts>> = None;
     loop {
-        let NotAttached { error, facts } = match arrive(process, library, task, timeout) {
+        let NotAttached { error, facts } = match arrive(process, library, task, table, timeout) {
             Ok((mut presence, began)) => {
                 if let Some(lost) = lost {
                     presence.facts.absorb(*lost);
@@ -112,7 +114,7 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration, fac
 /// Comes as a notification-only profiler, and stays. Whether the runtime calls it says nothing: where another one came in between, it does
 /// so although the count is too small, and that other one hears nothing once this one has left (seen on 8, 9 and 10).
 fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
-    let (came, stays) = match arrive(process, library, Task::of_count(EventKind::Nothing), timeout) {
+    let (came, stays) = match arrive(process, library, Task::of_count(EventKind::Nothing), None, timeout) {
         // An agent that works is not the one that was sent.
         Ok((presence, _)) => (Some(presence.facts), Err("it did not stay".to_owned())),
         Err(NotAttached { error: Error::Inert(_), facts }) => (facts.map(|facts| *facts), Ok(())),
@@ -128,7 +130,7 @@ fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut F
 /// set it right (a command that was killed): then this one stays, too, and another one comes. Where another vendor's notification-only
 /// profiler is in the process it is called either way, and says nothing.
 fn one_is_called(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
-    let (came, ended) = match arrive_heard(process, library, Task::of_count(EventKind::Heard), timeout) {
+    let (came, ended) = match arrive_heard(process, library, Task::of_count(EventKind::Heard), None, timeout) {
         Ok((presence, _)) => leaves(presence),
         Err(NotAttached { error, facts }) => (facts.map(|facts| *facts).unwrap_or_default(), Err(error)),
     };

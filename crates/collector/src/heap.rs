@@ -146,7 +146,7 @@ impl HeapSession {
             frequency: 1,
             signal_budget: 1,
         };
-        let (presence, _) = arrive_heard(process, library, task, timeout)?;
+        let (presence, _) = arrive_heard(process, library, task, None, timeout)?;
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));

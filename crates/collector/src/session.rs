@@ -95,9 +95,8 @@ impl Session {
     /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
         let mut unwinding = Unwinding::of(process.pid);
-        unwinding.prepare();
-        let (mut presence, began) = arrive_heard(process, library, task(options), options.timeout)?;
-        unwinding.send(&mut presence.control);
+        let table = unwinding.prepare();
+        let (presence, began) = arrive_heard(process, library, task(options), table.as_ref(), options.timeout)?;
         let meta = meta(process, options, &began);
         let mut files = Files::of(process.pid);
         files.refresh_maps();

@@ -1,6 +1,6 @@
 //! Unwind tables for the target's native modules: compiled here, sent to the agent as a sealed memory file.
 //!
-//! The agent never waits for them: they follow as soon as it samples, and again when the target has loaded more.
+//! The first table is ready before the attach and arrives with the welcome. Others follow when the target has loaded more.
 
 use crate::control::Control;
 use crate::files::Files;
@@ -62,9 +62,12 @@ impl Unwinding {
         }
     }
 
-    /// Compiles the small modules, before anything is asked of the target: the first samples need them.
-    pub(crate) fn prepare(&mut self) {
-        self.table();
+    /// The table of the small modules, for the agent's first samples. `None` if this process can make no memory file.
+    pub(crate) fn prepare(&mut self) -> Option<OwnedFd> {
+        let (modules, rows, _) = self.table();
+        let memory = sealed(&encode(&modules, &rows)).ok()?;
+        self.sent = modules;
+        Some(memory)
     }
 
     /// Checks for other modules than before, if it is time to.
@@ -83,7 +86,7 @@ impl Unwinding {
     }
 
     /// Sends a table, if there are other modules than before. Returns whether no module was left out for its size.
-    pub(crate) fn send(&mut self, control: &mut Control) -> bool {
+    fn send(&mut self, control: &mut Control) -> bool {
         let (modules, rows, is_whole) = self.table();
         if modules != self.sent
             && let Ok(memory) = sealed(&encode(&modules, &rows))

@@ -120,7 +120,7 @@ impl WatchSession {
             frequency: 1,
             signal_budget: 1,
         };
-        let (presence, _) = arrive(process, library, task, timeout)?;
+        let (presence, _) = arrive(process, library, task, None, timeout)?;
         // What static fields hold changes as long as the watch lasts.
         presence.memory.ask(&[]);
         let mut files = Files::of(process.pid);

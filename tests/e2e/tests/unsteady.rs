@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::read_back::{ReadBack, number, report};
+use remora_e2e::read_back::{BLOCKED, ReadBack, number, report};
 use remora_e2e::{Recording, Target, on_every_runtime, processor_time, until_used};
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ fn recorded_while(orders: &[&str], events: &[&str]) {
             let used = (processor_time(target.pid()) - before).as_secs_f64();
             recorded.is_clean();
             let read = ReadBack::of(&recorded);
-            let steady = read.weight_under("Unsteady.Steady(int)") as f64 / 1e9;
+            let on_cpu = |names: &[&str]| names.contains(&"Unsteady.Steady(int)") && names.last() != Some(&BLOCKED);
+            let steady = read.weight_where(on_cpu) as f64 / 1e9;
             assert!(steady > 0.8 && steady <= used * 1.1, "{event}: {steady:.2} s of {used:.2} s in the steady thread");
             let summed = report(&recorded.output());
             let (taken, delivered) = (number(&summed["loss"]["taken"]), number(&summed["loss"]["delivered"]));
