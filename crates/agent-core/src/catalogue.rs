@@ -135,6 +135,9 @@ pub struct Catalogue {
     disowned: HashSet<u64>,
     /// Methods with on-stack replacement (OSR).
     exchanged: Exchanged,
+    /// When the last OSR method was learnt, monotonic nanoseconds: samples from before were walked without knowing it. The maximum while the
+    /// stack in which it was found is explained.
+    pub(crate) osr_learnt: u64,
     /// The walk's link table. Every call in it is also in `addresses`.
     links: Arc<[AtomicU64]>,
     next_method: u32,
@@ -383,6 +386,9 @@ impl Catalogue {
             // Code lies there again: what is met there may be asked for.
             self.unloaded.retain(|gone| !bodies.iter().any(|body| overlap(&gone.body, body)));
             let changed = self.exchanged.learn(runtime, &bodies);
+            if !changed.is_empty() {
+                self.osr_learnt = u64::MAX;
+            }
             let links = Links::new(&self.links);
             let of_them = |address: &&u64| changed.iter().any(|body| holds(body, **address));
             self.addresses.keys().filter(of_them).for_each(|address| links.forget(after(*address)));

@@ -46,7 +46,7 @@ impl Stack {
     ) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
         let stack = Stack { addresses: Vec::with_capacity(sample.addresses.len() + ROOM), ..Stack::default() };
-        let mut explaining = Explaining { platform, runtime, catalogue, stack };
+        let mut explaining = Explaining { platform, runtime, catalogue, stack, time: sample.time };
         explaining.leaf(leaf, callers.first().map(|caller| caller & !UNKNOWN_LINK), sample);
         let mut windows = sample.windows.chunks_exact(WINDOW_WORDS);
         for caller in callers {
@@ -55,6 +55,9 @@ impl Stack {
             } else {
                 explaining.caller(caller & !UNKNOWN_LINK, windows.next().unwrap_or_default());
             }
+        }
+        if explaining.catalogue.osr_learnt == u64::MAX {
+            explaining.catalogue.osr_learnt = platform.now();
         }
         explaining.stack
     }
@@ -66,6 +69,8 @@ struct Explaining<'a, P, R> {
     runtime: &'a R,
     catalogue: &'a mut Catalogue,
     stack: Stack,
+    /// Of the sample.
+    time: u64,
 }
 
 impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
@@ -111,7 +116,9 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         match taught.or_else(|| self.catalogue.link_of(self.runtime, return_address)) {
             // The walk has already followed the link that it had.
             Some(Link::Framed | Link::Native | Link::Frameless(_)) => {}
-            Some(Link::Replaced(_)) => self.first_body(),
+            Some(Link::Replaced(_)) if self.time <= self.catalogue.osr_learnt => self.first_body(),
+            // The walk knew the replacement, and this is a call out of the first body.
+            Some(Link::Replaced(_)) => {}
             None => self.mark_unknown(),
         }
     }

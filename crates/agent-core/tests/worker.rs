@@ -147,7 +147,7 @@ fn the_caller_that_a_frameless_leaf_hides_is_put_back_and_the_sample_marked() {
 }
 
 #[test]
-fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
+fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back_and_marked_as_a_guess() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
     // A local, an address of code that no call stands before, the return address; RBP is the caller's frame.
@@ -158,7 +158,8 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back() {
         Message::Sample { flags, addresses, .. } => Some((flags, addresses)),
         _ => None,
     });
-    assert_eq!(sample, Some((sample_flags::REPAIRED, vec![0xc000, 0x2024, 0x3004])));
+    let flags = sample_flags::REPAIRED | sample_flags::CALLERS_UNKNOWN;
+    assert_eq!(sample, Some((flags, vec![0xc000, 0x2024, 0x3004])));
 }
 
 /// Flags and addresses of the only sample, and the learnt links of these return addresses.
@@ -181,6 +182,9 @@ fn explained_by(runtime: Clr, sample: Vec<u64>, learnt: &[u64]) -> (u8, Vec<u64>
     let links = Links::new(&shared.platform.links.0);
     (flags, addresses, learnt.iter().map(|address| links.find(*address)).collect())
 }
+
+/// Word of a raw sample: when it was taken.
+const TIME: usize = 2;
 
 fn unknown(address: u64) -> u64 {
     address | UNKNOWN_LINK
@@ -248,6 +252,16 @@ fn a_method_that_was_exchanged_while_it_ran_before_the_walk_knew_is_marked_and_i
     assert_eq!(flags(&[0x2090, 0x2025, 0x3005]), sample_flags::CALLERS_UNKNOWN, "the method twice, its caller never");
     assert_eq!(flags(&[0x2090, unknown(0x2025), 0x3005]), sample_flags::CALLERS_UNKNOWN);
     assert_eq!(flags(&[0x1004, unknown(0x2025), 0x3005]), 0, "a call out of the first body");
+    // A recursion into the method. The walk knew the replacement, and skipped one frame.
+    let mut later = raw(9, 0, &[0x2090, 0x2025, 0x3005], &[]);
+    later[TIME] = u64::MAX - 1;
+    let shared = shared(Script::default());
+    shared.platform.hears(good_session());
+    shared.platform.arrive([raw(9, 0, &[0x2090, unknown(0x2025), 0x3005], &[]), later]);
+    assert_eq!(run(&shared, &runtime()), Outcome::Detach);
+    let flags_of = |message| if let Message::Sample { flags, .. } = message { Some(flags) } else { None };
+    let all: Vec<u8> = shared.platform.messages().into_iter().filter_map(flags_of).collect();
+    assert_eq!(all, [sample_flags::CALLERS_UNKNOWN, 0]);
 }
 
 #[test]

@@ -37,8 +37,11 @@ const SETTLING: u64 = 50_000;
 /// Looks without CPU time after which a thread is looked at more rarely.
 const STILL_HOT: u32 = 64;
 
-/// Threads that did not run for a while which are looked at in each instant, on average.
-const COLD_LOOKS: u64 = 32;
+/// Looks in a second at threads that did not run for a while, on average.
+const COLD_LOOKS: u64 = 3_200;
+
+/// A thread whose CPU time is less than this from the elapsed time has run all the time, nanoseconds.
+const UNINTERRUPTED: u64 = 12_000;
 
 /// Threads whose state is read in one instant, at most: each is a file. The others are left out, and these stand for them.
 const STATE_READS: usize = 8;
@@ -48,6 +51,9 @@ const SILENT: u64 = 1_000_000_000;
 
 /// A sampler that wakes so much later than it wanted had to wait for a CPU, nanoseconds.
 const LATE: u64 = 200_000;
+
+/// Two instants are at least so far apart: until then the first one's signals may not be answered, nanoseconds.
+const REST: u64 = 40_000;
 
 /// The first instants come faster, so that a recording begins at once; their samples weigh less.
 const FIRST_INSTANTS: u32 = 8;
@@ -162,6 +168,8 @@ struct Looked {
     used: u64,
     /// Looks at which it had not moved, one after another.
     quiet: u32,
+    /// The instant of the last look, and when it ran then, monotonic nanoseconds, if it did.
+    seen: Option<(u64, Option<u64>)>,
     /// Its CPU clock when it was seen back in its wait after a sample; its stack is that sample's as long as the clock stands there.
     settled: Option<u64>,
     /// Until when it is known to have stood there, monotonic nanoseconds.
@@ -198,6 +206,10 @@ struct Rounds<'a> {
     refilled: u64,
     /// Threads that were on a CPU at the last instant.
     running: u64,
+    /// Instants so far.
+    count: u64,
+    /// When the sampler went to sleep last, monotonic nanoseconds.
+    slept_at: u64,
 }
 
 impl<'a> Rounds<'a> {
@@ -205,7 +217,18 @@ impl<'a> Rounds<'a> {
         let now = monotonic();
         let random = Random::new(now ^ u64::from(threads::this_thread()) << 32);
         let tokens = most_tokens(sampler.budget);
-        Rounds { sampler, random, looked: Vec::new(), version: 0, tables: 0, tokens, refilled: now, running: 0 }
+        Rounds {
+            sampler,
+            random,
+            looked: Vec::new(),
+            version: 0,
+            tables: 0,
+            tokens,
+            refilled: now,
+            running: 0,
+            count: 0,
+            slept_at: now,
+        }
     }
 
     fn run(&mut self) {
@@ -215,9 +238,12 @@ impl<'a> Rounds<'a> {
             let asked_for = self.sampler.interval.load(Ordering::Relaxed);
             let interval = if first > 0 { asked_for.min(FIRST_INTERVAL) } else { asked_for };
             first = first.saturating_sub(1);
-            next += self.random.exponential(interval);
+            let rest = REST.min(interval / 2);
+            next += rest + self.random.exponential(interval - rest);
             let used = thread_cpu();
+            self.slept_at = monotonic();
             self.rest_until(next);
+            self.count += 1;
             if self.sampler.is_stopped() {
                 break;
             }
@@ -263,6 +289,7 @@ impl<'a> Rounds<'a> {
                 from: new.clock,
                 used: new.clock,
                 quiet: 0,
+                seen: None,
                 settled: None,
                 stood_until: new.since,
                 repeated: 0,
@@ -313,10 +340,11 @@ impl<'a> Rounds<'a> {
         self.sampler.session.count(layout::INSTANTS);
         let cold = self.looked.iter().filter(|looked| looked.quiet >= STILL_HOT).count() as u64;
         let mut stopped = Vec::new();
+        let cold_looks = (COLD_LOOKS.saturating_mul(interval) / 1_000_000_000).max(1);
         let mut running = 0;
         for at in 0..self.looked.len() {
-            let of = if self.looked[at].quiet >= STILL_HOT { cold.max(COLD_LOOKS) } else { COLD_LOOKS };
-            if of > COLD_LOOKS && self.random.below(of) >= COLD_LOOKS {
+            let of = if self.looked[at].quiet >= STILL_HOT { cold.max(cold_looks) } else { cold_looks };
+            if of > cold_looks && self.random.below(of) >= cold_looks {
                 continue;
             }
             let Some(slot) = self.slot(at) else { continue };
@@ -332,12 +360,15 @@ impl<'a> Rounds<'a> {
                 continue;
             }
             (self.looked[at].used, self.looked[at].quiet) = (used, 0);
-            let weight = interval.saturating_mul(of) / COLD_LOOKS;
-            let again = thread_cpu_of(thread);
+            let weight = interval.saturating_mul(of) / cold_looks;
+            let ran_on = !instant.is_late && self.ran_on(at, used.saturating_sub(before), instant.woke_at);
+            let again = if ran_on { used } else { thread_cpu_of(thread) };
             if again > used && is_settling(slot, again) {
                 continue;
             }
-            if again > used {
+            let is_running = ran_on || again > used;
+            self.looked[at].seen = Some((self.count, is_running.then_some(now)));
+            if is_running {
                 running += 1;
                 self.ask_running(at, slot, Seen::Running, again, weight);
             } else {
@@ -346,6 +377,15 @@ impl<'a> Rounds<'a> {
         }
         self.have_stopped(&stopped, instant);
         self.running = running;
+    }
+
+    /// Whether a thread ran from the last look until the sampler woke: it used that time. Then the sampler has taken its CPU, or it runs.
+    fn ran_on(&self, at: usize, used: u64, woke_at: u64) -> bool {
+        let Some((_, running_at)) = self.looked[at].seen.filter(|(count, _)| count + 1 == self.count) else {
+            return false;
+        };
+        // A thread that did not run at the last look was on when the sampler went to sleep, at the earliest.
+        used + UNINTERRUPTED >= woke_at.saturating_sub(running_at.unwrap_or(self.slept_at))
     }
 
     fn slot(&self, at: usize) -> Option<&'a Slot> {

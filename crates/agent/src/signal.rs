@@ -143,12 +143,14 @@ fn candidates() -> impl Iterator<Item = i32> {
 #[derive(Debug, Clone, Copy)]
 pub struct Sender {
     signal: i32,
+    process: i32,
 }
 
 impl Sender {
     /// A sender of this signal.
     pub fn new(signal: i32) -> Sender {
-        Sender { signal }
+        // SAFETY: takes nothing.
+        Sender { signal, process: unsafe { libc::getpid() } }
     }
 
     /// The signal.
@@ -188,12 +190,12 @@ impl Sender {
         if self.is_dangerous() {
             return slot.timer.load(Ordering::Acquire).checked_sub(1).is_some_and(|timer| arm(timer as i32, 1));
         }
-        queue(self.signal, thread, cookie(index, slot.generation.load(Ordering::Relaxed)))
+        queue(self.signal, self.process, thread, cookie(index, slot.generation.load(Ordering::Relaxed)))
     }
 }
 
 /// Sends a signal with a value to one thread of this process.
-fn queue(signal: i32, thread: u32, value: u64) -> bool {
+fn queue(signal: i32, process: i32, thread: u32, value: u64) -> bool {
     /// `siginfo_t` of a queued signal as the kernel takes it on x64 (Linux `include/uapi/asm-generic/siginfo.h`).
     #[repr(C)]
     struct Queued {
@@ -206,9 +208,7 @@ fn queue(signal: i32, thread: u32, value: u64) -> bool {
         value: u64,
         rest: [u64; 12],
     }
-    // SAFETY: both calls take no arguments and cannot fail.
-    let (process, user) = unsafe { (libc::getpid(), libc::getuid()) };
-    let info = Queued { signal, errno: 0, code: libc::SI_QUEUE, padding: 0, process, user, value, rest: [0; 12] };
+    let info = Queued { signal, errno: 0, code: libc::SI_QUEUE, padding: 0, process, user: 0, value, rest: [0; 12] };
     // SAFETY: `info` is live and of the kernel's layout and size; a thread that has ended is answered with ESRCH.
     unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, &raw const info) == 0 }
 }
