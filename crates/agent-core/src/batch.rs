@@ -12,16 +12,16 @@ use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::stacks::Stack;
 use remora_agent_hot::RawSample;
-use remora_wire::layout;
+use remora_wire::{layout, sample_flags};
 
 /// Flag of a raw sample that repeats its thread's last stack (never sent over the wire).
 pub const REPEATED: u8 = 0x80;
 
 /// Samples looked up before unloads may go and the samples are handed over.
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// Batches in a pass.
-const BATCHES: usize = 32;
+pub(crate) const BATCHES: usize = 32;
 
 /// Batches after the recording, at most: more than the samples that fit before the agent.
 const LAST_BATCHES: usize = 64 * BATCHES;
@@ -43,10 +43,18 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Hands over samples that wait, each address described before it. True if there may be more.
-    pub(crate) fn pass<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> bool {
+    /// Hands over samples that wait, each address described before it. How many: there may be more after [`BATCHES`] full batches.
+    pub(crate) fn pass<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> usize {
         self.catalogue.tick(shared.platform.now());
-        (0..BATCHES).all(|_| self.batch(shared, runtime))
+        let mut count = 0;
+        for _ in 0..BATCHES {
+            let of_batch = self.batch(shared, runtime);
+            count += of_batch;
+            if of_batch < BATCH {
+                break;
+            }
+        }
+        count
     }
 
     /// The last samples: all are looked up, then unloads wait no more, and only then is anything handed over. The transport may be full and
@@ -66,12 +74,12 @@ impl Samples {
         ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
     }
 
-    fn batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> bool {
+    fn batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> usize {
         let ready = self.look_up(shared, runtime);
-        let more = ready.len() == BATCH;
+        let count = ready.len();
         self.delivery.deliver_introductions(&shared.platform);
         ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
-        more
+        count
     }
 
     /// One batch, behind the gate.
@@ -105,6 +113,9 @@ impl Samples {
         let asking = Asking { shared, runtime };
         if !self.passage.is_blind() && !asking.is_over() {
             let stack = Stack::explained(&shared.platform, &asking, &mut self.catalogue, &sample);
+            if (stack.flags | sample.flags) & (sample_flags::BROKEN | sample_flags::CALLERS_UNKNOWN) != 0 {
+                shared.platform.sample_again(sample.slot, sample.thread);
+            }
             if !asking.is_over() {
                 return Some(Ready::Sample(taken, stack));
             }

@@ -4,7 +4,7 @@
 //! bounded number of samples, and waits for room in the transport a bounded time in all.
 //! Whichever way it ends, the runtime is asked for no more callbacks; unless the runtime shuts down, which is asked nothing.
 
-use crate::batch::Samples;
+use crate::batch::{BATCH, BATCHES, Samples};
 use crate::catalogue::Catalogue;
 use crate::delivery::Closing;
 use crate::platform::{Platform, Received, Started};
@@ -17,6 +17,10 @@ use std::sync::atomic::Ordering;
 /// How long the agent's thread sleeps when nothing wakes it, nanoseconds. What was sampled meanwhile is lost if the process ends in that
 /// time; the ring takes the deepest stacks of all signals that a process is sent.
 pub(crate) const ROUND: u64 = 20_000_000;
+
+/// The same where few samples come, nanoseconds: waking the thread is most of what it costs then. The ring has room for what may come.
+const CALM_ROUND: u64 = 60_000_000;
+const CALM_ROUNDS: u32 = 8;
 
 /// How often threads are looked for without being told, nanoseconds.
 const SCAN: u64 = 500_000_000;
@@ -61,12 +65,14 @@ pub struct Worker<'a, P: Platform, R: Runtime> {
     scanned: u64,
     /// Whether the last pass left samples behind.
     more: bool,
+    /// Passes with few samples, one after another.
+    calm: u32,
 }
 
 impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     /// A worker that has done nothing yet.
     pub fn new(shared: &'a Shared<P>, runtime: &'a R) -> Self {
-        Worker { shared, runtime, samples: Samples::default(), scanned: 0, more: false }
+        Worker { shared, runtime, samples: Samples::default(), scanned: 0, more: false, calm: 0 }
     }
 
     /// Runs to the end.
@@ -137,7 +143,11 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     /// One turn: commands, samples, threads. False when it is time to leave.
     fn round(&mut self) -> bool {
         let platform = &self.shared.platform;
-        platform.wait(if self.more { 0 } else { ROUND });
+        platform.wait(match self.more {
+            true => 0,
+            false if self.calm >= CALM_ROUNDS => CALM_ROUND,
+            false => ROUND,
+        });
         loop {
             match platform.receive() {
                 Received::Message(ToAgent::SetFrequency(hertz)) => {
@@ -159,7 +169,9 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return false;
         }
         self.samples.delivery.outward.grant(PATIENCE);
-        self.more = self.samples.pass(self.shared, self.runtime);
+        let count = self.samples.pass(self.shared, self.runtime);
+        self.more = count == BATCH * BATCHES;
+        self.calm = if count < BATCH { self.calm.saturating_add(1) } else { 0 };
         let now = platform.now();
         if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
             let new = platform.follow_threads();

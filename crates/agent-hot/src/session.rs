@@ -82,6 +82,8 @@ pub struct Slot {
     pub stack_high: AtomicU64,
     /// Its CPU clock at the sampler's last look, nanoseconds; 0 before the first.
     pub clock: AtomicU64,
+    /// Whether the thread's last sample was not complete: the agent's thread knows more by now.
+    pub again: AtomicBool,
     /// What the sampler asks.
     pub ask: Ask,
     /// What the thread answered.

@@ -100,6 +100,11 @@ impl Followed {
         self.slots.values().copied()
     }
 
+    /// The names of the followed threads.
+    pub fn names(&self) -> Vec<(u32, String)> {
+        self.slots.keys().filter_map(|thread| Some((*thread, proc::thread_name(*thread)?))).collect()
+    }
+
     /// Changes with the threads that are followed, and with [`Self::tables`].
     pub fn version(&self) -> u64 {
         self.version
@@ -286,6 +291,7 @@ impl Followed {
         for word in [&slot.clock, &slot.ask.weight, &slot.answers.off_cpu, &slot.answers.at] {
             word.store(0, Ordering::Relaxed);
         }
+        slot.again.store(false, Ordering::Relaxed);
         slot.stack_low.store(0, Ordering::Relaxed);
         slot.stack_high.store(0, Ordering::Relaxed);
         if !self.sender.prepare(entrances, slot, thread, index, generation) {
@@ -327,6 +333,14 @@ impl Followed {
             session.count(layout::LOST_THREAD_SILENT);
         }
         self.free.insert(0, index);
+    }
+}
+
+/// The sampler is to sample a thread once more, although it has not run.
+pub fn sample_again(session: &Session, slot: u32, thread: u32) {
+    let slot = session.slots.get(slot as usize);
+    if let Some(slot) = slot.filter(|slot| slot.thread.load(Ordering::Relaxed) == thread) {
+        slot.again.store(true, Ordering::Relaxed);
     }
 }
 

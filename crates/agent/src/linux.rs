@@ -1,7 +1,7 @@
 //! The real [`Platform`]: Linux, this process.
 
 use crate::channel::Channel;
-use crate::follow::{Followed, slot_memory};
+use crate::follow::{self, Followed, slot_memory};
 use crate::futex::{futex_wait, futex_wake};
 use crate::memory::{MappedWords, Mapping};
 use crate::roots;
@@ -162,8 +162,7 @@ impl Linux {
 
     /// What is done while threads are sampled, and left otherwise.
     fn while_sampling<T>(&self, act: impl FnOnce(&mut Followed, &Session) -> T) -> Option<T> {
-        let guard = lock(&self.sampling);
-        Some(act(&mut lock(&guard.as_ref()?.followed), self.session()?))
+        Some(act(&mut lock(&lock(&self.sampling).as_ref()?.followed), self.session()?))
     }
 
     fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
@@ -441,14 +440,16 @@ impl Platform for Linux {
         new
     }
 
+    fn sample_again(&self, slot: u32, thread: u32) {
+        self.while_sampling(|_, session| follow::sample_again(session, slot, thread));
+    }
+
     fn ended_threads(&self) -> Vec<(u32, u64)> {
         self.while_sampling(|followed, _| followed.take_ended()).unwrap_or_default()
     }
 
     fn thread_names(&self) -> Vec<(u32, String)> {
-        let list = |followed: &mut Followed, _: &Session| followed.threads().map(|followee| followee.thread).collect();
-        let threads: Vec<u32> = self.while_sampling(list).unwrap_or_default();
-        threads.into_iter().filter_map(|thread| Some((thread, crate::proc::thread_name(thread)?))).collect()
+        self.while_sampling(|followed, _| followed.names()).unwrap_or_default()
     }
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {
@@ -562,8 +563,7 @@ impl Platform for Linux {
     fn stop_sampling(&self) -> Result<(), String> {
         let Some(mut sampling) = lock(&self.sampling).take() else { return Ok(()) };
         if let Some((sampler, thread)) = sampling.sampler.take() {
-            sampler.stop.store(true, Ordering::Release);
-            sampler.ring();
+            sampler.end();
             thread.join();
             self.entrances.close(EntranceKind::Thread);
         }

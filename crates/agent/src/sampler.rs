@@ -38,7 +38,7 @@ const SETTLING: u64 = 50_000;
 const STILL_HOT: u32 = 64;
 
 /// Looks in a second at threads that did not run for a while, on average.
-const COLD_LOOKS: u64 = 3_200;
+const COLD_LOOKS: u64 = 800;
 
 /// A thread whose CPU time is less than this from the elapsed time has run all the time, nanoseconds.
 const UNINTERRUPTED: u64 = 12_000;
@@ -59,10 +59,6 @@ const REST: u64 = 40_000;
 const FIRST_INSTANTS: u32 = 8;
 /// Mean distance of the first instants, at most, nanoseconds.
 const FIRST_INTERVAL: u64 = 500_000;
-
-/// A thread's first sample may come before the agent knows the code on its stack. A thread that never runs has no other one, so it is
-/// sampled again after this time, nanoseconds.
-const WARM: u64 = 100_000_000;
 
 /// How long an unchanged stack counts on before the recorder is told, nanoseconds.
 const LONGEST_REPEAT: u64 = 1_000_000_000;
@@ -86,7 +82,7 @@ pub struct Sampler {
     /// Changes when the thread is to look at what is wanted of it.
     pub bell: AtomicU64,
     /// Whether the thread is to end.
-    pub stop: AtomicBool,
+    stop: AtomicBool,
 }
 
 impl Sampler {
@@ -128,8 +124,14 @@ impl Sampler {
         self.ring();
     }
 
+    /// The thread is to end.
+    pub fn end(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.ring();
+    }
+
     /// Wakes the thread: it is to end, or the interval has changed.
-    pub fn ring(&self) {
+    fn ring(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
         crate::futex::futex_wake(&self.bell);
     }
@@ -176,9 +178,8 @@ struct Looked {
     stood_until: u64,
     /// Wall-clock time that repeated samples stand for, nanoseconds.
     repeated: u64,
-    /// When its stack is sampled anew although it has not run, monotonic nanoseconds; 0 before its first sample of being blocked
-    /// with the newest unwind table.
-    again_at: u64,
+    /// Whether it was sampled once more because its stack was not complete ([`Slot::again`]), with the newest unwind table.
+    resampled: bool,
 }
 
 /// One instant.
@@ -293,7 +294,7 @@ impl<'a> Rounds<'a> {
                 settled: None,
                 stood_until: new.since,
                 repeated: 0,
-                again_at: 0,
+                resampled: false,
             })
             .collect();
         let tables = followed.tables();
@@ -309,19 +310,9 @@ impl<'a> Rounds<'a> {
         }
         self.looked = now;
         if tables != self.tables {
+            // Stacks that are not complete may be so with the newest unwind table.
             self.tables = tables;
-            self.forget_stacks();
-        }
-    }
-
-    /// Stacks that were taken without the newest unwind table may lack their callers: they are not repeated from now on.
-    fn forget_stacks(&mut self) {
-        for at in 0..self.looked.len() {
-            let Some(slot) = self.slot(at) else { continue };
-            self.settle_account(at, slot);
-            let looked = &mut self.looked[at];
-            (looked.settled, looked.again_at) = (None, 0);
-            slot.answers.at.store(0, Ordering::Release);
+            self.looked.iter_mut().for_each(|looked| looked.resampled = false);
         }
     }
 
@@ -441,7 +432,8 @@ impl<'a> Rounds<'a> {
         if looked.settled.is_none() && is_settling(slot, looked.used) {
             looked.settled = Some(looked.used);
         }
-        if looked.settled == Some(looked.used) && (looked.again_at == 0 || now < looked.again_at) {
+        let again = !looked.resampled && slot.again.load(Ordering::Relaxed);
+        if looked.settled == Some(looked.used) && !again {
             looked.stood_until = now;
             if due(looked, slot, now) >= LONGEST_REPEAT {
                 self.settle_account(at, slot);
@@ -454,11 +446,11 @@ impl<'a> Rounds<'a> {
             // If it waits for a CPU since it was asked, its sample will stand for this time, too.
             slot.ask.off_cpu.store(weight, Ordering::Relaxed);
         } else if weight != 0 {
-            self.ask_off_cpu(at, slot, now, weight);
+            self.ask_off_cpu(at, slot, weight);
         }
     }
 
-    fn ask_off_cpu(&mut self, at: usize, slot: &Slot, now: u64, weight: u64) {
+    fn ask_off_cpu(&mut self, at: usize, slot: &Slot, weight: u64) {
         // A token short is found out before the thread's state is read, which is dearer.
         let cost = if self.tokens == 0 || proc::ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
         if self.tokens < cost {
@@ -469,7 +461,7 @@ impl<'a> Rounds<'a> {
         let looked = &mut self.looked[at];
         let used = looked.used;
         if cost == WAKE {
-            looked.again_at = if looked.again_at == 0 { now + WARM } else { u64::MAX };
+            looked.resampled |= slot.again.swap(false, Ordering::Relaxed);
             self.ask(at, slot, Seen::Blocked, used, weight);
         } else {
             slot.ask.off_cpu.store(weight, Ordering::Relaxed);
