@@ -43,7 +43,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Hands over samples that wait, each address described before it. How many: there may be more after [`BATCHES`] full batches.
+    /// Hands over waiting samples, each after the descriptions of its addresses. Returns how many; [`BATCHES`] full batches may leave more.
     pub(crate) fn pass<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> usize {
         self.catalogue.tick(shared.platform.now());
         let mut count = 0;

@@ -135,8 +135,8 @@ pub struct Catalogue {
     disowned: HashSet<u64>,
     /// Methods with on-stack replacement (OSR).
     exchanged: Exchanged,
-    /// When the last OSR method was learnt, monotonic nanoseconds: samples from before were walked without knowing it. The maximum while the
-    /// stack in which it was found is explained.
+    /// When the last OSR method was learnt, monotonic nanoseconds. Earlier samples were walked without knowing it. While its first stack is
+    /// explained, this is the maximum.
     pub(crate) osr_learnt: u64,
     /// The walk's link table. Every call in it is also in `addresses`.
     links: Arc<[AtomicU64]>,

@@ -68,7 +68,7 @@ impl Delivery {
         threads.into_iter().for_each(|(thread, name)| self.queue(platform, Message::Thread { thread, name }));
     }
 
-    /// The CPU time of threads that have ended.
+    /// Queues the CPU time of ended threads.
     pub(crate) fn close_threads(&mut self, platform: &impl Platform, threads: Vec<(u32, u64)>) {
         threads.into_iter().for_each(|(thread, used)| self.queue(platform, Message::ThreadTime { thread, used }));
     }

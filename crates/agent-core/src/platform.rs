@@ -135,10 +135,10 @@ pub trait Platform: Send + Sync + 'static {
     /// every now and then.
     fn follow_threads(&self) -> Vec<(u32, String)>;
 
-    /// Agent's thread: the stack of a sample is not complete. A blocked thread is sampled once more.
+    /// Agent's thread: a sample's stack is incomplete. If the thread is blocked, it is sampled once more.
     fn sample_again(&self, _slot: u32, _thread: u32) {}
 
-    /// Agent's thread: the threads that were followed and have ended since the last call, with the CPU time that each used, nanoseconds.
+    /// Agent's thread: followed threads that ended since the last call, and the CPU time of each, nanoseconds.
     fn ended_threads(&self) -> Vec<(u32, u64)> {
         Vec::new()
     }

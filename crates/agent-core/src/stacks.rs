@@ -1,7 +1,7 @@
 //! From a raw sample to the addresses of a stack: callers that frameless code hides are put back.
 //!
-//! One rule serves the leaf and the middle of a stack. A return address lies in a method; the method's prolog says how far above it the next
-//! return address is. The walk applies the rule to code that it knows. For other code, this module reads the prolog and fills the walk's
+//! One rule serves the leaf and the middle of a stack. A return address lies in a method. The method's prolog says how far above it the
+//! next return address is. The walk applies the rule to known code. For other code, this module reads the prolog and fills the walk's
 //! link table ([`Catalogue::link_of`]). If the prolog cannot be read, the sample is marked.
 
 use crate::catalogue::{Catalogue, Met, before};
@@ -69,7 +69,7 @@ struct Explaining<'a, P, R> {
     runtime: &'a R,
     catalogue: &'a mut Catalogue,
     stack: Stack,
-    /// Of the sample.
+    /// The sample's time.
     time: u64,
 }
 
@@ -123,8 +123,8 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         }
     }
 
-    /// The last address is in the first body of an OSR method. If the optimised body lies on top, the walk did not know the replacement yet:
-    /// it has the method twice and misses its caller.
+    /// The last address is in the first body of an OSR method. If the optimised body lies on top, the walk did not know the replacement
+    /// yet. It has the method twice and misses its caller.
     fn first_body(&mut self) {
         if let [.., below, _] = *self.stack.addresses
             && self.catalogue.is_in_replacement(below)

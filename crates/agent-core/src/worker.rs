@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 /// time; the ring takes the deepest stacks of all signals that a process is sent.
 pub(crate) const ROUND: u64 = 20_000_000;
 
-/// The same where few samples come, nanoseconds: waking the thread is most of what it costs then. The ring has room for what may come.
+/// The same if few samples arrive, nanoseconds: waking the thread is then most of its cost. The ring has room for all samples of this time.
 const CALM_ROUND: u64 = 60_000_000;
 const CALM_ROUNDS: u32 = 8;
 
@@ -65,7 +65,7 @@ pub struct Worker<'a, P: Platform, R: Runtime> {
     scanned: u64,
     /// Whether the last pass left samples behind.
     more: bool,
-    /// Passes with few samples, one after another.
+    /// Consecutive passes with few samples.
     calm: u32,
 }
 
@@ -175,7 +175,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         let now = platform.now();
         if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
             let new = platform.follow_threads();
-            // A new thread may have the number of an ended one.
+            // A new thread may have the id of an ended one.
             self.samples.delivery.close_threads(platform, platform.ended_threads());
             self.samples.delivery.introduce(platform, new);
             self.scanned = now;

@@ -1,10 +1,10 @@
 //! The signal handler's body.
 //!
-//! The sampler thread asks a thread for a sample ([`crate::Ask`]) and sends it a signal. The handler decides whether the thread still is what
-//! the sampler saw, walks its stack, and pushes the sample.
+//! The sampler asks a thread for a sample ([`crate::Ask`]) and sends it a signal. The handler checks whether the thread still does what the
+//! sampler saw. If so, it walks the stack and pushes the sample.
 //!
-//! A signal needs some microseconds. When it arrives, a thread that ran may have blocked, and one that was blocked may run.
-//! Then there is no sample, and this is counted.
+//! A signal needs some microseconds. By then, a running thread may have blocked, and a blocked one may run.
+//! The handler then takes no sample, and counts this.
 
 use crate::memory::{Asked, Bounded, Memory};
 use crate::record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample};
@@ -15,13 +15,13 @@ use crate::{Native, Ranges, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
 
-/// A thread that was off the CPU for less than this since it was asked has not slept meanwhile, nanoseconds.
+/// A thread has not slept since the ask if it was off the CPU for less than this, nanoseconds.
 const NEVER_SLEPT: u64 = 5_000;
 
-/// A thread that used less CPU time than this since it was asked has done nothing but enter the handler, nanoseconds.
+/// A thread has only entered the handler since the ask if it used less CPU time than this, nanoseconds.
 const NEVER_RAN: u64 = 50_000;
 
-/// A thread that lost its CPU within this time of the sampler's getting one lost it to the sampler, nanoseconds.
+/// The sampler took a thread's CPU if it got one within this time of the thread losing its own, nanoseconds.
 const AT_THE_SAME_TIME: u64 = 12_000;
 
 /// The proof that the code runs in a signal handler: made by [`on_signal`] only.
@@ -70,7 +70,7 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
         session.count(layout::STRAY_SIGNALS);
         return;
     }
-    // SAFETY: the instruction is where this very thread was executing: readable code.
+    // SAFETY: `registers` are those of this thread: it was executing at their instruction.
     let call = unsafe { in_system_call(registers) };
     let Some((seen, weight)) = judged(&slot.ask, weight, call, session.traced) else {
         session.count(layout::MOVED_ON);
@@ -83,16 +83,16 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
         Seen::Runnable => sample_flags::BLOCKED | sample_flags::RUNNABLE,
     };
     let taken = take(token, session, &Taking { aimed, weight, flags }, registers);
-    // The weight of a sample that does not fit is left to the thread's next ones.
+    // If the ring is full, the thread's next samples get this weight.
     if taken && flags != 0 {
         slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed);
     }
-    // Only a blocked thread stays where it is, so that its sample can be repeated.
+    // Only a blocked thread keeps its stack, so that its sample can be repeated.
     let stays = taken && seen == Seen::Blocked;
     slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
 }
 
-/// What the thread did when the sampler asked it, and the sample's weight. `None` if it has done something else since.
+/// The thread's state when the sampler asked it, and the sample's weight. `None` if it has done something else since.
 fn judged(ask: &Ask, weight: u64, call: SystemCall, traced: bool) -> Option<(Seen, u64)> {
     let seen = Seen::from_stored(ask.seen.load(Ordering::Relaxed));
     let off_cpu = ask.off_cpu.load(Ordering::Relaxed);
@@ -109,23 +109,23 @@ fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall, traced: bool) -> bool {
     let now = clock::monotonic();
     let used = || clock::thread_cpu().saturating_sub(ask.used.load(Ordering::Relaxed));
     match seen {
-        // A wait that no signal interrupts ends before the signal is delivered.
+        // The kernel ends an uninterruptible wait before it delivers the signal.
         Seen::Blocked => call != SystemCall::None,
-        // The kernel delivers the signal before it lets the thread go on.
+        // The kernel delivers the signal before the thread goes on.
         Seen::Runnable => used() < NEVER_RAN,
-        // It may use its CPU in a system call that would wait next, and that the signal has interrupted.
+        // The thread may have run in a system call that would wait next, until the signal interrupted it.
         Seen::Running if call == SystemCall::Interrupted => {
             now.saturating_sub(ask.at.load(Ordering::Relaxed)).saturating_sub(used()) < NEVER_SLEPT
         }
         Seen::Running => true,
-        // Under a debugger nothing can be said about when.
+        // A debugger halts the thread for each signal, so the times mean nothing.
         Seen::Preempted if traced => used() < NEVER_RAN,
         Seen::Preempted => lost_cpu_at(ask, now)
             .is_some_and(|lost_at| lost_at.abs_diff(ask.woke_at.load(Ordering::Relaxed)) < AT_THE_SAME_TIME),
     }
 }
 
-/// When the calling thread, which runs again, lost its CPU before, monotonic nanoseconds. `None` where the kernel does not tell.
+/// When the calling thread lost its CPU before it ran again, monotonic nanoseconds. `None` if the kernel does not say.
 fn lost_cpu_at(ask: &Ask, now: u64) -> Option<u64> {
     let runs_since = now.checked_sub(clock::thread_cpu().checked_sub(ask.used.load(Ordering::Relaxed))?)?;
     runs_since.checked_sub(waited_for_cpu(0)?.checked_sub(ask.waited.load(Ordering::Relaxed))?)
@@ -240,14 +240,14 @@ unsafe fn registers(context: *const libc::c_void) -> Registers {
     }
 }
 
-/// The system call that a signal was delivered in.
+/// Whether a signal arrived in a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SystemCall {
-    /// None.
+    /// No system call.
     None,
-    /// It was interrupted: the kernel returns to the `syscall` instruction to start it again, or behind it with -EINTR.
+    /// Interrupted. The kernel returns to the `syscall` instruction to start it again, or behind it with -EINTR.
     Interrupted,
-    /// It has ended, and the thread has executed nothing since.
+    /// Ended. The thread has executed nothing since.
     Ended,
 }
 
@@ -267,7 +267,7 @@ unsafe fn in_system_call(registers: &Registers) -> SystemCall {
     }
 }
 
-/// Whether a `syscall` instruction is at `place`. Only the page of `running` is read.
+/// Whether a `syscall` instruction is at `place`. Reads only the page of `running`.
 ///
 /// # Safety
 /// The thread executes at `running`.

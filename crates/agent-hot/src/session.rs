@@ -32,38 +32,38 @@ impl Seen {
     }
 }
 
-/// The value that a signal carries: slot and its generation.
+/// The value of a signal: the slot and its generation.
 pub fn cookie(slot: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot)
 }
 
-/// What the sampler asks of one thread. Written by the sampler while `weight` is 0; read by the handler on the slot's thread, which takes
+/// A request for one sample of a thread. The sampler writes it while `weight` is 0. The handler on the slot's thread reads it, and takes
 /// the weight.
 #[derive(Debug, Default)]
 pub struct Ask {
-    /// Nanoseconds that the sample stands for; 0 when none is asked for.
+    /// The sample's weight, nanoseconds; 0 without a request.
     pub weight: AtomicU64,
     /// [`Seen`].
     pub seen: AtomicU32,
-    /// When it was asked, monotonic nanoseconds.
+    /// When the sampler asked, monotonic nanoseconds.
     pub at: AtomicU64,
     /// The thread's CPU clock then, nanoseconds.
     pub used: AtomicU64,
-    /// Of [`Seen::Preempted`]: when the sampler got its CPU, monotonic nanoseconds.
+    /// For [`Seen::Preempted`]: when the sampler got its CPU, monotonic nanoseconds.
     pub woke_at: AtomicU64,
-    /// Of [`Seen::Preempted`] and [`Seen::Runnable`] in wall-clock sampling: its time off the CPU that is in no sample yet, nanoseconds.
+    /// For [`Seen::Preempted`] and [`Seen::Runnable`] in wall-clock sampling: the thread's off-CPU time without a sample yet, nanoseconds.
     /// The sampler raises it while the thread waits.
     pub off_cpu: AtomicU64,
-    /// Of [`Seen::Preempted`]: how long the thread had waited for CPUs in its life until it began to wait now, nanoseconds ([`crate::waited_for_cpu`]).
+    /// For [`Seen::Preempted`]: the thread's total wait for CPUs before the current wait, nanoseconds ([`crate::waited_for_cpu`]).
     pub waited: AtomicU64,
 }
 
-/// What has become of the asks of one thread. Written by the handler on the slot's thread alone while the thread is followed.
+/// How a thread answered its asks. The handler on the slot's thread writes it; the sampler only sets `at` to 0, after the thread has run.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Sum of the weights of its samples off the CPU, nanoseconds.
     pub off_cpu: AtomicU64,
-    /// The thread's CPU clock at the end of its last answer, nanoseconds, if that was a sample of being blocked; else 0.
+    /// The thread's CPU clock at the end of its last answer, nanoseconds; 0 unless that was a sample of a blocked thread.
     pub at: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ pub struct Slot {
     pub thread: AtomicU32,
     /// Counts the uses of this slot: a late signal of an earlier one is told by it.
     pub generation: AtomicU32,
-    /// Kernel's id of its timer, plus one; 0 if there is none. Only where the signal is a real-time one.
+    /// Kernel's id of its timer, plus one; 0 without a timer. Only real-time signals need one.
     pub timer: AtomicU32,
     /// Bounds of its stack; both 0 until the agent's thread has looked them up.
     pub stack_low: AtomicU64,
@@ -82,11 +82,11 @@ pub struct Slot {
     pub stack_high: AtomicU64,
     /// Its CPU clock at the sampler's last look, nanoseconds; 0 before the first.
     pub clock: AtomicU64,
-    /// Whether the thread's last sample was not complete: the agent's thread knows more by now.
+    /// Whether the thread's last sample was incomplete. The agent's thread knows more by now.
     pub again: AtomicBool,
-    /// What the sampler asks.
+    /// The sampler's request.
     pub ask: Ask,
-    /// What the thread answered.
+    /// The thread's answers.
     pub answers: Answers,
     scratch: UnsafeCell<Scratch>,
 }
@@ -131,9 +131,9 @@ pub struct Session<'a> {
     /// Executable ranges: a word that says how many bounds follow, and the bounds ([`crate::Ranges`]).
     /// Replaced whole; what was published before stays until `inside` has been seen at 0.
     pub ranges: AtomicPtr<u64>,
-    /// What is known of return addresses.
+    /// The link table.
     pub links: Links<'a>,
-    /// How to leave native code, in the same way as `ranges`: the number of words that follow, and those of [`crate::Native`].
+    /// Unwind tables of native code, published like `ranges`: the number of words, then the words of [`crate::Native`].
     pub native: AtomicPtr<u64>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Session<'a> {
             slots,
             armed: AtomicBool::new(false),
             inside: AtomicU32::new(0),
-            // SAFETY: takes nothing. The thread with which a process began has the process's number.
+            // SAFETY: takes nothing. A process's first thread has the process's id.
             main_thread: unsafe { libc::getpid() } as u32,
             traced,
             ranges: AtomicPtr::new(core::ptr::null_mut()),

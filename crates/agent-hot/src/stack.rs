@@ -3,9 +3,9 @@
 //! JIT-compiled and precompiled .NET code on Linux x64 never uses RBP for anything but frames, and the runtime's own libraries
 //! are built with frame pointers (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h,
 //! `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake).
-//! The C library and others are not: through them the walk goes by the collector's tables (`native.rs`). In a leaf without a table RBP may
-//! hold anything. Then the stack is searched for the first two links of a chain.
-//! Small methods have no frame at all: their return addresses are put in where [`crate::Links`] knows of them.
+//! The C library and others are not: the walk unwinds them with the collector's tables (`native.rs`). In a leaf without a table, RBP may
+//! hold anything. The walk then searches the stack for the first two links of a chain.
+//! Small methods have no frame at all. The walk adds their return addresses where [`crate::Links`] has them.
 
 use crate::memory::{Asked, Memory};
 use crate::native::{Activation, Native, Step};
@@ -16,7 +16,7 @@ use remora_wire::sample_flags;
 /// How far above the stack pointer a chain is searched for when RBP is not one, bytes.
 const SEARCH_BYTES: u64 = 2048;
 
-/// Links asked for behind one frame of the chain, at most, where the walk has to find out more.
+/// Lookups in the link table during one `climb`, at most.
 const MAXIMUM_HIDDEN: usize = 64;
 
 /// No code lies below: the kernel keeps the first page unmapped.
@@ -43,9 +43,9 @@ pub struct Registers {
 pub struct Code<'a> {
     /// Where there is code at all.
     pub ranges: Ranges<'a>,
-    /// What is known of return addresses.
+    /// The link table.
     pub links: Links<'a>,
-    /// How to leave native code.
+    /// Unwind tables of native code.
     pub native: Native<'a>,
 }
 
@@ -60,23 +60,23 @@ impl Code<'_> {
 pub struct Walk {
     /// Addresses written.
     pub depth: usize,
-    /// Words written of the stack above return addresses of which nothing is known.
+    /// Stack words written to [`Output::windows`].
     pub windows: usize,
     /// [`sample_flags::TRUNCATED`], [`sample_flags::BROKEN`] and [`EXACT`].
     pub flags: u8,
 }
 
-/// Where a walk writes to.
+/// Where a walk writes its result.
 pub struct Output<'a> {
-    /// The leaf's instruction, then return addresses, marked with [`UNKNOWN_LINK`] where nothing is known of their code.
+    /// The leaf's instruction, then return addresses. Those in unknown code are marked with [`UNKNOWN_LINK`].
     pub addresses: &'a mut [u64],
-    /// For the first of those that are marked: the [`WINDOW_WORDS`] words above each.
+    /// The [`WINDOW_WORDS`] stack words above each marked address, for as many as fit.
     pub windows: &'a mut [u64],
 }
 
-/// Writes the leaf's instruction and the return addresses of its callers, leaf first.
+/// Writes the leaf's instruction and its callers' return addresses, leaf first.
 ///
-/// The stack is whole if its last address is where a thread begins, by the tables; else the walk is [`sample_flags::BROKEN`].
+/// The stack is complete if a thread begins at its last address, by the tables. Otherwise the walk is [`sample_flags::BROKEN`].
 pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: Output) -> Walk {
     let mut walker = Walker { memory, code, out, depth: 0, windows: 0 };
     let leaf = Activation {
@@ -100,17 +100,17 @@ pub fn walk(registers: &Registers, memory: &impl Memory, code: &Code, out: Outpu
     }
 }
 
-/// Where the walk has got to from an activation that was written with its callers.
+/// Where a climb ended, after it wrote an activation and its callers.
 enum Climb {
-    /// Where the thread begins.
+    /// At the beginning of the thread.
     Root,
     /// There is no room for more.
     Full,
-    /// Code from which the chain of frames leads on.
+    /// At code to leave along the frame chain.
     Chain(Activation),
-    /// Code whose caller no table knows.
+    /// At code whose caller no table gives.
     Lost(Activation),
-    /// Whom a signal has interrupted on a stack that `memory` does not read. It is not written yet.
+    /// At a function that a signal interrupted, on a stack that `memory` does not read. It is not written yet.
     Elsewhere(Activation),
 }
 
@@ -118,23 +118,23 @@ enum Climb {
 enum Next {
     /// Its caller.
     Caller(Activation),
-    /// It is the second body of a method that was exchanged while it ran: the first one stands for both.
+    /// The caller of an OSR method. The activation is its first body; the optimised body, already written, represents both.
     FirstBody(Activation),
-    /// The chain of frames.
+    /// Follow the frame chain.
     Frame,
-    /// The chain of frames, as far as is known.
+    /// The code is unknown: assume a frame, and follow the chain.
     Unknown,
-    /// Nothing more.
+    /// The climb ends here.
     Ends(Climb),
 }
 
-/// Where a chain of callers got to.
+/// Where a chain of callers ended.
 enum Chain {
-    /// To code of which the walk has to find out more. It is not written yet.
+    /// At code for `climb`. It is not written yet.
     Leads(Activation),
     /// There is no room for more.
     Full,
-    /// There is no further frame.
+    /// At the last frame.
     Ends,
 }
 
@@ -157,8 +157,8 @@ impl<'a, M: Memory> Walker<'a, M> {
         Walk { depth: self.depth, windows: self.windows, flags }
     }
 
-    /// Goes on along the chain of frames. The flags; or whom a signal has interrupted on another stack: the bounds of one stack only are
-    /// known, and the kernel has to read the other.
+    /// Follows the frame chain and returns the flags. The error is a function that a signal interrupted on another stack. The bounds of one
+    /// stack only are known, so the kernel has to read the other.
     fn rest(&mut self, first: Climb) -> Result<u8, Activation> {
         let mut climbed = first;
         loop {
@@ -185,11 +185,11 @@ impl<'a, M: Memory> Walker<'a, M> {
         }
     }
 
-    /// Writes return addresses as long as they lie in methods whose frames are known. Most of a stack is such, so nothing else is asked.
+    /// The fast path: writes return addresses while their methods' frames are known. Most of a stack is like this.
     #[inline]
     fn known_callers(&mut self, first: u64, lowest: u64) -> Chain {
         let Some((mut frame, mut address)) = caller_of_frame(self.memory, first, lowest) else { return Chain::Ends };
-        // Behind the return address, which lies behind the saved frame pointer.
+        // Above the saved frame pointer and the return address.
         let mut stack = first.saturating_add(16);
         loop {
             let (next, behind) = match self.code.links.find(address) {
@@ -201,7 +201,7 @@ impl<'a, M: Memory> Walker<'a, M> {
                 _ => (None, 0),
             };
             let Some(next) = next else {
-                // Nothing is known of the code, or it has no caller: the longer way finds out.
+                // The code has no such link, or no caller: `climb` finds out.
                 return Chain::Leads(Activation { instruction: address, stack, frame, interrupted: false });
             };
             if !self.push(address) {
@@ -212,20 +212,19 @@ impl<'a, M: Memory> Walker<'a, M> {
         }
     }
 
-    /// The address of code at `place`.
+    /// The stack word at `place`, if it is an address of code.
     fn word_of_code(&self, place: u64) -> Option<u64> {
         self.memory.word(place).filter(|address| self.code.contains(*address))
     }
 
-    /// Whether a chain that leads nowhere from the last address on is at its end.
+    /// Whether the stack is complete, if the chain ends at the last address.
     fn is_whole(&self) -> bool {
         let last = self.depth.checked_sub(1).filter(|last| *last > 0);
         let address = last.and_then(|last| self.out.addresses.get(last));
         address.is_some_and(|address| self.code.native.ends_at(address & !UNKNOWN_LINK))
     }
 
-    /// Writes an activation and those of its callers that unwind tables lead to, or that hide behind code without a frame. Each takes room,
-    /// so that there is an end to them.
+    /// Writes an activation, and its callers as far as unwind tables and links lead. Each takes room, so there is an end to them.
     fn climb(&mut self, from: Activation) -> Climb {
         let (mut at, mut hidden) = (from, 0);
         loop {
@@ -248,7 +247,7 @@ impl<'a, M: Memory> Walker<'a, M> {
         }
     }
 
-    /// `hidden` counts what was asked of the links.
+    /// `hidden` counts the lookups in the link table.
     fn next(&self, at: &Activation, hidden: &mut usize) -> Next {
         match self.code.native.step(at, self.memory) {
             Step::Caller(caller) if caller.instruction >= LOWEST_CODE => return Next::Caller(caller),
@@ -256,7 +255,7 @@ impl<'a, M: Memory> Walker<'a, M> {
             Step::End => return Next::Ends(Climb::Root),
             Step::Chain => {}
         }
-        // The leaf is no return address.
+        // The leaf is not a return address.
         if self.depth == 0 {
             return Next::Frame;
         }
@@ -269,13 +268,13 @@ impl<'a, M: Memory> Walker<'a, M> {
         }
     }
 
-    /// As what it is written. Return addresses are moved back into the call later; so an interrupted instruction that is not the leaf's
-    /// is moved on.
+    /// The address to write. Return addresses are moved back into the call later, so an interrupted instruction is moved forward here. The
+    /// leaf's stays.
     fn shown(&self, at: &Activation) -> u64 {
         if self.depth == 0 { at.instruction } else { at.shown() }
     }
 
-    /// Whether there was room.
+    /// Returns whether there was room.
     #[inline]
     fn push(&mut self, address: u64) -> bool {
         let Some(place) = self.out.addresses.get_mut(self.depth) else { return false };
@@ -290,15 +289,15 @@ impl<'a, M: Memory> Walker<'a, M> {
         Some(caller_at(place, self.word_of_code(place)?, at.frame))
     }
 
-    /// The return address of a method that was exchanged while it ran ([`Link::Replaced`]). The first body's frame saved the same frame
-    /// pointer, which is the proof that it is one and not a call out of that body.
+    /// The caller of an OSR method ([`Link::Replaced`]), from its first body. If the first body's frame saved the same frame pointer, the
+    /// optimised body runs on top of it. Otherwise this is a call out of the first body.
     fn replaced(&self, at: &Activation, distance: u64) -> Option<Activation> {
         let first = at.stack.checked_add(distance)?;
         let (saved, address) = link(self.memory, first, at.stack.checked_sub(8)?)?;
         (saved == at.frame && self.code.contains(address)).then_some(caller_at(first + 8, address, saved))
     }
 
-    /// Writes a return address whose code is not known to have a frame, and a piece of the stack above it if there is room for that.
+    /// Writes a return address in code without a known frame. Adds the stack words above it, if there is room.
     fn push_unknown(&mut self, at: &Activation) -> bool {
         if let Some(window) = self.out.windows.get_mut(self.windows..self.windows + WINDOW_WORDS) {
             let copied = self.memory.words(at.stack, window);
@@ -309,7 +308,7 @@ impl<'a, M: Memory> Walker<'a, M> {
     }
 }
 
-/// Who goes on at a return address. `place` is where that lies on the stack, `frame` the frame pointer that leads on.
+/// The caller that continues at a return address. `place` is its location on the stack, `frame` the caller's frame pointer.
 fn caller_at(place: u64, address: u64, frame: u64) -> Activation {
     Activation { instruction: address, stack: place.wrapping_add(8), frame, interrupted: false }
 }
@@ -323,7 +322,7 @@ fn link(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
     memory.pair(frame)
 }
 
-/// The saved frame pointer and return address at `frame`, if that can be an address of code.
+/// The saved frame pointer and return address at `frame`, if the latter can be an address of code.
 #[inline]
 fn caller_of_frame(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64, u64)> {
     link(memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE)
@@ -333,7 +332,7 @@ fn caller_of_frame(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64
 struct Start {
     /// The first frame.
     frame: u64,
-    /// The leaf's caller, if not in the chain.
+    /// The leaf's caller, if it is not in the chain.
     caller: Option<Activation>,
 }
 
@@ -365,7 +364,7 @@ fn leads_on(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool 
     outer == 0 || is_frame(memory, outer, frame.saturating_add(16), code)
 }
 
-/// Who goes on at the first address of code between a saved frame pointer and the frame that it points to.
+/// The caller at the first address of code between a saved frame pointer and the frame it points to.
 fn return_address(memory: &impl Memory, from: u64, to: u64, code: &Code) -> Option<Activation> {
     let saved_registers = (0..SAVED_REGISTERS).map(|register| from + register * 8).take_while(|at| *at < to);
     let words = saved_registers.filter_map(|at| Some((at, memory.word(at)?)));
@@ -395,8 +394,8 @@ mod tests {
         }
     }
 
-    /// There is code at 0x50_0000. A thread begins at 0x5f_0000. At 0x58_0000 functions have 32 bytes and no frame pointer; RBP is in their
-    /// second word. Nothing is known of 0x58_0100. A signal returns at 0x58_0200.
+    /// Code starts at 0x50_0000. A thread begins at 0x5f_0000. Functions at 0x58_0000 have 32 bytes and no frame pointer; RBP is in their
+    /// second word. Those at 0x58_0100 have no rule. A signal returns at 0x58_0200.
     fn table() -> Vec<u64> {
         let rows = [
             row(0, Rule::Stack { cfa: 32, saved: 24 }),
@@ -409,13 +408,13 @@ mod tests {
         encode(&[module(0x58_0000, 0, 3), module(0x5f_0000, 3, 1)], &rows)
     }
 
-    /// With nothing known, all that is code is taken to have a frame.
+    /// Without links, the walk assumes that all code has a frame.
     fn run(registers: Registers, stack: Vec<u64>, limit: usize) -> (Vec<u64>, u8) {
         let (addresses, _, flags) = run_with(&[], registers, stack, limit);
         (addresses.iter().map(|address| address & !UNKNOWN_LINK).collect(), flags)
     }
 
-    /// Addresses, windows, flags.
+    /// Returns addresses, windows, flags.
     fn run_with(
         known: &[(u64, Link)],
         registers: Registers,
@@ -445,7 +444,7 @@ mod tests {
             // The leaf and its caller, both without a frame.
             [7, 0xdead, 7, 0x58_0010],
             [7, 0x1048, 7, 0x50_0001],
-            // A frame, whose return address is into such code again.
+            // A frame. Its return address is in such code again.
             [7, 0xdead, 0x58_0020, 7],
             [0x1098, 7, 0x50_0002, 7],
             // The outermost frame.
@@ -463,7 +462,7 @@ mod tests {
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
         assert_eq!(run(registers, vec![0, 0x5f_0001], 8), (vec![0x50_0000, 0x5f_0001], 0));
         assert_eq!(run(registers, vec![0, 0x50_0001], 8), (vec![0x50_0000, 0x50_0001], sample_flags::BROKEN));
-        // What the table does not know is followed along the frames, as far as they lead.
+        // Through code without a rule, the walk follows the frames as far as they lead.
         let unknown = vec![0x1010, 0x58_0101, 0, 0x5f_0001];
         assert_eq!(run(registers, unknown, 8), (vec![0x50_0000, 0x58_0101, 0x5f_0001], 0));
     }
@@ -507,7 +506,7 @@ mod tests {
 
     #[test]
     fn the_callers_of_frameless_methods_are_put_in() {
-        // The leaf's frame, called from a frameless method with 8 bytes, from another one with 24, from one with a frame.
+        // The leaf's frame. Its callers: a frameless method with 8 bytes, another with 24, one with a frame.
         let stack = vec![0x1048, 0x50_0001, 7, 0x50_0002, 7, 7, 7, 0x50_0003, 7, 0, 0x5f_0001];
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
         let known = [(0x50_0001, Link::Frameless(8)), (0x50_0002, Link::Frameless(24)), (0x50_0003, Link::Framed)];
@@ -517,7 +516,7 @@ mod tests {
             let cut = (all[..limit].to_vec(), vec![], sample_flags::TRUNCATED);
             assert_eq!(run_with(&known, registers, stack.clone(), limit), cut);
         }
-        // What lies there is no address of code: the agent's thread is to look.
+        // That word is not an address of code: the agent's thread must look.
         let mut other = stack;
         other[3] = 0x99;
         let (addresses, windows, _) = run_with(&known, registers, other, 8);
@@ -530,11 +529,11 @@ mod tests {
         let stack = [
             // The native leaf, called by a frameless method with 8 bytes.
             [7, 0x1080, 7, 0x50_0001],
-            // Native code has called that, and a frameless method that code.
+            // Native code called that method, and a frameless method called the native code.
             [7, 0x58_0010, 7, 0x1080],
             [7, 0x50_0002, 7, 0x50_0003],
             [7; 4],
-            // The frame of whoever called that.
+            // The frame of the next caller.
             [0, 0x5f_0001, 7, 7],
         ]
         .concat();
@@ -542,7 +541,7 @@ mod tests {
         let known = [(0x50_0001, Link::Frameless(8)), (0x50_0002, Link::Frameless(8)), (0x50_0003, Link::Framed)];
         let expected = vec![0x58_0000, 0x50_0001, 0x58_0010, 0x50_0002, 0x50_0003, 0x5f_0001];
         assert_eq!(run_with(&known, registers, stack.clone(), 8), (expected, vec![], EXACT));
-        // Of a method that is not known the agent's thread gets the stack above it.
+        // The agent's thread gets the stack above an unknown method.
         let (addresses, windows, flags) = run_with(&known[1..], registers, stack.clone(), 8);
         assert_eq!((addresses, flags), (vec![0x58_0000, unknown(0x50_0001), 0x5f_0001], EXACT));
         assert_eq!(windows[..6], stack[4..10]);
@@ -576,11 +575,11 @@ mod tests {
         let other: [u64; 8] = [0, 0x50_0001, 7, 7, 0, 0x5f_0001, 7, 7];
         let at = |index: usize| (&raw const other[index]) as u64;
         let mut stack = vec![0; 30];
-        // What the kernel stored: RBP, RSP, RIP. Whoever was interrupted keeps a frame pointer.
+        // The kernel stored RBP, RSP and RIP. The interrupted function keeps a frame pointer.
         (stack[15], stack[20], stack[21]) = (at(4), at(2), 0x50_0042);
         let registers = Registers { instruction: 0x58_0200, stack: 0x1000, frame: 0, result: 0 };
         assert_eq!(run(registers, stack.clone(), 8), (vec![0x58_0200, 0x50_0043, 0x5f_0001], EXACT));
-        // The same from a function that the handler has called, which has a frame.
+        // The same from a function with a frame, called by the handler.
         stack.splice(0..0, [0, 0x58_0201]);
         let registers = Registers { instruction: 0x50_0000, stack: 0x1000, frame: 0x1000, result: 0 };
         assert_eq!(run(registers, stack, 8), (vec![0x50_0000, 0x58_0201, 0x50_0043, 0x5f_0001], 0));

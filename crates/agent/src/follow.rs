@@ -1,4 +1,4 @@
-//! Which threads are sampled: found in /proc and given a slot, and let go when they end. And what CPU time they used.
+//! The followed threads: found in /proc, given a slot, and released when they end. Also their CPU time.
 
 use crate::memory::Mapping;
 use crate::proc;
@@ -26,11 +26,11 @@ pub struct Followed {
     slots: HashMap<u32, Followee>,
     /// Changes with `slots` and `tables`.
     version: u64,
-    /// The CPU clocks of threads that are not followed, when they were first seen.
+    /// The CPU clocks of unfollowed threads when first seen.
     unfollowed: HashMap<u32, u64>,
     /// The process's CPU clock when the recording began, nanoseconds.
     process_from: u64,
-    /// Threads that have ended, and what they used, nanoseconds.
+    /// Ended threads and their CPU time, nanoseconds.
     ended: Vec<(u32, u64)>,
     free: Vec<u32>,
     refused: HashSet<u32>,
@@ -48,18 +48,18 @@ pub struct Followed {
     ranges_pause: u64,
 }
 
-/// A thread that is followed.
+/// A followed thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Followee {
     /// The thread.
     pub thread: u32,
     /// Index of its slot.
     pub slot: u32,
-    /// Since when, monotonic nanoseconds.
+    /// When Remora began to follow it, monotonic nanoseconds.
     pub since: u64,
     /// Its CPU clock then, nanoseconds.
     pub clock: u64,
-    /// Its CPU clock when the recording of it began, nanoseconds: 0 if it was born since.
+    /// Its CPU clock when the recording began, nanoseconds; 0 if it was born later.
     pub from: u64,
 }
 
@@ -95,7 +95,7 @@ impl Followed {
         }
     }
 
-    /// Threads followed at this moment.
+    /// The threads followed now.
     pub fn threads(&self) -> impl Iterator<Item = Followee> + '_ {
         self.slots.values().copied()
     }
@@ -105,7 +105,7 @@ impl Followed {
         self.slots.keys().filter_map(|thread| Some((*thread, proc::thread_name(*thread)?))).collect()
     }
 
-    /// Changes with the threads that are followed, and with [`Self::tables`].
+    /// Changes with the followed threads and with [`Self::tables`].
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -115,7 +115,7 @@ impl Followed {
         self.tables
     }
 
-    /// What CPU time the threads and the process used since the recording began. The sampler is known before it is looked for.
+    /// CPU time of the threads and the process since the recording began. Scans may not have found the thread `sampler` yet.
     pub fn cpu_times(&self, sampler: u32) -> CpuTimes {
         let used = |thread, from| thread_cpu_of(thread).saturating_sub(from);
         let is_met = sampler == 0 || self.unfollowed.contains_key(&sampler);
@@ -125,7 +125,7 @@ impl Followed {
             *sum += used(*thread, *from);
         }
         CpuTimes {
-            // The clock of a thread that has just ended is gone: what it used is among the rest.
+            // A thread that just ended has no clock any more: its time remains in the process's.
             threads: (self.threads().map(|followee| (followee.thread, used(followee.thread, followee.from))))
                 .filter(|(_, used)| *used > 0)
                 .collect(),
@@ -170,8 +170,7 @@ impl Followed {
         self.take_in(session, entrances, seen, &deaf)
     }
 
-    /// Follows whoever can be followed. `deaf` are those that were found so
-    /// before, and how often.
+    /// Follows the strangers, where possible. `deaf` holds the threads found deaf before, and how often.
     fn take_in(
         &mut self,
         session: &Session,
@@ -268,7 +267,7 @@ impl Followed {
         self.ranges.publish(session, &session.ranges, &bounds);
     }
 
-    /// Publishes the unwind table behind `descriptor` to the handlers. Samples taken without it are not repeated.
+    /// Publishes the unwind table behind `descriptor` to the handlers. Samples taken without it stay as they are.
     pub fn publish_unwind(&mut self, session: &Session, descriptor: &OwnedFd) {
         if !unwind::publish(&mut self.unwind, session, descriptor.as_raw_fd()) {
             return session.count(layout::UNWIND_REFUSED);
@@ -306,7 +305,7 @@ impl Followed {
         true
     }
 
-    /// What an ended thread used until the sampler's last look.
+    /// Keeps the CPU time of an ended thread until the sampler's last look.
     fn remember_clock(&mut self, session: &Session, thread: u32) {
         let Some(followee) = self.slots.get(&thread) else { return };
         let Some(slot) = session.slots.get(followee.slot as usize) else { return };
@@ -316,7 +315,7 @@ impl Followed {
         }
     }
 
-    /// Threads that have ended since the last call, and what they used.
+    /// Threads ended since the last call, and their CPU time, nanoseconds.
     pub fn take_ended(&mut self) -> Vec<(u32, u64)> {
         std::mem::take(&mut self.ended)
     }
@@ -336,7 +335,7 @@ impl Followed {
     }
 }
 
-/// The sampler is to sample a thread once more, although it has not run.
+/// Makes the sampler sample a thread once more, although it has not run.
 pub fn sample_again(session: &Session, slot: u32, thread: u32) {
     let slot = session.slots.get(slot as usize);
     if let Some(slot) = slot.filter(|slot| slot.thread.load(Ordering::Relaxed) == thread) {

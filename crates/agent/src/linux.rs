@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// What walks a heap.
 const COPY: &str = "a copy of the process";
 
-/// What takes samples of time.
+/// The sampling engine, as reported to the recorder.
 const ENGINE: &str = "random instants";
 
 /// Words of the ring between the handlers and the agent's thread (2 MiB).
@@ -61,11 +61,11 @@ pub struct Linux {
     snapshot: OnceLock<Snapshot>,
     /// What looks at a heap that is watched; set once, in the same way.
     looker: OnceLock<Looker>,
-    /// An unwind table that came before sampling began.
+    /// An unwind table received before sampling began.
     early_table: Mutex<Option<OwnedFd>>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
-    /// What handlers know of return addresses, once sampling begins.
+    /// The handlers' link table, once sampling begins.
     links: OnceLock<Arc<[AtomicU64]>>,
     /// When threads may be looked for again.
     scan_due: AtomicU64,
@@ -160,7 +160,7 @@ impl Linux {
         Ok(())
     }
 
-    /// What is done while threads are sampled, and left otherwise.
+    /// Calls `act` if threads are sampled now.
     fn while_sampling<T>(&self, act: impl FnOnce(&mut Followed, &Session) -> T) -> Option<T> {
         Some(act(&mut lock(&lock(&self.sampling).as_ref()?.followed), self.session()?))
     }
@@ -169,7 +169,7 @@ impl Linux {
         let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
         let slots = slot_memory().map_err(in_words)?;
         let links = self.links();
-        // SAFETY: table and mappings are kept in `Sampling`, which is taken apart only after no handler can run.
+        // SAFETY: `Sampling`, then `Retired`, keep table and mappings; `stop_sampling` leaks them if a handler may still run.
         let (ring_words, slot_values, link_words) = unsafe { (ring.words(), slots.values(), &*Arc::as_ptr(&links)) };
         let (raw, links_view) = (Ring::new(ring_words).ok_or("the ring has no valid size")?, Links::new(link_words));
         let traced = crate::proc::tracing(this_thread()).traced;
@@ -351,7 +351,7 @@ impl Platform for Linux {
         }
         let is_table = received == Received::Message(ToAgent::Unwind);
         let Some(descriptor) = channel.take_descriptor() else {
-            // The target has no descriptor left. It can do without a table.
+            // The target has no descriptor left. Sampling works without a table.
             self.count(layout::UNWIND_REFUSED, u64::from(is_table));
             return if is_table { received } else { Received::HungUp };
         };

@@ -141,7 +141,7 @@ pub fn ready_on(thread: u32) -> Option<i32> {
     parse_readiness(&text_of(thread, "stat").ok()?)
 }
 
-/// The CPU on which a ready thread runs or waits, out of its `stat` (Linux `Documentation/filesystems/proc.rst`). The state is the third
+/// The CPU on which a ready thread runs or waits, from its `stat` (Linux `Documentation/filesystems/proc.rst`). The state is the third
 /// field, the processor the 39th. The second is a name in parentheses and may hold anything.
 fn parse_readiness(stat: &str) -> Option<i32> {
     const PROCESSOR: usize = 39 - 3;

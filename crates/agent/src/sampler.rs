@@ -1,18 +1,19 @@
-//! The sampler thread: at random instants it finds the threads that are on a CPU, and asks those for a sample.
+//! The sampler thread: at random instants, it finds the threads on a CPU and asks each for a sample.
 //!
-//! Instants that know nothing of each other (exponentially distributed distances) meet each piece of a thread's CPU time with equal
-//! probability, however short the thread's bursts are and whatever wakes it. Two readings of a thread's CPU clock tell whether it is on
-//! a CPU. Timers of the kernel cannot: CPU timers expire on the kernel's tick alone, right behind which .NET's own timers wake threads.
+//! The distances between instants are exponentially distributed, so no instant depends on another. The sampler hits each piece of a
+//! thread's CPU time with equal probability. It does not matter how short the thread's bursts are, or what wakes it.
+//! Two readings of a thread's CPU clock show whether it is on a CPU. Kernel timers cannot do this: CPU timers expire only on the kernel's
+//! tick, and .NET's own timers wake threads right after it.
 //!
-//! **A thread whose CPU the sampler has taken** does not run at that instant, but would: it is ready to run, on the sampler's own CPU.
-//! It is asked, too. When it runs again it finds out since when it waited: if that is when the sampler woke, this is a sample
+//! **Preempted by the sampler.** When the sampler wakes, it may take a thread's CPU. The thread then waits, ready to run on that same CPU.
+//! The sampler asks it, too. When the thread runs again, the handler checks when the wait began. If the sampler woke then, this is a sample
 //! ([`remora_agent_hot::Seen::Preempted`]).
 //!
-//! **Wall-clock time.** A thread whose CPU clock has not moved since its last sample still has the same stack: it gets no signal, its last
-//! sample counts on. One that is blocked and has run since is signalled, as far as the budget allows; waking it takes a CPU from who works.
-//! One that is ready to run and waits for a CPU is signalled, too: it takes the signal before it goes on, and its sample says that it waited.
+//! **Wall-clock sampling.** A thread keeps its stack as long as its CPU clock does not move. It gets no signal; its last sample counts on.
+//! A blocked thread with new CPU time gets a signal, as far as the budget allows: waking it takes a CPU from a running thread.
+//! A thread waiting for a CPU gets a signal, too. It takes the signal before it goes on, and its sample is marked as a wait.
 //!
-//! **Many threads.** Those that did not run for a while are looked at with a probability below one; what is then found weighs more.
+//! **Many threads.** The sampler looks at idle threads with a probability below one. Their samples then weigh more.
 
 use crate::follow::Followed;
 use crate::futex::futex_wait;
@@ -28,31 +29,31 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// As how many signals one counts that wakes a thread: it interrupts who works, and the sleeper goes back to sleep.
+/// Waking a thread counts as this many signals: it interrupts a running thread, and the sleeper goes back to sleep.
 const WAKE: u64 = 4;
 
-/// After a sample a blocked thread needs some CPU time to get back to where it waited, nanoseconds; less than this is not "ran since".
+/// After a sample, a blocked thread needs some CPU time to return to its wait. Less than this does not count as having run, nanoseconds.
 const SETTLING: u64 = 50_000;
 
-/// Looks without CPU time after which a thread is looked at more rarely.
+/// After this many looks without CPU time, the sampler looks at a thread less often.
 const STILL_HOT: u32 = 64;
 
-/// Looks in a second at threads that did not run for a while, on average.
+/// Looks per second at such idle threads, on average.
 const COLD_LOOKS: u64 = 800;
 
-/// A thread whose CPU time is less than this from the elapsed time has run all the time, nanoseconds.
+/// A thread ran without a break if its CPU time is at most this far below the elapsed time, nanoseconds.
 const UNINTERRUPTED: u64 = 12_000;
 
-/// Threads whose state is read in one instant, at most: each is a file. The others are left out, and these stand for them.
+/// Threads whose state is read in one instant, at most: each is a file. Their samples also weigh for the others.
 const STATE_READS: usize = 8;
 
-/// A signal without an answer for so long is lost if its thread has run since, nanoseconds.
+/// A signal is lost if it has no answer for this time and its thread has run since, nanoseconds.
 const SILENT: u64 = 1_000_000_000;
 
-/// A sampler that wakes so much later than it wanted had to wait for a CPU, nanoseconds.
+/// The sampler had to wait for a CPU if it wakes later than planned by this much, nanoseconds.
 const LATE: u64 = 200_000;
 
-/// Two instants are at least so far apart: until then the first one's signals may not be answered, nanoseconds.
+/// Two instants are at least this far apart: before that, threads may not have answered the first one's signals, nanoseconds.
 const REST: u64 = 40_000;
 
 /// The first instants come faster, so that a recording begins at once; their samples weigh less.
@@ -60,16 +61,16 @@ const FIRST_INSTANTS: u32 = 8;
 /// Mean distance of the first instants, at most, nanoseconds.
 const FIRST_INTERVAL: u64 = 500_000;
 
-/// How long an unchanged stack counts on before the recorder is told, nanoseconds.
+/// After this time, the sampler reports an unchanged stack to the recorder, nanoseconds.
 const LONGEST_REPEAT: u64 = 1_000_000_000;
 
-/// What the sampler thread works on.
+/// The sampler: shared between its own thread and the agent's thread.
 pub struct Sampler {
-    /// The attach's memory.
+    /// The memory of this attach.
     session: &'static Session<'static>,
-    /// Who is followed; shared with the agent's thread, which scans.
+    /// The followed threads; shared with the agent's thread, which scans for them.
     followed: Arc<Mutex<Followed>>,
-    /// How threads are signalled.
+    /// Sends the signals.
     sender: Sender,
     /// Whether blocked threads are sampled, too.
     wall: bool,
@@ -77,16 +78,16 @@ pub struct Sampler {
     budget: u64,
     /// Requested mean time between two instants, nanoseconds.
     pub interval: AtomicU64,
-    /// The thread, 0 before it has begun.
+    /// The thread's id; 0 before it has begun.
     pub thread: AtomicU32,
-    /// Changes when the thread is to look at what is wanted of it.
+    /// Changes when the thread must end or the interval has changed.
     pub bell: AtomicU64,
-    /// Whether the thread is to end.
+    /// Whether the thread must end.
     stop: AtomicBool,
 }
 
 impl Sampler {
-    /// What a session's sampler needs.
+    /// The sampler of a session. [`Sampler::start`] starts its thread.
     pub fn new(
         session: &'static Session<'static>,
         followed: Arc<Mutex<Followed>>,
@@ -118,19 +119,19 @@ impl Sampler {
         })
     }
 
-    /// Another frequency, hertz.
+    /// Changes the frequency, hertz.
     pub fn set_frequency(&self, hertz: u32) {
         self.interval.store(interval(hertz), Ordering::Relaxed);
         self.ring();
     }
 
-    /// The thread is to end.
+    /// Makes the thread end.
     pub fn end(&self) {
         self.stop.store(true, Ordering::Release);
         self.ring();
     }
 
-    /// Wakes the thread: it is to end, or the interval has changed.
+    /// Wakes the thread: it must end, or the interval has changed.
     fn ring(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
         crate::futex::futex_wake(&self.bell);
@@ -141,7 +142,7 @@ impl Sampler {
     }
 }
 
-/// The mean time between two instants at so many hertz, nanoseconds.
+/// The mean time between two instants at a frequency in hertz, nanoseconds.
 fn interval(frequency: u32) -> u64 {
     1_000_000_000 / u64::from(frequency.clamp(1, 10_000))
 }
@@ -152,7 +153,7 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `start` handed this reference over.
     let sampler = unsafe { Arc::from_raw(argument.cast::<Sampler>()) };
     sampler.thread.store(threads::this_thread(), Ordering::Relaxed);
-    // A panic ends the sampling, not the process; the agent's thread finds the thread ended and goes on without samples.
+    // A panic ends the sampling, not the process. The agent's thread goes on without samples.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&sampler).run()));
     std::ptr::null_mut()
 }
@@ -162,23 +163,23 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
 struct Looked {
     thread: u32,
     slot: u32,
-    /// Since when its wall-clock time is accounted, monotonic nanoseconds.
+    /// When the account of its time began, monotonic nanoseconds.
     since: u64,
-    /// Its CPU clock when that began.
+    /// Its CPU clock then.
     from: u64,
     /// Its CPU clock at the last look.
     used: u64,
-    /// Looks at which it had not moved, one after another.
+    /// Consecutive looks without a change of that clock.
     quiet: u32,
-    /// The instant of the last look, and when it ran then, monotonic nanoseconds, if it did.
+    /// The last instant with new CPU time: its number, and its time if the thread was running then, monotonic nanoseconds.
     seen: Option<(u64, Option<u64>)>,
-    /// Its CPU clock when it was seen back in its wait after a sample; its stack is that sample's as long as the clock stands there.
+    /// Its CPU clock when it was back in its wait after a sample. It keeps that sample's stack until the clock moves.
     settled: Option<u64>,
-    /// Until when it is known to have stood there, monotonic nanoseconds.
+    /// Until when its stack is known to be unchanged, monotonic nanoseconds.
     stood_until: u64,
-    /// Wall-clock time that repeated samples stand for, nanoseconds.
+    /// Sum of the weights of its repeated samples, nanoseconds.
     repeated: u64,
-    /// Whether it was sampled once more because its stack was not complete ([`Slot::again`]), with the newest unwind table.
+    /// Whether an incomplete stack was sampled once more ([`Slot::again`]) with the newest unwind table.
     resampled: bool,
 }
 
@@ -197,15 +198,15 @@ struct Instant {
 struct Rounds<'a> {
     sampler: &'a Sampler,
     random: Random,
-    /// By thread.
+    /// Sorted by thread.
     looked: Vec<Looked>,
     version: u64,
-    /// Of [`Followed::tables`].
+    /// The last value of [`Followed::tables`].
     tables: u64,
     /// Signals that may be sent now.
     tokens: u64,
     refilled: u64,
-    /// Threads that were on a CPU at the last instant.
+    /// Threads on a CPU at the last instant.
     running: u64,
     /// Instants so far.
     count: u64,
@@ -249,14 +250,14 @@ impl<'a> Rounds<'a> {
                 break;
             }
             let now = monotonic();
-            // What it used since is what it took to fall asleep and to wake: it has had its CPU for so long.
+            // Falling asleep and waking used the CPU time since then. So the sampler got its CPU that long ago.
             let woke_at = now.saturating_sub(thread_cpu().saturating_sub(used));
             self.refresh();
             self.refill(now);
-            // A sampler that had to wait for a CPU got it when a thread gave it up: that instant is not random for that thread.
+            // A late sampler got its CPU when another thread gave it up. The instant is not random for that thread.
             let is_late = now.saturating_sub(next) > LATE;
             self.instant(&Instant { now, woke_at, interval, is_late });
-            // Instants that were missed are not made up for: they would come together.
+            // Do not make up for missed instants: they would come all at once.
             next = next.max(now.saturating_sub(interval));
         }
         self.end();
@@ -274,7 +275,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Takes over who is followed now. The agent's thread may be scanning: then it is done at the next instant.
+    /// Updates the list of followed threads. If the agent's thread is scanning, the next instant updates it.
     fn refresh(&mut self) {
         let Ok(followed) = self.sampler.followed.try_lock() else { return };
         if followed.version() == self.version {
@@ -310,7 +311,7 @@ impl<'a> Rounds<'a> {
         }
         self.looked = now;
         if tables != self.tables {
-            // Stacks that are not complete may be so with the newest unwind table.
+            // The newest unwind table may complete the incomplete stacks.
             self.tables = tables;
             self.looked.iter_mut().for_each(|looked| looked.resampled = false);
         }
@@ -325,7 +326,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// One instant: who runs now?
+    /// One instant: finds the running threads and asks for samples.
     fn instant(&mut self, instant: &Instant) {
         let Instant { now, interval, .. } = *instant;
         self.sampler.session.count(layout::INSTANTS);
@@ -370,12 +371,12 @@ impl<'a> Rounds<'a> {
         self.running = running;
     }
 
-    /// Whether a thread ran from the last look until the sampler woke: it used that time. Then the sampler has taken its CPU, or it runs.
+    /// Whether a thread ran from the last look until the sampler woke, by its CPU time. Then it runs now, or the sampler took its CPU.
     fn ran_on(&self, at: usize, used: u64, woke_at: u64) -> bool {
         let Some((_, running_at)) = self.looked[at].seen.filter(|(count, _)| count + 1 == self.count) else {
             return false;
         };
-        // A thread that did not run at the last look was on when the sampler went to sleep, at the earliest.
+        // A thread off the CPU at the last look started to run when the sampler went to sleep, at the earliest.
         used + UNINTERRUPTED >= woke_at.saturating_sub(running_at.unwrap_or(self.slept_at))
     }
 
@@ -384,13 +385,13 @@ impl<'a> Rounds<'a> {
         (slot.thread.load(Ordering::Relaxed) == self.looked[at].thread).then_some(slot)
     }
 
-    /// Threads that have run since the last look and do not run now. The first to be looked at is another one each time.
+    /// Handles threads with new CPU time but off the CPU now. It starts with a random one each time.
     fn have_stopped(&mut self, stopped: &[(usize, u64)], instant: &Instant) {
         let first = self.random.below(stopped.len() as u64) as usize;
         let cpu = threads::this_cpu();
         let looks = STATE_READS.min(stopped.len()).max(1) as u64;
         for (count, (at, weight)) in stopped[first..].iter().chain(&stopped[..first]).enumerate() {
-            // What was asked of it before is judged by what was written then: nothing is written meanwhile.
+            // The handler still needs the values of an unanswered ask: do not overwrite them.
             let Some(slot) = self.slot(*at).filter(|slot| slot.ask.weight.load(Ordering::Acquire) == 0) else {
                 continue;
             };
@@ -412,7 +413,7 @@ impl<'a> Rounds<'a> {
 
     fn ask_running(&mut self, at: usize, slot: &Slot, seen: Seen, used: u64, weight: u64) {
         self.settle_account(at, slot);
-        // Where more threads run than may be signalled, some are left out, and the others stand for them.
+        // If more threads run than the budget allows, some get no signal, and the others weigh more.
         let wanted = self.running.saturating_mul(1_000_000_000) / self.sampler.interval.load(Ordering::Relaxed).max(1);
         let budget = self.sampler.budget.max(1);
         if wanted > budget && self.random.below(wanted) >= budget {
@@ -423,7 +424,7 @@ impl<'a> Rounds<'a> {
         self.ask(at, slot, seen, used, weight);
     }
 
-    /// The thread is not on a CPU. Of wall-clock sampling: its stack is that of its last sample, or a new one is asked for.
+    /// The thread is off the CPU. Wall-clock sampling keeps its last sample if the stack is unchanged, or asks for a new one.
     fn stands(&mut self, at: usize, slot: &Slot, now: u64) {
         if !self.sampler.wall {
             return;
@@ -443,7 +444,7 @@ impl<'a> Rounds<'a> {
         self.settle_account(at, slot);
         let weight = due(&self.looked[at], slot, now);
         if slot.ask.weight.load(Ordering::Acquire) != 0 {
-            // If it waits for a CPU since it was asked, its sample will stand for this time, too.
+            // If it has waited for a CPU since the ask, its sample includes this time, too.
             slot.ask.off_cpu.store(weight, Ordering::Relaxed);
         } else if weight != 0 {
             self.ask_off_cpu(at, slot, weight);
@@ -451,7 +452,7 @@ impl<'a> Rounds<'a> {
     }
 
     fn ask_off_cpu(&mut self, at: usize, slot: &Slot, weight: u64) {
-        // A token short is found out before the thread's state is read, which is dearer.
+        // Without a token, do not read the thread's state: reading costs more.
         let cost = if self.tokens == 0 || proc::ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
         if self.tokens < cost {
             self.sampler.session.count(layout::OVER_BUDGET);
@@ -469,7 +470,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// The time for which the thread stood is in its samples: its last one is repeated. It may have moved since.
+    /// Accounts for the time of an unchanged stack by repeating the thread's last sample. The thread may have run since.
     fn settle_account(&mut self, at: usize, slot: &Slot) {
         let looked = &mut self.looked[at];
         let Some(settled) = looked.settled else { return };
@@ -500,8 +501,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Whether an ask without an answer is given up: the thread has run for long since, so its signal was lost. A foreign SIGURG that is
-    /// pending takes its place, and a queue of signals can be full.
+    /// Gives up an unanswered ask if it is old and its thread has run since; returns whether it did. The signal was lost: another sender's
+    /// pending SIGURG took its place, or the signal queue was full.
     fn give_up(&self, ask: &Ask, used: u64) -> bool {
         let is_old = monotonic().saturating_sub(ask.at.load(Ordering::Relaxed)) > SILENT;
         let is_lost = is_old && used > ask.used.load(Ordering::Relaxed) && ask.weight.swap(0, Ordering::AcqRel) != 0;
@@ -512,7 +513,7 @@ impl<'a> Rounds<'a> {
         is_lost
     }
 
-    /// The recording ends: whoever still stands stood until now.
+    /// Ends the recording: accounts for unchanged stacks until now.
     fn end(&mut self) {
         let now = monotonic();
         for at in 0..self.looked.len() {
@@ -526,18 +527,18 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Whether a blocked thread that was sampled is on its way back to where it waited: it runs on account of the sample alone.
+/// Whether a blocked thread is on its way back to its wait after a sample: only the sample made it run.
 fn is_settling(slot: &Slot, used: u64) -> bool {
     let answered = slot.answers.at.load(Ordering::Acquire);
     answered != 0 && used.saturating_sub(answered) < SETTLING
 }
 
-/// Signals are saved up for a tenth of a second at most.
+/// The budget saves up signals for a tenth of a second at most.
 fn most_tokens(budget: u64) -> u64 {
     (budget / 10).max(WAKE)
 }
 
-/// Wall-clock time up to `until`, without that on a CPU, that is in no sample of the thread yet, nanoseconds.
+/// The thread's off-CPU time up to `until` without a sample yet, nanoseconds.
 fn due(looked: &Looked, slot: &Slot, until: u64) -> u64 {
     let stood = until.saturating_sub(looked.since).saturating_sub(looked.used.saturating_sub(looked.from));
     stood.saturating_sub(slot.answers.off_cpu.load(Ordering::Relaxed)).saturating_sub(looked.repeated)

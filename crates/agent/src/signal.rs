@@ -2,7 +2,7 @@
 //!
 //! SIGURG, if the application has no handler for it. The kernel ignores it by default. So one still on its way does no harm after the
 //! target calls exec, and a debugger passes it on without a word.
-//! Otherwise a free real-time signal. It would end a program without a handler, so timers send it: exec deletes timers with their signals.
+//! Otherwise a free real-time signal. Without a handler, it kills a process. So timers send it: exec deletes timers with their signals.
 //! Not SIGPROF: other profilers use it, and the first to leave with SIG_DFL kills the process for the second.
 //! While leaving, a late signal must meet SIG_IGN, never SIG_DFL; afterwards the disposition found at the start is put back,
 //! because programs started by the target inherit SIG_IGN.
@@ -50,8 +50,8 @@ extern "C" fn handle(number: i32, info: *mut libc::siginfo_t, context: *mut libc
 }
 
 impl OwnSignal {
-    /// Takes SIGURG, or the highest real-time signal, with the default disposition, which none of `threads` (all of the process)
-    /// blocks (who blocks one waits for it, but who blocks all of them only wants to be left in peace).
+    /// Takes SIGURG, or else the highest real-time signal, if it has the default disposition and none of `threads` blocks it. These are all
+    /// threads of the process. A thread blocks a single signal to wait for it. If it blocks all of them, it does not count.
     ///
     /// # Errors
     /// In words, when all are taken.
@@ -158,7 +158,7 @@ impl Sender {
         self.signal
     }
 
-    /// Whether the signal ends a program without a handler for it.
+    /// Whether the signal kills a process without a handler for it.
     fn is_dangerous(self) -> bool {
         self.signal != libc::SIGURG
     }

@@ -77,7 +77,7 @@ pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
     })
 }
 
-/// The note of a recording without the clocks of its end.
+/// The note for a recording without CPU clocks at its end.
 pub const NOT_SCALED: &str = "the CPU clocks of the target could not be read at the end: times are the number of samples by the \
      mean distance of instants, and are too small where instants were missed";
 

@@ -13,8 +13,8 @@ const ENOUGH: u64 = 16;
 /// Where no thread is scaled to its own clock, the others are scaled up or down by this factor at most.
 const MOST_TOGETHER: f64 = 4.0;
 
-/// Chance explains so many standard deviations of a number of samples. CPU time beyond was used by threads that nobody saw: it is in no
-/// sample, and a note reports it.
+/// Chance explains this many standard deviations of a number of samples. CPU time beyond that belongs to unseen threads: no sample
+/// includes it, and a note reports it.
 const CHANCE: f64 = 3.0;
 
 /// CPU time by the agent's clocks at the end, nanoseconds.
@@ -64,8 +64,7 @@ struct Sum {
     used: u64,
 }
 
-/// The factor of the threads that are not scaled to their own clock. It is about that of the others, which says how many instants were
-/// missed.
+/// The factor of the threads not scaled to their own clock. It is about that of the others, which shows how many instants were missed.
 fn together(others: &Sum, scaled: &Sum) -> u64 {
     let wanted = others.used as f64 / others.weight.max(1) as f64;
     let (expected, most) = match scaled.weight {

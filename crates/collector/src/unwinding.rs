@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
 const LITTLE_CODE: u64 = 4 << 20;
 
-/// No further module is compiled after so long: the others follow at the next look.
+/// After this time, a look compiles no further module: the others follow at the next look.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// The pause before they follow.
@@ -77,7 +77,7 @@ impl Unwinding {
         }
         self.much = 1;
         if !self.send(control) {
-            // One large module at a time: samples arrive meanwhile.
+            // One large module at a time, because samples arrive during the pause.
             self.due = Instant::now() + REST;
             return;
         }

@@ -27,7 +27,7 @@ const FIRST_WITH_ROOM_BESIDE: u32 = 6;
 const MOST_LIBRARIES: usize = 512;
 /// Queued signals that should be free for a recording, beside those for each thread.
 const SIGNALS_WANTED: u64 = 64;
-/// Queued signals that a thread takes at most: the one that is on its way to it, or the timer that sends it.
+/// Queued signals per thread, at most: the pending one, or the timer that sends it.
 const SIGNALS_OF_A_THREAD: u64 = 1;
 /// Said where a refusal names no remedy of its own.
 const REMEDY_PORT: &str = "start the program again with diagnostics on and TMPDIR where nobody cleans";
