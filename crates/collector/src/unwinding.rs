@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::files::Files;
 use remora_symbols::{MapEntry, UnwindRules};
 use remora_wire::unwind::{MAXIMUM_BYTES, Module, encode};
-use remora_wire::{MEMORY_NAME, ToAgent};
+use remora_wire::{TABLE_NAME, ToAgent};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -154,7 +154,7 @@ fn base(entry: &MapEntry, rules: &UnwindRules) -> Option<u64> {
 
 /// A memory file with these words, sealed against changes.
 fn sealed(words: &[u64]) -> std::io::Result<OwnedFd> {
-    let descriptor = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let descriptor = memfd_create(TABLE_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut file = File::from(descriptor);
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     file.write_all(&bytes)?;

@@ -47,3 +47,6 @@ pub const THREAD_NAME: &str = "remora-agent";
 
 /// Name of the shared memory, as `/proc/PID/maps` shows it after `/memfd:`.
 pub const MEMORY_NAME: &str = "remora-ring";
+
+/// Name of the memory of an unwind table. It has the prefix by which the receipt knows our memory.
+pub const TABLE_NAME: &str = "remora-unwind";
