@@ -151,8 +151,9 @@ impl Recording {
 
 fn counter(remora: u32, word: u64) -> std::io::Result<u64> {
     let descriptors = std::fs::read_dir(format!("/proc/{remora}/fd"))?.flatten().map(|entry| entry.path());
-    let is_ours =
-        |path: &PathBuf| std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("memfd:remora-ring"));
+    let is_ours = |path: &PathBuf| {
+        std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("memfd:remora-ring"))
+    };
     let memory = descriptors.into_iter().find(is_ours).ok_or(std::io::ErrorKind::NotFound)?;
     let mut bytes = [0; 8];
     std::os::unix::fs::FileExt::read_exact_at(&std::fs::File::open(memory)?, &mut bytes, word * 8)?;
