@@ -111,8 +111,19 @@ fn read_words(address: u64, into: &mut [u64]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::vec::Vec;
+
+    /// A made-up stack: words at 0x1000, 0x1008, ...
+    pub(crate) struct Words(pub(crate) Vec<u64>);
+
+    impl Memory for Words {
+        fn word(&self, address: u64) -> Option<u64> {
+            let offset = address.checked_sub(0x1000)?;
+            (offset % 8 == 0).then(|| self.0.get(offset as usize / 8).copied())?
+        }
+    }
 
     #[test]
     fn of_a_stack_nothing_is_read_beyond_its_end() {

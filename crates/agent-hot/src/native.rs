@@ -144,18 +144,9 @@ fn interrupted(stack: u64, memory: &impl Memory) -> Option<Activation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::tests::Words;
     use remora_wire::unwind::{encode, row};
     use std::vec::Vec;
-
-    /// A made-up stack: words at 0x1000, 0x1008, ...
-    struct Words(Vec<u64>);
-
-    impl Memory for Words {
-        fn word(&self, address: u64) -> Option<u64> {
-            let offset = address.checked_sub(0x1000)?;
-            (offset % 8 == 0).then(|| self.0.get(offset as usize / 8).copied())?
-        }
-    }
 
     /// The words of a table of one module at 0x5000, each rule for 16 bytes.
     fn table(rules: &[Rule], framed: bool) -> Vec<u64> {

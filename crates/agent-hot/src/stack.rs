@@ -379,20 +379,11 @@ fn is_frame(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::tests::Words;
     use core::sync::atomic::AtomicU64;
     use remora_wire::unwind::{Module, Rule, encode, row};
     use std::vec;
     use std::vec::Vec;
-
-    /// A made-up stack: words at 0x1000, 0x1008, ...
-    struct Words(Vec<u64>);
-
-    impl Memory for Words {
-        fn word(&self, address: u64) -> Option<u64> {
-            let offset = address.checked_sub(0x1000)?;
-            (offset % 8 == 0).then(|| self.0.get(offset as usize / 8).copied())?
-        }
-    }
 
     /// Code starts at 0x50_0000. A thread begins at 0x5f_0000. Functions at 0x58_0000 have 32 bytes and no frame pointer; RBP is in their
     /// second word. Those at 0x58_0100 have no rule. A signal returns at 0x58_0200.

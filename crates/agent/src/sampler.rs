@@ -1,6 +1,6 @@
 //! The sampler thread: at random instants, it finds the threads on a CPU and asks each for a sample.
 //!
-//! The distances between instants are exponentially distributed, so no instant depends on another. The sampler hits each piece of a
+//! The distances between instants are a short rest and an exponentially distributed time, so they follow nothing in the target. The sampler hits each piece of a
 //! thread's CPU time with equal probability. It does not matter how short the thread's bursts are, or what wakes it.
 //! Two readings of a thread's CPU clock show whether it is on a CPU. Kernel timers cannot do this: CPU timers expire only on the kernel's
 //! tick, and .NET's own timers wake threads right after it.

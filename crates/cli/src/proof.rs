@@ -42,7 +42,9 @@ impl Before {
         if !facts.children.is_empty() {
             self.wait_for_children(facts);
         }
-        self.wait_for_signals(facts);
+        if target_ended {
+            self.wait_for_signals(facts);
+        }
         let process_id = self.snapshot.process_id;
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }

@@ -27,7 +27,7 @@ pub use thread::{Thread, ThreadIx};
 
 use std::collections::HashMap;
 
-/// A map from indexes or addresses. Every frame of every sample is looked up in one, and the standard hash took most of that time.
+/// A map from indexes or addresses. Every frame of every sample is looked up in one.
 /// Each map has a random seed, so a target cannot choose keys that collide. Text keeps the standard hash.
 pub type NumberMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 

@@ -43,6 +43,10 @@ fn recorded_while(orders: &[&str], events: &[&str]) {
             let steady = read.weight_where(on_cpu) as f64 / 1e9;
             assert!(steady > 0.8 && steady <= used * 1.1, "{event}: {steady:.2} s of {used:.2} s in the steady thread");
             let summed = report(&recorded.output());
+            let (all, used) = (number(&summed["weight_nanoseconds"]), number(&summed["target_cpu_nanoseconds"]));
+            let is_reported = summed["notes"].to_string().contains("are in no sample");
+            // All that the target used, the short-lived threads included.
+            assert!(*event != "cpu" || all > used / 100 * 97 || is_reported, "{all} of {used}: {summed}");
             let (taken, delivered) = (number(&summed["loss"]["taken"]), number(&summed["loss"]["delivered"]));
             let lost: u64 =
                 remora_e2e::read_back::array(&summed["loss"]["lost"]).iter().map(|one| number(&one["samples"])).sum();
