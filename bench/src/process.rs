@@ -1,7 +1,10 @@
 //! What the kernel says about a target and the machine.
 
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Numbers of one process at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,14 +15,18 @@ pub struct Memory {
     pub named: u64,
 }
 
-/// Processor time that the threads of a process have used, seconds, to the nanosecond. Threads that have ended are not in it.
+/// CPU time of a process, with its ended threads, seconds. 0 if the process is gone. Running threads count up to the last kernel tick.
 pub fn processor_time(process_id: u32) -> f64 {
-    used_by(process_id, |_| true)
+    let clock = i32::try_from(process_id).ok().and_then(|id| clock_getcpuclockid(Pid::from_raw(id)).ok());
+    clock.and_then(|clock| clock.now().ok()).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }
 
-/// The same, only of threads whose names begin with `start`.
+/// CPU time of a process's threads whose names begin with `start`, seconds. Ended threads are not in it.
 pub fn processor_time_of(process_id: u32, start: &str) -> f64 {
-    used_by(process_id, |task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(start)))
+    let tasks = fs::read_dir(format!("/proc/{process_id}/task")).into_iter().flatten().flatten();
+    let names_match = |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(start));
+    let tasks = tasks.map(|task| task.path()).filter(names_match);
+    tasks.filter_map(|task| used(&task)).sum::<u64>() as f64 / 1e9
 }
 
 /// CPU time that the calling thread has used, seconds.
@@ -47,12 +54,6 @@ pub fn machine() -> String {
 pub fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!("load of the last minute {}", load.split(' ').next().unwrap_or("unknown"))
-}
-
-fn used_by(process_id: u32, wanted: impl Fn(&Path) -> bool) -> f64 {
-    let tasks = fs::read_dir(format!("/proc/{process_id}/task")).into_iter().flatten().flatten();
-    let paths = tasks.map(|task| task.path()).filter(|path| wanted(path));
-    paths.filter_map(|path| used(&path)).sum::<u64>() as f64 / 1e9
 }
 
 fn used(task: &Path) -> Option<u64> {

@@ -26,6 +26,7 @@ mod pair;
 mod private;
 mod proc;
 mod published;
+mod readiness;
 mod roots;
 mod sampler;
 mod signal;

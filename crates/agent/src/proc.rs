@@ -136,14 +136,9 @@ fn parse_wait(call: &str) -> Option<u64> {
     if number == libc::SYS_rt_sigtimedwait { u64::from_str_radix(set, 16).ok() } else { None }
 }
 
-/// The CPU on which a thread runs or waits to run; `None` if it is blocked.
-pub fn ready_on(thread: u32) -> Option<i32> {
-    parse_readiness(&text_of(thread, "stat").ok()?)
-}
-
 /// The CPU on which a ready thread runs or waits, from its `stat` (Linux `Documentation/filesystems/proc.rst`). The state is the third
 /// field, the processor the 39th. The second is a name in parentheses and may hold anything.
-fn parse_readiness(stat: &str) -> Option<i32> {
+pub fn parse_readiness(stat: &str) -> Option<i32> {
     const PROCESSOR: usize = 39 - 3;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();

@@ -17,7 +17,7 @@
 
 use crate::follow::Followed;
 use crate::futex::futex_wait;
-use crate::proc;
+use crate::readiness::Readiness;
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
 use remora_agent_core::REPEATED;
@@ -212,6 +212,7 @@ struct Rounds<'a> {
     count: u64,
     /// When the sampler went to sleep last, monotonic nanoseconds.
     slept_at: u64,
+    readiness: Readiness,
 }
 
 impl<'a> Rounds<'a> {
@@ -230,6 +231,7 @@ impl<'a> Rounds<'a> {
             running: 0,
             count: 0,
             slept_at: now,
+            readiness: Readiness::default(),
         }
     }
 
@@ -396,7 +398,7 @@ impl<'a> Rounds<'a> {
                 continue;
             };
             let looked = self.looked[*at];
-            if count >= STATE_READS || proc::ready_on(looked.thread) != Some(cpu) {
+            if count >= STATE_READS || self.readiness.ready_on(looked.thread) != Some(cpu) {
                 self.stands(*at, slot, instant.now);
             } else if let Some(waited) = waited_for_cpu(looked.thread).filter(|_| !instant.is_late) {
                 slot.ask.waited.store(waited, Ordering::Relaxed);
@@ -452,12 +454,11 @@ impl<'a> Rounds<'a> {
     }
 
     fn ask_off_cpu(&mut self, at: usize, slot: &Slot, weight: u64) {
-        // Without a token, do not read the thread's state: reading costs more.
-        let cost = if self.tokens == 0 || proc::ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
-        if self.tokens < cost {
+        if self.tokens < WAKE {
             self.sampler.session.count(layout::OVER_BUDGET);
             return;
         }
+        let cost = if self.readiness.ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
         self.tokens -= cost;
         let looked = &mut self.looked[at];
         let used = looked.used;
