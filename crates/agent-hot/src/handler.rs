@@ -128,7 +128,7 @@ fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall, traced: bool) -> bool {
 /// When the calling thread lost its CPU before it ran again, monotonic nanoseconds. `None` if the kernel does not say.
 fn lost_cpu_at(ask: &Ask, now: u64) -> Option<u64> {
     let runs_since = now.checked_sub(clock::thread_cpu().checked_sub(ask.used.load(Ordering::Relaxed))?)?;
-    runs_since.checked_sub(waited_for_cpu(0)?.checked_sub(ask.waited.load(Ordering::Relaxed))?)
+    runs_since.checked_sub(waited_for_cpu()?.checked_sub(ask.waited.load(Ordering::Relaxed))?)
 }
 
 struct Taking<'a> {

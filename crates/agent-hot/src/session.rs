@@ -54,7 +54,7 @@ pub struct Ask {
     /// For [`Seen::Preempted`] and [`Seen::Runnable`] in wall-clock sampling: the thread's off-CPU time without a sample yet, nanoseconds.
     /// The sampler raises it while the thread waits.
     pub off_cpu: AtomicU64,
-    /// For [`Seen::Preempted`]: the thread's total wait for CPUs before the current wait, nanoseconds ([`crate::waited_for_cpu`]).
+    /// For [`Seen::Preempted`]: the thread's total wait for CPUs before the current wait, nanoseconds ([`crate::waited_in`]).
     pub waited: AtomicU64,
 }
 

@@ -17,13 +17,11 @@
 
 use crate::follow::Followed;
 use crate::futex::futex_wait;
-use crate::readiness::Readiness;
+use crate::scheduling::Scheduling;
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
 use remora_agent_core::REPEATED;
-use remora_agent_hot::{
-    Ask, Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of, waited_for_cpu,
-};
+use remora_agent_hot::{Ask, Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of};
 use remora_wire::{Config, EventKind, layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -212,7 +210,7 @@ struct Rounds<'a> {
     count: u64,
     /// When the sampler went to sleep last, monotonic nanoseconds.
     slept_at: u64,
-    readiness: Readiness,
+    scheduling: Scheduling,
 }
 
 impl<'a> Rounds<'a> {
@@ -231,7 +229,7 @@ impl<'a> Rounds<'a> {
             running: 0,
             count: 0,
             slept_at: now,
-            readiness: Readiness::default(),
+            scheduling: Scheduling::default(),
         }
     }
 
@@ -398,9 +396,9 @@ impl<'a> Rounds<'a> {
                 continue;
             };
             let looked = self.looked[*at];
-            if count >= STATE_READS || self.readiness.ready_on(looked.thread) != Some(cpu) {
+            if count >= STATE_READS || self.scheduling.ready_on(looked.thread) != Some(cpu) {
                 self.stands(*at, slot, instant.now);
-            } else if let Some(waited) = waited_for_cpu(looked.thread).filter(|_| !instant.is_late) {
+            } else if let Some(waited) = self.scheduling.waited_for_cpu(looked.thread).filter(|_| !instant.is_late) {
                 slot.ask.waited.store(waited, Ordering::Relaxed);
                 slot.ask.woke_at.store(instant.woke_at, Ordering::Relaxed);
                 self.settle_account(*at, slot);
@@ -458,7 +456,7 @@ impl<'a> Rounds<'a> {
             self.sampler.session.count(layout::OVER_BUDGET);
             return;
         }
-        let cost = if self.readiness.ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
+        let cost = if self.scheduling.ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
         self.tokens -= cost;
         let looked = &mut self.looked[at];
         let used = looked.used;
