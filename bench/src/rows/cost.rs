@@ -45,6 +45,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
         let blocks = take_turns(bench, &mut target, frequency)?;
         rows.push(cost_row(threads, frequency, &blocks)?);
     }
+    rows.extend(super::floor::measure(bench)?);
     for frequency in FREQUENCIES {
         rows.push(rate_row(bench, frequency)?);
     }

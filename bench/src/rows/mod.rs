@@ -5,6 +5,7 @@ mod beside_dump;
 mod bursts;
 mod callers;
 mod cost;
+mod floor;
 mod heap;
 mod leaving;
 mod memory;
