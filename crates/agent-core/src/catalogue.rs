@@ -13,7 +13,7 @@
 use crate::asking::NOT_ASKED;
 use crate::exchanged::Exchanged;
 use crate::gate::Unload;
-use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller, link};
+use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller, depth_at_call, link};
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::sabotage::{Sabotage, is_on};
 use remora_agent_hot::{Link, Links};
@@ -269,6 +269,15 @@ impl Catalogue {
             let is_sure = self.addresses.get(&call).is_some_and(|known| known.doubt.is_none());
             (!is_sure || links.learn(return_address, link)).then_some(link)
         })
+    }
+
+    /// [`depth_at_call`] of the method at `return_address`. Nothing else confirms it, unlike [`Catalogue::link_of`].
+    pub(crate) fn depth_of(&mut self, runtime: &impl Runtime, return_address: u64) -> Option<u64> {
+        let call = before(return_address);
+        let function = self.addresses.get(&call)?.function?;
+        let body = *self.body(runtime, function, call)?;
+        let mut prolog = [0; PROLOG_BYTES];
+        depth_at_call(runtime.code(body, body.start, &mut prolog), usize::try_from(return_address - body.start).ok()?)
     }
 
     /// The link of `return_address` in the walk's table. An address with a link has been described without a doubt.

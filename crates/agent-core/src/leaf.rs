@@ -73,6 +73,16 @@ pub fn link(prolog: &[u8], offset: usize) -> Option<Link> {
     if *prolog.first()? == PUSH_FRAME_POINTER || prolog.starts_with(&REPLACEMENT) {
         return Some(Link::Framed);
     }
+    let depth = depth_at_call(prolog, offset)?;
+    ((depth + 8).is_multiple_of(ALIGNMENT)).then_some(Link::Frameless(depth))
+}
+
+/// How many bytes a method without a frame keeps below its return address, at a call `offset` bytes behind its start. `None` if it makes a
+/// frame. The stack is aligned there, except for calls of write barriers.
+pub fn depth_at_call(prolog: &[u8], offset: usize) -> Option<u64> {
+    if *prolog.first()? == PUSH_FRAME_POINTER || prolog.starts_with(&REPLACEMENT) {
+        return None;
+    }
     let (mut at, mut depth) = (0, 0_u64);
     while at < offset
         && let Some((step, length)) = prolog.get(at..).and_then(prolog_step)
@@ -85,7 +95,7 @@ pub fn link(prolog: &[u8], offset: usize) -> Option<Link> {
         }
         at += length;
     }
-    ((depth + 8).is_multiple_of(ALIGNMENT)).then_some(Link::Frameless(depth))
+    Some(depth)
 }
 
 /// One instruction of a prolog and its length, `None` if it is not one.

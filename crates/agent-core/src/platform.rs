@@ -22,6 +22,8 @@ pub enum CodeKind {
     None,
     /// Of the C library's family: built without frame pointers.
     Frameless,
+    /// In no file: the runtime generated it. If it is no method, it is a stub or a write barrier.
+    Generated,
     /// Any other code.
     Other,
 }

@@ -90,12 +90,16 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
                 None => return self.mark_unknown(),
             }
         } else {
-            let found = hidden_caller(self.platform, sample);
-            if found.is_some() {
-                // The stack may hold an older address there.
-                self.mark_unknown();
+            let is_exact = sample.flags & EXACT != 0;
+            match self.platform.code_at(leaf) {
+                CodeKind::Generated => match caller_of_stub(self.platform, sample) {
+                    None => return self.mark_unknown(),
+                    found => found,
+                },
+                CodeKind::Frameless if !is_exact => self.guessed(hidden_caller(self.platform, sample)),
+                CodeKind::Other if !is_exact => self.guessed(caller_of_stub(self.platform, sample)),
+                _ => None,
             }
-            found
         };
         let Some(place) = place else { return };
         match sample.window.get(place) {
@@ -103,6 +107,14 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
             Some(found) if Some(*found) == next => {}
             found => self.put_back(found.copied(), sample.window.get(place + 1..).unwrap_or_default()),
         }
+    }
+
+    /// A place found without an unwind table: the stack may hold an older address there.
+    fn guessed(&mut self, place: Option<usize>) -> Option<usize> {
+        if place.is_some() {
+            self.mark_unknown();
+        }
+        place
     }
 
     /// Adds a return address with a known link. It has been described, unless its code has unloaded since.
@@ -142,7 +154,10 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
                 Some(Link::Framed | Link::Native) => return,
                 Some(Link::Frameless(bytes)) => (bytes / 8) as usize,
                 Some(Link::Replaced(_)) => return self.first_body(),
-                None => return self.mark_unknown(),
+                None => match self.unaligned(return_address, above) {
+                    Some(words) => words,
+                    None => return self.mark_unknown(),
+                },
             };
             let Some(next) = above.get(words).filter(|next| self.is_return_address(**next)) else {
                 return self.mark_unknown();
@@ -151,6 +166,13 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
             return_address = *next;
             above = above.get(words + 1..).unwrap_or_default();
         }
+    }
+
+    /// How many words above a call of a write barrier its method's return address is. The JIT does not align the stack for such a call, so
+    /// the word must confirm the prolog.
+    fn unaligned(&mut self, return_address: u64, above: &[u64]) -> Option<usize> {
+        let words = usize::try_from(self.catalogue.depth_of(self.runtime, return_address)? / 8).ok()?;
+        is_behind_call(self.platform, *above.get(words)?).then_some(words)
     }
 
     /// Adds the caller that a leaf hides, if `found` is a return address.
@@ -177,20 +199,27 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
     }
 }
 
+/// Stack words that a stub has pushed on top of its return address, at most. Resolve stubs push one (dotnet/runtime:
+/// `src/coreclr/vm/amd64/virtualcallstubcpu.hpp`).
+const PUSHED_BY_STUBS: usize = 1;
+
+/// The index, from the stack pointer, of a stub's return address. Stubs and write barriers have no frame, and RBP is their caller's.
+fn caller_of_stub(platform: &impl Platform, sample: &RawSample) -> Option<usize> {
+    let words = sample.window.iter().take(PUSHED_BY_STUBS + 1);
+    words.copied().position(|word| is_behind_call(platform, word))
+}
+
 /// The index, from the stack pointer, of the return address of a leaf in the C library without an unwind table yet. Such a leaf keeps no
 /// frame: RBP is still its caller's frame, and the walk loses that caller. The first word below that frame to point right behind a call
 /// is the return address.
 fn hidden_caller(platform: &impl Platform, sample: &RawSample) -> Option<usize> {
-    if sample.flags & EXACT != 0 || platform.code_at(*sample.addresses.first()?) != CodeKind::Frameless {
-        return None;
-    }
     let below_frame = sample.frame_pointer.checked_sub(sample.stack_pointer)? / 8;
     let window = sample.window.iter().take(usize::try_from(below_frame).ok()?);
-    let is_behind_call = |word: u64| {
-        platform.code_at(word) != CodeKind::None
-            && platform.bytes_before(word).is_some_and(|bytes| ends_in_call(&bytes))
-    };
-    window.copied().position(is_behind_call)
+    window.copied().position(|word| is_behind_call(platform, word))
+}
+
+fn is_behind_call(platform: &impl Platform, word: u64) -> bool {
+    platform.code_at(word) != CodeKind::None && platform.bytes_before(word).is_some_and(|bytes| ends_in_call(&bytes))
 }
 
 /// Whether the bytes end with a call instruction: to an address that follows, or through a register or memory.

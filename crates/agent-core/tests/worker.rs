@@ -215,10 +215,23 @@ fn where_a_caller_cannot_be_known_the_sample_is_marked() {
     };
     assert!(marked(&[], &frameless), "there is no window");
     assert!(marked(&[&[7, 0x9_0000]], &frameless), "no code lies there");
-    // sub rsp, 128: beyond the window. sub rsp, 16: not aligned for a call.
+    // sub rsp, 128: beyond the window. sub rsp, 16: not aligned for a call, and no call stands before that word.
     assert!(marked(&[&[0x3025; 16]], &[(2, &[0x48, 0x81, 0xec, 0x88, 0, 0, 0, 0x90])]));
-    assert!(marked(&[&[0x3025; 16]], &[(2, &[0x48, 0x83, 0xec, 16, 0x90])]));
+    assert!(marked(&[&[0x3020; 16]], &[(2, &[0x48, 0x83, 0xec, 16, 0x90])]));
     assert!(!marked(&[], &[]), "a method with a frame hides nobody");
+}
+
+#[test]
+fn the_caller_of_a_write_barrier_or_a_stub_is_its_return_address() {
+    // A stub may have pushed a word. The caller did not align the stack: it has no prolog at all.
+    for window in [&[0x2025, 0x3025][..], &[7, 0x2025, 0x3025]] {
+        let sample = raw(9, 0, &[0xd000, 0x4005], window);
+        let (flags, addresses, learnt) = explained(sample, &[(2, &[0xe8, 1, 2, 3, 4])], &[0x2025]);
+        assert_eq!((flags, addresses), (sample_flags::REPAIRED, vec![0xd000, 0x2024, 0x3024, 0x4004]));
+        assert_eq!(learnt, [None], "the prolog alone does not prove it");
+    }
+    let (flags, addresses, _) = explained(raw(9, 0, &[0xd000, 0x4005], &[7, 7, 0x2025]), &[], &[]);
+    assert_eq!((flags, addresses), (sample_flags::CALLERS_UNKNOWN, vec![0xd000, 0x4004]));
 }
 
 #[test]

@@ -239,13 +239,11 @@ impl Followed {
     pub fn code_at(&self, address: u64) -> CodeKind {
         let after = self.regions.partition_point(|region| region.start <= address);
         match after.checked_sub(1).and_then(|index| self.regions.get(index)) {
-            Some(region) if region.executable && holds(region, address) => {
-                if region.frameless {
-                    CodeKind::Frameless
-                } else {
-                    CodeKind::Other
-                }
-            }
+            Some(region) if region.executable && holds(region, address) => match (region.frameless, region.generated) {
+                (true, _) => CodeKind::Frameless,
+                (_, true) => CodeKind::Generated,
+                _ => CodeKind::Other,
+            },
             _ => CodeKind::None,
         }
     }

@@ -193,6 +193,8 @@ pub struct Region {
     pub executable: bool,
     /// Of the C library's family or the kernel's own library, which are built without frame pointers.
     pub frameless: bool,
+    /// In no file, or in the runtime's file for generated code.
+    pub generated: bool,
 }
 
 /// All mappings, ascending.
@@ -216,12 +218,14 @@ fn parse_region(line: &str) -> Option<(Region, bool)> {
     let (bounds, rest) = line.split_once(' ')?;
     let (start, end) = bounds.split_once('-')?;
     let permissions = rest.as_bytes();
+    let inode = rest.split_ascii_whitespace().nth(3);
     let region = Region {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
         writable: permissions.first() == Some(&b'r') && permissions.get(1) == Some(&b'w'),
         executable: permissions.get(2) == Some(&b'x'),
         frameless: is_frameless(line.rsplit('/').next().unwrap_or(line)) || line.ends_with("[vdso]"),
+        generated: (inode == Some("0") && !line.ends_with(']')) || line.contains("/memfd:doublemapper"),
     };
     Some((region, permissions.starts_with(b"---")))
 }
@@ -259,6 +263,11 @@ mod tests {
         assert!(frameless("7f00-7f01 r-xp 00000000 08:01 7  /lib/x86_64-linux-gnu/libc.so.6"));
         assert!(frameless("7f00-7f01 r-xp 00000000 00:00 0  [vdso]"));
         assert!(!frameless("7f00-7f01 r-xp 00000000 08:01 7  /usr/share/dotnet/libcoreclr.so"));
+        let generated = |line| parse_region(line).is_some_and(|(region, _)| region.generated);
+        assert!(generated("7f00-7f01 rwxp 00000000 00:00 0 "));
+        assert!(generated("7f00-7f01 r-xs 00000000 00:01 7  /memfd:doublemapper (deleted)"));
+        assert!(!generated("7f00-7f01 r-xp 00000000 00:00 0  [vdso]"));
+        assert!(!generated("7f00-7f01 r-xp 00000000 08:01 7  /usr/share/dotnet/libcoreclr.so"));
     }
 
     #[test]

@@ -55,6 +55,27 @@ fn no_call_is_refuted_by_the_runtimes_own_sampler() {
     });
 }
 
+#[test]
+fn the_caller_of_a_write_barrier_or_a_stub_is_in_its_stack() {
+    on_every_runtime(|runtime| {
+        for variables in WAYS_TO_COMPILE {
+            let start = Start::managed(runtime, "stubs");
+            let mut target = variables.iter().fold(start, |start, (name, value)| start.env(name, value)).ready();
+            let methods = target.ask("methods");
+            let methods: BTreeSet<&str> = methods.split(' ').collect();
+            let recorded = Recording::start(&target, &["--duration", "2s", "--frequency", "999"]).finish();
+            recorded.is_clean();
+            let seen = seen(&recorded, &methods);
+            assert_eq!(seen.values().flatten().copied().collect::<BTreeSet<_>>(), methods, "{variables:?}");
+            let report = report(&recorded.output());
+            let count = |loss: &str| report["loss"][loss].as_u64().unwrap();
+            let (marked, all) = (count("broken_stacks") + count("incomplete_stacks"), count("delivered"));
+            assert!(marked * 20 <= all, "{marked} of {all} marked with {variables:?}");
+            assert_eq!(bare(&recorded, &methods, &seen), Vec::<String>::new(), "{variables:?}");
+        }
+    });
+}
+
 /// By thread, the methods out of these in its stacks.
 fn seen<'a>(recorded: &Recorded, methods: &BTreeSet<&'a str>) -> BTreeMap<String, BTreeSet<&'a str>> {
     let read = ReadBack::of(recorded);
@@ -86,6 +107,6 @@ fn bare(recorded: &Recorded, methods: &BTreeSet<&str>, seen: &BTreeMap<String, B
 }
 
 fn method_of<'a>(frame: &str, methods: &BTreeSet<&'a str>) -> Option<&'a str> {
-    let name = frame.strip_prefix("Blocking.")?.split(['(', '.']).next()?;
+    let name = frame.strip_prefix("Blocking.").or_else(|| frame.strip_prefix("Stubs."))?.split(['(', '.']).next()?;
     methods.get(name).copied()
 }

@@ -265,6 +265,7 @@ impl Platform for Script {
         match address / 0x1000 {
             0x1..=0x8 => CodeKind::Other,
             0xc => CodeKind::Frameless,
+            0xd => CodeKind::Generated,
             _ => CodeKind::None,
         }
     }
