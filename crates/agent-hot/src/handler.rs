@@ -10,7 +10,7 @@ use crate::memory::{Asked, Bounded, Memory};
 use crate::record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample};
 use crate::session::{Aimed, Ask, Seen, Session, Slot};
 use crate::stack::{Code, Output, Registers, walk};
-use crate::waiting::waited_for_cpu;
+use crate::waiting::scheduled;
 use crate::{Native, Ranges, clock};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use remora_wire::{layout, sample_flags};
@@ -89,6 +89,9 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     }
     // Only a blocked thread keeps its stack, so that its sample can be repeated.
     let stays = taken && seen == Seen::Blocked;
+    if stays {
+        slot.answers.slices.store(scheduled().map_or(0, |counted| counted.slices), Ordering::Relaxed);
+    }
     slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
 }
 
@@ -128,7 +131,7 @@ fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall, traced: bool) -> bool {
 /// When the calling thread lost its CPU before it ran again, monotonic nanoseconds. `None` if the kernel does not say.
 fn lost_cpu_at(ask: &Ask, now: u64) -> Option<u64> {
     let runs_since = now.checked_sub(clock::thread_cpu().checked_sub(ask.used.load(Ordering::Relaxed))?)?;
-    runs_since.checked_sub(waited_for_cpu()?.checked_sub(ask.waited.load(Ordering::Relaxed))?)
+    runs_since.checked_sub(scheduled()?.waited.checked_sub(ask.waited.load(Ordering::Relaxed))?)
 }
 
 struct Taking<'a> {

@@ -48,4 +48,4 @@ pub use record::{EXACT, LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WIND
 pub use session::{Answers, Ask, Seen, Session, Slot, cookie};
 pub use stack::{Code, Output, Registers, Walk, walk};
 pub use timer::{arm, create, delete};
-pub use waiting::waited_in;
+pub use waiting::Scheduled;

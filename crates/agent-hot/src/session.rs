@@ -54,7 +54,7 @@ pub struct Ask {
     /// For [`Seen::Preempted`] and [`Seen::Runnable`] in wall-clock sampling: the thread's off-CPU time without a sample yet, nanoseconds.
     /// The sampler raises it while the thread waits.
     pub off_cpu: AtomicU64,
-    /// For [`Seen::Preempted`]: the thread's total wait for CPUs before the current wait, nanoseconds ([`crate::waited_in`]).
+    /// For [`Seen::Preempted`]: the thread's total wait for CPUs before the current wait, nanoseconds ([`crate::Scheduled`]).
     pub waited: AtomicU64,
 }
 
@@ -65,6 +65,8 @@ pub struct Answers {
     pub off_cpu: AtomicU64,
     /// The thread's CPU clock at the end of its last answer, nanoseconds; 0 unless that was a sample of a blocked thread.
     pub at: AtomicU64,
+    /// How often it had got a CPU by then; 0 if the kernel does not say.
+    pub slices: AtomicU64,
 }
 
 /// What is known of one followed thread. Written by the agent's thread when it follows or leaves the thread, and by the

@@ -1,11 +1,21 @@
-//! How long a thread has waited for CPUs. The kernel adds each wait when it ends.
+//! What the scheduler counts for a thread: how long it has waited for CPUs, and how often it got one.
 
 /// Room for the file's content: three numbers.
 const ROOM: usize = 72;
 
-/// How long the calling thread has waited for CPUs in its life, nanoseconds. An unfinished wait does not count. `None` if the kernel does
-/// not say. Async-signal-safe.
-pub(crate) fn waited_for_cpu() -> Option<u64> {
+/// What the scheduler has counted in a thread's life.
+///
+/// Source: Linux `Documentation/scheduler/sched-stats.rst`, `/proc/<pid>/schedstat`: time on CPUs, time waited for them, time slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheduled {
+    /// Time waited for CPUs, nanoseconds. The kernel adds each wait when it ends.
+    pub waited: u64,
+    /// How often it got a CPU.
+    pub slices: u64,
+}
+
+/// What the scheduler has counted for the calling thread. `None` if the kernel does not say. Async-signal-safe.
+pub(crate) fn scheduled() -> Option<Scheduled> {
     // The C library's functions of these names are cancellation points: a thread could end in the middle of the handler.
     // SAFETY: a zero-terminated path that lives on; every number has the register's full width.
     let file = unsafe {
@@ -25,14 +35,19 @@ pub(crate) fn waited_for_cpu() -> Option<u64> {
     let length = unsafe { libc::syscall(libc::SYS_read, file, text.as_mut_ptr(), ROOM) };
     // SAFETY: opened above, closed once.
     unsafe { libc::syscall(libc::SYS_close, file) };
-    waited_in(text.get(..usize::try_from(length).ok()?)?)
+    Scheduled::parse(text.get(..usize::try_from(length).ok()?)?)
 }
 
-/// The time waited for CPUs in a thread's `schedstat`, nanoseconds: the second of its three numbers.
-///
-/// Source: Linux `Documentation/scheduler/sched-stats.rst`, `/proc/<pid>/schedstat`: time on CPUs, time waited for them, time slices.
-pub fn waited_in(schedstat: &[u8]) -> Option<u64> {
-    let word = schedstat.split(|byte| *byte == b' ').nth(1)?;
+impl Scheduled {
+    /// From a thread's `schedstat`.
+    pub fn parse(schedstat: &[u8]) -> Option<Scheduled> {
+        let mut words = schedstat.trim_ascii_end().split(|byte| *byte == b' ').skip(1);
+        let waited = number(words.next()?)?;
+        Some(Scheduled { waited, slices: number(words.next()?)? })
+    }
+}
+
+fn number(word: &[u8]) -> Option<u64> {
     word.iter().try_fold(0_u64, |number, byte| {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
         number.checked_mul(10)?.checked_add(u64::from(digit))
@@ -44,16 +59,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_number_is_the_wait() {
-        assert_eq!(waited_in(b"354443072 974610 4\n"), Some(974_610));
-        for text in [b"".as_slice(), b"1", b"1 x 2", b"1 99999999999999999999999 2"] {
-            assert_eq!(waited_in(text), None);
+    fn the_second_number_is_the_wait_and_the_third_counts_slices() {
+        assert_eq!(Scheduled::parse(b"354443072 974610 4\n"), Some(Scheduled { waited: 974_610, slices: 4 }));
+        for text in [b"".as_slice(), b"1", b"1 2", b"1 x 2", b"1 2 x", b"1 99999999999999999999999 2"] {
+            assert_eq!(Scheduled::parse(text), None);
         }
     }
 
     #[test]
     fn the_calling_thread_can_be_asked() {
-        let first = waited_for_cpu();
-        assert!(first.is_some() && waited_for_cpu() >= first, "{first:?}");
+        let first = scheduled().expect("this kernel counts");
+        let then = scheduled().expect("this kernel counts");
+        assert!(first.slices > 0 && first.slices <= then.slices && first.waited <= then.waited, "{first:?} {then:?}");
     }
 }

@@ -14,6 +14,7 @@
 //! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
 
 mod answering;
+mod budget;
 mod channel;
 mod confined;
 mod faults;
@@ -21,6 +22,7 @@ mod follow;
 mod futex;
 mod host;
 mod linux;
+mod looked;
 mod memory;
 mod pair;
 mod private;

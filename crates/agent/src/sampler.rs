@@ -15,20 +15,18 @@
 //!
 //! **Many threads.** The sampler looks at idle threads with a probability below one. Their samples then weigh more.
 
+use crate::budget::{Budget, WAKE};
 use crate::follow::Followed;
 use crate::futex::futex_wait;
+use crate::looked::Looked;
 use crate::scheduling::Scheduling;
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
-use remora_agent_core::REPEATED;
-use remora_agent_hot::{Ask, Random, RawSample, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of};
+use remora_agent_hot::{Ask, Random, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of};
 use remora_wire::{Config, EventKind, layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// Waking a thread counts as this many signals: it interrupts a running thread, and the sleeper goes back to sleep.
-const WAKE: u64 = 4;
 
 /// After a sample, a blocked thread needs some CPU time to return to its wait. Less than this does not count as having run, nanoseconds.
 const SETTLING: u64 = 50_000;
@@ -44,6 +42,12 @@ const UNINTERRUPTED: u64 = 12_000;
 
 /// Threads whose state is read in one instant, at most: each is a file. Their samples also weigh for the others.
 const STATE_READS: usize = 8;
+
+/// A running thread answers within this time, nanoseconds. The end of the recording waits as long for the last answers.
+const ANSWERING: u64 = 20_000_000;
+
+/// The distance of looks for the last answers, nanoseconds.
+const ANSWER_LOOKS: u64 = 1_000_000;
 
 /// A signal is lost if it has no answer for this time and its thread has run since, nanoseconds.
 const SILENT: u64 = 1_000_000_000;
@@ -110,6 +114,7 @@ impl Sampler {
     /// # Errors
     /// The system's error number.
     pub fn start(self: Arc<Self>) -> Result<OwnThread, i32> {
+        self.sender.may_send()?;
         let pointer = Arc::into_raw(self);
         OwnThread::start(main, pointer.cast_mut().cast()).inspect_err(|_| {
             // SAFETY: `into_raw` made it just now, and no thread took it over.
@@ -156,31 +161,6 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// A thread as the sampler knows it.
-#[derive(Debug, Clone, Copy)]
-struct Looked {
-    thread: u32,
-    slot: u32,
-    /// When the account of its time began, monotonic nanoseconds.
-    since: u64,
-    /// Its CPU clock then.
-    from: u64,
-    /// Its CPU clock at the last look.
-    used: u64,
-    /// Consecutive looks without a change of that clock.
-    quiet: u32,
-    /// The last instant with new CPU time: its number, and its time if the thread was running then, monotonic nanoseconds.
-    seen: Option<(u64, Option<u64>)>,
-    /// Its CPU clock when it was back in its wait after a sample. It keeps that sample's stack until the clock moves.
-    settled: Option<u64>,
-    /// Until when its stack is known to be unchanged, monotonic nanoseconds.
-    stood_until: u64,
-    /// Sum of the weights of its repeated samples, nanoseconds.
-    repeated: u64,
-    /// Whether an incomplete stack was sampled once more ([`Slot::again`]) with the newest unwind table.
-    resampled: bool,
-}
-
 /// One instant.
 struct Instant {
     /// Now, monotonic nanoseconds.
@@ -201,9 +181,7 @@ struct Rounds<'a> {
     version: u64,
     /// The last value of [`Followed::tables`].
     tables: u64,
-    /// Signals that may be sent now.
-    tokens: u64,
-    refilled: u64,
+    budget: Budget,
     /// Threads on a CPU at the last instant.
     running: u64,
     /// Instants so far.
@@ -217,19 +195,18 @@ impl<'a> Rounds<'a> {
     fn new(sampler: &'a Sampler) -> Self {
         let now = monotonic();
         let random = Random::new(now ^ u64::from(threads::this_thread()) << 32);
-        let tokens = most_tokens(sampler.budget);
+        let budget = Budget::new(sampler.budget, now);
         Rounds {
             sampler,
             random,
             looked: Vec::new(),
             version: 0,
             tables: 0,
-            tokens,
-            refilled: now,
+            budget,
             running: 0,
             count: 0,
             slept_at: now,
-            scheduling: Scheduling::default(),
+            scheduling: Scheduling::new(),
         }
     }
 
@@ -253,7 +230,7 @@ impl<'a> Rounds<'a> {
             // Falling asleep and waking used the CPU time since then. So the sampler got its CPU that long ago.
             let woke_at = now.saturating_sub(thread_cpu().saturating_sub(used));
             self.refresh();
-            self.refill(now);
+            self.budget.refill(now);
             // A late sampler got its CPU when another thread gave it up. The instant is not random for that thread.
             let is_late = now.saturating_sub(next) > LATE;
             self.instant(&Instant { now, woke_at, interval, is_late });
@@ -282,29 +259,23 @@ impl<'a> Rounds<'a> {
             return;
         }
         self.version = followed.version();
-        let mut now: Vec<Looked> = followed
-            .threads()
-            .map(|new| Looked {
-                thread: new.thread,
-                slot: new.slot,
-                since: new.since,
-                from: new.clock,
-                used: new.clock,
-                quiet: 0,
-                seen: None,
-                settled: None,
-                stood_until: new.since,
-                repeated: 0,
-                resampled: false,
-            })
-            .collect();
+        let mut now: Vec<Looked> =
+            followed.threads().map(|new| Looked::new(new.thread, new.slot, new.since, new.clock)).collect();
         let tables = followed.tables();
         drop(followed);
         now.sort_unstable_by_key(|looked| looked.thread);
+        for at in 0..self.looked.len() {
+            let known = &self.looked[at];
+            let same = now.binary_search_by_key(&known.thread, |looked| looked.thread);
+            if !same.is_ok_and(|at| now[at].is_same(known)) {
+                self.settle_account(at, None);
+            }
+        }
+        self.scheduling.keep(|thread| now.binary_search_by_key(&thread, |looked| looked.thread).is_ok());
         for looked in &mut now {
             let known = self.looked.binary_search_by_key(&looked.thread, |known| known.thread);
             if let Some(known) = known.ok().map(|at| self.looked[at])
-                && (known.slot, known.since) == (looked.slot, looked.since)
+                && known.is_same(looked)
             {
                 *looked = known;
             }
@@ -317,15 +288,6 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    fn refill(&mut self, now: u64) {
-        let budget = self.sampler.budget.max(1);
-        let gained = (now - self.refilled).saturating_mul(budget) / 1_000_000_000;
-        if gained > 0 {
-            self.tokens = (self.tokens + gained).min(most_tokens(budget));
-            self.refilled = now;
-        }
-    }
-
     /// One instant: finds the running threads and asks for samples.
     fn instant(&mut self, instant: &Instant) {
         let Instant { now, interval, .. } = *instant;
@@ -333,8 +295,10 @@ impl<'a> Rounds<'a> {
         let cold = self.looked.iter().filter(|looked| looked.quiet >= STILL_HOT).count() as u64;
         let mut stopped = Vec::new();
         let cold_looks = (COLD_LOOKS.saturating_mul(interval) / 1_000_000_000).max(1);
-        let mut running = 0;
-        for at in 0..self.looked.len() {
+        let (mut running, mut wanted) = (0, 0);
+        // If the budget runs out in an instant, it runs out for other threads each time.
+        let first = self.random.below(self.looked.len() as u64) as usize;
+        for at in (first..self.looked.len()).chain(0..first) {
             let of = if self.looked[at].quiet >= STILL_HOT { cold.max(cold_looks) } else { cold_looks };
             if of > cold_looks && self.random.below(of) >= cold_looks {
                 continue;
@@ -343,19 +307,27 @@ impl<'a> Rounds<'a> {
             let (thread, before) = (self.looked[at].thread, self.looked[at].used);
             let used = thread_cpu_of(thread);
             if used == 0 {
+                // It has ended.
+                self.settle_account(at, Some(slot));
                 continue;
             }
             slot.clock.store(used, Ordering::Relaxed);
+            self.looked[at].sampled = slot.answers.off_cpu.load(Ordering::Relaxed);
+            if self.sampler.wall && self.looked[at].settled != Some(used) {
+                wanted += WAKE * of / cold_looks;
+            }
             if used == before {
                 self.looked[at].quiet = self.looked[at].quiet.saturating_add(1);
-                self.stands(at, slot, now);
+                if self.may_look(at) {
+                    self.stands(at, slot, now);
+                }
                 continue;
             }
             (self.looked[at].used, self.looked[at].quiet) = (used, 0);
             let weight = interval.saturating_mul(of) / cold_looks;
             let ran_on = !instant.is_late && self.ran_on(at, used.saturating_sub(before), instant.woke_at);
             let again = if ran_on { used } else { thread_cpu_of(thread) };
-            if again > used && is_settling(slot, again) {
+            if again > used && self.is_settling(thread, slot, again) {
                 continue;
             }
             let is_running = ran_on || again > used;
@@ -369,6 +341,20 @@ impl<'a> Rounds<'a> {
         }
         self.have_stopped(&stopped, instant);
         self.running = running;
+        self.budget.note(wanted + running, interval);
+    }
+
+    /// Whether this instant counts for a thread off the CPU. If the budget is too small for all, chance decides, whatever the thread waits
+    /// for: else long waits would get the time of short ones.
+    fn may_look(&mut self, at: usize) -> bool {
+        if !self.sampler.wall {
+            return false;
+        }
+        let may = self.budget.allows(&mut self.random);
+        if !may && self.looked[at].settled != Some(self.looked[at].used) {
+            self.sampler.session.count(layout::OVER_BUDGET);
+        }
+        may
     }
 
     /// Whether a thread ran from the last look until the sampler woke, by its CPU time. Then it runs now, or the sampler took its CPU.
@@ -391,59 +377,59 @@ impl<'a> Rounds<'a> {
         let cpu = threads::this_cpu();
         let looks = STATE_READS.min(stopped.len()).max(1) as u64;
         for (count, (at, weight)) in stopped[first..].iter().chain(&stopped[..first]).enumerate() {
+            let looked = self.looked[*at];
+            let may_look = self.may_look(*at);
             // The handler still needs the values of an unanswered ask: do not overwrite them.
-            let Some(slot) = self.slot(*at).filter(|slot| slot.ask.weight.load(Ordering::Acquire) == 0) else {
+            let Some(slot) = self.slot(*at).filter(|slot| self.is_answered(&slot.ask, looked.used)) else {
                 continue;
             };
-            let looked = self.looked[*at];
-            if count >= STATE_READS || self.scheduling.ready_on(looked.thread) != Some(cpu) {
-                self.stands(*at, slot, instant.now);
-            } else if let Some(waited) = self.scheduling.waited_for_cpu(looked.thread).filter(|_| !instant.is_late) {
-                slot.ask.waited.store(waited, Ordering::Relaxed);
+            let is_ready = count < STATE_READS && self.scheduling.ready_on(looked.thread) == Some(cpu);
+            let scheduled = if is_ready && !instant.is_late { self.scheduling.scheduled(looked.thread) } else { None };
+            if let Some(scheduled) = scheduled {
+                slot.ask.waited.store(scheduled.waited, Ordering::Relaxed);
                 slot.ask.woke_at.store(instant.woke_at, Ordering::Relaxed);
-                self.settle_account(*at, slot);
-                let off_cpu = if self.sampler.wall { due(&self.looked[*at], slot, instant.now) } else { 0 };
+                self.settle_account(*at, Some(slot));
+                let off_cpu = if may_look { self.looked[*at].due(instant.now) } else { 0 };
                 slot.ask.off_cpu.store(off_cpu, Ordering::Relaxed);
                 self.ask_running(*at, slot, Seen::Preempted, looked.used, weight * stopped.len() as u64 / looks);
-            } else {
+            } else if may_look {
                 self.stands(*at, slot, instant.now);
             }
         }
     }
 
     fn ask_running(&mut self, at: usize, slot: &Slot, seen: Seen, used: u64, weight: u64) {
-        self.settle_account(at, slot);
+        self.settle_account(at, Some(slot));
         // If more threads run than the budget allows, some get no signal, and the others weigh more.
         let wanted = self.running.saturating_mul(1_000_000_000) / self.sampler.interval.load(Ordering::Relaxed).max(1);
         let budget = self.sampler.budget.max(1);
         if wanted > budget && self.random.below(wanted) >= budget {
+            self.sampler.session.count(layout::OVER_BUDGET);
             return;
         }
-        self.tokens = self.tokens.saturating_sub(1);
+        self.budget.spend(1);
         let weight = if wanted > budget { weight.saturating_mul(wanted) / budget } else { weight };
         self.ask(at, slot, seen, used, weight);
     }
 
     /// The thread is off the CPU. Wall-clock sampling keeps its last sample if the stack is unchanged, or asks for a new one.
     fn stands(&mut self, at: usize, slot: &Slot, now: u64) {
-        if !self.sampler.wall {
-            return;
+        let Looked { thread, used, settled, .. } = self.looked[at];
+        if settled.is_none() && self.is_settling(thread, slot, used) {
+            self.looked[at].settled = Some(used);
         }
         let looked = &mut self.looked[at];
-        if looked.settled.is_none() && is_settling(slot, looked.used) {
-            looked.settled = Some(looked.used);
-        }
         let again = !looked.resampled && slot.again.load(Ordering::Relaxed);
-        if looked.settled == Some(looked.used) && !again {
+        if looked.settled == Some(used) && !again {
             looked.stood_until = now;
-            if due(looked, slot, now) >= LONGEST_REPEAT {
-                self.settle_account(at, slot);
+            if looked.due(now) >= LONGEST_REPEAT {
+                self.settle_account(at, Some(slot));
             }
             return;
         }
-        self.settle_account(at, slot);
-        let weight = due(&self.looked[at], slot, now);
-        if slot.ask.weight.load(Ordering::Acquire) != 0 {
+        self.settle_account(at, Some(slot));
+        let weight = self.looked[at].due(now);
+        if !self.is_answered(&slot.ask, used) {
             // If it has waited for a CPU since the ask, its sample includes this time, too.
             slot.ask.off_cpu.store(weight, Ordering::Relaxed);
         } else if weight != 0 {
@@ -452,41 +438,52 @@ impl<'a> Rounds<'a> {
     }
 
     fn ask_off_cpu(&mut self, at: usize, slot: &Slot, weight: u64) {
-        if self.tokens < WAKE {
+        if !self.budget.has(WAKE) {
             self.sampler.session.count(layout::OVER_BUDGET);
             return;
         }
-        let cost = if self.scheduling.ready_on(self.looked[at].thread).is_none() { WAKE } else { 1 };
-        self.tokens -= cost;
-        let looked = &mut self.looked[at];
-        let used = looked.used;
-        if cost == WAKE {
-            looked.resampled |= slot.again.swap(false, Ordering::Relaxed);
+        let Looked { thread, used, .. } = self.looked[at];
+        if self.scheduling.ready_on(thread).is_none() {
+            self.budget.spend(WAKE);
+            self.looked[at].resampled |= slot.again.swap(false, Ordering::Relaxed);
             self.ask(at, slot, Seen::Blocked, used, weight);
         } else {
+            self.budget.spend(1);
             slot.ask.off_cpu.store(weight, Ordering::Relaxed);
             self.ask(at, slot, Seen::Runnable, used, weight);
         }
     }
 
-    /// Accounts for the time of an unchanged stack by repeating the thread's last sample. The thread may have run since.
-    fn settle_account(&mut self, at: usize, slot: &Slot) {
+    /// Whether a blocked thread is on its way back to its wait after a sample: only the sample made it run.
+    fn is_settling(&mut self, thread: u32, slot: &Slot, used: u64) -> bool {
+        let answered = slot.answers.at.load(Ordering::Acquire);
+        if answered == 0 || used.saturating_sub(answered) >= SETTLING {
+            return false;
+        }
+        let slices = slot.answers.slices.load(Ordering::Relaxed);
+        slices == 0 || self.scheduling.scheduled(thread).is_none_or(|counted| counted.slices == slices)
+    }
+
+    /// Accounts for the time of an unchanged stack by repeating the thread's last sample. The thread may have run since, or ended.
+    fn settle_account(&mut self, at: usize, slot: Option<&Slot>) {
         let looked = &mut self.looked[at];
         let Some(settled) = looked.settled else { return };
-        let stood = Looked { used: settled, ..*looked };
-        let weight = due(&stood, slot, looked.stood_until);
-        if weight > 0 && repeat(self.sampler.session, looked, weight) {
-            looked.repeated += weight;
-        }
+        looked.repeat(self.sampler.session, settled);
         if looked.used != settled {
             looked.settled = None;
-            slot.answers.at.store(0, Ordering::Release);
+            slot.inspect(|slot| slot.answers.at.store(0, Ordering::Release));
         }
     }
 
     fn ask(&mut self, at: usize, slot: &Slot, seen: Seen, used: u64, weight: u64) {
         let ask = &slot.ask;
-        if ask.weight.load(Ordering::Acquire) != 0 && !self.give_up(ask, used) {
+        if !self.is_answered(ask, used) {
+            let has_run = used > ask.used.load(Ordering::Relaxed);
+            if has_run && monotonic().saturating_sub(ask.at.load(Ordering::Relaxed)) > ANSWERING {
+                // The thread blocks the signal, or the application took it over: this sample is lost, too.
+                self.sampler.session.count(layout::TAKEN);
+                self.sampler.session.count(layout::LOST_THREAD_SILENT);
+            }
             return;
         }
         ask.seen.store(seen as u32, Ordering::Relaxed);
@@ -500,56 +497,47 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Gives up an unanswered ask if it is old and its thread has run since; returns whether it did. The signal was lost: another sender's
+    /// Whether there is no open ask. An old one whose thread has run since is given up: its signal was lost, because another sender's
     /// pending SIGURG took its place, or the signal queue was full.
-    fn give_up(&self, ask: &Ask, used: u64) -> bool {
+    fn is_answered(&self, ask: &Ask, used: u64) -> bool {
+        if ask.weight.load(Ordering::Acquire) == 0 {
+            return true;
+        }
         let is_old = monotonic().saturating_sub(ask.at.load(Ordering::Relaxed)) > SILENT;
-        let is_lost = is_old && used > ask.used.load(Ordering::Relaxed) && ask.weight.swap(0, Ordering::AcqRel) != 0;
-        if is_lost {
+        if !is_old || used <= ask.used.load(Ordering::Relaxed) {
+            return false;
+        }
+        if ask.weight.swap(0, Ordering::AcqRel) != 0 {
             self.sampler.session.count(layout::TAKEN);
             self.sampler.session.count(layout::LOST_THREAD_SILENT);
         }
-        is_lost
+        true
+    }
+
+    /// Waits until the threads have answered, for some time at most.
+    fn await_answers(&self) {
+        let heard = self.sampler.bell.load(Ordering::SeqCst);
+        let is_open = |at| self.slot(at).is_some_and(|slot| slot.ask.weight.load(Ordering::Acquire) != 0);
+        for _ in 0..ANSWERING / ANSWER_LOOKS {
+            if !(0..self.looked.len()).any(is_open) {
+                return;
+            }
+            futex_wait(&self.sampler.bell, heard as u32, ANSWER_LOOKS);
+        }
     }
 
     /// Ends the recording: accounts for unchanged stacks until now.
     fn end(&mut self) {
+        self.await_answers();
         let now = monotonic();
         for at in 0..self.looked.len() {
             let Some(slot) = self.slot(at) else { continue };
             let looked = &mut self.looked[at];
+            looked.sampled = slot.answers.off_cpu.load(Ordering::Relaxed);
             if looked.settled.is_some_and(|settled| settled == thread_cpu_of(looked.thread)) {
                 looked.stood_until = now;
             }
-            self.settle_account(at, slot);
+            self.settle_account(at, Some(slot));
         }
     }
-}
-
-/// Whether a blocked thread is on its way back to its wait after a sample: only the sample made it run.
-fn is_settling(slot: &Slot, used: u64) -> bool {
-    let answered = slot.answers.at.load(Ordering::Acquire);
-    answered != 0 && used.saturating_sub(answered) < SETTLING
-}
-
-/// The budget saves up signals for a tenth of a second at most.
-fn most_tokens(budget: u64) -> u64 {
-    (budget / 10).max(WAKE)
-}
-
-/// The thread's off-CPU time up to `until` without a sample yet, nanoseconds.
-fn due(looked: &Looked, slot: &Slot, until: u64) -> u64 {
-    let stood = until.saturating_sub(looked.since).saturating_sub(looked.used.saturating_sub(looked.from));
-    stood.saturating_sub(slot.answers.off_cpu.load(Ordering::Relaxed)).saturating_sub(looked.repeated)
-}
-
-fn repeat(session: &Session, looked: &Looked, weight: u64) -> bool {
-    session.count(layout::TAKEN);
-    let Looked { thread, slot, stood_until: time, .. } = *looked;
-    let sample = RawSample { thread, slot, flags: REPEATED, time, weight, ..RawSample::default() };
-    let pushed = session.ring.push(&[&sample.words()]).is_ok();
-    if !pushed {
-        session.count(layout::LOST_RING_FULL);
-    }
-    pushed
 }

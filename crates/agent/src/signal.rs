@@ -163,6 +163,19 @@ impl Sender {
         self.signal != libc::SIGURG
     }
 
+    /// Whether signals with a value may be sent to single threads. Sends none.
+    ///
+    /// # Errors
+    /// The system's error number, of a seccomp filter for example.
+    pub fn may_send(self) -> Result<(), i32> {
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::gettid() } as u32;
+        if self.is_dangerous() || queue(0, self.process, own, 0) {
+            return Ok(());
+        }
+        Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EPERM))
+    }
+
     /// Prepares to send it to `thread`, followed in `slot`. False if that fails.
     pub fn prepare(self, entrances: &Entrances, slot: &Slot, thread: u32, index: u32, generation: u32) -> bool {
         slot.timer.store(0, Ordering::Relaxed);

@@ -24,11 +24,11 @@ pub fn notes(profile: &Profile, counter: impl Fn(usize) -> u64) -> Vec<String> {
         ));
     }
     let left_out = counter(layout::OVER_BUDGET);
-    let delivered = profile.loss.delivered;
-    if profile.meta.event == Event::Wall && left_out as f64 > delivered as f64 * TELLING_LEFT_OUT {
+    if left_out as f64 > profile.loss.delivered as f64 * TELLING_LEFT_OUT {
+        let which = if profile.meta.event == Event::Wall { "blocked threads were" } else { "threads were" };
         notes.push(format!(
-            "blocked threads were sampled less often than {asked} times a second, to keep to the budget of signals ({left_out} samples left out); \
-             times stay right; `--signal-budget` raises it"
+            "{which} sampled less often than {asked} times a second, to keep to the budget of signals ({left_out} samples left out); \
+             each sample stands for more time, so short waits are less certain; `--signal-budget` raises it, `--frequency` lowers the need"
         ));
     }
     notes
@@ -58,10 +58,10 @@ mod tests {
     }
 
     #[test]
-    fn blocked_samples_that_were_left_out_are_told_in_wall_clock_mode() {
+    fn samples_that_the_budget_left_out_are_told() {
         let notes = told(Event::Wall, 1000, 20);
         assert!(notes.len() == 1 && notes[0].contains("less often than 100 times a second"), "{notes:?}");
         assert_eq!(told(Event::Wall, 1000, 5), Vec::<String>::new());
-        assert_eq!(told(Event::Cpu, 1000, 20), Vec::<String>::new());
+        assert_eq!(told(Event::Cpu, 1000, 20).len(), 1, "more threads ran than the budget allows");
     }
 }

@@ -91,6 +91,34 @@ fn running_and_waiting_for_a_cpu_are_what_the_kernel_counts() {
     });
 }
 
+/// Seen: with a budget for one wait in eight, 1 ms of sleep had an eighth of its time, and long waits had the rest.
+#[test]
+fn a_budget_too_small_for_each_wait_leaves_the_shares_of_waits_right() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "waits", &["24"]);
+        let before = seconds_waited(&mut target);
+        let recorded =
+            Recording::start(&target, &["--event", "wall", "--frequency", "999", "--duration", "5s"]).finish();
+        let after = seconds_waited(&mut target);
+        recorded.is_clean();
+        let share = |short: f64, long: f64| short / (short + long);
+        let truth = share(after[0] - before[0], after[1] - before[1]);
+        let read = ReadBack::of(&recorded);
+        let of = |method| read.weight_where(|names| names.contains(&method)) as f64;
+        let (short, long) = (of("Waits.ShortWait()"), of("Waits.LongWait()"));
+        let shown = share(short, long);
+        assert!(
+            (shown / truth - 1.0).abs() < 0.25,
+            "{:.1} % in the short wait, not {:.1} %",
+            shown * 100.0,
+            truth * 100.0
+        );
+        let all = 24.0 * recorded_seconds(&recorded) * 1e9;
+        assert!(short + long > all * 0.9 && short + long < all * 1.1, "{short} and {long} of {all}");
+        assert!(notes(&recorded).iter().any(|note| note.contains("budget of signals")), "{:?}", notes(&recorded));
+    });
+}
+
 #[test]
 fn a_running_thread_gets_the_samples_that_were_asked_for() {
     on_every_runtime(|runtime| {
@@ -179,4 +207,13 @@ fn waited(target: &Target, is_wanted: impl Fn(&str) -> bool) -> u64 {
 fn notes(recorded: &Recorded) -> Vec<String> {
     let json = recorded.finished.json();
     array(&json["recording"]["notes"]).iter().filter_map(|note| note.as_str().map(str::to_owned)).collect()
+}
+
+fn recorded_seconds(recorded: &Recorded) -> f64 {
+    number(&report(&recorded.output())["duration_nanoseconds"]) as f64 / 1e9
+}
+
+/// In the short wait and in the long one, by the program's own clock.
+fn seconds_waited(target: &mut Target) -> Vec<f64> {
+    target.ask("waited").split(' ').map(|seconds| seconds.parse().unwrap()).collect()
 }
