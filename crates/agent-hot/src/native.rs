@@ -1,7 +1,7 @@
 //! The walk through native code without frame pointers, by the tables that the collector has compiled ([`remora_wire::unwind`]).
 //!
 //! Each step reads at most three stack words, and each read is checked. A damaged table can end a walk, or lead it astray inside the
-//! stack. It cannot make the handler read elsewhere.
+//! stack. A damaged signal row can lead it to other memory, which the kernel reads: it returns an error instead of a fault.
 
 use crate::memory::Memory;
 use remora_wire::unwind::{MODULE, Module, Rule};

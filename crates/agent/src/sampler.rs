@@ -34,13 +34,13 @@ const SETTLING: u64 = 50_000;
 /// After this many looks without CPU time, the sampler looks at a thread less often.
 const STILL_HOT: u32 = 64;
 
-/// Looks per second at such idle threads, on average.
+/// Looks per second at such idle threads together, on average; at least one at each instant.
 const COLD_LOOKS: u64 = 800;
 
 /// A thread ran without a break if its CPU time is at most this far below the elapsed time, nanoseconds.
 const UNINTERRUPTED: u64 = 12_000;
 
-/// Threads whose state is read in one instant, at most: each is a file. Their samples also weigh for the others.
+/// Threads with new CPU time whose state is read in one instant, at most: each is a file. Their samples also weigh for the others.
 const STATE_READS: usize = 8;
 
 /// A running thread answers within this time, nanoseconds. The end of the recording waits as long for the last answers.

@@ -118,8 +118,11 @@ impl Unwinding {
                 }
                 much -= usize::from(is_large);
             }
+            let kept: usize = self.rules.values().flatten().map(|rules| rules.rows.len()).sum();
+            let has_room = (kept as u64) * 8 < MAXIMUM_BYTES;
             let files = &self.files;
-            let known = self.rules.entry(identity.clone()).or_insert_with(|| files.unwind_rules(&entry).map(Rc::new));
+            let read = || if has_room { files.unwind_rules(&entry).map(Rc::new) } else { None };
+            let known = self.rules.entry(identity.clone()).or_insert_with(read);
             let Some(rules) = known else { continue };
             let Some(base) = base(&entry, rules) else { continue };
             let bytes = (rows.len() + rules.rows.len()) as u64 * 8;

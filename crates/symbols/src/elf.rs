@@ -160,10 +160,13 @@ impl UnwindRules {
     /// The rules of a module, from the bytes of its file; `None` for anything but a 64-bit ELF file for x64 within the limits.
     pub fn parse(bytes: &[u8]) -> Option<UnwindRules> {
         let file = open(bytes).ok()?;
-        let code = segments(&file).into_iter().filter(|segment| segment.executable);
+        let code = segments(&file).into_iter().filter(|segment| segment.executable).take(CODE_SEGMENTS);
         UnwindRules::read(&file, code.map(|part| (part.address, part.offset, part.file_size)).collect())
     }
 }
+
+/// Executable segments of a file, at most: each function is looked up in them. Linkers make one or two.
+const CODE_SEGMENTS: usize = 16;
 
 /// The loaded parts of a file.
 fn segments(file: &Elf<'_>) -> Vec<Segment> {
