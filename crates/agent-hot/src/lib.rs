@@ -27,6 +27,7 @@ mod memory;
 mod native;
 mod random;
 mod ranges;
+mod raw;
 mod record;
 mod session;
 mod stack;

@@ -1,5 +1,7 @@
 //! Memory of the interrupted thread: every read is checked before it is made.
 
+use crate::raw::read_file;
+
 /// Checked reads of the stack, in words of eight bytes.
 pub trait Memory {
     /// The word at `address`, `None` if it may not be read.
@@ -120,25 +122,9 @@ fn read_words(address: u64, into: &mut [u64]) -> usize {
 
 /// [`read_words`] through `/proc/self/mem`.
 fn read_words_by_file(address: u64, into: &mut [u64]) -> usize {
-    // The C library's functions of these names are cancellation points: a thread could end in the middle of the handler.
-    // SAFETY: a zero-terminated path that lives on; every number has the register's full width.
-    let file = unsafe {
-        libc::syscall(
-            libc::SYS_openat,
-            libc::AT_FDCWD as isize,
-            c"/proc/self/mem".as_ptr(),
-            (libc::O_RDONLY | libc::O_CLOEXEC) as usize,
-            0_usize,
-        )
-    };
-    if file < 0 {
-        return 0;
-    }
-    // SAFETY: `into` is live and has this many bytes.
-    let read = unsafe { libc::syscall(libc::SYS_pread64, file, into.as_mut_ptr(), into.len() * 8, address as usize) };
-    // SAFETY: opened above, closed once.
-    unsafe { libc::syscall(libc::SYS_close, file) };
-    usize::try_from(read).unwrap_or(0) / 8
+    // SAFETY: the bytes of `into`, borrowed as long.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(into.as_mut_ptr().cast(), into.len() * 8) };
+    read_file(c"/proc/self/mem", address, bytes).unwrap_or(0) / 8
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What the scheduler counts for a thread: how long it has waited for CPUs, and how often it got one.
 
+use crate::raw::read_file;
+
 /// Room for the file's content: three numbers.
 const ROOM: usize = 72;
 
@@ -16,26 +18,9 @@ pub struct Scheduled {
 
 /// What the scheduler has counted for the calling thread. `None` if the kernel does not say. Async-signal-safe.
 pub(crate) fn scheduled() -> Option<Scheduled> {
-    // The C library's functions of these names are cancellation points: a thread could end in the middle of the handler.
-    // SAFETY: a zero-terminated path that lives on; every number has the register's full width.
-    let file = unsafe {
-        libc::syscall(
-            libc::SYS_openat,
-            libc::AT_FDCWD as isize,
-            c"/proc/thread-self/schedstat".as_ptr(),
-            (libc::O_RDONLY | libc::O_CLOEXEC) as usize,
-            0_usize,
-        )
-    };
-    if file < 0 {
-        return None;
-    }
     let mut text = [0_u8; ROOM];
-    // SAFETY: `text` lives on, and has `ROOM` bytes.
-    let length = unsafe { libc::syscall(libc::SYS_read, file, text.as_mut_ptr(), ROOM) };
-    // SAFETY: opened above, closed once.
-    unsafe { libc::syscall(libc::SYS_close, file) };
-    Scheduled::parse(text.get(..usize::try_from(length).ok()?)?)
+    let length = read_file(c"/proc/thread-self/schedstat", 0, &mut text)?;
+    Scheduled::parse(text.get(..length)?)
 }
 
 impl Scheduled {

@@ -63,7 +63,7 @@ pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
     let is_told = |time: u64| time > MISSING_TIME && time > used.process / MISSING_PART;
     let causes = [
         (used.unfollowed.min(missing), "in threads that cannot be followed"),
-        (elsewhere, "in threads that ended before they could be sampled, or ran when nobody looked"),
+        (elsewhere, "in threads that ended before they could be sampled, or while the sampler had no CPU"),
     ];
     let causes: Vec<String> =
         causes.iter().filter(|(time, _)| is_told(*time)).map(|(time, why)| format!("{} {why}", shown(*time))).collect();

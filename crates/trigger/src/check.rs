@@ -398,7 +398,7 @@ fn confinement(status: &Status) -> Check {
         _ => Check::noted(
             NAME,
             "system calls are filtered (seccomp)",
-            "if timers are refused inside, the agent says so, and `record` uses the runtime's own sampler instead",
+            "if signals are refused inside, the agent reports it, and `record` uses the runtime's own sampler instead",
         ),
     }
 }
