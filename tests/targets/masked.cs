@@ -1,7 +1,7 @@
 // Native threads that block every signal, or wait in system calls that a signal ends early; and children that tell what they inherited.
 //
 // masked PATH_OF_LIBMASKED
-// `block works` and `block waits` start a thread that blocks every signal and works, or waits for any signal; `wait` starts threads that sleep, poll and read.
+// `block works` and `block waits` start a thread that blocks every signal and works, or waits for any signal; `hear` makes the former block none; `wait` starts threads that sleep, poll and read.
 // `turns`, `met`, `naps`, `polls`, `reads`, `cut` (naps ended early) and `wrong` answer the counters; `count` answers the operations of a busy managed thread.
 // `sleep N` sleeps N times 5 ms and answers how many of the sleeps were too short.
 // `child` runs a child that tells its signals and descriptors: one line `SigIgn SigBlk SigCgt TIMERS DESCRIPTOR...`.
@@ -17,6 +17,9 @@ static class Masked
 
     [DllImport("masked")]
     static extern int masked_block(int waitsForSignals);
+
+    [DllImport("masked")]
+    static extern int masked_hear();
 
     [DllImport("masked")]
     static extern int masked_wait();
@@ -45,6 +48,7 @@ static class Masked
             case "count": return Interlocked.Read(ref operations).ToString();
             case "block works": return masked_block(0).ToString();
             case "block waits": return masked_block(1).ToString();
+            case "hear": return masked_hear().ToString();
             case "wait": return masked_wait().ToString();
             case "child": return Child();
         }

@@ -59,11 +59,11 @@ unsafe fn dispatch(token: &InSignal, session: &Session, info: *const libc::sigin
         return;
     };
     // SAFETY: the caller's promise: `context` is the ucontext of this signal.
-    let registers = unsafe { registers(context) };
-    answer(token, session, &aimed, &registers);
+    let (registers, handles_fault) = unsafe { (registers(context), handles_fault(context)) };
+    answer(token, session, &aimed, &registers, handles_fault);
 }
 
-fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Registers) {
+fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Registers, handles_fault: bool) {
     let slot = aimed.slot;
     let weight = slot.ask.weight.swap(0, Ordering::AcqRel);
     if weight == 0 {
@@ -72,7 +72,8 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     }
     // SAFETY: `registers` are those of this thread: it was executing at their instruction.
     let call = unsafe { in_system_call(registers) };
-    let Some((seen, weight)) = judged(&slot.ask, weight, call, session.traced) else {
+    let judged = if handles_fault { None } else { judged(&slot.ask, weight, call, session.traced) };
+    let Some((seen, weight)) = judged else {
         session.count(layout::MOVED_ON);
         slot.answers.at.store(0, Ordering::Release);
         return;
@@ -93,6 +94,17 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
         slot.answers.slices.store(scheduled().map_or(0, |counted| counted.slices), Ordering::Relaxed);
     }
     slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
+}
+
+/// Whether the thread was in a handler of SIGSEGV, which blocks that signal. .NET runs it on an alternate stack of 12 KiB. With AVX-512, two
+/// signal frames leave too little of that for a walk.
+///
+/// # Safety
+/// `context` is the ucontext that the kernel gave to the handler.
+unsafe fn handles_fault(context: *const libc::c_void) -> bool {
+    // SAFETY: the caller's promise. The kernel's mask is the first word of the C library's.
+    let mask = unsafe { (&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read() };
+    mask & 1 << (libc::SIGSEGV - 1) != 0
 }
 
 /// The thread's state when the sampler asked it, and the sample's weight. `None` if it has done something else since.
@@ -140,7 +152,8 @@ struct Taking<'a> {
     flags: u8,
 }
 
-/// Walks the stack and pushes the sample; false if there is no room for it.
+/// Walks the stack and pushes the sample; false if there is no room for it. Not part of the handler's own stack frame, see [`handles_fault`].
+#[inline(never)]
 fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers) -> bool {
     session.count(layout::TAKEN);
     session.count(layout::SIGNALLED);

@@ -28,6 +28,8 @@ pub struct Followed {
     version: u64,
     /// The CPU clocks of unfollowed threads when first seen.
     unfollowed: HashMap<u32, u64>,
+    /// CPU time that followed threads used while they blocked the signal, nanoseconds.
+    while_deaf: u64,
     /// The process's CPU clock when the recording began, nanoseconds.
     process_from: u64,
     /// Ended threads and their CPU time, nanoseconds.
@@ -63,6 +65,9 @@ pub struct Followee {
     pub from: u64,
 }
 
+/// A thread that blocks the signal at so many looks was just born, or about to end: the C library blocks everything then.
+const BIRTH_LOOKS: u32 = 2;
+
 /// The executable ranges are read again after this long, then after twice as long each time: code that is met later is
 /// mostly compiled into ranges that are there already. Nanoseconds.
 const FIRST_RANGES_PAUSE: u64 = 500_000_000;
@@ -79,6 +84,7 @@ impl Followed {
             slots: HashMap::new(),
             version: 0,
             unfollowed: HashMap::new(),
+            while_deaf: 0,
             process_from: process_cpu(),
             ended: Vec::new(),
             free: (0..MAXIMUM_THREADS as u32).rev().collect(),
@@ -131,7 +137,7 @@ impl Followed {
                 .collect(),
             process: process_cpu().saturating_sub(self.process_from),
             agent,
-            unfollowed,
+            unfollowed: unfollowed + self.while_deaf,
         }
     }
 
@@ -161,8 +167,7 @@ impl Followed {
         self.unfollowed.retain(|thread, _| alive.contains(thread));
         let deaf = std::mem::take(&mut self.deaf);
         let ended = deaf.iter().filter(|(thread, _)| !alive.contains(thread));
-        // One that was met once or twice was in the instant of its birth or its end, when the C library blocks everything.
-        ended.filter(|(_, looks)| **looks > 2).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        ended.filter(|(_, looks)| **looks > BIRTH_LOOKS).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
         let strangers =
             alive.iter().filter(|thread| !self.slots.contains_key(thread) && !self.refused.contains(thread));
         // Who has ended meanwhile is not seen.
@@ -185,10 +190,19 @@ impl Followed {
                 .or_insert_with(|| if self.elders.contains(&thread) { thread_cpu_of(thread) } else { 0 });
             if is_agents_name(&name) {
                 self.refused.insert(thread);
-            } else if is_deaf(masks, self.sender.signal()) {
+                continue;
+            }
+            if is_deaf(masks, self.sender.signal()) {
                 // A thread is born deaf, and some stay so: it is asked again at the next look.
                 self.deaf.insert(thread, deaf.get(&thread).map_or(1, |looks| looks + 1));
-            } else if self.follow(session, entrances, thread) {
+                continue;
+            }
+            if deaf.get(&thread).is_some_and(|looks| *looks > BIRTH_LOOKS) {
+                // No sample includes that time: its own samples must not be scaled up to it.
+                let now = thread_cpu_of(thread);
+                self.while_deaf += now.saturating_sub(self.unfollowed.insert(thread, now).unwrap_or(now));
+            }
+            if self.follow(session, entrances, thread) {
                 self.unfollowed.remove(&thread);
                 new.push((thread, name));
             } else if proc::signal_masks(thread).is_some() {
@@ -211,7 +225,7 @@ impl Followed {
             self.leave(session, entrances, *thread);
         }
         let deaf = std::mem::take(&mut self.deaf);
-        let stayed_so = deaf.iter().filter(|(thread, looks)| **looks > 2 || self.elders.contains(thread));
+        let stayed_so = deaf.iter().filter(|(thread, looks)| **looks > BIRTH_LOOKS || self.elders.contains(thread));
         // The agent's own other thread may have had no name yet when it was looked at.
         stayed_so
             .filter(|(thread, _)| is_agents(**thread) == Some(false))

@@ -532,9 +532,15 @@ impl<'a> Rounds<'a> {
         let now = monotonic();
         for at in 0..self.looked.len() {
             let Some(slot) = self.slot(at) else { continue };
+            let thread = self.looked[at].thread;
+            let used = thread_cpu_of(thread);
+            // The budget may have left no look at it since its last sample.
+            if self.looked[at].settled.is_none() && used != 0 && self.is_settling(thread, slot, used) {
+                (self.looked[at].used, self.looked[at].settled) = (used, Some(used));
+            }
             let looked = &mut self.looked[at];
             looked.sampled = slot.answers.off_cpu.load(Ordering::Relaxed);
-            if looked.settled.is_some_and(|settled| settled == thread_cpu_of(looked.thread)) {
+            if looked.settled == Some(used) {
                 looked.stood_until = now;
             }
             self.settle_account(at, Some(slot));

@@ -1,9 +1,12 @@
 //! Beside an application that uses signals itself: its own stay as they are, Remora takes another one, and what a signal could disturb is not disturbed.
 #![forbid(unsafe_code)]
 
+use remora_e2e::read_back::ReadBack;
 use remora_e2e::{
-    Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, native, on_every_runtime, on_runtimes, until,
+    Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, native, on_every_runtime, on_runtimes,
+    processor_time, until, until_used,
 };
+use std::time::Duration;
 
 /// How a recording may sample; the second is what disturbs most.
 const WAYS: [&[&str]; 3] = [
@@ -119,6 +122,28 @@ fn det_04_threads_that_begin_to_block_every_signal_during_a_recording_hold_up_no
             Recording::of(&target, way).is_clean();
             goes_on(&mut target);
         }
+    });
+}
+
+/// Its time with blocked signals was scaled into its later samples.
+#[test]
+fn the_time_of_a_thread_that_blocked_every_signal_is_not_given_to_its_later_samples() {
+    on_every_runtime(|runtime| {
+        let mut target = masked(runtime);
+        assert_eq!(target.ask("block works"), "0");
+        let recording = Recording::begun(&target, WAYS[0]);
+        until_used(target.pid(), Duration::from_secs(3));
+        let begun = processor_time(target.pid());
+        assert_eq!(target.ask("hear"), "0");
+        until_used(target.pid(), Duration::from_secs(3));
+        let recorded = recording.stop();
+        let used = (processor_time(target.pid()) - begun).as_secs_f64();
+        recorded.is_clean();
+        let heard = ReadBack::of(&recorded).weight_where(|names| names.contains(&"hears_and_works")) as f64 / 1e9;
+        // Two threads work all the time.
+        assert!(heard > 0.1 && heard < used * 0.65, "{heard:.2} of {used:.2} s");
+        let notes = recorded.finished.json()["recording"]["notes"].to_string();
+        assert!(notes.contains("in threads that cannot be followed"), "{notes}");
     });
 }
 

@@ -18,11 +18,24 @@ static void count_up(atomic_long *counter)
     atomic_fetch_add(counter, 1);
 }
 
-/* Burns processor time and blocks every signal for ever. */
-static void *blocks_and_works(void *nothing)
+static atomic_int hears;
+
+/* Blocks no signal any more. */
+__attribute__((noinline)) void hears_and_works(void)
 {
+    sigset_t every;
+    sigfillset(&every);
+    pthread_sigmask(SIG_UNBLOCK, &every, NULL);
     for (;;)
         count_up(&turns);
+}
+
+/* Burns processor time and blocks every signal, until it is to hear them. */
+static void *blocks_and_works(void *nothing)
+{
+    while (!atomic_load(&hears))
+        count_up(&turns);
+    hears_and_works();
     return nothing;
 }
 
@@ -116,6 +129,13 @@ static int start(void *(*body)(void *), void *argument, int blocked)
 int masked_block(int waits_for_signals)
 {
     return start(waits_for_signals ? blocks_and_waits : blocks_and_works, NULL, 1);
+}
+
+/* Makes threads that block every signal and work hear them. */
+int masked_hear(void)
+{
+    atomic_store(&hears, 1);
+    return 0;
 }
 
 /* Starts the threads that sleep, poll and read. */
