@@ -1,5 +1,5 @@
 //! What this machine takes for one sample, without Remora: a thread wakes at random instants and sends each busy thread a signal. The
-//! handler only sets a flag. Every sampler that interrupts threads needs a timer and an interrupt, so none is cheaper.
+//! handler only sets a flag. No sampler with a thread of its own and signals is cheaper.
 
 use crate::Outcome;
 use crate::agent::HERTZ;

@@ -313,10 +313,11 @@ impl<'a> Rounds<'a> {
             }
             slot.clock.store(used, Ordering::Relaxed);
             self.looked[at].sampled = slot.answers.off_cpu.load(Ordering::Relaxed);
-            if self.sampler.wall && self.looked[at].settled != Some(used) {
-                wanted += WAKE * of / cold_looks;
-            }
+            // Off the CPU, a look at it would cost this.
+            let is_wanted = self.sampler.wall && self.looked[at].settled != Some(used);
+            let cost = if is_wanted { WAKE * of / cold_looks } else { 0 };
             if used == before {
+                wanted += cost;
                 self.looked[at].quiet = self.looked[at].quiet.saturating_add(1);
                 if self.may_look(at) {
                     self.stands(at, slot, now);
@@ -336,6 +337,7 @@ impl<'a> Rounds<'a> {
                 running += 1;
                 self.ask_running(at, slot, Seen::Running, again, weight);
             } else {
+                wanted += cost;
                 stopped.push((at, weight));
             }
         }

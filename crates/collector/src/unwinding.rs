@@ -118,8 +118,8 @@ impl Unwinding {
                 }
                 much -= usize::from(is_large);
             }
-            let kept: usize = self.rules.values().flatten().map(|rules| rules.rows.len()).sum();
-            let has_room = (kept as u64) * 8 < MAXIMUM_BYTES;
+            let kept = || self.rules.values().flatten().map(|rules| rules.rows.len() as u64 * 8).sum::<u64>();
+            let has_room = self.rules.contains_key(&identity) || kept() < MAXIMUM_BYTES;
             let files = &self.files;
             let read = || if has_room { files.unwind_rules(&entry).map(Rc::new) } else { None };
             let known = self.rules.entry(identity.clone()).or_insert_with(read);
