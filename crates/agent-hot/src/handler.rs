@@ -12,7 +12,7 @@ use crate::session::{Aimed, Ask, Seen, Session, Slot};
 use crate::stack::{Code, Output, Registers, walk};
 use crate::waiting::scheduled;
 use crate::{Native, Ranges, clock};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::Ordering;
 use remora_wire::{layout, sample_flags};
 
 /// A thread has not slept since the ask if it was off the CPU for less than this, nanoseconds.
@@ -156,7 +156,7 @@ struct Taking<'a> {
 #[inline(never)]
 fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers) -> bool {
     session.count(layout::TAKEN);
-    session.count(layout::SIGNALLED);
+    session.count(layout::WALKED);
     let Aimed { thread, index, slot, .. } = *taking.aimed;
     let low = slot.stack_low.load(Ordering::Relaxed);
     let high = trusted_end(session, slot, thread, registers.stack);
@@ -165,9 +165,9 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
     let (addresses, rest) = scratch.split_at_mut(MAXIMUM_DEPTH);
     let (window, windows) = rest.split_at_mut(LEAF_WORDS);
     let code = Code {
-        ranges: Ranges::new(table(&session.ranges)),
+        ranges: Ranges::new(session.table(&session.ranges)),
         links: session.links,
-        native: Native::new(table(&session.native)),
+        native: Native::new(session.table(&session.native)),
     };
     let out = Output { addresses: &mut *addresses, windows: &mut *windows };
     let stack = registers.stack & !7;
@@ -188,11 +188,7 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
         window: window.get(..copied).unwrap_or_default(),
         windows: windows.get(..found.windows).unwrap_or_default(),
     };
-    let pushed = session.ring.push(&[&sample.fixed(), sample.addresses, sample.window, sample.windows]).is_ok();
-    if !pushed {
-        session.count_refusal();
-    }
-    pushed
+    session.push(&sample)
 }
 
 /// Up to where the stack may be read without asking the kernel, 0 for nowhere. The mapping around a stack may hold more than the
@@ -226,20 +222,6 @@ fn capture(
     window: &mut [u64],
 ) -> (crate::Walk, usize) {
     (walk(registers, memory, code, out), memory.words(registers.stack & !7, window))
-}
-
-/// The words of a table that the agent's thread has published.
-fn table(published: &AtomicPtr<u64>) -> &[u64] {
-    // After `inside` was raised: whoever replaces the table and then finds nobody inside may free the old one.
-    let words = published.load(Ordering::SeqCst);
-    if words.is_null() {
-        return &[];
-    }
-    // SAFETY: the first word behind the pointer is the number of words that follow it; the block was filled before it was
-    // published and is never freed while a handler runs that may have it.
-    let stored = unsafe { *words } as usize;
-    // SAFETY: as above; `stored` words follow the first one.
-    unsafe { core::slice::from_raw_parts(words.add(1), stored) }
 }
 
 /// # Safety

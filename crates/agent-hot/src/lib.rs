@@ -19,6 +19,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod blocked;
 mod clock;
 mod handler;
 mod heap;
@@ -34,6 +35,7 @@ mod stack;
 mod timer;
 mod waiting;
 
+pub use blocked::{Blocked, Reading, StackReader};
 pub use clock::{monotonic, process_cpu, thread_cpu, thread_cpu_of};
 pub use handler::{InSignal, on_signal};
 pub use heap::{

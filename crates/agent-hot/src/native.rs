@@ -11,6 +11,9 @@ const SAVED_RBP: u64 = 120;
 const SAVED_RSP: u64 = 160;
 const SAVED_RIP: u64 = 168;
 
+/// Functions between a system call and the one that saved RBP, at most.
+const WAITING_FUNCTIONS: usize = 16;
+
 /// A function's activation: what a step needs of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Activation {
@@ -80,6 +83,24 @@ impl<'a> Native<'a> {
             Rule::End => Step::End,
             rule => caller(rule, activation, memory).map_or(Step::Unknown, Step::Caller),
         }
+    }
+
+    /// RBP of a thread in a system call, as the first of its functions that uses RBP for something else has saved it. `None` if the tables
+    /// do not lead there: a function has no table, or finds its caller by RBP.
+    pub(crate) fn frame_of_system_call(&self, instruction: u64, stack: u64, memory: &impl Memory) -> Option<u64> {
+        let mut at = Activation { instruction, stack, frame: 0, interrupted: true };
+        for _ in 0..WAITING_FUNCTIONS {
+            let module = self.module(at.running())?;
+            match self.rule(&module, at.running()) {
+                Rule::Stack { cfa, saved } if saved != 0 => {
+                    let cfa = at.stack.checked_add(u64::from(cfa))?;
+                    return memory.word(cfa.checked_sub(u64::from(saved))?);
+                }
+                rule @ Rule::Stack { .. } => at = caller(rule, &at, memory)?,
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Whether a frame chain without a further link is complete: where a thread begins, or in a module without unwind information (musl).

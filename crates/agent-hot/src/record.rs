@@ -19,7 +19,8 @@ pub const EXACT: u8 = 0x40;
 pub const MAXIMUM_DEPTH: usize = 512;
 
 /// Where a sample is built.
-pub(crate) type Scratch = [u64; MAXIMUM_DEPTH + LEAF_WORDS + MAXIMUM_WINDOWS * WINDOW_WORDS];
+pub(crate) type Scratch = [u64; SCRATCH_WORDS];
+pub(crate) const SCRATCH_WORDS: usize = MAXIMUM_DEPTH + LEAF_WORDS + MAXIMUM_WINDOWS * WINDOW_WORDS;
 
 const FIXED_WORDS: usize = 6;
 

@@ -1,7 +1,7 @@
 //! The memory that the handler works on: one [`Session`] per attach, one [`Slot`] per followed thread.
 
 use crate::Links;
-use crate::record::Scratch;
+use crate::record::{RawSample, Scratch};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use remora_agent_ring::Ring;
@@ -174,8 +174,26 @@ impl<'a> Session<'a> {
         (current && thread != 0).then_some(Aimed { thread, index, slot })
     }
 
-    /// A refused push, by its counter.
-    pub(crate) fn count_refusal(&self) {
-        self.count(layout::LOST_RING_FULL);
+    /// Pushes a sample. Counts it as lost, and returns false, if the ring is full.
+    pub(crate) fn push(&self, sample: &RawSample) -> bool {
+        let pushed = self.ring.push(&[&sample.fixed(), sample.addresses, sample.window, sample.windows]).is_ok();
+        if !pushed {
+            self.count(layout::LOST_RING_FULL);
+        }
+        pushed
+    }
+
+    /// The words of a table that the agent's thread has published. Only to be used while `inside` is raised.
+    pub(crate) fn table(&self, published: &AtomicPtr<u64>) -> &[u64] {
+        // After `inside` was raised: whoever replaces the table and then sees 0 there may free the old one.
+        let words = published.load(Ordering::SeqCst);
+        if words.is_null() {
+            return &[];
+        }
+        // SAFETY: `Published::replace` filled the block before it published it, and frees it only after it saw `inside` at 0. The first
+        // word is the number of words behind it.
+        let stored = unsafe { *words } as usize;
+        // SAFETY: as published, `stored` words follow the first one.
+        unsafe { core::slice::from_raw_parts(words.add(1), stored) }
     }
 }

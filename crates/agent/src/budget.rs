@@ -5,6 +5,9 @@ use remora_agent_hot::Random;
 /// Waking a thread counts as this many signals: it interrupts a running thread, and the sleeper goes back to sleep.
 pub const WAKE: u64 = 4;
 
+/// Reading a blocked thread's stack counts like a signal. It wakes nobody.
+pub const READ: u64 = 1;
+
 /// The instants over which demand is averaged.
 const AVERAGED: u64 = 16;
 

@@ -1,5 +1,6 @@
 //! A thread as the sampler knows it, and the account of its time off the CPU.
 
+use crate::budget::READ;
 use remora_agent_core::REPEATED;
 use remora_agent_hot::{RawSample, Session};
 use remora_wire::layout;
@@ -29,6 +30,8 @@ pub struct Looked {
     pub repeated: u64,
     /// Whether an incomplete stack was sampled once more ([`remora_agent_hot::Slot::again`]) with the newest unwind table.
     pub resampled: bool,
+    /// The cost of its last sample while it was blocked, in tokens of the budget.
+    pub cost: u64,
 }
 
 impl Looked {
@@ -47,6 +50,7 @@ impl Looked {
             sampled: 0,
             repeated: 0,
             resampled: false,
+            cost: READ,
         }
     }
 

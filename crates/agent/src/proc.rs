@@ -136,6 +136,17 @@ fn parse_wait(call: &str) -> Option<u64> {
     if number == libc::SYS_rt_sigtimedwait { u64::from_str_radix(set, 16).ok() } else { None }
 }
 
+/// A thread in a system call: the instruction after the call, and the stack pointer. `None` if it runs or is ready to, or is blocked
+/// elsewhere, such as by a page fault.
+pub fn parse_system_call(call: &str) -> Option<(u64, u64)> {
+    let number = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    let mut words = call.split_ascii_whitespace();
+    // The call's number is negative outside of calls. Six arguments follow.
+    words.next()?.parse::<u32>().ok()?;
+    let stack = number(words.nth(6)?)?;
+    Some((number(words.next()?)?, stack))
+}
+
 /// The CPU on which a ready thread runs or waits, from its `stat` (Linux `Documentation/filesystems/proc.rst`). The state is the third
 /// field, the processor the 39th. The second is a name in parentheses and may hold anything.
 pub fn parse_readiness(stat: &str) -> Option<i32> {
@@ -299,6 +310,16 @@ mod tests {
         assert_eq!(parse_readiness("12 (cut) R 1 2"), None);
         let own = fs::read_to_string("/proc/thread-self/stat").expect("readable");
         assert!(parse_readiness(&own).is_some_and(|cpu| cpu >= 0), "{own}");
+    }
+
+    #[test]
+    fn a_thread_in_a_system_call_has_an_instruction_and_a_stack() {
+        let call = "202 0x7f00 0x0 0x0 0x8 0x0 0x0 0x7f11 0x7f22\n";
+        assert_eq!(parse_system_call(call), Some((0x7f22, 0x7f11)));
+        for other in ["running\n", "-1 0x7f11 0x7f22\n", "", "202 0x7f00 0x0", "202 0x7f00 0x0 0x0 0x8 0x0 0x0 0x7f11"]
+        {
+            assert_eq!(parse_system_call(other), None, "{other}");
+        }
     }
 
     #[test]

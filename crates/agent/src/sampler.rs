@@ -10,19 +10,22 @@
 //! ([`remora_agent_hot::Seen::Preempted`]).
 //!
 //! **Wall-clock sampling.** A thread keeps its stack as long as its CPU clock does not move. It gets no signal; its last sample counts on.
-//! A blocked thread with new CPU time gets a signal, as far as the budget allows: waking it takes a CPU from a running thread.
+//! The sampler reads the stack of a blocked thread with new CPU time, and the thread sleeps on ([`StackReader`]). Only where this does not
+//! work, the thread gets a signal, as far as the budget allows: waking it takes a CPU from a running thread.
 //! A thread waiting for a CPU gets a signal, too. It takes the signal before it goes on, and its sample is marked as a wait.
 //!
 //! **Many threads.** The sampler looks at idle threads with a probability below one. Their samples then weigh more.
 
-use crate::budget::{Budget, WAKE};
+use crate::budget::{Budget, READ, WAKE};
 use crate::follow::Followed;
 use crate::futex::futex_wait;
 use crate::looked::Looked;
 use crate::scheduling::Scheduling;
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
-use remora_agent_hot::{Ask, Random, Seen, Session, Slot, monotonic, thread_cpu, thread_cpu_of};
+use remora_agent_hot::{
+    Ask, Blocked, Random, Reading, Seen, Session, Slot, StackReader, monotonic, thread_cpu, thread_cpu_of,
+};
 use remora_wire::{Config, EventKind, layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -189,6 +192,7 @@ struct Rounds<'a> {
     /// When the sampler went to sleep last, monotonic nanoseconds.
     slept_at: u64,
     scheduling: Scheduling,
+    reader: Box<StackReader>,
 }
 
 impl<'a> Rounds<'a> {
@@ -207,6 +211,7 @@ impl<'a> Rounds<'a> {
             count: 0,
             slept_at: now,
             scheduling: Scheduling::new(),
+            reader: Box::new(StackReader::new()),
         }
     }
 
@@ -314,8 +319,9 @@ impl<'a> Rounds<'a> {
             slot.clock.store(used, Ordering::Relaxed);
             self.looked[at].sampled = slot.answers.off_cpu.load(Ordering::Relaxed);
             // Off the CPU, a look at it would cost this.
-            let is_wanted = self.sampler.wall && self.looked[at].settled != Some(used);
-            let cost = if is_wanted { WAKE * of / cold_looks } else { 0 };
+            let is_wanted =
+                self.sampler.wall && self.looked[at].seen.is_some() && self.looked[at].settled != Some(used);
+            let cost = if is_wanted { self.looked[at].cost * of / cold_looks } else { 0 };
             if used == before {
                 wanted += cost;
                 self.looked[at].quiet = self.looked[at].quiet.saturating_add(1);
@@ -352,9 +358,10 @@ impl<'a> Rounds<'a> {
         if !self.sampler.wall {
             return false;
         }
-        let may = self.budget.allows(&mut self.random);
+        // A thread that has not run yet has one wait only.
+        let may = self.looked[at].seen.is_none() || self.budget.allows(&mut self.random);
         if !may && self.looked[at].settled != Some(self.looked[at].used) {
-            self.sampler.session.count(layout::OVER_BUDGET);
+            self.leave_out(at);
         }
         may
     }
@@ -435,14 +442,22 @@ impl<'a> Rounds<'a> {
             // If it has waited for a CPU since the ask, its sample includes this time, too.
             slot.ask.off_cpu.store(weight, Ordering::Relaxed);
         } else if weight != 0 {
-            self.ask_off_cpu(at, slot, weight);
+            self.ask_off_cpu(at, slot, weight, now);
         }
     }
 
-    fn ask_off_cpu(&mut self, at: usize, slot: &Slot, weight: u64) {
-        if !self.budget.has(WAKE) {
-            self.sampler.session.count(layout::OVER_BUDGET);
+    fn ask_off_cpu(&mut self, at: usize, slot: &Slot, weight: u64, now: u64) {
+        if !self.budget.has(READ) {
+            return self.leave_out(at);
+        }
+        if self.read_stack(at, slot, weight, now) {
+            self.budget.spend(READ);
+            self.looked[at].cost = READ;
             return;
+        }
+        self.looked[at].cost = WAKE;
+        if !self.budget.has(WAKE) {
+            return self.leave_out(at);
         }
         let Looked { thread, used, .. } = self.looked[at];
         if self.scheduling.ready_on(thread).is_none() {
@@ -454,6 +469,34 @@ impl<'a> Rounds<'a> {
             slot.ask.off_cpu.store(weight, Ordering::Relaxed);
             self.ask(at, slot, Seen::Runnable, used, weight);
         }
+    }
+
+    /// Counts a sample that the budget left out. A thread that has not run since gets its sample later, for the whole time.
+    fn leave_out(&self, at: usize) {
+        if self.looked[at].seen.is_some() {
+            self.sampler.session.count(layout::OVER_BUDGET);
+        }
+    }
+
+    /// Samples a blocked thread without a signal. Returns false if it needs one.
+    fn read_stack(&mut self, at: usize, slot: &Slot, weight: u64, now: u64) -> bool {
+        let Looked { thread, slot: index, used, .. } = self.looked[at];
+        let Some((instruction, stack)) = self.scheduling.system_call(thread) else { return false };
+        let again = slot.again.swap(false, Ordering::Relaxed);
+        let blocked = Blocked { thread, slot: index, instruction, stack, weight };
+        // The clock stands since before the kernel gave these registers: the stack belongs to them.
+        let reading = self.reader.sample(self.sampler.session, &blocked, || thread_cpu_of(thread) == used);
+        match reading {
+            Reading::NeedsSignal => slot.again.store(again, Ordering::Relaxed),
+            Reading::Taken => {
+                slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed);
+                let looked = &mut self.looked[at];
+                (looked.settled, looked.stood_until) = (Some(used), now);
+                looked.resampled |= again;
+            }
+            Reading::Lost | Reading::Moved => {}
+        }
+        reading != Reading::NeedsSignal
     }
 
     /// Whether a blocked thread is on its way back to its wait after a sample: only the sample made it run.

@@ -1,13 +1,13 @@
 //! What the scheduler says about other threads. The sampler asks at most instants, so the files stay open.
 
-use crate::proc::parse_readiness;
+use crate::proc::{parse_readiness, parse_system_call};
 use remora_agent_hot::Scheduled;
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
-/// Threads with open files at most, two each. The target's limit counts them, too.
+/// Threads with open files at most, three each. The target's limit counts them, too.
 const THREADS: usize = 16;
 
 /// Files stay open only if the target has this many more descriptors.
@@ -44,16 +44,17 @@ fn identity(file: &File) -> Option<(u64, u64)> {
     file.metadata().ok().map(|data| (data.dev(), data.ino()))
 }
 
-/// The open files of one thread: `stat` and `schedstat`.
+/// The open files of one thread: [`NAMES`].
 struct Files {
     thread: u32,
-    files: [Option<Kept>; 2],
+    files: [Option<Kept>; NAMES.len()],
 }
 
 /// The names of [`Files::files`].
-const NAMES: [&str; 2] = ["stat", "schedstat"];
+const NAMES: [&str; 3] = ["stat", "schedstat", "syscall"];
 const STAT: usize = 0;
 const SCHEDSTAT: usize = 1;
+const SYSCALL: usize = 2;
 
 /// Open files of threads. A thread has one possible place, so another thread with the same place closes its files.
 pub struct Scheduling {
@@ -83,6 +84,12 @@ impl Scheduling {
         Scheduled::parse(text.get(..length)?)
     }
 
+    /// The instruction and the stack pointer of a thread that is blocked in a system call. `None` if it is not, or this is not readable.
+    pub fn system_call(&mut self, thread: u32) -> Option<(u64, u64)> {
+        let (text, length) = self.read(thread, SYSCALL)?;
+        parse_system_call(&String::from_utf8_lossy(text.get(..length)?))
+    }
+
     /// Closes the files of the other threads.
     pub fn keep(&mut self, is_kept: impl Fn(u32) -> bool) {
         for place in &mut self.places {
@@ -93,7 +100,7 @@ impl Scheduling {
     fn read(&mut self, thread: u32, which: usize) -> Option<([u8; ROOM], usize)> {
         let place = self.places.get_mut(thread as usize % THREADS)?;
         if place.as_ref().is_none_or(|files| files.thread != thread) {
-            *place = Some(Files { thread, files: [None, None] });
+            *place = Some(Files { thread, files: [None, None, None] });
         }
         let kept = place.as_mut()?.files.get_mut(which)?;
         if kept.is_none() {

@@ -31,8 +31,8 @@ pub const STRAY_SIGNALS: usize = 13;
 pub const THREADS_NOT_FOLLOWED: usize = 14;
 /// Messages other than samples that did not fit into the transport: names may be missing.
 pub const LOST_DESCRIPTIONS: usize = 15;
-/// Samples by signal, as opposed to repeated without one.
-pub const SIGNALLED: usize = 16;
+/// Samples with a stack walk of their own. The others repeat an unchanged stack.
+pub const WALKED: usize = 16;
 /// Threads that gave no sample because they had moved on: running when asked, blocked when the signal arrived, or the reverse.
 pub const MOVED_ON: usize = 18;
 /// Instants at which the sampler looked for running threads.

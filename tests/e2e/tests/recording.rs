@@ -9,7 +9,7 @@ mod recorded;
 
 use recorded::{recorded_while_it_uses, target_is_well};
 use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, converted, number, report};
-use remora_e2e::recording::{LOST_TRANSPORT_FULL, SIGNALLED};
+use remora_e2e::recording::{LOST_TRANSPORT_FULL, WALKED};
 use remora_e2e::{Recorded, Recording, Runtime, Start, Target, on_every_runtime, processor_time, until_used};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -172,23 +172,23 @@ fn wall_says_at_which_rate_it_really_sampled() {
 fn wall_keeps_to_the_budget_of_signals_that_was_asked_for() {
     const BUDGET: u64 = 200;
     on_every_runtime(|runtime| {
-        // 200 threads wake ten times a second: that would be 2,000 signals a second, and is, without this budget.
+        // 200 threads wake ten times a second: that would be 2,000 stack walks a second, and is, without this budget.
         let target = Target::start(runtime, "threads", &["400", "1"]);
         let budget = BUDGET.to_string();
         let recording =
             Recording::begun(&target, &["--event", "wall", "--frequency", "99", "--signal-budget", &budget]);
         // Time is taken before the first look and after the second: a machine that is busy makes the rate look lower, never higher.
         let begun = Instant::now();
-        let before = recording.counter(SIGNALLED);
-        remora_e2e::until("the budget is used up several times", || recording.counter(SIGNALLED) > before + 4 * BUDGET);
-        let signals = recording.counter(SIGNALLED) - before;
+        let before = recording.counter(WALKED);
+        remora_e2e::until("the budget is used up several times", || recording.counter(WALKED) > before + 4 * BUDGET);
+        let walks = recording.counter(WALKED) - before;
         let seconds = begun.elapsed().as_secs_f64();
         let recorded = recording.stop();
         recorded.is_clean();
-        let rate = signals as f64 / seconds;
+        let rate = walks as f64 / seconds;
         // A round is paid for after it was made: one that is begun just before the end of the time counts whole.
         let most = BUDGET as f64 + 400.0 / seconds;
-        assert!(rate <= most, "{signals} signals in {seconds:.2} s are {rate:.0} a second");
+        assert!(rate <= most, "{walks} walks in {seconds:.2} s are {rate:.0} a second");
         assert!(loss(&recorded, "repeated_stacks") > 0);
     });
 }

@@ -6,6 +6,7 @@
 
 use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, number, report};
 use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, until_used};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The largest error of a method's share: six standard deviations of a thousand samples.
@@ -58,6 +59,30 @@ fn each_waiting_thread_is_shown_for_the_whole_recording() {
             let (all, blocked) = (weight(&|_| true, thread), weight(&|names| names.last() == Some(&BLOCKED), thread));
             assert!((all - duration).abs() < duration * CLOCK_TOLERANCE, "{thread}: shown for {all} of {duration}");
             assert!(blocked > all * (1.0 - CLOCK_TOLERANCE), "{thread}: blocked for {blocked} of {all}");
+        }
+    });
+}
+
+#[test]
+fn parked_threads_sleep_on_while_they_are_recorded() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "parked", &["20"]);
+        let slices = || threads_of(&target).into_iter().map(|thread| (thread, time_slices(&target, thread)));
+        let before: BTreeMap<u32, u64> = slices().collect();
+        let recorded = Recording::start(&target, &["--event", "wall", "--duration", "1s"]).finish();
+        let after: BTreeMap<u32, u64> = slices().collect();
+        recorded.is_clean();
+        let read = ReadBack::of(&recorded);
+        let is_parked = |names: &[&str]| names.iter().any(|name| name.starts_with("Parked.ForThe"));
+        let parked: BTreeSet<u32> = read
+            .stacks
+            .iter()
+            .filter(|stack| is_parked(&read.names(stack)))
+            .map(|stack| thread_in(&stack.thread))
+            .collect();
+        assert_eq!(parked.len(), 20, "{parked:?}");
+        for thread in parked {
+            assert_eq!(after.get(&thread), before.get(&thread), "{thread} got a CPU");
         }
     });
 }
@@ -178,6 +203,18 @@ fn has_its_shares(target: &mut Target) {
 }
 
 /// All threads of the target.
+/// The id in a thread's title, which ends with it in parentheses.
+fn thread_in(title: &str) -> u32 {
+    let (_, id) = title.rsplit_once('(').unwrap();
+    id.trim_end_matches(')').parse().unwrap()
+}
+
+/// How often a thread has got a CPU, as the scheduler counts it; 0 for one that has ended.
+fn time_slices(target: &Target, thread: u32) -> u64 {
+    let path = format!("/proc/{}/task/{thread}/schedstat", target.pid());
+    std::fs::read_to_string(path).map_or(0, |text| text.split_ascii_whitespace().nth(2).unwrap().parse().unwrap())
+}
+
 fn threads_of(target: &Target) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap().flatten();
     tasks.map(|task| task.file_name().to_string_lossy().parse().unwrap()).collect()
