@@ -19,17 +19,9 @@ static class Parked
         int threads = arguments.Length > 0 ? int.Parse(arguments[0]) : 200;
         started = new CountdownEvent(threads);
         Monitor.Enter(gate);
-        var parked = new Thread[threads];
         for (int i = 0; i < threads; i++)
-        {
-            parked[i] = new Thread(waits[i % waits.Length], 256 * 1024) { IsBackground = true, Name = "parked " + i };
-            parked[i].Start();
-        }
+            new Thread(waits[i % waits.Length], 256 * 1024) { IsBackground = true, Name = "parked " + i }.Start();
         started.Wait();
-        // Some spin before they block.
-        foreach (var thread in parked)
-            while ((thread.ThreadState & ThreadState.WaitSleepJoin) == 0)
-                Thread.Sleep(1);
         Console.WriteLine("ready");
         for (string line; (line = Console.ReadLine()) != null && line != "quit";)
             Console.WriteLine(line == "threads" ? threads.ToString() : "unknown");

@@ -101,7 +101,7 @@ impl Busy {
         let mut next = Instant::now();
         let mut sent = 0;
         loop {
-            next += Duration::from_nanos(random.exponential(1_000_000_000 / u64::from(HERTZ)));
+            next += Duration::from_nanos(random.below(2_000_000_000 / u64::from(HERTZ)));
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             if Instant::now() >= end {
                 return Ok(sent);

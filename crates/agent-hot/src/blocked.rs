@@ -49,12 +49,14 @@ pub struct StackReader {
     scratch: [u64; SCRATCH_WORDS],
 }
 
-impl StackReader {
+impl Default for StackReader {
     /// Some 30 KiB: not for a stack.
-    pub const fn new() -> Self {
+    fn default() -> Self {
         StackReader { copied: [0; COPIED_WORDS], scratch: [0; SCRATCH_WORDS] }
     }
+}
 
+impl StackReader {
     /// Walks the stack of `at` and pushes the sample. `has_slept` says whether the thread has not run since the kernel gave its registers.
     pub fn sample(&mut self, session: &Session, at: &Blocked, has_slept: impl FnOnce() -> bool) -> Reading {
         // Whoever replaces a published table waits until this is 0.
@@ -145,7 +147,7 @@ mod tests {
         let table = table(rules);
         session.native.store(table.as_ptr().cast_mut(), Ordering::SeqCst);
         let at = Blocked { thread: 7, slot: 3, instruction: 0x5004, stack: start, weight: 99 };
-        let reading = StackReader::new().sample(&session, &at, || !ran);
+        let reading = StackReader::default().sample(&session, &at, || !ran);
         assert_eq!(session.inside.load(Ordering::SeqCst), 0);
         let mut record = vec![];
         let popped = session.ring.pop(|word| record.push(word));

@@ -1,7 +1,8 @@
 //! The sampler thread: at random instants, it finds the threads on a CPU and asks each for a sample.
 //!
-//! The distances between instants are a short rest and an exponentially distributed time, so they follow nothing in the target. The sampler hits each piece of a
-//! thread's CPU time with equal probability. It does not matter how short the thread's bursts are, or what wakes it.
+//! The distances between instants are uniformly distributed, from a short rest to nearly twice the mean. So the instants follow nothing in
+//! the target, and the sampler hits each piece of a thread's CPU time with equal probability. It does not matter how short the thread's
+//! bursts are, or what wakes it.
 //! Two readings of a thread's CPU clock show whether it is on a CPU. Kernel timers cannot do this: CPU timers expire only on the kernel's
 //! tick, and .NET's own timers wake threads right after it.
 //!
@@ -211,7 +212,7 @@ impl<'a> Rounds<'a> {
             count: 0,
             slept_at: now,
             scheduling: Scheduling::new(),
-            reader: Box::new(StackReader::new()),
+            reader: Box::default(),
         }
     }
 
@@ -223,7 +224,7 @@ impl<'a> Rounds<'a> {
             let interval = if first > 0 { asked_for.min(FIRST_INTERVAL) } else { asked_for };
             first = first.saturating_sub(1);
             let rest = REST.min(interval / 2);
-            next += rest + self.random.exponential(interval - rest);
+            next += rest + self.random.below(2 * (interval - rest));
             let used = thread_cpu();
             self.slept_at = monotonic();
             self.rest_until(next);

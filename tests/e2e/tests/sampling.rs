@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, number, report};
-use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, until_used};
+use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, until, until_used};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -67,10 +67,10 @@ fn each_waiting_thread_is_shown_for_the_whole_recording() {
 fn parked_threads_sleep_on_while_they_are_recorded() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "parked", &["20"]);
-        let slices = || threads_of(&target).into_iter().map(|thread| (thread, time_slices(&target, thread)));
-        let before: BTreeMap<u32, u64> = slices().collect();
+        let slices = || threads_of(&target).into_iter().map(|thread| (thread, time_slices(&target, thread))).collect();
+        let before = still(&target, slices);
         let recorded = Recording::start(&target, &["--event", "wall", "--duration", "1s"]).finish();
-        let after: BTreeMap<u32, u64> = slices().collect();
+        let after: BTreeMap<u32, u64> = slices();
         recorded.is_clean();
         let read = ReadBack::of(&recorded);
         let is_parked = |names: &[&str]| names.iter().any(|name| name.starts_with("Parked.ForThe"));
@@ -85,6 +85,17 @@ fn parked_threads_sleep_on_while_they_are_recorded() {
             assert_eq!(after.get(&thread), before.get(&thread), "{thread} got a CPU");
         }
     });
+}
+
+/// The time slices of all threads, once none gets a new one: before they block, some spin and sleep for a millisecond in turns.
+fn still(target: &Target, slices: impl Fn() -> BTreeMap<u32, u64>) -> BTreeMap<u32, u64> {
+    let mut last = BTreeMap::new();
+    until("all threads sleep", || {
+        let before = std::mem::replace(&mut last, slices());
+        std::thread::sleep(Duration::from_millis(100));
+        before == last && threads_of(target).into_iter().all(|thread| target.thread_state(thread) == 'S')
+    });
+    last
 }
 
 #[test]
