@@ -80,7 +80,7 @@ pub(crate) struct RecordArgs {
     /// Samples a second and thread, 1 to 10000
     #[arg(short, long, value_name = "HZ", default_value_t = HERTZ, value_parser = hertz)]
     pub(crate) frequency: u32,
-    /// Signals a second that the whole process may be sent [default: for cpu 10000 or more, for wall 2000]
+    /// Signals and read stacks a second, for the whole process [default: for cpu 10000 or more, for wall 2000]
     #[arg(long, value_name = "SIGNALS", value_parser = up_to_a_million)]
     pub(crate) signal_budget: Option<u32>,
     /// Where to write; the extension says the format, - is stdout [default: APP_DATE_TIME.html]

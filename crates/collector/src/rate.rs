@@ -27,7 +27,7 @@ pub fn notes(profile: &Profile, counter: impl Fn(usize) -> u64) -> Vec<String> {
     if left_out as f64 > profile.loss.delivered as f64 * TELLING_LEFT_OUT {
         let which = if profile.meta.event == Event::Wall { "blocked threads were" } else { "threads were" };
         notes.push(format!(
-            "{which} sampled less often than {asked} times a second, to keep to the budget of signals ({left_out} samples left out); \
+            "{which} sampled less often than {asked} times a second, to stay within the signal budget ({left_out} samples left out); \
              each sample stands for more time, so short waits are less certain; `--signal-budget` raises it, `--frequency` lowers the need"
         ));
     }

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(40);
 /// How long is slept when nothing comes from an agent that is leaving.
 const LEAVING_LOOK: Duration = Duration::from_millis(5);
 
-/// Signals a second that a process is sent at most when all its threads are sampled.
+/// Signals and read stacks a second, at most, if all threads are sampled.
 pub const WALL_BUDGET: u32 = 2_000;
 
 /// The same if only threads on a CPU are sampled: the frequency times the number of CPUs, and at least this.

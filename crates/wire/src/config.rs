@@ -77,7 +77,7 @@ pub struct Config {
     pub roots: Roots,
     /// Samples a second and thread.
     pub frequency: u32,
-    /// Signals a second that the whole process may be sent.
+    /// Signals and read stacks a second, for the whole process.
     pub signal_budget: u32,
 }
 

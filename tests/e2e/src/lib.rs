@@ -32,7 +32,7 @@ pub use debugger::Debugger;
 pub use foreign::{Counts, ForeignProfiler, Kind};
 pub use held_copy::{HeldCopy, state};
 pub use process_facts::{Facts, Mapping, Named};
-pub use processor_time::{processor_time, until_used};
+pub use processor_time::{processor_time, scheduled, until_used};
 pub use read_back::ReadBack;
 pub use recording::{Recorded, Recording, readable};
 pub use remora::{Finished, Remora, remora};

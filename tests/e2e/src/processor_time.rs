@@ -28,6 +28,17 @@ pub fn until_used(pid: u32, more: Duration) {
     }
 }
 
+/// The sum of one number of `schedstat` over the threads with a wanted name: nanoseconds on a CPU (0), nanoseconds of waiting for one (1).
+pub fn scheduled(pid: u32, number: usize, is_wanted: impl Fn(&str) -> bool) -> u64 {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+    let of_task = tasks.flatten().filter_map(|task| {
+        let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').nth(number)?.parse::<u64>().ok().filter(|_| is_wanted(&name))
+    });
+    of_task.sum()
+}
+
 fn ticks_in(stat: &str) -> Option<u32> {
     // The name stands in brackets and may hold anything; what follows it begins with the third field.
     let (_, rest) = stat.rsplit_once(')')?;

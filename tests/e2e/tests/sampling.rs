@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, number, report};
-use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, until, until_used};
+use remora_e2e::{
+    Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, scheduled, until, until_used,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -151,7 +153,7 @@ fn a_budget_too_small_for_each_wait_leaves_the_shares_of_waits_right() {
         );
         let all = 24.0 * recorded_seconds(&recorded) * 1e9;
         assert!(short + long > all * 0.9 && short + long < all * 1.1, "{short} and {long} of {all}");
-        assert!(notes(&recorded).iter().any(|note| note.contains("budget of signals")), "{:?}", notes(&recorded));
+        assert!(notes(&recorded).iter().any(|note| note.contains("signal budget")), "{:?}", notes(&recorded));
     });
 }
 
@@ -233,23 +235,12 @@ fn threads_of(target: &Target) -> Vec<u32> {
 
 /// Nanoseconds for which threads of the agent waited for a CPU, ready to run.
 fn waited_by_agent(target: &Target) -> u64 {
-    waited(target, |name| name.starts_with("remora"))
+    scheduled(target.pid(), 1, |name| name.starts_with("remora"))
 }
 
 /// The same of all other threads.
 fn waited_by_program(target: &Target) -> u64 {
-    waited(target, |name| !name.starts_with("remora"))
-}
-
-fn waited(target: &Target, is_wanted: impl Fn(&str) -> bool) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap().flatten();
-    let wanted =
-        tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| is_wanted(&name)));
-    let waited = wanted.filter_map(|task| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').nth(1)?.parse::<u64>().ok()
-    });
-    waited.sum()
+    scheduled(target.pid(), 1, |name| !name.starts_with("remora"))
 }
 
 fn notes(recorded: &Recorded) -> Vec<String> {

@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) event: Event,
     /// Samples a second and thread.
     pub(crate) frequency: u32,
-    /// Signals a second that the process may be sent; `None` for the collector's own bounds.
+    /// Signals and read stacks a second; `None` for the collector's own bounds.
     pub(crate) signal_budget: Option<u32>,
     /// When to stop by itself.
     pub(crate) duration: Option<Duration>,
