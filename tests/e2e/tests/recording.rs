@@ -350,10 +350,14 @@ fn the_lowest_and_the_highest_frequency_weigh_the_same() {
             let used = (processor_time(target.pid()) - before).as_secs_f64() - agent;
             recorded.is_clean();
             let weight = ReadBack::of(&recorded).weight() as f64 / 1e9;
-            // At one sample a second, what came after the last one is in none.
-            let missing = if frequency == "1" { 2.5 } else { used * 0.5 };
-            assert!(weight <= used * 1.05 && weight > used - missing, "{frequency} Hz: {weight} of {used}");
-            assert_eq!(recorded.finished.json()["recording"]["frequency"].to_string(), frequency);
+            // On a busy machine, all of the few instants can find the thread waiting for a CPU. A note reports the time then.
+            let recording = &recorded.finished.json()["recording"];
+            let is_reported = recording["notes"].to_string().contains("are in no sample");
+            assert!(
+                weight <= used * 1.05 && (weight > used - 0.5 || is_reported),
+                "{frequency} Hz: {weight} of {used}: {recording}"
+            );
+            assert_eq!(recording["frequency"].to_string(), frequency);
         }
     });
 }
