@@ -1,7 +1,7 @@
 // Threads that are born and die all the time: what is sampled of a thread that ends while it is looked at.
 //
-// short_threads [AT_A_TIME [MILLISECONDS]]
-// Each thread burns processor time for so long and ends; another takes its place.
+// short_threads [AT_A_TIME [MILLISECONDS [sleep]]]
+// Each thread uses CPU time for so long, or sleeps, and ends. Another takes its place.
 // `count` answers how many have ended.
 using System;
 using System.Diagnostics;
@@ -11,11 +11,13 @@ using System.Threading;
 static class ShortThreads
 {
     static long ended;
+    static bool sleeps;
 
     static void Main(string[] arguments)
     {
         int atATime = arguments.Length > 0 ? int.Parse(arguments[0]) : 2;
         int milliseconds = arguments.Length > 1 ? int.Parse(arguments[1]) : 5;
+        sleeps = arguments.Length > 2;
         for (int i = 0; i < atATime; i++)
             new Thread(() => Breed(milliseconds)) { IsBackground = true, Name = "breeder" }.Start();
         Console.WriteLine("ready");
@@ -37,6 +39,11 @@ static class ShortThreads
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void Live(int milliseconds)
     {
+        if (sleeps)
+        {
+            Thread.Sleep(milliseconds);
+            return;
+        }
         var watch = Stopwatch.StartNew();
         while (watch.ElapsedMilliseconds < milliseconds)
         {

@@ -12,7 +12,7 @@ use crate::{Native, Ranges, clock};
 use core::sync::atomic::Ordering;
 use remora_wire::{layout, sample_flags};
 
-/// Words of a stack that are copied at once. The kernel reads those of deeper callers one by one.
+/// Words of a stack that are copied at once. Those of deeper callers are read when the walk needs them.
 const COPIED_WORDS: usize = 2048;
 
 /// A thread in a system call, and what its sample stands for.
@@ -70,11 +70,9 @@ impl StackReader {
         let asked = Asked { low: at.stack & !7 };
         let copied = asked.words(asked.low, &mut self.copied);
         let memory = Copied { words: self.copied.get(..copied).unwrap_or_default(), asked };
-        let code = Code {
-            ranges: Ranges::new(session.table(&session.ranges)),
-            links: session.links,
-            native: Native::new(session.table(&session.native)),
-        };
+        // SAFETY: `sample` keeps `inside` raised until this function returns.
+        let (ranges, native) = unsafe { (session.table(&session.ranges), session.table(&session.native)) };
+        let code = Code { ranges: Ranges::new(ranges), links: session.links, native: Native::new(native) };
         let Some(frame) = code.native.frame_of_system_call(at.instruction, at.stack, &memory) else {
             return Reading::NeedsSignal;
         };
@@ -111,10 +109,32 @@ struct Copied<'a> {
     asked: Asked,
 }
 
+impl Copied<'_> {
+    /// The copied words from `address` on.
+    fn from(&self, address: u64) -> Option<&[u64]> {
+        let offset = address.checked_sub(self.asked.low).filter(|offset| offset.is_multiple_of(8))?;
+        self.words.get(offset as usize / 8..)
+    }
+}
+
 impl Memory for Copied<'_> {
     fn word(&self, address: u64) -> Option<u64> {
-        let offset = address.checked_sub(self.asked.low).filter(|offset| offset.is_multiple_of(8))?;
-        self.words.get(offset as usize / 8).copied().or_else(|| self.asked.word(address))
+        self.from(address).and_then(|words| words.first().copied()).or_else(|| self.asked.word(address))
+    }
+
+    fn pair(&self, address: u64) -> Option<(u64, u64)> {
+        match self.from(address) {
+            Some([first, second, ..]) => Some((*first, *second)),
+            _ => self.asked.pair(address),
+        }
+    }
+
+    fn words(&self, address: u64, into: &mut [u64]) -> usize {
+        match self.from(address).and_then(|words| words.get(..into.len())) {
+            Some(words) => into.copy_from_slice(words),
+            None => return self.asked.words(address, into),
+        }
+        into.len()
     }
 }
 

@@ -164,11 +164,9 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
     let scratch = unsafe { &mut *slot.scratch() };
     let (addresses, rest) = scratch.split_at_mut(MAXIMUM_DEPTH);
     let (window, windows) = rest.split_at_mut(LEAF_WORDS);
-    let code = Code {
-        ranges: Ranges::new(session.table(&session.ranges)),
-        links: session.links,
-        native: Native::new(session.table(&session.native)),
-    };
+    // SAFETY: `on_signal` keeps `inside` raised until this function has returned.
+    let (ranges, native) = unsafe { (session.table(&session.ranges), session.table(&session.native)) };
+    let code = Code { ranges: Ranges::new(ranges), links: session.links, native: Native::new(native) };
     let out = Output { addresses: &mut *addresses, windows: &mut *windows };
     let stack = registers.stack & !7;
     let (found, copied) = if low <= registers.stack && registers.stack < high {

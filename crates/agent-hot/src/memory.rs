@@ -79,6 +79,11 @@ impl Memory for Asked {
         read_checked(address).map(u64::from_le_bytes)
     }
 
+    fn pair(&self, address: u64) -> Option<(u64, u64)> {
+        let mut words = [0; 2];
+        (self.words(address, &mut words) == 2).then_some(words.into())
+    }
+
     fn words(&self, address: u64, into: &mut [u64]) -> usize {
         if address < self.low || !address.is_multiple_of(8) { 0 } else { read_words(address, into) }
     }

@@ -92,6 +92,8 @@ impl<'a> Native<'a> {
         for _ in 0..WAITING_FUNCTIONS {
             let module = self.module(at.running())?;
             match self.rule(&module, at.running()) {
+                // In a module with frame pointers, a caller that saved RBP is in none of the chain's links.
+                Rule::Stack { saved, .. } if saved != 0 && module.framed && !at.interrupted => return None,
                 Rule::Stack { cfa, saved } if saved != 0 => {
                     let cfa = at.stack.checked_add(u64::from(cfa))?;
                     return memory.word(cfa.checked_sub(u64::from(saved))?);
@@ -258,6 +260,17 @@ mod tests {
         let silent = table(&[], false);
         assert_eq!(Native::new(&silent[1..]).step(&LEAF, &memory), Step::Chain);
         assert!(Native::new(&silent[1..]).ends_at(0x5004));
+    }
+
+    #[test]
+    fn only_the_waiting_function_may_have_saved_the_frame_pointer_in_a_module_with_frames() {
+        let rules = [Rule::Stack { cfa: 16, saved: 0 }, Rule::Stack { cfa: 24, saved: 16 }];
+        let memory = Words([0, 0x5014, 0, 77, 0].to_vec());
+        for (framed, found) in [(false, Some(77)), (true, None)] {
+            let words = table(&rules, framed);
+            assert_eq!(Native::new(&words[1..]).frame_of_system_call(0x5004, 0x1000, &memory), found);
+            assert_eq!(Native::new(&words[1..]).frame_of_system_call(0x5014, 0x1010, &memory), Some(77));
+        }
     }
 
     #[test]

@@ -58,7 +58,8 @@ pub struct Ask {
     pub waited: AtomicU64,
 }
 
-/// How a thread answered its asks. The handler on the slot's thread writes it; the sampler only sets `at` to 0, after the thread has run.
+/// How a thread answered its asks. The handler on the slot's thread writes it; the sampler adds
+/// to `off_cpu` when it reads the stack of a blocked thread, and sets `at` to 0.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Sum of the weights of its samples off the CPU, nanoseconds.
@@ -124,7 +125,7 @@ pub struct Session<'a> {
     pub slots: &'a [Slot],
     /// Whether samples are wanted: off before the start and from the moment of leaving.
     pub armed: AtomicBool,
-    /// Handlers that are running at this moment.
+    /// Handlers and stack readers that are running at this moment.
     pub inside: AtomicU32,
     /// Whether the process was under a debugger when sampling began. A debugger halts a thread for each signal.
     pub traced: bool,
@@ -183,15 +184,18 @@ impl<'a> Session<'a> {
         pushed
     }
 
-    /// The words of a table that the agent's thread has published. Only to be used while `inside` is raised.
-    pub(crate) fn table(&self, published: &AtomicPtr<u64>) -> &[u64] {
+    /// The words of a table that the agent's thread has published.
+    ///
+    /// # Safety
+    /// `inside` is raised, and stays raised until the words are used no more.
+    pub(crate) unsafe fn table(&self, published: &AtomicPtr<u64>) -> &[u64] {
         // After `inside` was raised: whoever replaces the table and then sees 0 there may free the old one.
         let words = published.load(Ordering::SeqCst);
         if words.is_null() {
             return &[];
         }
-        // SAFETY: `Published::replace` filled the block before it published it, and frees it only after it saw `inside` at 0. The first
-        // word is the number of words behind it.
+        // SAFETY: `Published::replace` filled the block before it published it, and frees it only after it saw `inside` at 0, which the
+        // caller keeps above. The first word is the number of words behind it.
         let stored = unsafe { *words } as usize;
         // SAFETY: as published, `stored` words follow the first one.
         unsafe { core::slice::from_raw_parts(words.add(1), stored) }

@@ -448,17 +448,14 @@ impl<'a> Rounds<'a> {
     }
 
     fn ask_off_cpu(&mut self, at: usize, slot: &Slot, weight: u64, now: u64) {
-        if !self.budget.has(READ) {
-            return self.leave_out(at);
-        }
-        if self.read_stack(at, slot, weight, now) {
-            self.budget.spend(READ);
-            self.looked[at].cost = READ;
-            return;
-        }
-        self.looked[at].cost = WAKE;
+        // Before the read: else threads that can be read leave no budget for those that must be woken.
         if !self.budget.has(WAKE) {
             return self.leave_out(at);
+        }
+        let is_read = self.read_stack(at, slot, weight, now);
+        self.looked[at].cost = if is_read { READ } else { WAKE };
+        if is_read {
+            return self.budget.spend(READ);
         }
         let Looked { thread, used, .. } = self.looked[at];
         if self.scheduling.ready_on(thread).is_none() {
@@ -481,21 +478,28 @@ impl<'a> Rounds<'a> {
 
     /// Samples a blocked thread without a signal. Returns false if it needs one.
     fn read_stack(&mut self, at: usize, slot: &Slot, weight: u64, now: u64) -> bool {
-        let Looked { thread, slot: index, used, .. } = self.looked[at];
+        let Looked { thread, slot: index, .. } = self.looked[at];
+        // Not the clock of the look, which may be milliseconds old: threads with short waits would have moved on more often.
+        let used = thread_cpu_of(thread);
         let Some((instruction, stack)) = self.scheduling.system_call(thread) else { return false };
         let again = slot.again.swap(false, Ordering::Relaxed);
         let blocked = Blocked { thread, slot: index, instruction, stack, weight };
         // The clock stands since before the kernel gave these registers: the stack belongs to them.
         let reading = self.reader.sample(self.sampler.session, &blocked, || thread_cpu_of(thread) == used);
-        match reading {
-            Reading::NeedsSignal => slot.again.store(again, Ordering::Relaxed),
-            Reading::Taken => {
-                slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed);
-                let looked = &mut self.looked[at];
-                (looked.settled, looked.stood_until) = (Some(used), now);
-                looked.resampled |= again;
-            }
-            Reading::Lost | Reading::Moved => {}
+        if reading == Reading::Taken {
+            let sampled = slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed) + weight;
+            slot.answers.at.store(0, Ordering::Release);
+            slot.clock.store(used, Ordering::Relaxed);
+            let looked = &mut self.looked[at];
+            // A thread that ends before the next look has this sample already.
+            (looked.used, looked.sampled) = (used, sampled);
+            (looked.settled, looked.stood_until) = (Some(used), now);
+            looked.resampled |= again;
+        } else if again {
+            slot.again.store(true, Ordering::Relaxed);
+        }
+        if reading == Reading::Moved {
+            self.sampler.session.count(layout::MOVED_ON);
         }
         reading != Reading::NeedsSignal
     }

@@ -10,7 +10,7 @@ const SOME_SAMPLES: Duration = Duration::from_millis(60);
 
 /// Samples that did not fit between the agent and this `remora`, as [`Recording::counter`] has them.
 pub const LOST_TRANSPORT_FULL: u64 = 11;
-/// Samples for which a thread was sent a signal.
+/// Samples with a stack walk of their own.
 pub const WALKED: u64 = 16;
 
 /// A `remora record` that runs. Its files go away with it.

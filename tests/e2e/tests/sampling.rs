@@ -89,6 +89,27 @@ fn parked_threads_sleep_on_while_they_are_recorded() {
     });
 }
 
+#[test]
+fn the_last_wait_of_a_thread_counts_once() {
+    on_every_runtime(|runtime| {
+        let (life, slack) = (500, 200);
+        let mut target = Target::start(runtime, "short_threads", &["4", &life.to_string(), "sleep"]);
+        // Most threads end before a second look at them.
+        let recording = Recording::begun(&target, &["--event", "wall", "--frequency", "2"]);
+        let begun = target.ask_number("count");
+        until("threads have ended", || target.ask_number("count") > begun + 40);
+        let recorded = recording.stop();
+        recorded.is_clean();
+        let read = ReadBack::of(&recorded);
+        let mut lives: BTreeMap<&str, u64> = BTreeMap::new();
+        for stack in read.stacks.iter().filter(|stack| read.names(stack).contains(&"ShortThreads.Live(int)")) {
+            *lives.entry(&stack.thread).or_default() += stack.weight / 1_000_000;
+        }
+        assert!(lives.len() > 10, "{lives:?}");
+        assert!(lives.values().all(|milliseconds| *milliseconds < life + slack), "{lives:?}");
+    });
+}
+
 /// The time slices of all threads, once none gets a new one: before they block, some spin and sleep for a millisecond in turns.
 fn still(target: &Target, slices: impl Fn() -> BTreeMap<u32, u64>) -> BTreeMap<u32, u64> {
     let mut last = BTreeMap::new();
@@ -215,7 +236,6 @@ fn has_its_shares(target: &mut Target) {
     );
 }
 
-/// All threads of the target.
 /// The id in a thread's title, which ends with it in parentheses.
 fn thread_in(title: &str) -> u32 {
     let (_, id) = title.rsplit_once('(').unwrap();
@@ -228,6 +248,7 @@ fn time_slices(target: &Target, thread: u32) -> u64 {
     std::fs::read_to_string(path).map_or(0, |text| text.split_ascii_whitespace().nth(2).unwrap().parse().unwrap())
 }
 
+/// All threads of the target.
 fn threads_of(target: &Target) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap().flatten();
     tasks.map(|task| task.file_name().to_string_lossy().parse().unwrap()).collect()
