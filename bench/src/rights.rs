@@ -48,7 +48,7 @@ impl Rights {
             Rights::Inherited => Command::new(program),
             Rights::Unprivileged => unprivileged(program),
             Rights::WithoutPerf => {
-                let mut command = unprivileged(&remora_e2e::native("without_perf"));
+                let mut command = unprivileged(&remora_e2e::native("filtered"));
                 command.arg(program);
                 command
             }

@@ -2,10 +2,11 @@
 //!
 //! The runtime walks its stacks with its own tables, so it loses no caller. Say it only ever sees A call B and B call C. Then a call of C by A
 //! in the other recording has lost B. Methods are compared by name and number of parameters, because the two recordings name type arguments
-//! differently. Native frames are left out, because the reference has none.
+//! differently. Async methods are compared by name: only one recording knows their parameters. Native frames are left out, because the
+//! reference has none.
 
 use remora_profile::{FrameKind, Profile};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 /// Methods between a caller and a callee that may be missing together, at most.
@@ -26,12 +27,13 @@ pub struct Lost {
 impl Lost {
     /// The losses of `recording`, compared with `reference`.
     pub fn between(recording: &Profile, reference: &Profile) -> Lost {
+        let names = Names::of(&[recording, reference]);
         let mut known = Known::default();
-        for stack in stacks(reference).keys() {
+        for stack in stacks(reference, &names).keys() {
             known.learn(stack);
         }
-        let mut lost = Lost { edges: BTreeMap::new(), methods: application_methods(reference) };
-        for (stack, weight) in stacks(recording) {
+        let mut lost = Lost { edges: BTreeMap::new(), methods: application_methods(reference, &names) };
+        for (stack, weight) in stacks(recording, &names) {
             for pair in stack.windows(2) {
                 if let [caller, callee] = pair
                     && let Some(missing) = known.missing(caller, callee)
@@ -91,31 +93,54 @@ impl Known {
 }
 
 /// Each stack's managed methods, outermost first, and its weight.
-fn stacks(profile: &Profile) -> HashMap<Vec<Method>, u64> {
+fn stacks(profile: &Profile, names: &Names) -> HashMap<Vec<Method>, u64> {
     let mut weights = HashMap::new();
     profile.samples().iter().for_each(|sample| *weights.entry(sample.stack).or_insert(0) += sample.weight);
     let mut stacks = HashMap::new();
     for (stack, weight) in weights {
         let managed =
             profile.walk(stack).map(|frame| profile.frame_at(frame)).filter(|frame| frame.kind == FrameKind::Managed);
-        let mut methods: Vec<Method> = managed.map(|frame| method(profile.text(frame.name))).collect();
+        let mut methods: Vec<Method> = managed.map(|frame| names.method(profile.text(frame.name))).collect();
         methods.reverse();
         *stacks.entry(methods).or_insert(0) += weight;
     }
     stacks
 }
 
-fn application_methods(profile: &Profile) -> BTreeSet<Method> {
+fn application_methods(profile: &Profile, names: &Names) -> BTreeSet<Method> {
     let of_framework =
         |module: &str| ["System.", "Microsoft.", "Interop."].iter().any(|start| module.starts_with(start));
     let of_application = profile.frames().iter().filter(|frame| {
         frame.kind == FrameKind::Managed && frame.module.is_some_and(|module| !of_framework(profile.text(module)))
     });
-    of_application.map(|frame| method(profile.text(frame.name))).collect()
+    of_application.map(|frame| names.method(profile.text(frame.name))).collect()
 }
 
-/// The name without type arguments, and the number of parameters.
-fn method(name: &str) -> Method {
+/// How methods are compared.
+struct Names {
+    /// Names without parameters in one of the recordings.
+    bare: HashSet<String>,
+}
+
+impl Names {
+    fn of(profiles: &[&Profile]) -> Names {
+        let of_profile = |profile: &&Profile| -> Vec<(String, Option<usize>)> {
+            profile.frames().iter().map(|frame| parts(profile.text(frame.name))).collect()
+        };
+        let bare = profiles.iter().flat_map(of_profile).filter(|(_, parameters)| parameters.is_none());
+        Names { bare: bare.map(|(name, _)| name).collect() }
+    }
+
+    fn method(&self, name: &str) -> Method {
+        match parts(name) {
+            (short, Some(parameters)) if !self.bare.contains(&short) => format!("{short}/{parameters}"),
+            (short, _) => short,
+        }
+    }
+}
+
+/// The name without type arguments, and the number of parameters if it has any list of them.
+fn parts(name: &str) -> (String, Option<usize>) {
     let (mut short, mut depth, mut parameters) = (String::new(), 0_usize, None);
     for letter in name.chars() {
         match letter {
@@ -131,7 +156,7 @@ fn method(name: &str) -> Method {
             },
         }
     }
-    format!("{short}/{}", parameters.unwrap_or(0))
+    (short, parameters)
 }
 
 #[cfg(test)]
@@ -175,5 +200,12 @@ mod tests {
         let both = profile(&[&["A()", "B(int, int)", "C()"], &["A()", "C()"]]);
         let lost = Lost::between(&bad, &both);
         assert!(lost.edges.is_empty(), "the reference has seen that call, too");
+    }
+
+    #[test]
+    fn an_async_method_is_the_same_with_and_without_parameters() {
+        let reference = profile(&[&["Load()", "Send", "Flush()"]]);
+        let recording = profile(&[&["Load()", "Send(Request, bool)", "Flush()"]]);
+        assert!(Lost::between(&recording, &reference).is_nothing());
     }
 }

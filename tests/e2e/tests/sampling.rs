@@ -74,14 +74,7 @@ fn parked_threads_sleep_on_while_they_are_recorded() {
         let recorded = Recording::start(&target, &["--event", "wall", "--duration", "1s"]).finish();
         let after: BTreeMap<u32, u64> = slices();
         recorded.is_clean();
-        let read = ReadBack::of(&recorded);
-        let is_parked = |names: &[&str]| names.iter().any(|name| name.starts_with("Parked.ForThe"));
-        let parked: BTreeSet<u32> = read
-            .stacks
-            .iter()
-            .filter(|stack| is_parked(&read.names(stack)))
-            .map(|stack| thread_in(&stack.thread))
-            .collect();
+        let parked = parked_in(&ReadBack::of(&recorded));
         assert_eq!(parked.len(), 20, "{parked:?}");
         for thread in parked {
             assert_eq!(after.get(&thread), before.get(&thread), "{thread} got a CPU");
@@ -108,6 +101,12 @@ fn the_last_wait_of_a_thread_counts_once() {
         assert!(lives.len() > 10, "{lives:?}");
         assert!(lives.values().all(|milliseconds| *milliseconds < life + slack), "{lives:?}");
     });
+}
+
+/// The threads whose stacks lead to a method of `parked`.
+fn parked_in(read: &ReadBack) -> BTreeSet<u32> {
+    let is_parked = |names: &[&str]| names.iter().any(|name| name.starts_with("Parked.ForThe"));
+    read.stacks.iter().filter(|stack| is_parked(&read.names(stack))).map(|stack| thread_in(&stack.thread)).collect()
 }
 
 /// The time slices of all threads, once none gets a new one: before they block, some spin and sleep for a millisecond in turns.
@@ -204,10 +203,22 @@ fn a_running_thread_gets_the_samples_that_were_asked_for() {
 
 #[test]
 fn a_target_that_may_not_open_perf_events_is_sampled_all_the_same() {
-    let runtime = Runtime::newest();
-    let mut command = std::process::Command::new(remora_e2e::native("without_perf"));
-    command.arg(runtime.launcher()).arg(Target::assembly("bursts")).args(["delay:1:-:1:Alpha*1", "sleep:2:-:1:Beta*1"]);
-    has_its_shares(&mut remora_e2e::Start::of(command, "bursts without perf").ready());
+    has_its_shares(&mut filtered("bursts", &["delay:1:-:1:Alpha*1", "sleep:2:-:1:Beta*1"]));
+}
+
+#[test]
+fn stacks_are_complete_where_the_kernel_refuses_process_vm_readv() {
+    let target = filtered("parked", &["20"]);
+    let recorded = Recording::start(&target, &["--event", "wall", "--duration", "1s"]).finish();
+    recorded.is_clean();
+    assert_eq!(parked_in(&ReadBack::of(&recorded)).len(), 20);
+}
+
+/// A program behind a seccomp filter like those of container engines.
+fn filtered(name: &str, arguments: &[&str]) -> Target {
+    let mut command = std::process::Command::new(remora_e2e::native("filtered"));
+    command.arg(Runtime::newest().launcher()).arg(Target::assembly(name)).args(arguments);
+    remora_e2e::Start::of(command, &format!("{name} behind a filter")).ready()
 }
 
 fn bursts_have_their_shares(actors: &[&str]) {
