@@ -1,6 +1,7 @@
 // Threads that wait for a short and for a long time in turns, with little CPU time in between. More waits than a budget of signals allows.
 //
-// waits THREADS
+// waits THREADS [start]
+// With `start`, the short wait is for the start of a program, and the long one for its end.
 // `waited` answers the seconds that all threads have spent so far in the short wait and in the long one.
 using System;
 using System.Diagnostics;
@@ -18,7 +19,8 @@ static class Waits
         for (int i = 0; i < threads; i++)
         {
             int first = i;
-            new Thread(() => Work(first)) { IsBackground = true, Name = "waits" }.Start();
+            bool starts = arguments.Length > 1;
+            new Thread(() => Work(first, starts)) { IsBackground = true, Name = "waits" }.Start();
         }
         Console.WriteLine("ready");
         for (string line; (line = Console.ReadLine()) != null && line != "quit";)
@@ -28,9 +30,15 @@ static class Waits
     static string Waited() => string.Join(" ", Array.ConvertAll(waited, ticks =>
         ((double)Interlocked.Read(ref ticks) / Stopwatch.Frequency).ToString(CultureInfo.InvariantCulture)));
 
-    static void Work(int first)
+    static void Work(int first, bool starts)
     {
         Thread.Sleep(first % 10);
+        while (starts)
+        {
+            Process child = null;
+            Count(0, () => child = StartWait());
+            Count(1, child.WaitForExit);
+        }
         while (true)
         {
             Count(0, ShortWait);
@@ -47,6 +55,9 @@ static class Waits
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void ShortWait() => Thread.Sleep(1);
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static Process StartWait() => Process.Start("sleep", "0.1");
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void LongWait() => Thread.Sleep(12);

@@ -88,9 +88,13 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     if taken && flags != 0 {
         slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed);
     }
-    // Only a blocked thread keeps its stack, so that its sample can be repeated.
-    let stays = taken && seen == Seen::Blocked;
+    // Only a blocked thread keeps its stack, so that its sample can be repeated. If the call has ended, the thread goes on to another wait.
+    let stays = taken && seen == Seen::Blocked && call == SystemCall::Interrupted;
     if stays {
+        let is_error = registers.result == INTERRUPTED;
+        let behind = registers.instruction.wrapping_add(if is_error { 0 } else { 2 });
+        slot.answers.instruction.store(behind, Ordering::Relaxed);
+        slot.answers.stack.store(registers.stack, Ordering::Relaxed);
         slot.answers.slices.store(scheduled().map_or(0, |counted| counted.slices), Ordering::Relaxed);
     }
     slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
@@ -236,6 +240,9 @@ unsafe fn registers(context: *const libc::c_void) -> Registers {
     }
 }
 
+/// The result of a system call that a signal interrupted, and that is not started again.
+const INTERRUPTED: u64 = (-(libc::EINTR as i64)) as u64;
+
 /// Whether a signal arrived in a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SystemCall {
@@ -257,7 +264,7 @@ unsafe fn in_system_call(registers: &Registers) -> SystemCall {
     }
     // SAFETY: the caller's promise.
     match unsafe { is_system_call(at.wrapping_sub(2), at) } {
-        true if registers.result == (-i64::from(libc::EINTR)) as u64 => SystemCall::Interrupted,
+        true if registers.result == INTERRUPTED => SystemCall::Interrupted,
         true => SystemCall::Ended,
         false => SystemCall::None,
     }

@@ -68,6 +68,10 @@ pub struct Answers {
     pub at: AtomicU64,
     /// How often it had got a CPU by then; 0 if the kernel does not say.
     pub slices: AtomicU64,
+    /// The instruction behind the system call that the signal interrupted.
+    pub instruction: AtomicU64,
+    /// The stack pointer there.
+    pub stack: AtomicU64,
 }
 
 /// What is known of one followed thread. Written by the agent's thread when it follows or leaves the thread, and by the

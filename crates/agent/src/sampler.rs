@@ -21,7 +21,7 @@ use crate::budget::{Budget, READ, WAKE};
 use crate::follow::Followed;
 use crate::futex::futex_wait;
 use crate::looked::Looked;
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Place, Scheduling};
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
 use remora_agent_hot::{
@@ -31,6 +31,8 @@ use remora_wire::{Config, EventKind, layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+mod ending;
 
 /// After a sample, a blocked thread needs some CPU time to return to its wait. Less than this does not count as having run, nanoseconds.
 const SETTLING: u64 = 50_000;
@@ -49,9 +51,6 @@ const STATE_READS: usize = 8;
 
 /// A running thread answers within this time, nanoseconds. The end of the recording waits as long for the last answers.
 const ANSWERING: u64 = 20_000_000;
-
-/// The distance of looks for the last answers, nanoseconds.
-const ANSWER_LOOKS: u64 = 1_000_000;
 
 /// A signal is lost if it has no answer for this time and its thread has run since, nanoseconds.
 const SILENT: u64 = 1_000_000_000;
@@ -350,7 +349,8 @@ impl<'a> Rounds<'a> {
         }
         self.have_stopped(&stopped, instant);
         self.running = running;
-        self.budget.note(wanted + running, interval);
+        // Not the interval of the first instants: at 1 Hz, they would count for 20 s.
+        self.budget.note(wanted, running, self.sampler.interval.load(Ordering::Relaxed));
     }
 
     /// Whether this instant counts for a thread off the CPU. If the budget is too small for all, chance decides, whatever the thread waits
@@ -411,8 +411,7 @@ impl<'a> Rounds<'a> {
     fn ask_running(&mut self, at: usize, slot: &Slot, seen: Seen, used: u64, weight: u64) {
         self.settle_account(at, Some(slot));
         // If more threads run than the budget allows, some get no signal, and the others weigh more.
-        let wanted = self.running.saturating_mul(1_000_000_000) / self.sampler.interval.load(Ordering::Relaxed).max(1);
-        let budget = self.sampler.budget.max(1);
+        let (wanted, budget) = self.budget.running(self.running, self.sampler.interval.load(Ordering::Relaxed));
         if wanted > budget && self.random.below(wanted) >= budget {
             self.sampler.session.count(layout::OVER_BUDGET);
             return;
@@ -425,7 +424,7 @@ impl<'a> Rounds<'a> {
     /// The thread is off the CPU. Wall-clock sampling keeps its last sample if the stack is unchanged, or asks for a new one.
     fn stands(&mut self, at: usize, slot: &Slot, now: u64) {
         let Looked { thread, used, settled, .. } = self.looked[at];
-        if settled.is_none() && self.is_settling(thread, slot, used) {
+        if settled.is_none() && self.is_back(thread, slot, used) {
             self.looked[at].settled = Some(used);
         }
         let looked = &mut self.looked[at];
@@ -481,7 +480,7 @@ impl<'a> Rounds<'a> {
         let Looked { thread, slot: index, .. } = self.looked[at];
         // Not the clock of the look, which may be milliseconds old: threads with short waits would have moved on more often.
         let used = thread_cpu_of(thread);
-        let Some((instruction, stack)) = self.scheduling.system_call(thread) else { return false };
+        let Some(Place::SystemCall { instruction, stack }) = self.scheduling.place(thread) else { return false };
         let again = slot.again.swap(false, Ordering::Relaxed);
         let blocked = Blocked { thread, slot: index, instruction, stack, weight };
         // The clock stands since before the kernel gave these registers: the stack belongs to them.
@@ -512,6 +511,14 @@ impl<'a> Rounds<'a> {
         }
         let slices = slot.answers.slices.load(Ordering::Relaxed);
         slices == 0 || self.scheduling.scheduled(thread).is_none_or(|counted| counted.slices == slices)
+    }
+
+    /// Whether a blocked thread is back in the wait of its last sample. If the signal ended that wait, it may be in the next one.
+    fn is_back(&mut self, thread: u32, slot: &Slot, used: u64) -> bool {
+        let answers = &slot.answers;
+        let (instruction, stack) = (answers.instruction.load(Ordering::Relaxed), answers.stack.load(Ordering::Relaxed));
+        self.is_settling(thread, slot, used)
+            && self.scheduling.place(thread).is_none_or(|place| place == Place::SystemCall { instruction, stack })
     }
 
     /// Accounts for the time of an unchanged stack by repeating the thread's last sample. The thread may have run since, or ended.
@@ -562,38 +569,5 @@ impl<'a> Rounds<'a> {
             self.sampler.session.count(layout::LOST_THREAD_SILENT);
         }
         true
-    }
-
-    /// Waits until the threads have answered, for some time at most.
-    fn await_answers(&self) {
-        let heard = self.sampler.bell.load(Ordering::SeqCst);
-        let is_open = |at| self.slot(at).is_some_and(|slot| slot.ask.weight.load(Ordering::Acquire) != 0);
-        for _ in 0..ANSWERING / ANSWER_LOOKS {
-            if !(0..self.looked.len()).any(is_open) {
-                return;
-            }
-            futex_wait(&self.sampler.bell, heard as u32, ANSWER_LOOKS);
-        }
-    }
-
-    /// Ends the recording: accounts for unchanged stacks until now.
-    fn end(&mut self) {
-        self.await_answers();
-        let now = monotonic();
-        for at in 0..self.looked.len() {
-            let Some(slot) = self.slot(at) else { continue };
-            let thread = self.looked[at].thread;
-            let used = thread_cpu_of(thread);
-            // The budget may have left no look at it since its last sample.
-            if self.looked[at].settled.is_none() && used != 0 && self.is_settling(thread, slot, used) {
-                (self.looked[at].used, self.looked[at].settled) = (used, Some(used));
-            }
-            let looked = &mut self.looked[at];
-            looked.sampled = slot.answers.off_cpu.load(Ordering::Relaxed);
-            if looked.settled == Some(used) {
-                looked.stood_until = now;
-            }
-            self.settle_account(at, Some(slot));
-        }
     }
 }

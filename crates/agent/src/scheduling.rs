@@ -56,6 +56,15 @@ const STAT: usize = 0;
 const SCHEDSTAT: usize = 1;
 const SYSCALL: usize = 2;
 
+/// Where a thread is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In a system call: the instruction behind it, and the stack pointer there.
+    SystemCall { instruction: u64, stack: u64 },
+    /// It is not blocked, or waits for memory, for example.
+    Elsewhere,
+}
+
 /// Open files of threads. A thread has one possible place, so another thread with the same place closes its files.
 pub struct Scheduling {
     places: [Option<Files>; THREADS],
@@ -84,10 +93,11 @@ impl Scheduling {
         Scheduled::parse(text.get(..length)?)
     }
 
-    /// The instruction and the stack pointer of a thread that is blocked in a system call. `None` if it is not, or this is not readable.
-    pub fn system_call(&mut self, thread: u32) -> Option<(u64, u64)> {
+    /// Where a thread is blocked. `None` if the kernel does not say.
+    pub fn place(&mut self, thread: u32) -> Option<Place> {
         let (text, length) = self.read(thread, SYSCALL)?;
-        parse_system_call(&String::from_utf8_lossy(text.get(..length)?))
+        let call = parse_system_call(&String::from_utf8_lossy(text.get(..length)?));
+        Some(call.map_or(Place::Elsewhere, |(instruction, stack)| Place::SystemCall { instruction, stack }))
     }
 
     /// Closes the files of the other threads.

@@ -177,6 +177,22 @@ fn a_budget_too_small_for_each_wait_leaves_the_shares_of_waits_right() {
     });
 }
 
+/// Seen: a signal arrived when a wait had ended. The thread kept that wait's stack through the next one: 1.56 s for 0.09 s.
+#[test]
+fn a_wait_that_the_signal_ends_does_not_count_on() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "waits", &["2", "start"]);
+        let before = seconds_waited(&mut target);
+        let recorded =
+            Recording::start(&target, &["--event", "wall", "--frequency", "499", "--duration", "5s"]).finish();
+        let after = seconds_waited(&mut target);
+        recorded.is_clean();
+        let shown = ReadBack::of(&recorded).weight_where(|names| names.contains(&"Waits.StartWait()")) as f64 / 1e9;
+        let truth = after[0] - before[0];
+        assert!(shown < truth * 1.5 + 0.1, "{shown:.2} s in the start of a program, not {truth:.2} s");
+    });
+}
+
 #[test]
 fn a_running_thread_gets_the_samples_that_were_asked_for() {
     on_every_runtime(|runtime| {
