@@ -25,10 +25,11 @@ pub fn notes(profile: &Profile, counter: impl Fn(usize) -> u64) -> Vec<String> {
     }
     let left_out = counter(layout::OVER_BUDGET);
     if left_out as f64 > profile.loss.delivered as f64 * TELLING_LEFT_OUT {
-        let which = if profile.meta.event == Event::Wall { "blocked threads were" } else { "threads were" };
+        let part = left_out as f64 / (left_out + profile.loss.delivered) as f64 * 100.0;
+        let less_certain = if profile.meta.event == Event::Wall { ", so short waits are less certain" } else { "" };
         notes.push(format!(
-            "{which} sampled less often than {asked} times a second, to stay within the signal budget ({left_out} samples left out); \
-             each sample stands for more time, so short waits are less certain; `--signal-budget` raises it, `--frequency` lowers the need"
+            "threads were sampled less often than {asked} times a second, to stay within the signal budget: {part:.0} % of the samples \
+             were left out; the others stand for more time{less_certain}; `--signal-budget` raises it"
         ));
     }
     notes

@@ -62,6 +62,11 @@ fn account(profile: &Profile) -> String {
             loss.lost.iter().map(|(cause, count)| format!("{}: {}", cause.meaning(), grouped(*count))).collect();
         let _ = write!(text, "; {} of {} lost ({})", grouped(lost), grouped(loss.taken.max(lost)), causes.join(", "));
     }
+    let stacks =
+        [(loss.truncated_stacks, "truncated"), (loss.broken_stacks, "broken"), (loss.incomplete_stacks, "incomplete")];
+    for (count, state) in stacks.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = write!(text, "; {} {state}", counted(count, "stack"));
+    }
     text
 }
 
