@@ -2,7 +2,7 @@
 //
 // short_threads [AT_A_TIME [MILLISECONDS [sleep]]]
 // Each thread uses CPU time for so long, or sleeps, and ends. Another takes its place.
-// `count` answers how many have ended.
+// `count` answers how many have ended, `longest` the milliseconds of the longest life.
 using System;
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
@@ -12,6 +12,7 @@ static class ShortThreads
 {
     static long ended;
     static bool sleeps;
+    static long longest;
 
     static void Main(string[] arguments)
     {
@@ -22,7 +23,8 @@ static class ShortThreads
             new Thread(() => Breed(milliseconds)) { IsBackground = true, Name = "breeder" }.Start();
         Console.WriteLine("ready");
         for (string line; (line = Console.ReadLine()) != null && line != "quit";)
-            Console.WriteLine(line == "count" ? Interlocked.Read(ref ended).ToString() : "unknown");
+            Console.WriteLine(line == "count" ? Interlocked.Read(ref ended).ToString()
+                : line == "longest" ? Interlocked.Read(ref longest).ToString() : "unknown");
     }
 
     static void Breed(int milliseconds)
@@ -30,8 +32,11 @@ static class ShortThreads
         while (true)
         {
             var child = new Thread(() => Live(milliseconds)) { Name = "short-lived" };
+            var watch = Stopwatch.StartNew();
             child.Start();
             child.Join();
+            for (long life = watch.ElapsedMilliseconds + 1, known; (known = Interlocked.Read(ref longest)) < life;)
+                Interlocked.CompareExchange(ref longest, life, known);
             Interlocked.Increment(ref ended);
         }
     }

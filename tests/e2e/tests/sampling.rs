@@ -85,21 +85,21 @@ fn parked_threads_sleep_on_while_they_are_recorded() {
 #[test]
 fn the_last_wait_of_a_thread_counts_once() {
     on_every_runtime(|runtime| {
-        let (life, slack) = (500, 200);
-        let mut target = Target::start(runtime, "short_threads", &["4", &life.to_string(), "sleep"]);
+        let mut target = Target::start(runtime, "short_threads", &["4", "500", "sleep"]);
         // Most threads end before a second look at them.
         let recording = Recording::begun(&target, &["--event", "wall", "--frequency", "2"]);
         let begun = target.ask_number("count");
         until("threads have ended", || target.ask_number("count") > begun + 40);
         let recorded = recording.stop();
         recorded.is_clean();
+        let longest = target.ask_number("longest");
         let read = ReadBack::of(&recorded);
         let mut lives: BTreeMap<&str, u64> = BTreeMap::new();
         for stack in read.stacks.iter().filter(|stack| read.names(stack).contains(&"ShortThreads.Live(int)")) {
             *lives.entry(&stack.thread).or_default() += stack.weight / 1_000_000;
         }
         assert!(lives.len() > 10, "{lives:?}");
-        assert!(lives.values().all(|milliseconds| *milliseconds < life + slack), "{lives:?}");
+        assert!(lives.values().all(|milliseconds| *milliseconds <= longest), "longest: {longest}; {lives:?}");
     });
 }
 
@@ -223,7 +223,7 @@ fn a_target_that_may_not_open_perf_events_is_sampled_all_the_same() {
 }
 
 #[test]
-fn stacks_are_complete_where_the_kernel_refuses_process_vm_readv() {
+fn parked_methods_are_shown_where_the_kernel_refuses_process_vm_readv() {
     let target = filtered("parked", &["20"]);
     let recorded = Recording::start(&target, &["--event", "wall", "--duration", "1s"]).finish();
     recorded.is_clean();
