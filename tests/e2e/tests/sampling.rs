@@ -99,7 +99,11 @@ fn the_last_wait_of_a_thread_counts_once() {
             *lives.entry(&stack.thread).or_default() += stack.weight / 1_000_000;
         }
         assert!(lives.len() > 10, "{lives:?}");
-        assert!(lives.values().all(|milliseconds| *milliseconds <= longest), "longest: {longest}; {lives:?}");
+        // A thread is joined before it has quite ended.
+        assert!(
+            lives.values().all(|milliseconds| *milliseconds <= longest + longest / 5),
+            "longest: {longest}; {lives:?}"
+        );
     });
 }
 
