@@ -5,7 +5,9 @@
 use crate::Outcome;
 use crate::agent::HERTZ;
 use crate::shares::Shares;
-use std::path::PathBuf;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -14,25 +16,36 @@ use std::time::Duration;
 pub const NAMES: [(&str, &str); 3] =
     [("COMPlus_PerfMapEnabled", "1"), ("DOTNET_PerfMapEnabled", "1"), ("DOTNET_EnableWriteXorExecute", "0")];
 
+/// `perf` has opened its events after this time.
+const START: Duration = Duration::from_millis(500);
+
 /// Records a process for this long. Returns the shares of `methods`, `None` if it saw none of them; an error where `perf` cannot record.
 pub fn record(process_id: u32, duration: Duration, methods: &[String]) -> Outcome<Option<Shares>> {
     let file = std::env::temp_dir().join(format!("remora-bench-{process_id}.perf"));
-    let recorded = run(Command::new("perf").args(["record", "-q", "-e", "cpu-clock", "--call-graph", "fp"]).args([
-        "-F",
-        &HERTZ.to_string(),
-        "-p",
-        &process_id.to_string(),
-        "-o",
-        &file.to_string_lossy(),
-        "--",
-        "sleep",
-        &duration.as_secs().to_string(),
-    ]));
+    let recorded = run(recorder(process_id, &file).args(["--", "sleep", &duration.as_secs().to_string()]));
     let told = recorded
         .and_then(|_| run(Command::new("perf").args(["script", "-F", "tid,ip,sym", "-i", &file.to_string_lossy()])));
     // There may be no file.
     let _ = std::fs::remove_file(&file);
     Ok(shares_in(&told?, methods))
+}
+
+/// Does something while `perf` records a process, and throws the recording away; an error where `perf` cannot record.
+pub fn while_recording<T>(process_id: u32, does: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    let mut perf = recorder(process_id, Path::new("/dev/null")).stderr(Stdio::null()).spawn()?;
+    std::thread::sleep(START);
+    let done = if perf.try_wait()?.is_some() { Err("perf cannot record here".into()) } else { does() };
+    // It may have ended by itself.
+    let _ = kill(Pid::from_raw(i32::try_from(perf.id())?), Signal::SIGINT);
+    perf.wait()?;
+    done
+}
+
+fn recorder(process_id: u32, file: &Path) -> Command {
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-e", "cpu-clock", "--call-graph", "fp", "-F", &HERTZ.to_string()]);
+    perf.args(["-p", &process_id.to_string(), "-o"]).arg(file);
+    perf
 }
 
 /// The runtime's files of names.

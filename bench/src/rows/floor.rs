@@ -1,9 +1,14 @@
-//! What this machine takes for one sample, without Remora: a thread wakes at random instants and sends each busy thread a signal. The
-//! handler only sets a flag. No sampler with a thread of its own and signals is cheaper.
+//! What this machine takes for one sample, without Remora.
+//!
+//! - A thread wakes at random instants and sends each busy thread a signal. The handler only sets a flag. No sampler with a thread of its
+//!   own and signals is cheaper.
+//! - The kernel samples by itself (`perf`): a timer on the thread's CPU, no signal, no other thread. What `perf` does with the samples is
+//!   not counted. No sampler with a timer is cheaper.
 
 use crate::Outcome;
 use crate::agent::HERTZ;
 use crate::bench::Bench;
+use crate::perf;
 use crate::process::{own_time, processor_time};
 use crate::statistics::Interval;
 use crate::table::Row;
@@ -20,12 +25,33 @@ use std::time::{Duration, Instant};
 /// The length of a turn with signals, and of a turn without.
 const TURN: Duration = Duration::from_secs(1);
 
-/// A row for one busy thread and one for two.
+/// Rows for one busy thread and for two.
 pub fn measure(bench: &Bench) -> Outcome<Vec<Row>> {
-    [1, 2].into_iter().map(|threads| row(bench, threads)).collect()
+    let signals = [1, 2].map(|threads| signals(bench, threads));
+    signals.into_iter().chain([1, 2].map(|threads| kernel(bench, threads))).collect()
 }
 
-fn row(bench: &Bench, threads: usize) -> Outcome<Row> {
+fn kernel(bench: &Bench, threads: usize) -> Outcome<Row> {
+    let busy = Busy::start(threads);
+    let mut whole = Vec::new();
+    let turn = || {
+        std::thread::sleep(TURN);
+        Ok(0)
+    };
+    for _ in 0..bench.sizes.blocks_of_cost {
+        let alone = busy.work(turn)?;
+        let Ok(sampled) = perf::while_recording(std::process::id(), || busy.work(turn)) else { break };
+        // One sample for each period of CPU time.
+        let samples = sampled.used * f64::from(HERTZ);
+        whole.push((sampled.used - sampled.done * alone.used / alone.done) / samples * 1e6);
+    }
+    let what = format!("without Remora: CPU time for each sample that the kernel takes at {HERTZ} Hz, {threads} busy");
+    let Some(whole) = Interval::of(&whole) else { return Ok(Row::shown(&what, "perf cannot record here".into())) };
+    let measured = format!("{:.1} us (95 %: {:.1} to {:.1})", whole.mean, whole.low, whole.high);
+    Ok(Row::shown(&what, measured).numbers(json!({ "all_us": whole })))
+}
+
+fn signals(bench: &Bench, threads: usize) -> Outcome<Row> {
     let taken = Arc::new(AtomicBool::new(false));
     let handler = signal_hook::flag::register(Signal::SIGURG as i32, taken)?;
     let busy = Busy::start(threads);

@@ -17,6 +17,8 @@ struct Judged {
     findings: Vec<Value>,
     runs: u64,
     left_out: u64,
+    /// Why the laboratory could not judge, if it could not.
+    stderr: String,
 }
 
 impl Judged {
@@ -24,7 +26,7 @@ impl Judged {
         let told: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
         let count = |field: &str| told[field].as_u64().unwrap_or_else(|| panic!("no number in {field}"));
         let findings = told["findings"].as_array().expect("a list").clone();
-        Judged { code: ran.code, findings, runs: count("runs"), left_out: count("left_out") }
+        Judged { code: ran.code, findings, runs: count("runs"), left_out: count("left_out"), stderr: ran.stderr }
     }
 
     /// Clause and callback of everything that was broken.
@@ -43,7 +45,7 @@ impl Judged {
     fn breaks(&self, clause: &str, callback: &str) {
         assert!(self.broken().contains(&(clause, callback)), "{:#?}", self.findings);
         assert!(self.broken().iter().all(|(broken, _)| *broken == clause), "{:#?}", self.findings);
-        assert_eq!(self.code, 1);
+        assert_eq!(self.code, 1, "{}", self.stderr);
     }
 
     /// It was open when detach was asked for, and still after the unload.
@@ -57,14 +59,14 @@ impl Judged {
         };
         assert_eq!(self.broken(), [("DET-04", "ModuleUnloadFinished"), ("DET-14", "")], "{:#?}", self.findings);
         assert!(said("DET-04") && said("DET-14"), "{:#?}", self.findings);
-        assert_eq!(self.code, 1);
+        assert_eq!(self.code, 1, "{}", self.stderr);
     }
 
     #[track_caller]
     fn breaks_only(&self, clauses: &[&str]) {
         let broken: BTreeSet<&str> = self.broken().into_iter().map(|(clause, _)| clause).collect();
         assert_eq!(broken, clauses.iter().copied().collect(), "{:#?}", self.findings);
-        assert_eq!(self.code, 1);
+        assert_eq!(self.code, 1, "{}", self.stderr);
     }
 
     /// Each run was made, whatever became of those before.
@@ -76,7 +78,7 @@ impl Judged {
     #[track_caller]
     fn is_clean(&self) {
         assert_eq!(self.broken(), [], "{:#?}", self.findings);
-        assert_eq!(self.code, 0);
+        assert_eq!(self.code, 0, "{}", self.stderr);
     }
 }
 
