@@ -107,7 +107,7 @@ impl Making<'_> {
                     (Known::Unknown, Ok(kind)) if !matches!(kind, 0x11 | 0x12 | 0x1d | 0x14) => Known::Primitive(kind),
                     (element, _) => element,
                 };
-                Known::Array { element: Box::new(element), rank: *rank }
+                Known::array(element, *rank)
             }
             _ => Known::Unknown,
         }
@@ -260,7 +260,7 @@ impl Making<'_> {
             Known::Primitive(kind) => SlotKind(*kind),
             Known::Array { .. } => SlotKind::ARRAY,
             Known::Pointer(_) => SlotKind::POINTER,
-            Known::Unknown => SlotKind::UNKNOWN,
+            Known::Unknown | Known::TooLarge => SlotKind::UNKNOWN,
             Known::Defined { .. } => match self.modules.nature(known) {
                 Some(TypeNature::Value | TypeNature::Enum { .. }) => SlotKind::VALUE,
                 Some(_) => SlotKind::CLASS,

@@ -2,13 +2,15 @@
 
 use crate::files::{Files, Mvid};
 use remora_profile::{Frame, FrameIx, FrameKind, Profile};
-use remora_symbols::{ManagedImage, Primitive, TypeArgument, demangle_raw};
+use remora_symbols::{LEFT_OUT, ManagedImage, Primitive, TypeArgument, demangle_raw, shortened};
 use remora_wire::{MethodKind, TypeKind};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// How deep generic arguments are followed.
 const MAXIMUM_DEPTH: u32 = 8;
+/// Types in one name. A type with 30 arguments, each of which has 30 in turn, would have hundreds of millions.
+const MOST_TYPES: u32 = 256;
 
 /// Shown for a stack that was cut at the depth limit, in place of the outer frames.
 const TRUNCATED: &str = "[truncated]";
@@ -137,8 +139,9 @@ impl Names {
         let text = match self.methods.get(&method)?.clone() {
             MethodKind::Token { module, token, class_arguments, arguments, names } => {
                 let image = self.image(module);
-                let class: Vec<_> = class_arguments.iter().map(|index| self.argument(*index, 0)).collect();
-                let own: Vec<_> = arguments.iter().map(|index| self.argument(*index, 0)).collect();
+                let mut left = MOST_TYPES;
+                let class = self.arguments(&class_arguments, 0, &mut left);
+                let own = self.arguments(&arguments, 0, &mut left);
                 let name = image.and_then(|image| image.method_name(token, &class, &own));
                 let read_inside = || names.map(|(type_name, name)| demangle_raw(&type_name, &name).to_string());
                 (name.map(|name| name.to_string()).or_else(read_inside)?, self.file_of(module))
@@ -148,6 +151,7 @@ impl Names {
                 (demangle_raw("", &name).to_string(), module.and_then(|module| self.file_of(module)))
             }
         };
+        let text = (shortened(text.0), text.1);
         self.texts.insert(method, text.clone());
         Some(text)
     }
@@ -168,8 +172,8 @@ impl Names {
     /// The whole name of a described type, and the file of its module, which for an array is that of its elements; `None` if it cannot
     /// be told.
     pub fn type_name(&mut self, index: u32) -> Option<(String, Option<String>)> {
-        let name = self.argument(index, 0).full_name()?;
-        Some((name, self.module_of_type(index, 0).and_then(|module| self.file_of(module))))
+        let name = self.argument(index, 0, &mut MOST_TYPES.clone()).full_name()?;
+        Some((shortened(name), self.module_of_type(index, 0).and_then(|module| self.file_of(module))))
     }
 
     /// Where a described class is defined: its module, and its token there.
@@ -187,21 +191,37 @@ impl Names {
         }
     }
 
-    fn argument(&mut self, index: u32, depth: u32) -> TypeArgument {
+    /// Those that are left out at the end are shown as the names of their parameters.
+    fn arguments(&mut self, all: &[u32], depth: u32, left: &mut u32) -> Vec<TypeArgument> {
+        let mut arguments = Vec::new();
+        for index in all {
+            let is_last = *left == 0;
+            arguments.push(self.argument(*index, depth, left));
+            if is_last {
+                break;
+            }
+        }
+        arguments
+    }
+
+    /// A type as an argument. `left` is the number of types that the name may still have.
+    fn argument(&mut self, index: u32, depth: u32, left: &mut u32) -> TypeArgument {
         if depth >= MAXIMUM_DEPTH {
             return TypeArgument::Unknown;
         }
+        let Some(rest) = left.checked_sub(1) else { return TypeArgument::Named(LEFT_OUT.to_owned()) };
+        *left = rest;
         match self.types.get(&index).cloned() {
             Some(TypeKind::Class { module, token, arguments }) => {
                 let Some(image) = self.image(module) else { return TypeArgument::Unknown };
-                let arguments: Vec<_> = arguments.iter().map(|index| self.argument(*index, depth + 1)).collect();
+                let arguments = self.arguments(&arguments, depth + 1, left);
                 if image.type_name(token, &[]).as_deref() == Some(CANONICAL) {
                     return TypeArgument::Canon;
                 }
                 TypeArgument::Class { image, token, arguments }
             }
             Some(TypeKind::Array { element, rank, element_kind }) => {
-                let element = match element.map(|index| self.argument(index, depth + 1)) {
+                let element = match element.map(|index| self.argument(index, depth + 1, left)) {
                     None | Some(TypeArgument::Unknown) => built_in(element_kind),
                     Some(element) => element,
                 };

@@ -103,7 +103,7 @@ pub use keyword::Primitive;
 pub use mapped::{NativeName, UNKNOWN, mapped_name};
 pub use maps::{MapEntry, Permissions, find_mapping, parse_maps};
 pub use metadata::Guid;
-pub use name::{MethodKind, MethodName, NamePart};
+pub use name::{LEFT_OUT, MethodKind, MethodName, NamePart, shortened};
 pub use pdb::PortablePdb;
 pub use pe::{CodeView, EMBEDDED_PDB_LIMIT};
 pub use statics::StaticFields;

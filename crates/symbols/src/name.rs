@@ -59,6 +59,21 @@ impl MethodName {
     }
 }
 
+/// The longest name, bytes.
+const LONGEST_NAME: usize = 4096;
+/// Shown in place of what a name leaves out.
+pub const LEFT_OUT: &str = "…";
+
+/// A name of at most 4,096 bytes: what is longer is cut, and ends with [`LEFT_OUT`].
+pub fn shortened(mut name: String) -> String {
+    if name.len() > LONGEST_NAME {
+        let end = (0..=LONGEST_NAME - LEFT_OUT.len()).rev().find(|at| name.is_char_boundary(*at));
+        name.truncate(end.unwrap_or(0));
+        name.push_str(LEFT_OUT);
+    }
+    name
+}
+
 impl fmt::Display for NamePart {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.name)?;

@@ -6,7 +6,7 @@ use crate::image::ManagedImage;
 use crate::keyword::system_keyword;
 use crate::member::Member;
 use crate::metadata::{Metadata, Table};
-use crate::name::NamePart;
+use crate::name::{NamePart, shortened};
 
 /// Types nested deeper than this are damage.
 const NESTING_LIMIT: usize = 64;
@@ -204,7 +204,8 @@ impl Metadata {
                     Some(Generated::AnonymousParameter { name }) => name,
                     _ => &name,
                 };
-                arguments.get(index).map_or_else(|| name.to_owned(), |argument| argument.text(name, depth, namespaces))
+                let shown = arguments.get(index).map(|argument| argument.text(name, depth, namespaces));
+                shortened(shown.unwrap_or_else(|| name.to_owned()))
             })
             .collect()
     }

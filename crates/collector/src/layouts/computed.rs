@@ -183,7 +183,7 @@ impl Computing {
             }
             Known::Array { .. } => part(WORD, WORD, PartKind::Reference, true),
             Known::Pointer(_) => part(WORD, WORD, PartKind::Number, true),
-            Known::Unknown => None,
+            Known::Unknown | Known::TooLarge => None,
             Known::Defined { .. } => match modules.nature(&known)? {
                 TypeNature::Class | TypeNature::Interface => part(WORD, WORD, PartKind::Reference, true),
                 TypeNature::Enum { .. } => {

@@ -1,7 +1,9 @@
 //! From the types that fields name to types of the process: through references to other assemblies, and through what these forward.
 
 use crate::names::Names;
-use remora_symbols::{FieldType, ManagedImage, Primitive, TypeArgument, TypeNature, TypeReference};
+use remora_symbols::{
+    FieldType, LEFT_OUT, ManagedImage, Primitive, TypeArgument, TypeNature, TypeReference, shortened,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,6 +11,9 @@ use std::sync::Arc;
 const MOST_FORWARDS: u32 = 8;
 /// How deep types may nest.
 const MOST_NESTED: u32 = 16;
+/// Types in one, itself and its arguments and theirs. A type with 30 arguments, each of which has 30 in turn, would have hundreds of
+/// millions.
+const MOST_TYPES: usize = 256;
 
 /// A type of the process, its parameters told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,6 +28,28 @@ pub(crate) enum Known {
     Pointer(String),
     /// It could not be found.
     Unknown,
+    /// It has too many types in it.
+    TooLarge,
+}
+
+impl Known {
+    pub(super) fn array(element: Known, rank: u32) -> Known {
+        Known::Array { element: Box::new(element), rank }.bounded()
+    }
+
+    /// Itself, if it is not too large.
+    fn bounded(self) -> Known {
+        if self.types() > MOST_TYPES { Known::TooLarge } else { self }
+    }
+
+    /// The number of types in it. What it is made of is bounded already.
+    fn types(&self) -> usize {
+        1 + match self {
+            Known::Defined { arguments, .. } => arguments.iter().map(Known::types).sum(),
+            Known::Array { element, .. } => element.types(),
+            Known::Primitive(_) | Known::Pointer(_) | Known::Unknown | Known::TooLarge => 0,
+        }
+    }
 }
 
 /// All modules of a process, by their names.
@@ -59,7 +86,7 @@ impl Modules<'_> {
             FieldType::Primitive(kind) => Known::Primitive(*kind),
             FieldType::Parameter(index) => arguments.get(*index as usize).cloned().unwrap_or(Known::Unknown),
             FieldType::Array { element, rank } => {
-                Known::Array { element: Box::new(self.known_within(module, element, arguments, depth)), rank: *rank }
+                Known::array(self.known_within(module, element, arguments, depth), *rank)
             }
             FieldType::Pointer(None) => Known::Pointer("delegate*".to_owned()),
             FieldType::Pointer(Some(to)) | FieldType::Reference(to) => {
@@ -90,7 +117,7 @@ impl Modules<'_> {
             ("System", [only]) => element_type(only),
             _ => None,
         });
-        built_in.map_or(Known::Defined { module, token, arguments }, Known::Primitive)
+        built_in.map_or_else(|| Known::Defined { module, token, arguments }.bounded(), Known::Primitive)
     }
 
     fn defined(&mut self, module: u32, of: &TypeReference) -> Option<(u32, u32)> {
@@ -130,14 +157,14 @@ impl Modules<'_> {
     pub(crate) fn whole_name(&mut self, known: &Known) -> Option<(String, String)> {
         let Known::Defined { module, .. } = known else { return None };
         let file = self.names.file_of(*module)?;
-        Some((self.argument(known).full_name()?, file))
+        Some((shortened(self.argument(known).full_name()?), file))
     }
 
     /// What a type is called where it is used.
     pub(crate) fn text(&mut self, known: &Known) -> String {
         match known {
             Known::Pointer(text) => text.clone(),
-            known => self.argument(known).short_name().unwrap_or_else(|| "?".to_owned()),
+            known => shortened(self.argument(known).short_name().unwrap_or_else(|| "?".to_owned())),
         }
     }
 
@@ -169,6 +196,7 @@ impl Modules<'_> {
             }
             Known::Pointer(text) => TypeArgument::Named(text.clone()),
             Known::Unknown => TypeArgument::Named("?".to_owned()),
+            Known::TooLarge => TypeArgument::Named(LEFT_OUT.to_owned()),
         }
     }
 }
