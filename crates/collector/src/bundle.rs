@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 use remora_symbols::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, list_of_bundle};
+use remora_trigger::open_link;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -28,7 +29,7 @@ impl Executable {
     pub(crate) fn of(process: &Path) -> Option<Executable> {
         let link = process.join("exe");
         let path = std::fs::read_link(&link).ok()?;
-        let file = File::open(link).ok()?;
+        let file = open_link(&link).ok()?;
         let bundle = bundle_in(&file).ok()??;
         Some(Executable { file, bundle, folder: path.parent()?.to_str()?.to_owned() })
     }

@@ -4,10 +4,11 @@ use crate::bundle::Executable;
 use remora_symbols::{
     ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
+use remora_trigger::{open_in_root, open_link};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,10 +119,17 @@ impl Files {
     }
 
     fn read(&self, path: &str) -> Option<Vec<u8>> {
-        let inside = self.process.join("root").join(path.trim_start_matches('/'));
-        // A target that has ended has no root any more; its file may be the same as ours of that name.
-        let file = fs::metadata(&inside).ok().map(|facts| (inside, facts))?;
-        (file.1.is_file() && file.1.len() <= LARGEST_FILE).then(|| fs::read(file.0).ok())?
+        let mut bytes = Vec::new();
+        let file = self.open(path)?;
+        let facts = file.metadata().ok().filter(|facts| facts.len() <= LARGEST_FILE)?;
+        bytes.reserve(usize::try_from(facts.len()).ok()?);
+        file.take(LARGEST_FILE).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Opens a file of the target's view, if it is a regular one.
+    fn open(&self, path: &str) -> Option<File> {
+        open_in_root(&self.process.join("root"), Path::new(path)).ok()
     }
 
     fn managed_image(&self, path: &str, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
@@ -153,12 +161,8 @@ impl Files {
             // The kernel maps one page of code into every process.
             VDSO => own_kernel_code(),
             _ if entry.deleted => self.read_deleted(entry),
-            path => self.read_elf(path),
+            path => read_elf(self.open(path)?),
         }
-    }
-
-    fn read_elf(&self, path: &str) -> Option<Vec<u8>> {
-        read_elf(&self.process.join("root").join(path.trim_start_matches('/')))
     }
 
     /// A file that was unlinked is still there behind the mapping, for those who may look. Memory that only has a name is no library,
@@ -167,7 +171,7 @@ impl Files {
         if entry.path.starts_with("/memfd:") {
             return None;
         }
-        read_elf(&self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end)))
+        read_elf(open_link(&self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end))).ok()?)
     }
 }
 
@@ -181,11 +185,8 @@ fn own_kernel_code() -> Option<Vec<u8>> {
 }
 
 /// The whole of a file that begins like an ELF file and is not too large.
-fn read_elf(path: &Path) -> Option<Vec<u8>> {
-    // What lies there by now may be a pipe, which would wait for a writer.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-    let facts = file.metadata().ok().filter(|facts| facts.is_file() && facts.len() <= LARGEST_FILE)?;
+fn read_elf(mut file: File) -> Option<Vec<u8>> {
+    let facts = file.metadata().ok().filter(|facts| facts.len() <= LARGEST_FILE)?;
     let mut bytes = vec![0; ELF_MAGIC.len()];
     file.read_exact(&mut bytes).ok().filter(|()| bytes == ELF_MAGIC)?;
     bytes.reserve(usize::try_from(facts.len()).ok()?);
@@ -205,12 +206,13 @@ mod tests {
         let mut file = File::create(&path).expect("a file");
         // Sparse, as the runtime's own memory for code is.
         file.set_len(LARGEST_FILE).expect("room for nothing");
-        assert_eq!(read_elf(&path), None);
+        let read = || read_elf(File::open(&path).expect("a file"));
+        assert_eq!(read(), None);
         file.write_all(&ELF_MAGIC).expect("room");
         file.set_len(LARGEST_FILE + 1).expect("room for nothing");
-        assert_eq!(read_elf(&path), None, "too large");
+        assert_eq!(read(), None, "too large");
         file.set_len(100).expect("less");
-        assert_eq!(read_elf(&path).map(|bytes| bytes.len()), Some(100));
+        assert_eq!(read().map(|bytes| bytes.len()), Some(100));
         let code = parse_maps("1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
         assert!(code.deleted);
         assert_eq!(Files::of(std::process::id()).read_deleted(&code), None);

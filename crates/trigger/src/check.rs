@@ -226,7 +226,7 @@ fn libc(process: &Process, requirements: &Requirements) -> Check {
 /// musl has no versions: each name that the library needs must be there.
 fn musl(process: &Process, file: &Path, requirements: &Requirements) -> Check {
     const NAME: &str = "libc";
-    let Some(names) = with_elf(&process.proc.in_root(process.pid, file), |elf| elf.exported_names()) else {
+    let Some(names) = with_elf(process.proc.open(process.pid, file), |elf| elf.exported_names()) else {
         return Check::noted(NAME, "musl, whose file cannot be read", "if loading fails, use `--engine eventpipe`");
     };
     let missing: Vec<&str> =
@@ -315,8 +315,8 @@ fn other_profilers(process: &Process, maps: &[Mapping]) -> Vec<String> {
         }
     }
     paths.retain(|path| {
-        let file = process.proc.in_root(process.pid, path);
-        file.is_file() && with_elf(&file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
+        let file = process.proc.open(process.pid, path);
+        with_elf(file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
     });
     paths.into_iter().map(|path| path.display().to_string()).collect()
 }

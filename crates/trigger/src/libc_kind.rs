@@ -38,7 +38,7 @@ impl Libc {
                 return Libc::Musl { file };
             }
             if name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so")) {
-                let version = with_elf(&proc.in_root(pid, &file), |elf| elf.glibc_defined()).flatten();
+                let version = with_elf(proc.open(pid, &file), |elf| elf.glibc_defined()).flatten();
                 return Libc::Glibc { version, file };
             }
         }

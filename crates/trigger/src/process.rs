@@ -6,6 +6,7 @@ use crate::codec::CodecError;
 use crate::container::Container;
 use crate::elf::Architecture;
 use crate::error::{Error, Reason};
+use crate::foreign::open_link;
 use crate::libc_kind::Libc;
 use crate::memory;
 use crate::proc::{Mapping, Proc, Stat, Status, is_gone};
@@ -261,7 +262,7 @@ pub(crate) fn has_ended(stat: &Stat) -> bool {
 
 fn architecture(proc: &Proc, pid: u32) -> Option<Architecture> {
     let mut header = [0; 20];
-    std::fs::File::open(proc.path(pid, "exe")).ok()?.read_exact(&mut header).ok()?;
+    open_link(&proc.path(pid, "exe")).ok()?.read_exact(&mut header).ok()?;
     Architecture::of_header(&header)
 }
 

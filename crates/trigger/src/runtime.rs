@@ -4,10 +4,10 @@
 //! a single-file program, NativeAOT, Mono. A mapping that cannot be read leaves the version open; nothing is refused.
 
 use crate::elf::Elf;
+use crate::foreign::open_link;
 use crate::proc::{Mapping, Proc};
 use crate::windowed::Windowed;
 use object::ReadCache;
-use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,9 @@ const NATIVE_AOT_EXPORT: &str = "DotNetRuntimeDebugHeader";
 
 /// Larger files are not read: a sparse one could claim tables that fill our memory. Single-file programs stay well below.
 const LARGEST_FILE: u64 = 1 << 30;
+
+/// Runtimes of one process that are looked at.
+const MOST_RUNTIMES: usize = 4;
 
 /// A version of .NET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,7 +112,7 @@ pub(crate) fn runtimes(proc: &Proc, pid: u32, maps: &[Mapping], executable: Opti
             name if MONO_LIBRARIES.contains(&name) => RuntimeKind::Mono,
             _ => continue,
         };
-        if !found.iter().any(|runtime| runtime.file == mapping.path) {
+        if found.len() < MOST_RUNTIMES && !found.iter().any(|runtime| runtime.file == mapping.path) {
             found.push(of_library(proc, pid, mapping, kind));
         }
     }
@@ -134,7 +137,7 @@ fn of_library(proc: &Proc, pid: u32, mapping: &Mapping, kind: RuntimeKind) -> Ru
         deployment: if shared.is_some() { Deployment::Shared } else { Deployment::Private },
     };
     if kind == RuntimeKind::CoreClr && shared.is_none() {
-        let facts = with_elf(&proc.in_root(pid, &mapping.path), |elf| {
+        let facts = with_elf(proc.open(pid, &mapping.path), |elf| {
             (elf.exports(&["mono_jit_init"]), elf.embedded_version().as_deref().and_then(Version::of_file_version))
         });
         // A program may be published with Mono under CoreCLR's file name.
@@ -152,7 +155,7 @@ fn of_executable(proc: &Proc, pid: u32, executable: &Path) -> Option<Runtime> {
     if MONO_PROGRAMS.contains(&name) {
         return Some(runtime(RuntimeKind::Mono, None, Deployment::Private));
     }
-    with_elf(&proc.path(pid, "exe"), |elf| {
+    with_elf(open_link(&proc.path(pid, "exe")), |elf| {
         if elf.exports(&[NATIVE_AOT_EXPORT]) {
             return Some(runtime(RuntimeKind::NativeAot, None, Deployment::SingleFile));
         }
@@ -164,15 +167,12 @@ fn of_executable(proc: &Proc, pid: u32, executable: &Path) -> Option<Runtime> {
     .flatten()
 }
 
-/// Opens an ELF file and asks it something. The path may be under the control of a hostile process.
-pub(crate) fn with_elf<T>(path: &Path, ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed>>) -> T) -> Option<T> {
-    // Without blocking: the file may have been replaced by a pipe that nobody writes to.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    let metadata = file.metadata().ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
-        return None;
-    }
+/// Asks an ELF file something, if it could be opened. It may be the work of a hostile process.
+pub(crate) fn with_elf<T, E>(
+    file: Result<File, E>,
+    ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed>>) -> T,
+) -> Option<T> {
+    let file = file.ok().filter(|file| file.metadata().is_ok_and(|facts| facts.len() <= LARGEST_FILE))?;
     let cache = ReadCache::new(Windowed::new(file));
     Elf::parse(&cache).map(|elf| ask(&elf))
 }

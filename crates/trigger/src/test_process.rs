@@ -85,6 +85,13 @@ impl MadeUp {
         self.write_identity('S', 0, 0, (used, limit));
     }
 
+    /// Sets a user that may do nothing beyond what any user may.
+    pub(crate) fn identity_without_capabilities(&self, uid: u32) {
+        self.identity('S', 0, uid);
+        let status = String::from_utf8_lossy(&self.read("status")).replace("CapEff:\t000001ffffffffff", "CapEff:\t0");
+        self.set("status", status.as_bytes());
+    }
+
     fn write_identity(&self, state: char, tracer: u32, uid: u32, (used, limit): (u64, u64)) {
         let zeros = "0 ".repeat(18);
         self.set("stat", format!("{PID} (program) {state} {zeros}{START} 0 0\n").as_bytes());

@@ -57,31 +57,32 @@ impl Permissions {
         let reads = right != Right::Write && who.is_capable(Capability::DacReadSearch);
         self.mode >> shift & right as u32 != 0 || who.is_capable(Capability::DacOverride) || reads
     }
+
+    /// Whether nobody but these users can rename or delete what others have in it. Its group may, if that is the process's or root's.
+    fn is_kept_by(self, trusted: &[u32], who: &Status) -> bool {
+        let by_group = self.mode & 0o020 != 0 && ![0, who.file_gid].contains(&self.gid);
+        let is_sticky = self.mode & 0o1000 != 0;
+        trusted.contains(&self.uid) && (is_sticky || self.mode & 0o002 == 0 && !by_group)
+    }
 }
 
 impl Directory {
+    /// Whether the process may make files in it.
+    pub(crate) fn writable_by(&self, who: &Status) -> bool {
+        self.on_the_way.last().is_some_and(|directory| directory.allow(who, Right::Write))
+    }
+
+    /// Whether nobody but these users can put another file in the place of one in it.
+    pub(crate) fn is_kept_by(&self, trusted: &[u32], who: &Status) -> bool {
+        self.on_the_way.iter().all(|directory| directory.is_kept_by(trusted, who))
+    }
+
     /// Opens `path` of the view whose root directory is `root`.
     pub(crate) fn open(root: &Path, path: &Path) -> Result<Directory, Errno> {
-        let mut walk = Walk::new(root)?;
-        let mut left: VecDeque<OsString> = components(path).collect();
-        let (mut links, mut steps) = (0, 0);
-        while let Some(name) = left.pop_front() {
-            steps += 1;
-            if steps > MOST_COMPONENTS {
-                return Err(Errno::NAMETOOLONG);
-            }
-            if let Some(link) = walk.step(&name)? {
-                links += 1;
-                if links > MOST_LINKS {
-                    return Err(Errno::LOOP);
-                }
-                if link.is_absolute() {
-                    walk.opened.truncate(1);
-                }
-                components(&link).rev().for_each(|part| left.push_front(part));
-            }
+        match Walk::along(root, path)? {
+            (walk, None) => walk.finish(root),
+            (_, Some(_)) => Err(Errno::NOTDIR),
         }
-        walk.finish(root)
     }
 
     /// The path in the target's view, links resolved.
@@ -152,6 +153,18 @@ pub(crate) struct FileSystem {
     pub(crate) free_bytes: u64,
 }
 
+/// The regular file at `path` of the view whose root directory is `root`, not opened for anything (`O_PATH`).
+pub(crate) fn regular_file(root: &Path, path: &Path) -> Result<OwnedFd, Errno> {
+    Walk::along(root, path)?.1.ok_or(Errno::ISDIR)
+}
+
+/// What a component of a path is.
+enum Step {
+    Entered,
+    Link(PathBuf),
+    File(OwnedFd),
+}
+
 /// The way walked so far: the root and each directory entered.
 struct Walk {
     opened: Vec<(OwnedFd, OsString, Permissions)>,
@@ -164,11 +177,38 @@ impl Walk {
         Ok(Walk { opened: vec![(fd, OsString::new(), permissions)] })
     }
 
-    /// Enters `name`, or tells where it links to.
-    fn step(&mut self, name: &OsStr) -> Result<Option<PathBuf>, Errno> {
+    /// Walks a whole path. It ends in a directory, which was entered, or in a regular file.
+    fn along(root: &Path, path: &Path) -> Result<(Walk, Option<OwnedFd>), Errno> {
+        let mut walk = Walk::new(root)?;
+        let mut left: VecDeque<OsString> = components(path).collect();
+        let (mut links, mut steps) = (0, 0);
+        while let Some(name) = left.pop_front() {
+            steps += 1;
+            if steps > MOST_COMPONENTS {
+                return Err(Errno::NAMETOOLONG);
+            }
+            match walk.step(&name)? {
+                Step::Entered => {}
+                Step::File(file) if left.is_empty() => return Ok((walk, Some(file))),
+                Step::File(_) => return Err(Errno::NOTDIR),
+                Step::Link(_) if links == MOST_LINKS => return Err(Errno::LOOP),
+                Step::Link(link) => {
+                    links += 1;
+                    if link.is_absolute() {
+                        walk.opened.truncate(1);
+                    }
+                    components(&link).rev().for_each(|part| left.push_front(part));
+                }
+            }
+        }
+        Ok((walk, None))
+    }
+
+    /// Enters `name`, or tells where it links to, or finds a regular file.
+    fn step(&mut self, name: &OsStr) -> Result<Step, Errno> {
         if name == ".." {
             self.opened.truncate((self.opened.len() - 1).max(1));
-            return Ok(None);
+            return Ok(Step::Entered);
         }
         let Some((here, _, _)) = self.opened.last() else { return Err(Errno::NOENT) };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -177,12 +217,13 @@ impl Walk {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&fd, "", Vec::new())?;
-                Ok(Some(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
+                Ok(Step::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
             }
             FileType::Directory => {
                 self.opened.push((fd, name.to_owned(), Permissions::of(&stat)));
-                Ok(None)
+                Ok(Step::Entered)
             }
+            FileType::RegularFile => Ok(Step::File(fd)),
             _ => Err(Errno::NOTDIR),
         }
     }
@@ -256,6 +297,23 @@ mod tests {
         for (who, search, write) in cases {
             let allowed = (directory.allow(&who, Right::Search), directory.allow(&who, Right::Write));
             assert_eq!(allowed, (search, write), "{who:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_kept_unless_a_third_user_can_replace_what_is_in_it() {
+        let who = Status { file_uid: 10, file_gid: 10, ..Status::default() };
+        for (uid, gid, mode, expected) in [
+            (0, 0, 0o755, true),
+            (0, 0, 0o1777, true),
+            (0, 0, 0o777, false),
+            (10, 10, 0o775, true),
+            (10, 20, 0o775, false),
+            (0, 0, 0o775, true),
+            (20, 20, 0o755, false),
+            (20, 20, 0o1777, false),
+        ] {
+            assert_eq!(Permissions { uid, gid, mode }.is_kept_by(&[0, 10], &who), expected, "{uid} {gid} {mode:o}");
         }
     }
 

@@ -13,9 +13,14 @@ const BLOCK: u64 = 64 << 10;
 /// Blocks that are kept; with more, all are read anew. The tables of names of the largest libraries are a tenth of that.
 const MOST_BLOCKS: usize = 128;
 
+/// Bytes that may be asked for in all: a sparse file of some kilobytes can claim tables of a gigabyte. The largest runtimes take 10 MiB.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// See the module's text.
 pub(crate) struct Windowed {
     file: File,
+    /// Bytes that may still be asked for.
+    left: u64,
     /// By their numbers. The last block of a file is short, and what lies behind it empty.
     blocks: BTreeMap<u64, Vec<u8>>,
     cursor: u64,
@@ -23,7 +28,7 @@ pub(crate) struct Windowed {
 
 impl Windowed {
     pub(crate) fn new(file: File) -> Windowed {
-        Windowed { file, blocks: BTreeMap::new(), cursor: 0 }
+        Windowed { file, left: MOST_BYTES, blocks: BTreeMap::new(), cursor: 0 }
     }
 
     /// What lies at the cursor, up to the end of its block.
@@ -66,10 +71,14 @@ impl ReadCacheOps for Windowed {
     }
 
     fn read(&mut self, into: &mut [u8]) -> Result<usize, ()> {
+        if self.left == 0 {
+            return Err(());
+        }
         let here = self.here().ok_or(())?;
         let count = here.len().min(into.len());
         into[..count].copy_from_slice(&here[..count]);
         self.cursor += count as u64;
+        self.left = self.left.saturating_sub(count as u64);
         Ok(count)
     }
 
@@ -115,6 +124,9 @@ mod tests {
         assert_eq!(windowed.blocks.len(), 4);
         windowed.seek(bytes.len() as u64 - 2).unwrap();
         assert_eq!(windowed.read_exact(&mut [0; 3]), Err(()), "the file ends before that");
+        let sparse = tempfile::tempfile().unwrap();
+        sparse.set_len(1 << 30).unwrap();
+        assert_eq!(Windowed::new(sparse).read_exact(&mut vec![0; 1 << 30]), Err(()), "more than is read of any file");
         windowed.seek(u64::MAX).unwrap();
         assert_ne!(windowed.read(&mut [0; 3]), Ok(3));
     }

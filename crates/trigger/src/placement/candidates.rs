@@ -29,6 +29,17 @@ pub(super) enum Purpose {
     Socket,
 }
 
+/// Who may do what with a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Access {
+    /// The target's user may enter it.
+    pub(super) reachable: bool,
+    /// The target's user may make files in it.
+    pub(super) writable: bool,
+    /// No third user can put another file in the place of one in it.
+    pub(super) kept: bool,
+}
+
 /// Whether a directory serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -39,11 +50,13 @@ pub(super) enum Verdict {
 }
 
 /// Judges a directory by facts alone.
-pub(super) fn verdict(reachable: bool, file_system: FileSystem, purpose: Purpose) -> Verdict {
+pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose) -> Verdict {
     let unusable = |why: &str| Verdict::Unusable(why.to_owned());
     match purpose {
-        _ if !reachable => unusable("the target's user may not enter it"),
+        _ if !access.reachable => unusable("the target's user may not enter it"),
         _ if file_system.read_only => unusable("read-only"),
+        Purpose::Socket if !access.writable => unusable("the target's user may not write to it"),
+        Purpose::Library { .. } if !access.kept => unusable("another user could replace the library in it"),
         Purpose::Library { .. } if file_system.no_execute => unusable("mounted noexec"),
         Purpose::Library { bytes } if file_system.free_bytes < bytes.saturating_add(SPARE_BYTES) => {
             unusable(&format!("full ({} bytes left)", file_system.free_bytes))

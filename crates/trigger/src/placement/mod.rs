@@ -2,10 +2,11 @@
 //!
 //! The library goes into a directory that the target can search and execute from, the socket into one that it can
 //! search. Each is a new inode with an unpredictable name, made exclusively and without following links, and is
-//! deleted when dropped. A lock on the library's file, and the listening socket itself, tell [`sweep`] what is in use.
+//! deleted when dropped. The socket belongs to the target's user: it is made with that user's rights, so that no file is ever given away. A lock on the library's file, and the listening socket itself, tell [`sweep`] what is in use.
 //! Refused: directories that the target cannot enter, noexec or read-only mounts, full file systems.
 
 mod candidates;
+mod identity;
 mod sweep;
 
 pub use sweep::{Swept, sweep};
@@ -14,11 +15,11 @@ use crate::error::Error;
 use crate::proc::Status;
 use crate::process::Process;
 use crate::view::Directory;
-use candidates::{Purpose, Verdict, verdict};
-use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags};
+use candidates::{Access, Purpose, Verdict, verdict};
+use identity::Identity;
+use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Gid, Uid};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
@@ -196,9 +197,26 @@ fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Resul
     let root = process.proc.path(process.pid, "root");
     let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
     let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
-    match verdict(directory.reachable_by(who), file_system, purpose) {
+    let trusted = [0, rustix::process::geteuid().as_raw(), who.file_uid, root_of(process)];
+    let access = Access {
+        reachable: directory.reachable_by(who),
+        writable: directory.writable_by(who),
+        kept: directory.is_kept_by(&trusted, who),
+    };
+    match verdict(access, file_system, purpose) {
         Verdict::Usable => Ok(directory),
         Verdict::Unusable(why) => Err(why),
+    }
+}
+
+/// The user that is root in the target's user namespace.
+fn root_of(process: &Process) -> u32 {
+    let map = process.proc.read(process.pid, "uid_map").unwrap_or_default();
+    let first = String::from_utf8_lossy(&map).lines().next().map(str::to_owned).unwrap_or_default();
+    let mut numbers = first.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0));
+    match (numbers.next(), numbers.next()) {
+        (Some(0), Some(outside)) => outside,
+        _ => 0,
     }
 }
 
@@ -230,14 +248,11 @@ fn bind(directory: Directory, who: &Status) -> Result<(UnixListener, Placed), Er
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // The file takes its mode from the socket: it is never open to others, not even for a moment.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
-    rustix::net::bind(&socket, &address)?;
-    let placed = placed(directory, name);
-    if let Some((directory, name)) = &placed.place
-        && who.file_uid != rustix::process::geteuid().as_raw()
     {
-        let (uid, gid) = (Uid::from_raw(who.file_uid), Gid::from_raw(who.file_gid));
-        rustix::fs::chownat(directory.fd(), name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+        let _identity = Identity::of(who)?;
+        rustix::net::bind(&socket, &address)?;
     }
+    let placed = placed(directory, name);
     rustix::net::listen(&socket, BACKLOG)?;
     Ok((UnixListener::from(socket), placed))
 }

@@ -7,6 +7,9 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 
+/// A user that is not root.
+const USER: u32 = 65_534;
+
 #[test]
 fn att_06_the_library_is_a_new_file_that_anybody_can_read_and_nobody_can_write() {
     let made = MadeUp::core_clr();
@@ -112,22 +115,47 @@ fn att_06_each_candidate_that_does_not_do_is_named_with_its_fault() {
     let good = FileSystem { no_execute: false, read_only: false, free_bytes: 1 << 30 };
     let library = Purpose::Library { bytes: 1 << 20 };
     let full = FileSystem { free_bytes: 1 << 20, ..good };
+    let all = Access { reachable: true, writable: true, kept: true };
     let cases = [
-        (true, good, library, None),
-        (false, good, library, Some("may not enter")),
-        (true, FileSystem { no_execute: true, ..good }, library, Some("noexec")),
-        (true, FileSystem { read_only: true, ..good }, library, Some("read-only")),
-        (true, full, library, Some("full (1048576 bytes left)")),
-        (true, FileSystem { no_execute: true, ..full }, Purpose::Socket, None),
-        (true, FileSystem { read_only: true, ..good }, Purpose::Socket, Some("read-only")),
+        (all, good, library, None),
+        (Access { reachable: false, ..all }, good, library, Some("may not enter")),
+        (all, FileSystem { no_execute: true, ..good }, library, Some("noexec")),
+        (all, FileSystem { read_only: true, ..good }, library, Some("read-only")),
+        (all, full, library, Some("full (1048576 bytes left)")),
+        (Access { writable: false, ..all }, good, library, None),
+        (Access { kept: false, ..all }, good, library, Some("could replace")),
+        (all, FileSystem { no_execute: true, ..full }, Purpose::Socket, None),
+        (all, FileSystem { read_only: true, ..good }, Purpose::Socket, Some("read-only")),
+        (Access { kept: false, ..all }, good, Purpose::Socket, None),
+        (Access { writable: false, ..all }, good, Purpose::Socket, Some("may not write")),
     ];
-    for (reachable, file_system, purpose, fault) in cases {
-        match (verdict(reachable, file_system, purpose), fault) {
+    for (access, file_system, purpose, fault) in cases {
+        match (verdict(access, file_system, purpose), fault) {
             (Verdict::Usable, None) => {}
             (Verdict::Unusable(why), Some(part)) => assert!(why.contains(part), "{why}"),
             (found, expected) => panic!("{file_system:?} {purpose:?}: {found:?}, expected {expected:?}"),
         }
     }
+}
+
+/// Before, root made the file and gave it away by its name, which meant another file of root's if the user was quick enough.
+#[test]
+fn the_socket_is_made_with_the_rights_of_the_targets_user_and_only_where_these_suffice() {
+    assert!(rustix::process::geteuid().is_root(), "this test acts as several users");
+    let made = MadeUp::core_clr();
+    made.identity_without_capabilities(USER);
+    let other = made.in_root("tmp");
+    for directory in [made.in_root(""), made.in_root("scratch"), other.clone()] {
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    let refused = place_socket(&made.find()).expect_err("both directories are root's");
+    assert!(matches!(&refused, Error::NoSocketPlace { tried } if tried.contains("may not write")), "{refused:?}");
+    std::os::unix::fs::chown(&other, Some(USER), Some(USER)).expect("set");
+    let (_listener, socket) = place_socket(&made.find()).expect("placed");
+    let facts = std::fs::metadata(&socket.host_path).expect("there");
+    assert_eq!((socket.target_path.parent(), facts.uid(), facts.gid()), (Some(Path::new("/tmp")), USER, USER));
+    let ours = tempfile::NamedTempFile::new().expect("made");
+    assert_eq!(ours.as_file().metadata().expect("open").uid(), 0, "this thread acts as root again");
 }
 
 #[test]

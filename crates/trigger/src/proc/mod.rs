@@ -15,6 +15,7 @@ pub use sockets::{ListeningSocket, parse_listening};
 pub use stat::{Stat, parse_stat};
 pub use status::{Capability, Status, parse_status};
 
+use crate::foreign::open_in_root;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -159,9 +160,12 @@ impl Proc {
             .collect())
     }
 
-    /// Where a path of the process's own view lies in ours, without following links in it.
-    pub fn in_root(&self, pid: u32, path: &Path) -> PathBuf {
-        self.path(pid, "root").join(path.strip_prefix("/").unwrap_or(path))
+    /// Opens the regular file at a path of the process's own view.
+    ///
+    /// # Errors
+    /// As those of [`open_in_root`].
+    pub fn open(&self, pid: u32, path: &Path) -> io::Result<File> {
+        Ok(open_in_root(&self.path(pid, "root"), path)?)
     }
 }
 

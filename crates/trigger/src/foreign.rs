@@ -1,0 +1,89 @@
+//! Opening files whose paths a process chose. It may be hostile: a path may lead through links to devices, pipes and files of the host.
+//!
+//! A path is walked below the process's root as [`crate::view`] does it, so no link leaves that root, and only a regular file is opened.
+//! Looking at what a path means and opening it is one step: what is opened is what was looked at.
+
+use crate::view::regular_file;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// Opens the regular file at `path` of the view whose root directory is `root`, for reading.
+///
+/// # Errors
+/// The system's; `ENOTDIR` or `EISDIR` for what is no regular file.
+pub fn open_in_root(root: &Path, path: &Path) -> Result<File, Errno> {
+    opened(regular_file(root, path)?)
+}
+
+/// Opens what a link of `/proc` means, if it is a regular file: the executable of a process, or a file that it has mapped.
+///
+/// # Errors
+/// The system's; `EISDIR` for what is no regular file.
+pub fn open_link(link: &Path) -> Result<File, Errno> {
+    let file = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    if kind == FileType::RegularFile { opened(file) } else { Err(Errno::ISDIR) }
+}
+
+/// Opens a regular file for reading that was only looked at. A file system may make even that wait.
+fn opened(file: OwnedFd) -> Result<File, Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_regular_files_inside_the_root_are_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("dev")).expect("made");
+        std::fs::write(root.join("inside"), "inside").expect("written");
+        std::fs::write(folder.path().join("outside"), "outside").expect("written");
+        let outside = folder.path().join("outside");
+        for (link, to) in [
+            ("link", Path::new("/inside")),
+            ("dots", Path::new("../../inside")),
+            ("leaves", &outside),
+            ("rises", Path::new("../outside")),
+            ("device", Path::new("/dev/null")),
+            ("self", Path::new("self")),
+        ] {
+            symlink(to, root.join(link)).expect("linked");
+        }
+        let mode = Mode::from_raw_mode(0o600);
+        let node = |name: &str, kind| rustix::fs::mknodat(rustix::fs::CWD, root.join(name), kind, mode, 0);
+        node("pipe", FileType::Fifo).expect("made");
+        let cases = [
+            ("/inside", Ok("inside")),
+            ("inside", Ok("inside")),
+            ("/link", Ok("inside")),
+            ("/dots", Ok("inside")),
+            ("/leaves", Err(Errno::NOENT)),
+            ("/rises", Err(Errno::NOENT)),
+            ("/device", Err(Errno::NOENT)),
+            ("/pipe", Err(Errno::NOTDIR)),
+            ("/dev", Err(Errno::ISDIR)),
+            ("/inside/more", Err(Errno::NOTDIR)),
+            ("/self", Err(Errno::LOOP)),
+        ];
+        for (path, expected) in cases {
+            let text = open_in_root(&root, Path::new(path)).map(|mut file| {
+                let mut text = String::new();
+                file.read_to_string(&mut text).expect("readable");
+                text
+            });
+            assert_eq!(text.as_deref().map_err(|errno| *errno), expected, "{path}");
+        }
+        assert_eq!(open_link(Path::new("/proc/self/cwd")).map(drop), Err(Errno::ISDIR));
+        assert!(open_link(Path::new("/proc/self/exe")).is_ok());
+    }
+}
