@@ -125,6 +125,8 @@ pub(crate) fn arrive(
         leaving: None,
         detached: false,
         ended: None,
+        limit: None,
+        cut: None,
         target_ended: false,
     };
     Ok((whole, began))

@@ -4,6 +4,7 @@ use crate::arrival::Task;
 use crate::copy_cost::CopyCost;
 use crate::count::arrive_heard;
 use crate::files::Files;
+use crate::limits::{Allowance, MemoryLimit, longest_stream};
 use crate::meanings::Meanings;
 use crate::methods::Methods;
 use crate::names::Names;
@@ -125,6 +126,8 @@ struct Stream {
     bytes: Vec<u8>,
     has_begun: bool,
     damaged: bool,
+    /// Bytes that it may still have.
+    left: u64,
 }
 
 impl HeapSession {
@@ -146,7 +149,8 @@ impl HeapSession {
             frequency: 1,
             signal_budget: 1,
         };
-        let (presence, _) = arrive_heard(process, library, task, None, timeout)?;
+        let (mut presence, _) = arrive_heard(process, library, task, None, timeout)?;
+        presence.limit = Some(MemoryLimit::new());
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
@@ -156,7 +160,7 @@ impl HeapSession {
             presence,
             told: Told::default(),
             classes,
-            stream: Stream::default(),
+            stream: Stream { left: longest_stream(process.pid), ..Stream::default() },
             cost: CopyCost::of(process),
         })
     }
@@ -169,7 +173,10 @@ impl HeapSession {
         let deadline = Instant::now() + patience;
         loop {
             self.presence.listen(|message| self.told.take(message));
-            let mut took = self.stream.drain(&mut self.presence.memory, &mut self.classes, sink);
+            let mut took = match self.presence.is_taken_from() {
+                true => self.stream.drain(&mut self.presence.memory, &mut self.classes, sink),
+                false => 0,
+            };
             let is_walked = self.stream.beside.has_ended();
             took += usize::from(self.told.described && self.classes.ask_on(&self.presence.memory, is_walked));
             if let Some(child) = self.told.child.take() {
@@ -216,7 +223,8 @@ impl HeapSession {
             bytes: self.presence.memory.counter(layout::HEAP_BYTES),
             bytes_in_all: self.presence.memory.counter(layout::HEAP_BYTES_IN_ALL),
             extra_memory: self.cost.most(),
-            ended: self.presence.ended.is_some()
+            ended: self.presence.reason_to_end().is_some()
+                || self.stream.left == 0
                 // The agent tells the modules' ids before it says that the copy has ended. By then the copy may long have told everything.
                 || self.told.has_ended()
                 || self.stream.damaged
@@ -233,6 +241,10 @@ impl HeapSession {
                 .damaged
                 .then(|| "what the copy of the process told makes no sense from some point on".to_owned()),
         );
+        notes
+            .extend((self.stream.left == 0).then(|| {
+                "what the copy of the process told was longer than its memory allows, and was cut".to_owned()
+            }));
         let counted = [
             (layout::HEAP_BROKEN, "ranges of the heap could not be walked to their end"),
             (
@@ -326,8 +338,8 @@ impl Stream {
 
     /// Takes what has arrived, and says how many pieces it was.
     fn drain(&mut self, memory: &mut SharedMemory, classes: &mut Classes, sink: &mut impl FnMut(&[u8])) -> usize {
-        let mut took = 0;
-        while memory.pop_beside_heap(&mut self.words) {
+        let (mut took, mut allowance) = (0, Allowance::of(memory));
+        while memory.pop_beside_heap(&mut self.words, &mut allowance) {
             took += 1;
             match Message::decode(&self.words) {
                 Ok(message) => classes.message(message),
@@ -335,9 +347,11 @@ impl Stream {
             }
         }
         while !self.damaged
-            && let Some(head) = memory.pop_heap(&mut self.bytes)
+            && self.left > 0
+            && let Some(head) = memory.pop_heap(&mut self.bytes, &mut allowance)
         {
             took += 1;
+            self.left = self.left.saturating_sub(self.bytes.len() as u64);
             self.has_begun = true;
             let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
             match self.bytes.get(..length) {

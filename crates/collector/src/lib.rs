@@ -23,6 +23,7 @@ mod error;
 mod files;
 mod heap;
 mod layouts;
+mod limits;
 mod meanings;
 mod methods;
 mod names;

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::control::{Control, Heard};
+use crate::limits::MemoryLimit;
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use remora_receipt::Facts;
@@ -10,6 +11,9 @@ use std::time::{Duration, Instant};
 
 /// How long the agent may take to close everything, and the runtime to detach it.
 const DETACH_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Messages that are heard at one go.
+const MOST_MESSAGES: usize = 256;
 
 /// Between two looks whether the library is still mapped.
 const UNMAPPED_LOOK: Duration = Duration::from_millis(1);
@@ -33,6 +37,10 @@ pub(crate) struct Presence {
     pub(crate) detached: bool,
     /// Why nothing more comes, if so.
     pub(crate) ended: Option<String>,
+    /// How much memory this process may take, if there is a limit.
+    pub(crate) limit: Option<MemoryLimit>,
+    /// Why nothing more is taken, if so.
+    pub(crate) cut: Option<String>,
     /// Whether the program that was attached to is no more.
     pub(crate) target_ended: bool,
 }
@@ -47,7 +55,7 @@ pub(crate) struct Leaving {
 impl Presence {
     /// Hears what the agent has said. What is about its task, and not about its coming and going, `task` is told.
     pub(crate) fn listen(&mut self, mut task: impl FnMut(FromAgent)) {
-        loop {
+        for _ in 0..MOST_MESSAGES {
             match self.control.hear() {
                 Heard::Message(FromAgent::Leaving { impatient_unloads, .. }) => {
                     self.leaving = Some(Leaving { impatient_unloads });
@@ -64,6 +72,19 @@ impl Presence {
                 Heard::HungUp => return self.hung_up(),
             }
         }
+    }
+
+    /// Whether what it sends is still taken. It is not any more once this process has grown too large by it.
+    pub(crate) fn is_taken_from(&mut self) -> bool {
+        if self.cut.is_none() {
+            self.cut = self.limit.as_ref().and_then(MemoryLimit::exceeded);
+        }
+        self.cut.is_none()
+    }
+
+    /// Why nothing more comes or is taken, if so.
+    pub(crate) fn reason_to_end(&self) -> Option<&str> {
+        self.ended.as_deref().or(self.cut.as_deref())
     }
 
     fn hung_up(&mut self) {
@@ -98,12 +119,14 @@ impl Presence {
         let deadline = asked + DETACH_PATIENCE;
         let mut failure = None;
         while !self.has_left() && failure.is_none() && Instant::now() < deadline {
-            if drain(&mut self.memory) == 0 {
+            if !self.is_taken_from() || drain(&mut self.memory) == 0 {
                 failure = self.control.wait(pause).err();
             }
             self.listen(&mut task);
         }
-        drain(&mut self.memory);
+        if self.is_taken_from() {
+            drain(&mut self.memory);
+        }
         // What broke may have been broken by the target's end.
         self.target_ended |= failure.is_some() && self.target.program_has_ended(&self.library);
         // musl never unmaps a library.
@@ -123,6 +146,6 @@ impl Presence {
 
     /// Why it ended before it was asked to, if so.
     pub(crate) fn ended_before_its_time(&self) -> Option<&str> {
-        self.ended.as_deref().filter(|_| self.leaving.is_none())
+        self.cut.as_deref().or(self.ended.as_deref().filter(|_| self.leaving.is_none()))
     }
 }

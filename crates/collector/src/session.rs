@@ -5,6 +5,7 @@ use crate::arrival::{Began, Task, monotonic, shown_runtime};
 use crate::assembler::Assembler;
 use crate::count::arrive_heard;
 use crate::files::Files;
+use crate::limits::{Allowance, MemoryLimit};
 use crate::names::Names;
 use crate::presence::Presence;
 use crate::rate;
@@ -96,11 +97,12 @@ impl Session {
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
         let mut unwinding = Unwinding::of(process.pid);
         let table = unwinding.prepare();
-        let (presence, began) = arrive_heard(process, library, task(options), table.as_ref(), options.timeout)?;
+        let (mut presence, began) = arrive_heard(process, library, task(options), table.as_ref(), options.timeout)?;
         let meta = meta(process, options, &began);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
+        presence.limit = Some(MemoryLimit::new());
         Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
     }
 
@@ -115,7 +117,7 @@ impl Session {
             self.unwinding.step(&mut self.presence.control);
             self.listen();
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.presence.ended.is_some() || left.is_zero() {
+            if self.presence.reason_to_end().is_some() || left.is_zero() {
                 return Ok(self.progress());
             }
             if took == 0 {
@@ -153,6 +155,9 @@ impl Session {
     }
 
     fn drain(&mut self) -> usize {
+        if !self.presence.is_taken_from() {
+            return 0;
+        }
         drain(&mut self.presence.memory, &mut self.words, &mut self.assembler)
     }
 
@@ -173,7 +178,7 @@ impl Session {
             threads: self.assembler.profile.threads().len(),
             effective_rate: if seconds > 0.0 { loss.delivered as f64 / seconds } else { 0.0 },
             target_cpu: self.presence.target.used_since_last(),
-            ended: self.presence.ended.clone(),
+            ended: self.presence.reason_to_end().map(str::to_owned),
         }
     }
 
@@ -208,10 +213,10 @@ impl Session {
     }
 }
 
-/// Takes what has arrived, and says how many messages it was.
+/// Takes what has arrived, at most as much as the ring holds, and says how many messages it was.
 fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler) -> usize {
-    let mut took = 0;
-    while memory.pop(words) {
+    let (mut took, mut allowance) = (0, Allowance::of(memory));
+    while memory.pop(words, &mut allowance) {
         assembler.take(words);
         took += 1;
     }

@@ -3,6 +3,7 @@
 //! All pages exist and the size is sealed before the target maps it: no later fault can hit the target.
 
 use crate::Error;
+use crate::limits::Allowance;
 use memmap2::MmapRaw;
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_wire::{MEMORY_NAME, layout};
@@ -57,22 +58,26 @@ impl SharedMemory {
         self.words().get(which).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Takes the next message's words; false if there is none.
-    pub fn pop(&self, into: &mut Vec<u64>) -> bool {
-        self.pop_from(layout::messages(false, HEADER_WORDS), into)
+    /// Takes the next message's words; false if there is none, or if no more may be taken at one go.
+    pub fn pop(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+        self.pop_from(layout::messages(false, HEADER_WORDS), into, allowance)
     }
 
     /// The same of the first of two rings.
-    pub fn pop_beside_heap(&self, into: &mut Vec<u64>) -> bool {
-        self.pop_from(layout::messages(true, HEADER_WORDS), into)
+    pub fn pop_beside_heap(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+        self.pop_from(layout::messages(true, HEADER_WORDS), into, allowance)
     }
 
-    /// The next piece of a heap's stream: its first word, and its other words' bytes, which are put into `into`. `None` if there is none.
-    pub fn pop_heap(&self, into: &mut Vec<u8>) -> Option<u64> {
-        let ring = self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
+    /// The next piece of a heap's stream: its first word, and its other words' bytes, which are put into `into`. `None` if there is none,
+    /// or if no more may be taken at one go.
+    pub fn pop_heap(&self, into: &mut Vec<u8>, allowance: &mut Allowance) -> Option<u64> {
+        let ring = allowance.is_left().then(|| self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new))??;
         into.resize(MAXIMUM_RECORD_WORDS * 8, 0);
         let taken = ring.pop_bytes(into);
         into.truncate(taken.map_or(0, |(_, bytes)| bytes));
+        if taken.is_some() {
+            allowance.used(into.len() / 8);
+        }
         taken.map(|(head, _)| head)
     }
 
@@ -85,14 +90,28 @@ impl SharedMemory {
     }
 
     /// The next piece of what is told of collections.
-    pub fn pop_watch(&self, into: &mut Vec<u64>) -> bool {
-        self.pop_from(layout::watch(HEADER_WORDS), into)
+    pub fn pop_watch(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+        self.pop_from(layout::watch(HEADER_WORDS), into, allowance)
     }
 
-    fn pop_from(&self, place: Range<usize>, into: &mut Vec<u64>) -> bool {
+    fn pop_from(&self, place: Range<usize>, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
         into.clear();
-        let ring = self.words().get(place).and_then(Ring::new);
-        ring.is_some_and(|ring| ring.pop(|word| into.push(word)).is_some())
+        let ring = allowance.is_left().then(|| self.words().get(place).and_then(Ring::new)).flatten();
+        let is_taken = ring.is_some_and(|ring| ring.pop(|word| into.push(word)).is_some());
+        if is_taken {
+            allowance.used(into.len());
+        }
+        is_taken
+    }
+
+    /// Words of all of it.
+    pub(crate) fn length(&self) -> usize {
+        self.words().len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn words_of(&self, place: Range<usize>) -> &[AtomicU64] {
+        &self.words()[place]
     }
 
     fn words(&self) -> &[AtomicU64] {
@@ -114,10 +133,10 @@ mod tests {
         let words = unsafe { std::slice::from_raw_parts(other.as_ptr().cast::<AtomicU64>(), other.len() / 8) };
         let ring = Ring::new(&words[layout::HEADER_WORDS..]).expect("a ring");
         assert_eq!(ring.push(&[&[1, 2, 3]]), Ok(()));
-        let mut read = Vec::new();
-        assert!(memory.pop(&mut read));
+        let (mut read, mut allowance) = (Vec::new(), Allowance::of(&memory));
+        assert!(memory.pop(&mut read, &mut allowance));
         assert_eq!(read, [1, 2, 3]);
-        assert!(!memory.pop(&mut read));
+        assert!(!memory.pop(&mut read, &mut allowance));
         assert!(rustix::fs::ftruncate(memory.descriptor(), 0).is_err());
     }
 
@@ -129,10 +148,10 @@ mod tests {
         ring.push_bytes(3, b"old").expect("room");
         // The last that a producer does is to say in the first word how long the piece is.
         memory.words()[place.start + HEADER_WORDS].store(0, Ordering::SeqCst);
-        let mut read = Vec::new();
-        assert_eq!(memory.pop_heap(&mut read), None);
+        let (mut read, mut allowance) = (Vec::new(), Allowance::of(&memory));
+        assert_eq!(memory.pop_heap(&mut read, &mut allowance), None);
         memory.give_up_rest_of_heap();
         ring.push_bytes(3, b"new").expect("room");
-        assert_eq!((memory.pop_heap(&mut read), &read[..3]), (Some(3), &b"new"[..]));
+        assert_eq!((memory.pop_heap(&mut read, &mut allowance), &read[..3]), (Some(3), &b"new"[..]));
     }
 }

@@ -5,6 +5,7 @@ use crate::arrival::{Task, arrive};
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
 use crate::heap::how_it_ended;
+use crate::limits::Allowance;
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::presence::Presence;
@@ -183,7 +184,8 @@ impl WatchSession {
         let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, .. } = &mut self;
         let telling = *telling;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
-            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged }.all(sink)
+            let allowance = Allowance::of(memory);
+            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, allowance }.all(sink)
         };
         let failure = presence.leave(LOOK, drain, |message| told.take(message));
         self.presence.facts.children.extend(self.told.child.take());
@@ -215,7 +217,9 @@ impl WatchSession {
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
         let WatchSession { presence, classes, beside, numbers, telling, words, bytes, damaged, .. } = self;
         let telling = *telling;
-        Draining { memory: &mut presence.memory, classes, beside, numbers, telling, words, bytes, damaged }.all(sink)
+        let allowance = Allowance::of(&presence.memory);
+        Draining { memory: &mut presence.memory, classes, beside, numbers, telling, words, bytes, damaged, allowance }
+            .all(sink)
     }
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
@@ -240,10 +244,11 @@ struct Draining<'a> {
     words: &'a mut Vec<u64>,
     bytes: &'a mut Vec<u8>,
     damaged: &'a mut bool,
+    allowance: Allowance,
 }
 
 impl Draining<'_> {
-    /// All of it; how many pieces.
+    /// All of it, at most as much as the rings hold; how many pieces.
     fn all(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
         let mut took = 0;
         loop {
@@ -257,7 +262,7 @@ impl Draining<'_> {
 
     fn messages(&mut self) -> usize {
         let mut took = 0;
-        while self.memory.pop_beside_heap(self.words) {
+        while self.memory.pop_beside_heap(self.words, &mut self.allowance) {
             took += 1;
             match Message::decode(self.words) {
                 Ok(message) => self.classes.message(message),
@@ -269,7 +274,7 @@ impl Draining<'_> {
 
     fn pieces(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
         let mut took = 0;
-        while !*self.damaged && self.memory.pop_watch(self.words) {
+        while !*self.damaged && self.memory.pop_watch(self.words, &mut self.allowance) {
             took += 1;
             if !unpacked(self.words, self.bytes) {
                 *self.damaged = true;
@@ -291,7 +296,7 @@ impl Draining<'_> {
         let mut took = 0;
         while took < BETWEEN_LOOKS
             && !*self.damaged
-            && let Some(head) = self.memory.pop_heap(self.bytes)
+            && let Some(head) = self.memory.pop_heap(self.bytes, &mut self.allowance)
         {
             took += 1;
             let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);

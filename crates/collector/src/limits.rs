@@ -1,0 +1,115 @@
+//! What a target may make this process take, whatever it sends: so much at one go, so much memory, so much of a heap's stream.
+
+use crate::shared_memory::SharedMemory;
+use std::fs;
+
+/// How much memory this process may grow by while it collects, bytes. A sample takes 40, so that is hours at the highest rate.
+const MOST_MEMORY: u64 = 2 << 30;
+/// Bytes of a heap's stream beside those that follow from the process's memory.
+const SPARE_STREAM: u64 = 256 << 20;
+/// Bytes of a heap's stream for each byte of the process's memory. An object of 24 bytes or more takes some 5, and what it holds at most
+/// as much as it is.
+const STREAM_FOR_BYTE: u64 = 2;
+
+/// Words that may still be taken out of the rings at one go. A ring that never runs empty so keeps nobody from looking at the time.
+#[derive(Debug)]
+pub(crate) struct Allowance(usize);
+
+impl Allowance {
+    /// As many as the rings hold.
+    pub(crate) fn of(memory: &SharedMemory) -> Allowance {
+        Allowance(memory.length())
+    }
+
+    /// Whether another record may be taken.
+    pub(crate) fn is_left(&self) -> bool {
+        self.0 > 0
+    }
+
+    /// A record of so many words was taken.
+    pub(crate) fn used(&mut self, words: usize) {
+        self.0 = self.0.saturating_sub(words.saturating_add(1));
+    }
+}
+
+/// How much memory this process may take.
+#[derive(Debug)]
+pub(crate) struct MemoryLimit {
+    most: u64,
+}
+
+impl MemoryLimit {
+    /// From now on.
+    pub(crate) fn new() -> MemoryLimit {
+        MemoryLimit::of(MOST_MEMORY)
+    }
+
+    fn of(growth: u64) -> MemoryLimit {
+        MemoryLimit { most: resident("/proc/self/statm").unwrap_or(0).saturating_add(growth) }
+    }
+
+    /// Why it ends, if it has grown too large.
+    pub(crate) fn exceeded(&self) -> Option<String> {
+        let now = resident("/proc/self/statm")?;
+        (now > self.most).then(|| format!("what the target sent takes more than {} GiB of memory", MOST_MEMORY >> 30))
+    }
+}
+
+/// The longest stream that the heap of a process can have, bytes.
+pub(crate) fn longest_stream(process_id: u32) -> u64 {
+    let memory = resident(&format!("/proc/{process_id}/statm")).unwrap_or(0);
+    memory.saturating_mul(STREAM_FOR_BYTE).saturating_add(SPARE_STREAM)
+}
+
+/// Resident memory, bytes: the second number of the file.
+fn resident(statm: &str) -> Option<u64> {
+    let text = fs::read_to_string(statm).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_agent_ring::{HEADER_WORDS, Ring};
+    use remora_wire::layout;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_ring_that_never_runs_empty_keeps_nobody() {
+        let memory = SharedMemory::new(false).expect("a memfd");
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let words = memory.words_of(layout::messages(false, HEADER_WORDS));
+                let ring = Ring::new(words).expect("a ring");
+                while !ended.load(Ordering::Relaxed) {
+                    // Full is as good: it is filled up again.
+                    let _ = ring.push(&[&[1; 100]]);
+                }
+            });
+            let (mut allowance, mut words, mut taken) = (Allowance::of(&memory), Vec::new(), 0);
+            while allowance.is_left() {
+                taken += usize::from(memory.pop(&mut words, &mut allowance));
+            }
+            assert!(!memory.pop(&mut words, &mut allowance));
+            ended.store(true, Ordering::Relaxed);
+            assert!(taken >= layout::RING_WORDS / 101, "{taken}: less than the ring holds");
+        });
+    }
+
+    #[test]
+    fn growth_of_this_process_is_seen() {
+        let limit = MemoryLimit::of(64 << 20);
+        assert_eq!(limit.exceeded(), None);
+        let grown = vec![1_u8; 128 << 20];
+        assert!(limit.exceeded().is_some());
+        drop(grown);
+    }
+
+    #[test]
+    fn the_longest_stream_follows_from_the_memory_of_the_process() {
+        assert!(longest_stream(std::process::id()) > SPARE_STREAM);
+        assert_eq!(longest_stream(u32::MAX), SPARE_STREAM);
+    }
+}
