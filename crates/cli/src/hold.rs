@@ -1,95 +1,210 @@
-//! One recording of a process at a time: a name that is bound while it is recorded, so that two that start at the same instant
-//! cannot both attach.
+//! One recording of a process at a time: a locked file, so that two that start at the same instant cannot both attach.
 //!
-//! The name is an abstract Unix socket's. The kernel takes it back when its holder ends, however that ends; it is the same for
-//! whoever looks from another mount or pid namespace, since it is made of the process's innermost id, that id's namespace and the
-//! start time. Network namespaces have names of their own: two that record from different ones do not see each other here, and
-//! are told apart by the agent's memory only ([`crate::holder`]).
+//! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
+//! `/tmp/remora-UID` for others. So nobody can take it away from another user. Whoever wants to record looks at root's files, at those of
+//! the target's user, and at the own ones. The kernel gives the lock back when its holder ends, however that ends. The file's name is made
+//! of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
+//! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::holder`]).
 //!
 //! It is held whatever the engine: one recording stops or signals the threads that the other measures.
+//!
+//! Refused: an abstract Unix socket. Anybody can take its name, and whoever fills its backlog makes everybody wait.
 
 use crate::failure::Failure;
 use remora_trigger::Process;
-use rustix::net::sockopt::socket_peercred;
-use std::io::ErrorKind;
-use std::os::linux::net::SocketAddrExt;
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// How often the name is tried for while its holder goes away.
+/// How often the lock is tried for, since another command may just look at it or give it back.
 const TRIES: usize = 16;
+/// Time between two tries.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The longest text that is read of a holder: its id, and the namespace of that id.
+const LONGEST_TEXT: u64 = 64;
 
 /// The hold. It ends with the value, or with this process.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    /// `None` where the name could not be had for a reason that does not concern other recordings.
-    _name: Option<UnixListener>,
+    /// `None` where the lock could not be had for a reason that does not concern other recordings.
+    _locked: Option<Locked>,
+}
+
+/// A locked file. Its name goes with the value, its lock also with the process.
+#[derive(Debug)]
+struct Locked {
+    _file: File,
+    directory: Directory,
+    name: String,
+}
+
+/// A directory of one user.
+#[derive(Debug)]
+struct Directory {
+    descriptor: OwnedFd,
+    path: PathBuf,
 }
 
 impl Hold {
     /// Takes it, or tells who has it.
     pub(crate) fn take(process: &Process) -> Result<Hold, Failure> {
-        let name = name(process);
+        let (name, own) = (name(process), rustix::process::geteuid().as_raw());
+        let held = |holder| Err(Failure::Held { process_id: process.pid, holder: crate::holder::shown(holder) });
         for _ in 0..TRIES {
-            match bind(&name) {
-                Ok(listener) => return Ok(Hold { _name: Some(listener) }),
-                Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-                // A sandbox without Unix sockets: the agent will say so if it matters.
+            match lock(own, &name) {
+                Ok(locked) => {
+                    let others = users(process).filter(|user| *user != own);
+                    return match others.into_iter().find_map(|user| holder_among(user, &name)) {
+                        Some(holder) => held(holder),
+                        None => Ok(Hold { _locked: Some(locked) }),
+                    };
+                }
+                Err(Errno::WOULDBLOCK) => {
+                    if let Some(holder) = holder_among(own, &name) {
+                        return held(holder);
+                    }
+                }
+                // Another command has just taken the directory or the file away.
+                Err(Errno::NOENT) => {}
+                // There is no place for the file: the recording itself will say so if that matters.
                 Err(_) => break,
             }
-            if let Some(holder) = holder_of(&name, process.uid) {
-                return Err(Failure::Held { process_id: process.pid, holder: crate::holder::shown(holder) });
-            }
+            std::thread::sleep(PAUSE);
         }
-        Ok(Hold { _name: None })
+        Ok(Hold { _locked: None })
     }
 }
 
-/// The process that holds this one, if there is one.
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // What stays is an empty file, or a directory that another command uses.
+        let _ = rustix::fs::unlinkat(&self.directory.descriptor, &self.name, AtFlags::empty());
+        let _ = std::fs::remove_dir(&self.directory.path);
+    }
+}
+
+/// The process that holds this one, if there is one; 0 for a process that cannot be seen from here.
 pub(crate) fn holder(process: &Process) -> Option<u32> {
-    holder_of(&name(process), process.uid).filter(|holder| *holder != std::process::id())
+    let name = name(process);
+    users(process).into_iter().find_map(|user| holder_among(user, &name)).filter(|holder| *holder != std::process::id())
+}
+
+/// Who could record a process, and is believed: root, its user, and our own.
+fn users(process: &Process) -> impl Iterator<Item = u32> {
+    let mut users = vec![0, process.uid, rustix::process::geteuid().as_raw()];
+    users.sort_unstable();
+    users.dedup();
+    users.into_iter()
 }
 
 fn name(process: &Process) -> String {
     // Who may not know the namespace may not record the process either.
     let namespace = std::fs::metadata(format!("/proc/{}/ns/pid", process.pid)).map_or(0, |facts| facts.ino());
-    format!("remora-recording-{namespace}-{}-{}", process.namespaced_pid, process.start_time)
+    format!("recording-{namespace}-{}-{}", process.namespaced_pid, process.start_time)
 }
 
-fn bind(name: &str) -> std::io::Result<UnixListener> {
-    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
+/// Where a user's files may lie, best first.
+fn directories(user: u32) -> [PathBuf; 2] {
+    let first = if user == 0 { "/run/remora".to_owned() } else { format!("/run/user/{user}/remora") };
+    [PathBuf::from(first), PathBuf::from(format!("/tmp/remora-{user}"))]
 }
 
-/// Who listens on the name; 0 for a process that cannot be seen from here. Anybody may take it; only who could record the process is believed: its user, root, and our own.
-fn holder_of(name: &str, user_id: u32) -> Option<u32> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).ok()?).ok()?;
-    let credentials = socket_peercred(&stream).ok()?;
-    let believed = [0, user_id, rustix::process::geteuid().as_raw()];
-    if !believed.contains(&credentials.uid.as_raw()) {
-        return None;
+/// Makes a user's file, and locks it.
+///
+/// # Errors
+/// `EWOULDBLOCK`: it is locked. Else the system's.
+fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
+    let directory = directories(user).iter().find_map(|path| {
+        // One that is there already is looked at.
+        let _ = rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755));
+        open_directory(path, user)
+    });
+    let directory = directory.ok_or(Errno::ACCESS)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o644))?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let here = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if here.st_ino != rustix::fs::fstat(&file)?.st_ino {
+        return Err(Errno::NOENT);
     }
-    u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
+    let mut file = File::from(file);
+    let told = file.set_len(0).and_then(|()| write!(file, "{} {}", std::process::id(), own_namespace()));
+    told.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(Locked { _file: file, directory, name: name.to_owned() })
+}
+
+/// Who has locked a file of this user; 0 for a process that cannot be seen from here.
+fn holder_among(user: u32, name: &str) -> Option<u32> {
+    directories(user).iter().find_map(|path| {
+        let directory = open_directory(path, user)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory.descriptor, name, flags, Mode::empty()).ok()?;
+        let is_file = FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode) == FileType::RegularFile;
+        if !is_file || rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK) {
+            return None;
+        }
+        let mut text = String::new();
+        // A holder that has not written it yet cannot be seen.
+        let _ = File::from(file).take(LONGEST_TEXT).read_to_string(&mut text);
+        let (holder, namespace) = text.split_once(' ').unwrap_or_default();
+        Some(holder.parse().ok().filter(|_| namespace == own_namespace().to_string()).unwrap_or(0))
+    })
+}
+
+/// A directory that belongs to this user, and that nobody else can write to.
+fn open_directory(path: &Path, user: u32) -> Option<Directory> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let descriptor = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let facts = rustix::fs::fstat(&descriptor).ok()?;
+    let is_own = facts.st_uid == user && facts.st_mode & 0o022 == 0;
+    is_own.then(|| Directory { descriptor, path: path.to_owned() })
+}
+
+/// The pid namespace of this process.
+fn own_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |facts| facts.ino())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// Nobody else's name.
     fn own(what: &str) -> String {
-        format!("remora-test-{}-{what}", std::process::id())
+        format!("test-{}-{what}", std::process::id())
     }
 
     #[test]
-    fn a_name_has_one_holder_who_is_told_and_is_free_when_that_ends() {
-        let name = own("one");
-        let user = rustix::process::geteuid().as_raw();
-        assert_eq!(holder_of(&name, user), None);
-        let first = bind(&name).expect("it is free");
-        assert_eq!(bind(&name).expect_err("it is taken").kind(), ErrorKind::AddrInUse);
-        assert_eq!(holder_of(&name, user), Some(std::process::id()));
+    fn a_file_has_one_holder_who_is_told_and_is_free_when_that_ends() {
+        let (name, user) = (own("one"), rustix::process::geteuid().as_raw());
+        assert_eq!(holder_among(user, &name), None);
+        let first = lock(user, &name).expect("it is free");
+        assert_eq!(lock(user, &name).map(drop), Err(Errno::WOULDBLOCK));
+        assert_eq!(holder_among(user, &name), Some(std::process::id()));
         drop(first);
-        assert_eq!(holder_of(&name, user), None);
-        bind(&name).expect("it is free again");
+        assert_eq!(holder_among(user, &name), None);
+        drop(lock(user, &name).expect("it is free again"));
+        assert!(directories(user).iter().all(|path| !path.join(&name).exists()));
+    }
+
+    #[test]
+    fn a_directory_that_another_user_can_write_to_holds_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let user = rustix::process::geteuid().as_raw();
+        let (path, link) = (folder.path().join("remora"), folder.path().join("link"));
+        std::fs::create_dir(&path).expect("made");
+        symlink(&path, &link).expect("linked");
+        for (mode, expected) in [(0o755, true), (0o700, true), (0o777, false), (0o1777, false), (0o775, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
+            assert_eq!(open_directory(&path, user).is_some(), expected, "{mode:o}");
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+        assert!(open_directory(&path, user + 1).is_none() && open_directory(&link, user).is_none());
     }
 }

@@ -39,6 +39,7 @@ impl Before {
             self.target.wait(ENDING_PATIENCE);
         }
         self.wait_for_the_agent(facts);
+        self.wait_for_those_that_stay(facts);
         if !facts.children.is_empty() {
             self.wait_for_children(facts);
         }
@@ -58,6 +59,13 @@ impl Before {
         let count = |snapshot: &Snapshot| snapshot.mappings.ours.iter().filter(|one| !staying(&one.path)).count();
         let earlier = count(&self.snapshot);
         self.wait_while(|now| count(now) > earlier)
+    }
+
+    /// An agent that stays says so, and only then closes what it had.
+    fn wait_for_those_that_stay(&self, facts: &Facts) {
+        if !facts.stayed.is_empty() || !facts.staying.is_empty() {
+            self.wait_while(|now| !Receipt::between(&self.snapshot, now, facts).clean());
+        }
     }
 
     /// A child ends with the thread that made it, and needs a moment to give its memory back.

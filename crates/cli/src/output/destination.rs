@@ -4,8 +4,12 @@
 //! What is not a regular file (a pipe, `/dev/null`) is written directly: there is nothing to overwrite.
 
 use crate::failure::{Failure, Place};
+use rustix::fs::{FileType, Mode, OFlags};
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Free space below which a recording is not begun, bytes.
@@ -182,8 +186,24 @@ fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
+/// Opens what is no regular file, for writing. What is opened is what was looked at: a file of root's may be put in its place at any
+/// moment, where another user can write to the directory. Links are followed that are our own or root's.
 fn open_special(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).open(path)
+    let look = OFlags::PATH | OFlags::CLOEXEC;
+    let mut found = rustix::fs::open(path, look | OFlags::NOFOLLOW, Mode::empty())?;
+    let facts = rustix::fs::fstat(&found)?;
+    if FileType::from_raw_mode(facts.st_mode) == FileType::Symlink {
+        if ![0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a link of another user"));
+        }
+        let to = rustix::fs::readlinkat(&found, "", Vec::new())?;
+        let to = directory_of(path).join(OsStr::from_bytes(to.as_bytes()));
+        found = rustix::fs::open(to, look, Mode::empty())?;
+    }
+    if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file was put in its place"));
+    }
+    OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }
 
 fn check_space(place: Place, directory: &Path) -> Result<(), Failure> {
@@ -223,6 +243,27 @@ mod tests {
     fn names(directory: &tempfile::TempDir) -> Vec<String> {
         let entries = std::fs::read_dir(directory.path()).expect("it can be read");
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_put_in_the_place_of_a_pipe_is_not_written_to() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (file, link, foreign) =
+            (directory.path().join("f"), directory.path().join("l"), directory.path().join("x"));
+        std::fs::write(&file, "precious").expect("written");
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        for path in [&file, &link] {
+            let error = open_special(path).expect_err("it is a regular file");
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        }
+        std::os::unix::fs::symlink("/dev/null", &foreign).expect("linked");
+        assert!(open_special(&foreign).is_ok(), "the link is our own");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(&foreign, Some(65_534), None).expect("given away");
+            let error = open_special(&foreign).expect_err("the link is another user's");
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!(std::fs::read(&file).expect("there"), b"precious");
     }
 
     #[test]
