@@ -33,6 +33,8 @@ fn ctl_01_det_01_each_way_to_end_it_detaches_and_completes_the_recording() {
         for (way, end) in ways {
             let mut recording = Recording::begun(&target, &[]);
             assert!(Facts::of(target.pid()).library_is_mapped(), "{way}");
+            // On a busy machine the first samples are late.
+            until_used(target.pid(), Duration::from_millis(200));
             end(recording.remora());
             let recorded = recording.finish();
             recorded.is_clean();

@@ -56,7 +56,9 @@ pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose)
         _ if !access.reachable => unusable("the target's user may not enter it"),
         _ if file_system.read_only => unusable("read-only"),
         Purpose::Socket if !access.writable => unusable("the target's user may not write to it"),
-        Purpose::Library { .. } if !access.kept => unusable("another user could replace the library in it"),
+        Purpose::Library { .. } if !access.kept => {
+            unusable("another user could replace the library in it (no sticky bit, or another owner)")
+        }
         Purpose::Library { .. } if file_system.no_execute => unusable("mounted noexec"),
         Purpose::Library { bytes } if file_system.free_bytes < bytes.saturating_add(SPARE_BYTES) => {
             unusable(&format!("full ({} bytes left)", file_system.free_bytes))
