@@ -1,8 +1,9 @@
 //! One recording of a process at a time: a locked file, so that two that start at the same instant cannot both attach.
 //!
 //! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
-//! `/tmp/remora-UID` for others. So nobody can take it away from another user. Whoever wants to record looks at root's files, at those of
-//! the target's user, and at the own ones. The kernel gives the lock back when its holder ends, however that ends. The file's name is made
+//! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. Whoever wants to record looks at the
+//! own files, and root also at those of the target's user. A user cannot see root's: the agent's memory tells of those
+//! ([`crate::holder`]). The kernel gives the lock back when its holder ends, however that ends. The file's name is made
 //! of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
 //! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::holder`]).
 //!
@@ -126,7 +127,7 @@ fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
     });
     let directory = directory.ok_or(Errno::ACCESS)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o644))?;
+    let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o600))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     let here = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if here.st_ino != rustix::fs::fstat(&file)?.st_ino {

@@ -5,6 +5,7 @@ use remora_symbols::{
     ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
 use remora_trigger::{open_in_root, open_link};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,6 +15,9 @@ use std::sync::Arc;
 
 /// Longest file that is read for its names, bytes.
 const LARGEST_FILE: u64 = 1 << 30;
+
+/// Bytes that are read of all files. The target chooses which files these are, and a sparse one costs it nothing.
+const MOST_BYTES: u64 = 2 << 30;
 
 /// The name of the kernel's own library among mappings, and its largest size.
 const VDSO: &str = "[vdso]";
@@ -33,6 +37,8 @@ pub struct Files {
     executable: Option<Option<Executable>>,
     native: HashMap<String, Option<ElfImage>>,
     maps: Vec<MapEntry>,
+    /// Bytes that may still be read.
+    left: Cell<u64>,
 }
 
 impl Files {
@@ -44,6 +50,7 @@ impl Files {
             executable: None,
             native: HashMap::new(),
             maps: Vec::new(),
+            left: Cell::new(MOST_BYTES),
         }
     }
 
@@ -129,7 +136,17 @@ impl Files {
 
     /// Opens a file of the target's view, if it is a regular one.
     fn open(&self, path: &str) -> Option<File> {
-        open_in_root(&self.process.join("root"), Path::new(path)).ok()
+        self.counted(open_in_root(&self.process.join("root"), Path::new(path)).ok()?)
+    }
+
+    /// A file that is about to be read, unless too much has been read already.
+    fn counted(&self, file: File) -> Option<File> {
+        let length = file.metadata().ok()?.len();
+        if length > LARGEST_FILE {
+            return None;
+        }
+        self.left.set(self.left.get().checked_sub(length)?);
+        Some(file)
     }
 
     fn managed_image(&self, path: &str, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
@@ -171,7 +188,8 @@ impl Files {
         if entry.path.starts_with("/memfd:") {
             return None;
         }
-        read_elf(open_link(&self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end))).ok()?)
+        let link = self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end));
+        read_elf(self.counted(open_link(&link).ok()?)?)
     }
 }
 
@@ -198,6 +216,17 @@ fn read_elf(mut file: File) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn files_are_read_up_to_a_sum_of_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        std::fs::write(&path, [1; 100]).expect("written");
+        let files = Files::of(std::process::id());
+        files.left.set(250);
+        let read = || files.read(path.to_str().expect("text")).map(|bytes| bytes.len());
+        assert_eq!([read(), read(), read()], [Some(100), Some(100), None]);
+    }
 
     #[test]
     fn memory_with_a_name_is_not_read_and_neither_is_what_only_looks_like_a_library_by_its_name() {

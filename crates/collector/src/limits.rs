@@ -3,8 +3,8 @@
 use crate::shared_memory::SharedMemory;
 use std::fs;
 
-/// How much memory this process may grow by while it collects, bytes. A sample takes 40, so that is hours at the highest rate.
-const MOST_MEMORY: u64 = 2 << 30;
+/// The least growth that this process may have while it collects, bytes. A sample takes 40.
+const LEAST_LIMIT: u64 = 256 << 20;
 /// Bytes of a heap's stream beside those that follow from the process's memory.
 const SPARE_STREAM: u64 = 256 << 20;
 /// Bytes of a heap's stream for each byte of the process's memory. An object of 24 bytes or more takes some 5, and what it holds at most
@@ -39,9 +39,10 @@ pub(crate) struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// From now on.
+    /// From now on: half of the memory that is free.
     pub(crate) fn new() -> MemoryLimit {
-        MemoryLimit::of(MOST_MEMORY)
+        let free = kibibytes("/proc/meminfo", &["MemAvailable:"]).unwrap_or(0);
+        MemoryLimit::of((free / 2).max(LEAST_LIMIT))
     }
 
     fn of(growth: u64) -> MemoryLimit {
@@ -51,14 +52,24 @@ impl MemoryLimit {
     /// Why it ends, if it has grown too large.
     pub(crate) fn exceeded(&self) -> Option<String> {
         let now = resident("/proc/self/statm")?;
-        (now > self.most).then(|| format!("what the target sent takes more than {} GiB of memory", MOST_MEMORY >> 30))
+        (now > self.most).then(|| "what the target sent takes more than half of the memory that was free".to_owned())
     }
 }
 
 /// The longest stream that the heap of a process can have, bytes.
 pub(crate) fn longest_stream(process_id: u32) -> u64 {
-    let memory = resident(&format!("/proc/{process_id}/statm")).unwrap_or(0);
+    let all = ["VmRSS:", "VmSwap:", "HugetlbPages:"];
+    let memory = kibibytes(&format!("/proc/{process_id}/status"), &all).unwrap_or(0);
     memory.saturating_mul(STREAM_FOR_BYTE).saturating_add(SPARE_STREAM)
+}
+
+/// The sum of these lines of a file, which are in KiB, in bytes.
+fn kibibytes(file: &str, names: &[&str]) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let words = text.lines().map(|line| line.split_ascii_whitespace());
+    let named =
+        words.filter_map(|mut words| names.contains(&words.next()?).then(|| words.next()?.parse::<u64>().ok())?);
+    Some(named.sum::<u64>().saturating_mul(1024))
 }
 
 /// Resident memory, bytes: the second number of the file.

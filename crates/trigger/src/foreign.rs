@@ -13,7 +13,7 @@ use std::path::Path;
 /// Opens the regular file at `path` of the view whose root directory is `root`, for reading.
 ///
 /// # Errors
-/// The system's; `ENOTDIR` or `EISDIR` for what is no regular file.
+/// The system's; `ENOTDIR` or `EISDIR` for what is no regular file, `ENODATA` for an empty one.
 pub fn open_in_root(root: &Path, path: &Path) -> Result<File, Errno> {
     opened(regular_file(root, path)?)
 }
@@ -21,15 +21,19 @@ pub fn open_in_root(root: &Path, path: &Path) -> Result<File, Errno> {
 /// Opens what a link of `/proc` means, if it is a regular file: the executable of a process, or a file that it has mapped.
 ///
 /// # Errors
-/// The system's; `EISDIR` for what is no regular file.
+/// The system's; `EISDIR` for what is no regular file, `ENODATA` for an empty one.
 pub fn open_link(link: &Path) -> Result<File, Errno> {
     let file = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     if kind == FileType::RegularFile { opened(file) } else { Err(Errno::ISDIR) }
 }
 
-/// Opens a regular file for reading that was only looked at. A file system may make even that wait.
+/// Opens a regular file for reading that was only looked at. One that says that it is empty may be one of the kernel's: reading
+/// `/proc/kmsg` takes it away from others.
 fn opened(file: OwnedFd) -> Result<File, Errno> {
+    if rustix::fs::fstat(&file)?.st_size == 0 {
+        return Err(Errno::NODATA);
+    }
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
@@ -47,6 +51,7 @@ mod tests {
         let root = folder.path().join("root");
         std::fs::create_dir_all(root.join("dev")).expect("made");
         std::fs::write(root.join("inside"), "inside").expect("written");
+        std::fs::write(root.join("empty"), "").expect("written");
         std::fs::write(folder.path().join("outside"), "outside").expect("written");
         let outside = folder.path().join("outside");
         for (link, to) in [
@@ -74,6 +79,7 @@ mod tests {
             ("/dev", Err(Errno::ISDIR)),
             ("/inside/more", Err(Errno::NOTDIR)),
             ("/self", Err(Errno::LOOP)),
+            ("/empty", Err(Errno::NODATA)),
         ];
         for (path, expected) in cases {
             let text = open_in_root(&root, Path::new(path)).map(|mut file| {

@@ -13,13 +13,13 @@ const BLOCK: u64 = 64 << 10;
 /// Blocks that are kept; with more, all are read anew. The tables of names of the largest libraries are a tenth of that.
 const MOST_BLOCKS: usize = 128;
 
-/// Bytes that may be asked for in all: a sparse file of some kilobytes can claim tables of a gigabyte. The largest runtimes take 10 MiB.
+/// Bytes that are read in all: a sparse file of some kilobytes can claim tables of a gigabyte. The largest runtimes take 10 MiB.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// See the module's text.
 pub(crate) struct Windowed {
     file: File,
-    /// Bytes that may still be asked for.
+    /// Bytes that may still be read.
     left: u64,
     /// By their numbers. The last block of a file is short, and what lies behind it empty.
     blocks: BTreeMap<u64, Vec<u8>>,
@@ -38,6 +38,7 @@ impl Windowed {
             if self.blocks.len() >= MOST_BLOCKS {
                 self.blocks.clear();
             }
+            self.left = self.left.checked_sub(BLOCK)?;
             let block = self.block(number)?;
             self.blocks.insert(number, block);
         }
@@ -71,14 +72,10 @@ impl ReadCacheOps for Windowed {
     }
 
     fn read(&mut self, into: &mut [u8]) -> Result<usize, ()> {
-        if self.left == 0 {
-            return Err(());
-        }
         let here = self.here().ok_or(())?;
         let count = here.len().min(into.len());
         into[..count].copy_from_slice(&here[..count]);
         self.cursor += count as u64;
-        self.left = self.left.saturating_sub(count as u64);
         Ok(count)
     }
 

@@ -4,7 +4,7 @@
 //! What is not a regular file (a pipe, `/dev/null`) is written directly: there is nothing to overwrite.
 
 use crate::failure::{Failure, Place};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -187,7 +187,7 @@ fn is_special(path: &Path) -> bool {
 }
 
 /// Opens what is no regular file, for writing. What is opened is what was looked at: a file of root's may be put in its place at any
-/// moment, where another user can write to the directory. Links are followed that are our own or root's.
+/// moment, where another user can write to the directory. The last link is followed only if it is our own or root's.
 fn open_special(path: &Path) -> io::Result<File> {
     let look = OFlags::PATH | OFlags::CLOEXEC;
     let mut found = rustix::fs::open(path, look | OFlags::NOFOLLOW, Mode::empty())?;
@@ -196,8 +196,15 @@ fn open_special(path: &Path) -> io::Result<File> {
         if ![0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a link of another user"));
         }
-        let to = rustix::fs::readlinkat(&found, "", Vec::new())?;
-        let to = directory_of(path).join(OsStr::from_bytes(to.as_bytes()));
+        // The text of a descriptor's link (`/dev/fd/63`) is no path. Nobody can swap it.
+        let is_descriptor = rustix::fs::fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
+        let to = match is_descriptor {
+            true => path.to_owned(),
+            false => {
+                let to = rustix::fs::readlinkat(&found, "", Vec::new())?;
+                directory_of(path).join(OsStr::from_bytes(to.as_bytes()))
+            }
+        };
         found = rustix::fs::open(to, look, Mode::empty())?;
     }
     if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::RegularFile {
@@ -258,6 +265,9 @@ mod tests {
         }
         std::os::unix::fs::symlink("/dev/null", &foreign).expect("linked");
         assert!(open_special(&foreign).is_ok(), "the link is our own");
+        let (_reader, writer) = io::pipe().expect("a pipe");
+        let descriptor = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        assert!(open_special(Path::new(&descriptor)).is_ok(), "as `-o >(gzip > file)` gives it");
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::lchown(&foreign, Some(65_534), None).expect("given away");
             let error = open_special(&foreign).expect_err("the link is another user's");
