@@ -3,7 +3,7 @@
 //! - A thread wakes at random instants and sends each busy thread a signal. The handler only sets a flag. No sampler with a thread of its
 //!   own and signals is cheaper.
 //! - The kernel samples by itself (`perf`): a timer on the thread's CPU, no signal, no other thread. What `perf` does with the samples is
-//!   not counted. No sampler with a timer is cheaper.
+//!   not counted.
 
 use crate::Outcome;
 use crate::agent::HERTZ;

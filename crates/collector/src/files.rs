@@ -126,27 +126,29 @@ impl Files {
     }
 
     fn read(&self, path: &str) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = self.open(path)?;
-        let facts = file.metadata().ok().filter(|facts| facts.len() <= LARGEST_FILE)?;
-        bytes.reserve(usize::try_from(facts.len()).ok()?);
-        file.take(LARGEST_FILE).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
+        self.rest(self.open(path)?, Vec::new())
     }
 
     /// Opens a file of the target's view, if it is a regular one.
     fn open(&self, path: &str) -> Option<File> {
-        self.counted(open_in_root(&self.process.join("root"), Path::new(path)).ok()?)
+        open_in_root(&self.process.join("root"), Path::new(path)).ok()
     }
 
-    /// A file that is about to be read, unless too much has been read already.
-    fn counted(&self, file: File) -> Option<File> {
+    /// The whole of a file that begins like an ELF file. Other files that are mapped may be large, and are not read.
+    fn read_elf(&self, mut file: File) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; ELF_MAGIC.len()];
+        file.read_exact(&mut bytes).ok().filter(|()| bytes == ELF_MAGIC)?;
+        self.rest(file, bytes)
+    }
+
+    /// A file whose first bytes were read already, with its rest; `None` if it is too large, or too much has been read of all files.
+    fn rest(&self, file: File, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let length = file.metadata().ok()?.len();
-        if length > LARGEST_FILE {
-            return None;
-        }
-        self.left.set(self.left.get().checked_sub(length)?);
-        Some(file)
+        let left = self.left.get().checked_sub(length).filter(|_| length <= LARGEST_FILE)?;
+        self.left.set(left);
+        // It may grow meanwhile.
+        file.take(length.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     fn managed_image(&self, path: &str, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
@@ -178,7 +180,7 @@ impl Files {
             // The kernel maps one page of code into every process.
             VDSO => own_kernel_code(),
             _ if entry.deleted => self.read_deleted(entry),
-            path => read_elf(self.open(path)?),
+            path => self.read_elf(self.open(path)?),
         }
     }
 
@@ -189,7 +191,7 @@ impl Files {
             return None;
         }
         let link = self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end));
-        read_elf(self.counted(open_link(&link).ok()?)?)
+        self.read_elf(open_link(&link).ok()?)
     }
 }
 
@@ -199,16 +201,6 @@ fn own_kernel_code() -> Option<Vec<u8>> {
     let own = maps.iter().find(|entry| entry.path == VDSO)?;
     let mut bytes = vec![0; usize::try_from(own.end - own.start).ok().filter(|length| *length <= LARGEST_VDSO)?];
     File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, own.start).ok()?;
-    Some(bytes)
-}
-
-/// The whole of a file that begins like an ELF file and is not too large.
-fn read_elf(mut file: File) -> Option<Vec<u8>> {
-    let facts = file.metadata().ok().filter(|facts| facts.len() <= LARGEST_FILE)?;
-    let mut bytes = vec![0; ELF_MAGIC.len()];
-    file.read_exact(&mut bytes).ok().filter(|()| bytes == ELF_MAGIC)?;
-    bytes.reserve(usize::try_from(facts.len()).ok()?);
-    file.take(LARGEST_FILE).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -235,8 +227,9 @@ mod tests {
         let mut file = File::create(&path).expect("a file");
         // Sparse, as the runtime's own memory for code is.
         file.set_len(LARGEST_FILE).expect("room for nothing");
-        let read = || read_elf(File::open(&path).expect("a file"));
-        assert_eq!(read(), None);
+        let files = Files::of(std::process::id());
+        let read = || files.read_elf(File::open(&path).expect("a file"));
+        assert_eq!((read(), files.left.get()), (None, MOST_BYTES));
         file.write_all(&ELF_MAGIC).expect("room");
         file.set_len(LARGEST_FILE + 1).expect("room for nothing");
         assert_eq!(read(), None, "too large");

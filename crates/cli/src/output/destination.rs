@@ -186,8 +186,8 @@ fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Opens what is no regular file, for writing. What is opened is what was looked at: a file of root's may be put in its place at any
-/// moment, where another user can write to the directory. The last link is followed only if it is our own or root's.
+/// Opens what is no regular file, for writing. The check and the opening use one descriptor, since another user may
+/// replace the file meanwhile. The last link is followed only if it is our own or root's.
 fn open_special(path: &Path) -> io::Result<File> {
     let look = OFlags::PATH | OFlags::CLOEXEC;
     let mut found = rustix::fs::open(path, look | OFlags::NOFOLLOW, Mode::empty())?;
