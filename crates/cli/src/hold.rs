@@ -134,13 +134,32 @@ fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
         return Err(Errno::NOENT);
     }
     let mut file = File::from(file);
-    let told = file.set_len(0).and_then(|()| write!(file, "{} {}", std::process::id(), own_namespace()));
-    told.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let io = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    if file.metadata().map_err(io)?.len() > 0 {
+        // Its holder was killed. A file names one holder only, so that nobody reads the name of another one.
+        rustix::fs::unlinkat(&directory.descriptor, name, AtFlags::empty())?;
+        return Err(Errno::NOENT);
+    }
+    file.write_all(format!("{} {}", std::process::id(), own_namespace()).as_bytes()).map_err(io)?;
     Ok(Locked { _file: file, directory, name: name.to_owned() })
 }
 
-/// Who has locked a file of this user; 0 for a process that cannot be seen from here.
+/// Who has locked a file of this user; 0 for a process that cannot be seen from here, or that does not write its name.
 fn holder_among(user: u32, name: &str) -> Option<u32> {
+    for _ in 0..TRIES {
+        let text = text_of_holder(user, name)?;
+        // Between the lock and the name there is an instant.
+        let Some((holder, namespace)) = text.split_once(' ') else {
+            std::thread::sleep(PAUSE);
+            continue;
+        };
+        return Some(holder.parse().ok().filter(|_| namespace == own_namespace().to_string()).unwrap_or(0));
+    }
+    Some(0)
+}
+
+/// What is in a file of this user that somebody has locked.
+fn text_of_holder(user: u32, name: &str) -> Option<String> {
     directories(user).iter().find_map(|path| {
         let directory = open_directory(path, user)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -150,10 +169,9 @@ fn holder_among(user: u32, name: &str) -> Option<u32> {
             return None;
         }
         let mut text = String::new();
-        // A holder that has not written it yet cannot be seen.
+        // One that cannot be read tells nothing.
         let _ = File::from(file).take(LONGEST_TEXT).read_to_string(&mut text);
-        let (holder, namespace) = text.split_once(' ').unwrap_or_default();
-        Some(holder.parse().ok().filter(|_| namespace == own_namespace().to_string()).unwrap_or(0))
+        Some(text)
     })
 }
 
@@ -174,7 +192,7 @@ fn own_namespace() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 
     /// Nobody else's name.
     fn own(what: &str) -> String {
@@ -192,6 +210,28 @@ mod tests {
         assert_eq!(holder_among(user, &name), None);
         drop(lock(user, &name).expect("it is free again"));
         assert!(directories(user).iter().all(|path| !path.join(&name).exists()));
+    }
+
+    #[test]
+    fn a_holder_that_never_writes_its_name_cannot_be_seen() {
+        let (name, user) = (own("nameless"), rustix::process::geteuid().as_raw());
+        let first = lock(user, &name).expect("it is free");
+        first._file.set_len(0).expect("emptied");
+        assert_eq!(holder_among(user, &name), Some(0), "it never writes its name");
+        first._file.write_all_at(format!("7 {}", own_namespace()).as_bytes(), 0).expect("written");
+        assert_eq!(holder_among(user, &name), Some(7));
+    }
+
+    #[test]
+    fn what_a_killed_holder_left_names_nobody() {
+        let (name, user) = (own("killed"), rustix::process::geteuid().as_raw());
+        let path = lock(user, &name).map(|locked| locked.directory.path.join(&name)).expect("it is free");
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, format!("7 {}", own_namespace())).expect("written");
+        assert_eq!(lock(user, &name).map(drop), Err(Errno::NOENT));
+        let next = lock(user, &name).expect("it is free");
+        assert_eq!(holder_among(user, &name), Some(std::process::id()));
+        drop(next);
     }
 
     #[test]

@@ -67,6 +67,20 @@ fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
     (Told::read(folder.path()), snapshot(&file))
 }
 
+/// What was told and what was walked agree, but for literals that came in between.
+///
+/// A thread that makes a frozen object is in preemptive mode, which a collection does not stop: it may hand the object to the collector after
+/// the runtime has told of the heap, and before the heap is walked (dotnet/runtime, src/coreclr/vm/frozenobjectheap.cpp, since 8: GCX_PREEMP
+/// around RegisterOrUpdate). Such objects lie behind all that were told of in their segment.
+#[track_caller]
+fn assert_both_know(told: &Told, mut walked: Heap<u64>) {
+    for (begin, end) in &told.frozen {
+        let last = told.objects.range(begin..end).next_back().map_or(*begin, |(address, _)| *address);
+        walked.retain(|address, object| !(*address > last && address < end && object.references.is_empty()));
+    }
+    assert_same(&told.objects, &walked);
+}
+
 /// Fails with the first objects that are not the same, instead of with all of both.
 #[track_caller]
 fn assert_same<C: PartialEq + std::fmt::Debug>(told: &Heap<C>, walked: &Heap<C>) {
@@ -86,7 +100,7 @@ fn gch_02_the_walk_of_a_copy_and_the_callbacks_of_the_same_collection_agree_obje
         // what holds the context of a collectible type as of any other reference; what a dependent handle adds neither has.
         let (told, walked, _) = walk_by_probe(&mut probe);
         assert!(told.objects.len() > ROUNDS * 1000, "{} objects", told.objects.len());
-        assert_same(&told.objects, &walked.objects);
+        assert_both_know(&told, walked.objects);
         assert_eq!(stage.act("held"), "whole");
         stage.leave(probe);
     });
@@ -106,7 +120,7 @@ fn gch_02_walk_and_callbacks_agree_in_every_mode_of_the_collector() {
             let (stage, mut probe) = watched_in_mode(runtime, variables);
             let (told, walked, _) = walk_by_probe(&mut probe);
             assert!(told.objects.len() > ROUNDS * 1000, "{variables:?}: {} objects", told.objects.len());
-            assert_same(&told.objects, &walked.objects);
+            assert_both_know(&told, walked.objects);
             stage.leave(probe);
         }
     });
@@ -123,7 +137,7 @@ fn gch_02_walk_and_callbacks_agree_while_the_program_works() {
             let mut probe = stage.attached(MONITOR_GC, 0);
             for _ in 0..3 {
                 let (told, walked, _) = walk_by_probe(&mut probe);
-                assert_same(&told.objects, &walked.objects);
+                assert_both_know(&told, walked.objects);
             }
             // Of one that asks for collections itself the probe would tell of one of those.
             if runtime.major() >= 6 && program == "gc" {
