@@ -1,15 +1,13 @@
 //! `remora check`: every precondition of `record`, one line each, and what `record` would do: use the agent, use the runtime's own sampler, or fail.
 
 use crate::args::CheckArgs;
-use crate::console::{out, plain};
+use crate::console::{Page, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::preconditions::{Obstacle, examine, obstacle};
-use crate::report::pretty;
 use crate::target::choose;
 use remora_trigger::{Check, Slot, check_pid};
 use serde::Serialize;
-use std::fmt::Write;
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -91,7 +89,7 @@ impl std::fmt::Display for Verdict<'_> {
     }
 }
 
-fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> String {
+fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
     let lines = checks.iter().map(|check| Line {
         name: check.name,
         passed: check.passed,
@@ -100,22 +98,18 @@ fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> String {
     });
     let engine = verdict.engine();
     let (recordable, verdict) = (engine.is_some(), verdict.to_string());
-    pretty(&Told { process_id, recordable, engine, verdict, checks: lines.collect() })
+    Page::json(&Told { process_id, recordable, engine, verdict, checks: lines.collect() })
 }
 
-fn text(checks: &[Check], verdict: &Verdict<'_>) -> String {
+fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
+    let mut text = Page::default();
     for check in checks {
         let mark = if check.passed { "passed" } else { "FAILED" };
-        let _ = write!(text, "{mark}  {:width$}  {}", check.name, plain(&check.found));
-        if let Some(remedy) = &check.remedy {
-            let _ = write!(text, "; {}", plain(remedy));
-        }
-        text.push('\n');
+        let remedy = check.remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
+        text += line(format!("{mark}  {:width$}  {}{remedy}", check.name, check.found));
     }
-    let _ = writeln!(text, "{}", plain(&verdict.to_string()));
-    text
+    text + line(verdict.to_string())
 }
 
 #[cfg(test)]
@@ -134,7 +128,7 @@ mod tests {
             (Verdict::Fails("it is stopped"), None, "record would not work: it is stopped"),
         ];
         for (verdict, engine, line) in cases {
-            assert_eq!(text(&[], &verdict), format!("{line}\n"));
+            assert_eq!(&*text(&[], &verdict), format!("{line}\n"));
             let told: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict)).expect("it is JSON");
             assert_eq!(told["engine"].as_str(), engine);
             assert_eq!((told["recordable"].as_bool(), told["verdict"].as_str()), (Some(engine.is_some()), Some(line)));

@@ -1,16 +1,18 @@
 //! Standard output and standard error: the one place that prints.
 //!
-//! Text from a target or a file is shown without its control characters, so that a method's name cannot drive the terminal.
+//! Nothing but a [`Page`] or a line can be printed, and neither drives the terminal.
+
+mod page;
 
 use crate::failure::{Failure, Place};
-use std::fmt::Write as _;
+pub(crate) use page::{Page, harmless_json, line, plain, titled};
 use std::io::{self, IsTerminal, Write};
 
-/// Writes `text` to standard output.
+/// Writes a page to standard output.
 /// A reader that has gone away (`remora report x.remora | head -1`) is no failure: it has seen enough.
-pub(crate) fn out(text: &str) -> Result<(), Failure> {
+pub(crate) fn out(page: &Page) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(Place::StandardOutput, error)),
         _ => Ok(()),
     }
@@ -18,7 +20,12 @@ pub(crate) fn out(text: &str) -> Result<(), Failure> {
 
 /// Writes one line to standard error. If nobody listens there, there is nobody to tell.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    note_all(&self::line(line));
+}
+
+/// Writes a page to standard error.
+pub(crate) fn note_all(page: &Page) {
+    let _ = io::stderr().lock().write_all(page.as_bytes());
 }
 
 /// A line on a terminal that is written over and over; nothing at all where standard error is not a terminal.
@@ -42,7 +49,7 @@ impl StatusLine {
     pub(crate) fn show(&mut self, text: &str) {
         if self.terminal {
             self.shown = true;
-            let _ = write!(io::stderr().lock(), "\r\x1b[K{text}");
+            let _ = write!(io::stderr().lock(), "\r\x1b[K{}", plain(text));
         }
     }
 
@@ -58,24 +65,6 @@ impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
     }
-}
-
-/// `text` without control characters.
-pub(crate) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            letter if letter.is_control() => {
-                let _ = write!(plain, "{}", letter.escape_default());
-            }
-            // What reorders the text around it.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                let _ = write!(plain, "{}", letter.escape_unicode());
-            }
-            letter => plain.push(letter),
-        }
-    }
-    plain
 }
 
 /// `1234567` as `1,234,567`.
@@ -114,10 +103,5 @@ mod tests {
     fn one_thing_is_not_several() {
         let told = [0, 1, 2000].map(|number| counted(number, "sample"));
         assert_eq!(told, ["0 samples", "1 sample", "2,000 samples"]);
-    }
-
-    #[test]
-    fn names_cannot_drive_the_terminal() {
-        assert_eq!(plain("A\x1b[2J\rB\u{202e}é"), "A\\u{1b}[2J\\rB\\u{202e}é");
     }
 }

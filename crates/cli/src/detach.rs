@@ -4,15 +4,13 @@
 //! Then files are removed. What remains is told, with why; and so is what stays on purpose, as was said before it came: nothing removes that.
 
 use crate::args::DetachArgs;
-use crate::console::{out, plain};
+use crate::console::{Page, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::holder;
-use crate::report::pretty;
 use remora_receipt::{Left, find_left_overs, find_what_stays};
 use remora_trigger::{Error, Reason, STAYING_SUFFIX, Swept, find, sweep};
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -55,7 +53,7 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     let (in_memory, left): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::may_stay_on_purpose);
     stays.extend(in_memory.into_iter().map(|left| left.what));
     let outcome = Outcome::of(process.pid, swept, left, stays);
-    out(&if args.json { pretty(&outcome) } else { outcome.text() })?;
+    out(&if args.json { Page::json(&outcome) } else { outcome.text() })?;
     Ok(if outcome.clean { Exit::Done } else { Exit::Unclean })
 }
 
@@ -88,23 +86,23 @@ impl Outcome {
         }
     }
 
-    fn text(&self) -> String {
-        let mut text = String::new();
+    fn text(&self) -> Page {
+        let mut text = Page::default();
         for path in &self.removed {
-            let _ = writeln!(text, "removed {}", plain(path));
+            text += line(format!("removed {path}"));
         }
         for path in &self.in_use {
-            let _ = writeln!(text, "kept {}: a recording that is alive uses it", plain(path));
+            text += line(format!("kept {path}: a recording that is alive uses it"));
         }
         for left in &self.left {
-            let _ = writeln!(text, "left: {} {}: {}", left.kind, plain(&left.what), plain(&left.why));
+            text += line(format!("left: {} {}: {}", left.kind, left.what, left.why));
         }
         for path in &self.stays {
-            let _ = writeln!(text, "stays: {}: {}", plain(path), why_it_stays(path));
+            text += line(format!("stays: {path}: {}", why_it_stays(path)));
         }
         if self.clean {
             let other = if self.stays.is_empty() { "" } else { "else " };
-            let _ = writeln!(text, "nothing {other}of Remora is in process {}", self.process_id);
+            text += line(format!("nothing {other}of Remora is in process {}", self.process_id));
         }
         text
     }
@@ -133,7 +131,7 @@ mod tests {
 
     #[test]
     fn det_14_what_stays_on_purpose_is_named_and_nothing_is_said_not_to_be_there_that_is() {
-        assert_eq!(outcome(vec![], &[]).text(), "nothing of Remora is in process 7\n");
+        assert_eq!(&*outcome(vec![], &[]).text(), "nothing of Remora is in process 7\n");
         let stays = outcome(vec![], &["/tmp/libremora_agent-1-stays.so (deleted)"]);
         assert!(stays.clean);
         let told = stays.text();

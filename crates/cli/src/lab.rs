@@ -3,11 +3,10 @@
 //! The work is done by the model's laboratory; this starts its runs, as processes of this very command, and shows what came of them.
 
 use crate::args::{LabArgs, LabRunArgs};
-use crate::console::{counted, note, out, plain};
+use crate::console::{Page, counted, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::library::BYTES;
-use crate::report::pretty;
 use remora_clr_sim::differences::Personality;
 use remora_clr_sim::lab::{Finding, Laboratory, Order, Report, Verdict, child};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -15,7 +14,6 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
@@ -112,7 +110,7 @@ fn personalities(given: &[Personality]) -> Vec<Personality> {
 
 fn show(report: &Report, json: bool) -> Result<(), Failure> {
     if json {
-        return out(&pretty(&Told { findings: &report.findings, runs: report.runs, left_out: report.left_out }));
+        return out(&Page::json(&Told { findings: &report.findings, runs: report.runs, left_out: report.left_out }));
     }
     out(&text(report))?;
     note(&summary(report));
@@ -134,25 +132,22 @@ fn summary(report: &Report) -> String {
     format!("{broken} broken, {honoured} honoured, {rest} not exercised")
 }
 
-fn text(report: &Report) -> String {
-    let mut text = String::new();
+fn text(report: &Report) -> Page {
+    let mut text = Page::default();
     for finding in &report.findings {
         let verdict = match finding.verdict {
             Verdict::Honoured => "honoured      ",
             Verdict::Broken => "BROKEN        ",
             Verdict::NotExercised => "not exercised ",
         };
-        let _ = write!(text, "{}  {verdict} {}", finding.clause, plain(&finding.message));
         let place = [
-            finding.callback.as_deref().map(|callback| format!("in {}", plain(callback))),
+            finding.callback.as_deref().map(|callback| format!("in {callback}")),
             finding.personality.as_deref().map(|personality| format!("on {personality}")),
             finding.seed.map(|seed| format!("seed {seed}")),
         ];
         let place: Vec<String> = place.into_iter().flatten().collect();
-        if !place.is_empty() {
-            let _ = write!(text, " ({})", place.join(", "));
-        }
-        text.push('\n');
+        let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
+        text += line(format!("{}  {verdict} {}{place}", finding.clause, finding.message));
     }
     text
 }

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 
 /// Tells why the command failed.
 fn told(failure: &Failure) -> Exit {
-    console::note(&format!("remora: {}", console::plain(&failure.to_string())));
+    console::note(&format!("remora: {failure}"));
     failure.exit()
 }
 

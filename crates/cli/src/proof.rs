@@ -1,7 +1,9 @@
 //! What of Remora is in a process after an attach, compared with what was there before.
 
+use crate::console::{Page, harmless_json, line};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::Destination;
 use remora_receipt::{Error, Facts, Kind, ProfilerSlot, Receipt, Snapshot, Unread};
 use remora_trigger::{Fate, Process, Target};
 use std::path::Path;
@@ -22,6 +24,16 @@ const EXITING: u64 = 4;
 pub(crate) struct Before {
     snapshot: Snapshot,
     target: Target,
+}
+
+/// A receipt for people.
+pub(crate) fn receipt_text(receipt: &Receipt) -> Page {
+    receipt.lines().iter().map(line).sum()
+}
+
+/// Writes the receipt for programs, where one is wanted.
+pub(crate) fn write_receipt(receipt: &Receipt, place: Option<&Destination>) -> Result<(), Failure> {
+    place.map_or(Ok(()), |place| place.write(|out| out.write_all(harmless_json(&receipt.to_json()).as_bytes())))
 }
 
 impl Before {

@@ -1,23 +1,21 @@
 //! `remora ps`: the .NET processes of this machine, and whether they can be recorded.
 
 use crate::args::PsArgs;
-use crate::console::{out, plain};
+use crate::console::{Page, line, out};
 use crate::failure::Failure;
-use crate::report::pretty;
 use crate::table::Table;
 use remora_trigger::{Process, Runtime, RuntimeKind, processes};
 use serde::Serialize;
-use std::fmt::Write;
 
 /// Runs the command.
 pub(crate) fn run(args: &PsArgs) -> Result<(), Failure> {
     let processes = processes()?;
     if args.json {
         let rows: Vec<Row> = processes.iter().map(Row::of).collect();
-        return out(&pretty(&rows));
+        return out(&Page::json(&rows));
     }
     if processes.is_empty() {
-        return out("no .NET processes (of other users, only root sees all)\n");
+        return out(&line("no .NET processes (of other users, only root sees all)"));
     }
     out(&text(&processes))
 }
@@ -104,7 +102,7 @@ fn kind(kind: RuntimeKind) -> &'static str {
     }
 }
 
-fn text(processes: &[Process]) -> String {
+fn text(processes: &[Process]) -> Page {
     let mut table =
         Table::new(&["pid", "user", "runtime", "arch", "libc", "container", "attach", "name", "command line"]);
     table.align_right(0);
@@ -118,14 +116,14 @@ fn text(processes: &[Process]) -> String {
             process.libc.to_string(),
             process.container.as_ref().map_or("-".to_owned(), ToString::to_string),
             if process.attachable.is_ok() { "yes" } else { "no" }.to_owned(),
-            plain(&process.name()),
-            plain(&process.command_line.join(" ")),
+            process.name(),
+            process.command_line.join(" "),
         ]);
     }
     let mut text = table.render();
     for process in processes {
         if let Err(reason) = &process.attachable {
-            let _ = writeln!(text, "{}: {}", process.pid, plain(&reason.to_string()));
+            text += line(format!("{}: {reason}", process.pid));
         }
     }
     text

@@ -13,7 +13,7 @@ mod progress;
 mod result;
 
 use crate::args::RecordArgs;
-use crate::console::{note, plain};
+use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     };
     note(&format!(
         "recording {} (process {}) into {}; {ends_by}",
-        plain(&process.name()),
+        process.name(),
         process.pid,
         finish.output.destination
     ));

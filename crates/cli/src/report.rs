@@ -3,7 +3,7 @@
 mod json;
 mod text;
 
-pub(crate) use json::{Part, Summed, pretty};
+pub(crate) use json::{Part, Summed};
 pub(crate) use text::{head, hottest};
 
 use crate::args::ReportArgs;
@@ -124,7 +124,7 @@ fn choose(profile: &Profile, asked: Option<&str>) -> Result<Threads, Failure> {
         if more > 0 {
             there.push(format!("{more} more"));
         }
-        return Err(Failure::NoThread { asked: asked.to_owned(), there: crate::console::plain(&there.join(", ")) });
+        return Err(Failure::NoThread { asked: asked.to_owned(), there: there.join(", ") });
     }
     Ok(Threads::Apart(chosen))
 }

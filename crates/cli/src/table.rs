@@ -5,6 +5,7 @@
 
 mod cut;
 
+use crate::console::{Page, line, plain};
 use cut::{ADDRESS_FLOOR, FLOOR, has_address, shortened};
 use std::io::IsTerminal;
 
@@ -16,6 +17,7 @@ const GAP: usize = 2;
 /// A table.
 #[derive(Debug)]
 pub(crate) struct Table {
+    /// Their cells are lines, harmless ones: how wide a cell is shown is how long it is.
     rows: Vec<Vec<String>>,
     right: Vec<bool>,
     last_may_go_below: bool,
@@ -43,11 +45,11 @@ impl Table {
 
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
     /// The text, for standard output.
-    pub(crate) fn render(&self) -> String {
+    pub(crate) fn render(&self) -> Page {
         let width = match std::io::stdout().is_terminal() {
             true => rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col)),
             false => None,
@@ -55,7 +57,7 @@ impl Table {
         self.rendered(width.filter(|width| *width > 0))
     }
 
-    fn rendered(&self, edge: Option<usize>) -> String {
+    fn rendered(&self, edge: Option<usize>) -> Page {
         let columns = self.right.len();
         let Some(edge) = edge else { return self.lines(&self.natural(columns)) };
         let beside = self.fitted(columns, edge);
@@ -94,29 +96,30 @@ impl Table {
         if self.rows.iter().any(|row| has_address(&row[column])) { ADDRESS_FLOOR } else { FLOOR }
     }
 
-    fn lines(&self, widths: &[usize]) -> String {
-        self.rows.iter().map(|row| self.line(row, widths)).collect()
+    fn lines(&self, widths: &[usize]) -> Page {
+        self.rows.iter().map(|row| self.line(row, widths)).sum()
     }
 
-    fn lines_with_below(&self, widths: &[usize], indent: usize, edge: usize) -> String {
-        let mut text = String::new();
+    fn lines_with_below(&self, widths: &[usize], indent: usize, edge: usize) -> Page {
+        let mut text = Page::default();
         for row in &self.rows {
-            text += &self.line(row, widths);
+            text += self.line(row, widths);
             let last = &row[widths.len()];
             if !last.is_empty() {
-                text += &format!("{:indent$}{}\n", "", shortened(last, edge.saturating_sub(indent).max(ADDRESS_FLOOR)));
+                let room = edge.saturating_sub(indent).max(ADDRESS_FLOOR);
+                text += line(format!("{:indent$}{}", "", shortened(last, room)));
             }
         }
         text
     }
 
-    fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let mut line = String::new();
+    fn line(&self, row: &[String], widths: &[usize]) -> Page {
+        let mut cells = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             let cell = shortened(cell, *width);
-            line += &if self.right[column] { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+            cells += &if self.right[column] { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
         }
-        line.trim_end().to_owned() + "\n"
+        line(cells.trim_end())
     }
 }
 

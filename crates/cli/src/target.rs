@@ -1,7 +1,7 @@
 //! Which process is meant: by id, by name, or the only one that can be attached to.
 
 use crate::args::TargetArgs;
-use crate::console::{note, plain};
+use crate::console::note;
 use crate::failure::Failure;
 use remora_trigger::{Process, find, processes};
 
@@ -68,7 +68,7 @@ fn unnamed(running: Vec<Process>) -> Result<Process, Failure> {
     let (ready, others) = running.into_iter().partition(|process| process.attachable.is_ok());
     let (process, left_out) = sole(ready, others, label)?;
     if let Some(left_out) = left_out {
-        note(&format!("left out, since they cannot be attached to: {}", plain(&left_out)));
+        note(&format!("left out, since they cannot be attached to: {}", left_out));
     }
     Ok(process)
 }

@@ -183,6 +183,7 @@ fn names_in_a_recording_cannot_drive_the_terminal() {
     let directory = Directory::new();
     let mut profile = remora_profile::Profile::default();
     profile.meta.application = "\x1b[2Jevil\r".into();
+    profile.meta.notes.push("\u{9b}31m\nwrote /etc/passwd\u{202e}".into());
     profile.add_thread(remora_profile::Thread { id: 1, name: "\x1b]0;title\x07".into() });
     let name = profile.string("\x1b[31mRed()\n");
     let frame = profile.frame(remora_profile::Frame::unknown(name));
@@ -193,9 +194,16 @@ fn names_in_a_recording_cannot_drive_the_terminal() {
     let file = directory.path("evil.remora");
     let out = std::fs::File::create(&file).expect("created");
     remora_recording::Writer::create(out).and_then(|writer| writer.finish(&profile)).expect("written");
+    let drives = |letter: char| letter != '\n' && letter.is_control() || letter == '\u{202e}';
     let report = remora(["report", &file]).succeeds();
-    assert!(!report.contains(['\x1b', '\r', '\x07']), "{report:?}");
+    assert!(!report.contains(drives), "{report:?}");
     assert!(report.contains("\\u{1b}[31mRed()\\n"), "{report}");
+    assert!(report.contains("\nnote: \\u{9b}31m\\nwrote /etc/passwd\\u{202e}\n"), "a note is one line: {report}");
+    let json = remora(["report", &file, "--json"]).succeeds();
+    assert!(!json.contains(drives), "{json:?}");
+    let told: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(told["notes"][0], "\u{9b}31m\nwrote /etc/passwd\u{202e}", "the same text for programs");
+    assert_eq!(told["application"], "\x1b[2Jevil\r");
 }
 
 #[test]

@@ -10,28 +10,24 @@ const COLUMNS: usize = 4;
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.headline())?;
-        if self.outcome == Outcome::Running {
-            self.write_kinds(f)?;
-        }
-        write_list(f, '✗', &self.left)?;
-        write_list(f, '~', &self.allowed)?;
-        writeln!(
-            f,
-            "  attach {} · {} {} · detach {}",
-            duration(self.attach),
-            self.task.name(),
-            duration(self.recording),
-            duration(self.detach)
-        )?;
-        if self.outcome == Outcome::Running {
-            self.write_totals(f)?;
-        }
-        Ok(())
+        self.lines().iter().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 
 impl Receipt {
+    /// The receipt for people, line by line. What it quotes is the target's: who prints a line makes sure that it is one.
+    pub fn lines(&self) -> Vec<String> {
+        let is_running = self.outcome == Outcome::Running;
+        let mut lines = vec![self.headline()];
+        lines.extend(is_running.then(|| self.kinds()).into_iter().flatten());
+        lines.extend(list('✗', &self.left));
+        lines.extend(list('~', &self.allowed));
+        let (attach, recording, detach) = (duration(self.attach), duration(self.recording), duration(self.detach));
+        lines.push(format!("  attach {attach} · {} {recording} · detach {detach}", self.task.name()));
+        lines.extend(is_running.then(|| self.totals()));
+        lines
+    }
+
     fn headline(&self) -> String {
         let runtime = if self.runtime.is_empty() { String::new() } else { format!(" ({})", self.runtime) };
         let which = format!("{}{runtime}", self.process_id);
@@ -54,11 +50,11 @@ impl Receipt {
         }
     }
 
-    fn write_kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in Kind::ALL.chunks(COLUMNS) {
-            let cells: Vec<String> = line.iter().map(|kind| format!("{} {:<18}", self.mark(*kind), kind)).collect();
-            writeln!(f, "  {}", cells.join(" ").trim_end())?;
-        }
+    fn kinds(&self) -> Vec<String> {
+        let line = |kinds: &[Kind]| {
+            let cells: Vec<String> = kinds.iter().map(|kind| format!("{} {:<18}", self.mark(*kind), kind)).collect();
+            format!("  {}", cells.join(" ").trim_end())
+        };
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for (kind, why) in self.passed_over() {
             match reasons.iter_mut().find(|(known, _)| *known == why) {
@@ -66,7 +62,9 @@ impl Receipt {
                 None => reasons.push((why, vec![kind.name()])),
             }
         }
-        reasons.iter().try_for_each(|(why, kinds)| writeln!(f, "  · {}: not looked at, since {why}", kinds.join(", ")))
+        let reasons =
+            reasons.iter().map(|(why, kinds)| format!("  · {}: not looked at, since {why}", kinds.join(", ")));
+        Kind::ALL.chunks(COLUMNS).map(line).chain(reasons).collect()
     }
 
     fn mark(&self, kind: Kind) -> char {
@@ -78,10 +76,9 @@ impl Receipt {
         }
     }
 
-    fn write_totals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn totals(&self) -> String {
         let (before, after) = (&self.before, &self.after);
-        writeln!(
-            f,
+        format!(
             "  before → after: {} → {} MiB resident, {} → {} threads, {} → {} descriptors (shown, not judged)",
             before.memory.resident >> 20,
             after.memory.resident >> 20,
@@ -93,16 +90,15 @@ impl Receipt {
     }
 }
 
-fn write_list(f: &mut fmt::Formatter<'_>, mark: char, list: &[Left]) -> fmt::Result {
+fn list(mark: char, list: &[Left]) -> Vec<String> {
     // One line more than is listed would only say that one is missing: then it is listed instead.
     let listed = if list.len() == LISTED + 1 { list.len() } else { list.len().min(LISTED) };
-    for left in &list[..listed] {
-        writeln!(f, "  {mark} {}: {}", left.what, left.why)?;
-    }
+    let mut lines: Vec<String> =
+        list[..listed].iter().map(|left| format!("  {mark} {}: {}", left.what, left.why)).collect();
     if list.len() > listed {
-        writeln!(f, "  {mark} and {} more (--receipt FILE lists them all)", list.len() - listed)?;
+        lines.push(format!("  {mark} and {} more (--receipt FILE lists them all)", list.len() - listed));
     }
-    Ok(())
+    lines
 }
 
 fn duration(nanoseconds: u64) -> String {

@@ -4,9 +4,8 @@ use super::origin::{doubts, origin};
 use super::size::shown;
 use super::{open, told_if_incomplete};
 use crate::args::HeapDiffArgs;
-use crate::console::{counted, grouped, out, plain};
+use crate::console::{Page, counted, grouped, line, out};
 use crate::failure::Failure;
-use crate::report::pretty;
 use crate::table::Table;
 use remora_heap::DominatorTree;
 use remora_heap::diff::{self, DiffRow};
@@ -64,10 +63,10 @@ pub(crate) fn run(args: &HeapDiffArgs) -> Result<(), Failure> {
         let [told_before, told_after] = sides.map(|side| side.told());
         let complete = before.is_complete() && after.is_complete();
         let types = rows.iter().map(told).collect();
-        pretty(&Told { complete, before: told_before, after: told_after, types, notes })
+        Page::json(&Told { complete, before: told_before, after: told_after, types, notes })
     } else {
-        let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
-        format!("{}{notes}\n{}", head(&sides), text(&rows, args.shown.top as usize))
+        let notes: Page = notes.iter().map(|note| line(format!("note: {note}"))).sum();
+        head(&sides) + notes + line("") + text(&rows, args.shown.top as usize)
     })?;
     told_if_incomplete(&args.before, &before)?;
     told_if_incomplete(&args.after, &after)
@@ -102,16 +101,14 @@ impl<'a> Side<'a> {
 }
 
 /// Both, and what they differ by in all.
-fn head(sides: &[Side<'_>; 2]) -> String {
+fn head(sides: &[Side<'_>; 2]) -> Page {
     let [before, after] = sides;
     let difference = |of: fn(&Side<'_>) -> u64| i128::from(of(after)) - i128::from(of(before));
-    format!(
-        "before: {}\nafter:  {}\nin all: {}, {} objects\n",
-        before.text(),
-        after.text(),
-        signed(difference(|side| side.bytes), shown),
-        signed(difference(|side| side.objects), grouped),
-    )
+    let bytes = signed(difference(|side| side.bytes), shown);
+    let objects = signed(difference(|side| side.objects), grouped);
+    line(format!("before: {}", before.text()))
+        + line(format!("after:  {}", after.text()))
+        + line(format!("in all: {bytes}, {objects} objects"))
 }
 
 fn rows(snapshot: &Snapshot) -> Vec<TypeRow> {
@@ -132,10 +129,9 @@ fn told(row: &DiffRow) -> RowTold {
     }
 }
 
-fn text(rows: &[DiffRow], top: usize) -> String {
+fn text(rows: &[DiffRow], top: usize) -> Page {
     if rows.is_empty() {
-        return "Nothing has changed: every type has as many objects and bytes as before, and retains as much.\n"
-            .to_owned();
+        return line("Nothing has changed: every type has as many objects and bytes as before, and retains as much.");
     }
     let mut table = Table::new(&["retained", "own", "objects", "now", "type"]);
     (0..4).for_each(|column| table.align_right(column));
@@ -145,16 +141,16 @@ fn text(rows: &[DiffRow], top: usize) -> String {
             signed(row.growth(), shown),
             signed(i128::from(row.after.count) - i128::from(row.before.count), grouped),
             grouped(row.after.count),
-            plain(&row.name),
+            row.name.clone(),
         ]);
     }
-    let mut text = "types, by how much their own bytes have changed\n".to_owned() + &table.render();
+    let mut text = line("types, by how much their own bytes have changed") + table.render();
     let left_out = &rows[rows.len().min(top)..];
     if !left_out.is_empty() {
         let together: i128 = left_out.iter().map(DiffRow::growth).sum();
         let types = counted(left_out.len() as u64, "type");
-        text +=
-            &format!("not shown: {types} that changed less ({} together); --top shows more\n", signed(together, shown));
+        let together = signed(together, shown);
+        text += line(format!("not shown: {types} that changed less ({together} together); --top shows more"));
     }
     text
 }

@@ -7,7 +7,7 @@ mod subscriptions;
 mod tasks;
 mod timers;
 
-use crate::console::{counted, plain};
+use crate::console::{Page, counted, line};
 use crate::heap::size::shown as size;
 use remora_heap::findings::Findings;
 use remora_heap::{HeapGraph, ObjectIx, TypeIx};
@@ -58,7 +58,7 @@ impl FindingsTold {
 }
 
 /// For people.
-pub(crate) fn sections(shown: &Shown<'_>) -> String {
+pub(crate) fn sections(shown: &Shown<'_>) -> Page {
     let sections = [
         subscriptions::section(shown),
         collections::section(shown),
@@ -68,11 +68,11 @@ pub(crate) fn sections(shown: &Shown<'_>) -> String {
         finalizers::section(shown),
         would_be_known(shown),
     ];
-    sections.into_iter().flatten().map(|section| format!("\n{section}")).collect()
+    sections.into_iter().flatten().map(|section| line("") + section).sum()
 }
 
 /// What a snapshot with values would tell of this heap, in one line.
-fn would_be_known(shown: &Shown<'_>) -> Option<String> {
+fn would_be_known(shown: &Shown<'_>) -> Option<Page> {
     let Findings { had_values, collections, tasks, .. } = shown.findings;
     if *had_values {
         return None;
@@ -83,7 +83,8 @@ fn would_be_known(shown: &Shown<'_>) -> Option<String> {
     });
     let in_tasks = (tasks.count >= MANY).then(|| format!("which of {} are not done", counted(tasks.count, "task")));
     let known: Vec<String> = [in_collections, in_tasks].into_iter().flatten().collect();
-    (!known.is_empty()).then(|| format!("A snapshot that is taken with --values says, too: {}.\n", known.join("; ")))
+    let known = known.join("; ");
+    (!known.is_empty()).then(|| line(format!("A snapshot that is taken with --values says, too: {known}.")))
 }
 
 impl Shown<'_> {
@@ -98,6 +99,6 @@ impl Shown<'_> {
 
     /// `App.Node[] (at 0x7f0012345678)`.
     fn object(&self, object: ObjectIx) -> String {
-        format!("{} (at {:#x})", plain(&self.graph.type_of(object).name), self.graph.address(object))
+        format!("{} (at {:#x})", self.graph.type_of(object).name, self.graph.address(object))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::strings::of_one;
 use super::{BUFFER, opened};
-use crate::console::{counted, grouped, plain};
+use crate::console::{Page, counted, grouped, line, titled};
 use crate::failure::Failure;
 use remora_heap::layout::{Layouts, Shape};
 use remora_heap::values::{Elements, Inside, Member, Value};
@@ -254,56 +254,56 @@ impl<'a> Values<'a> {
     }
 
     /// In words.
-    pub(crate) fn text(&self, opened: &Opened) -> String {
+    pub(crate) fn text(&self, opened: &Opened) -> Page {
         let mut text = match &opened.inside {
-            Inside::Fields(members) if members.is_empty() => "\nit has no fields\n".to_owned(),
-            Inside::Fields(members) => format!("\nits fields\n{}", self.lines(members, 1)),
+            Inside::Fields(members) if members.is_empty() => titled("it has no fields"),
+            Inside::Fields(members) => titled("its fields") + self.lines(members, 1),
             Inside::Elements(elements) => self.elements_text(elements),
-            Inside::Boxed(value) => format!("\nthe value in it\n{}", self.after("  ", value, 1)),
-            Inside::Unknown(value) => format!("\nwhat is in it: {}\n", missing(value)),
+            Inside::Boxed(value) => titled("the value in it") + self.after("  ", value, 1),
+            Inside::Unknown(value) => titled(format!("what is in it: {}", missing(value))),
         };
         if opened.not_kept > 0 {
-            text += &format!("  … and {} that were not kept\n", counted(opened.not_kept, "byte"));
+            text += line(format!("  … and {} that were not kept", counted(opened.not_kept, "byte")));
         }
         text
     }
 
-    fn elements_text(&self, elements: &Elements) -> String {
-        let mut text = format!("\nits {}\n", counted(elements.count, "element"));
+    fn elements_text(&self, elements: &Elements) -> Page {
+        let mut text = titled(format!("its {}", counted(elements.count, "element")));
         for (place, value) in elements.first.iter().enumerate() {
             let indexes: Vec<String> = elements.indexes(place as u64).iter().map(i64::to_string).collect();
-            text += &self.after(&format!("  [{}] = ", indexes.join(", ")), value, 1);
+            text += self.after(&format!("  [{}] = ", indexes.join(", ")), value, 1);
         }
         let left = elements.count.saturating_sub(elements.first.len() as u64);
         if left > 0 {
-            text += &format!("  … {} (--top shows more)\n", counted(left, "other"));
+            text += line(format!("  … {} (--top shows more)", counted(left, "other")));
         }
         text
     }
 
     /// Members in lines, so deep.
-    pub(crate) fn lines(&self, members: &[Member], depth: usize) -> String {
-        let mut text = String::new();
+    pub(crate) fn lines(&self, members: &[Member], depth: usize) -> Page {
+        let mut text = Page::default();
         for member in members {
-            let from = member.declared_by.as_deref().map(|class| format!("[{}] ", plain(class))).unwrap_or_default();
-            let head = format!("{}{from}{} {} = ", "  ".repeat(depth), plain(&member.of), plain(&member.name));
-            text += &self.after(&head, &member.value, depth);
+            let from = member.declared_by.as_deref().map(|class| format!("[{class}] ")).unwrap_or_default();
+            let head = format!("{}{from}{} {} = ", "  ".repeat(depth), member.of, member.name);
+            text += self.after(&head, &member.value, depth);
         }
         text
     }
 
     /// A value behind the words that say whose it is; what has fields takes lines of its own.
-    fn after(&self, head: &str, value: &Value, depth: usize) -> String {
+    fn after(&self, head: &str, value: &Value, depth: usize) -> Page {
         match value {
-            Value::Fields(members) => format!("{}\n{}", head.trim_end(), self.lines(members, depth + 1)),
-            value => format!("{head}{}\n", self.short(value)),
+            Value::Fields(members) => line(head.trim_end()) + self.lines(members, depth + 1),
+            value => line(format!("{head}{}", self.short(value))),
         }
     }
 
     /// A value in one line.
     fn short(&self, value: &Value) -> String {
         match value {
-            Value::Text(text) => plain(text),
+            Value::Text(text) => text.clone(),
             Value::Null => "null".to_owned(),
             Value::Reference(address) => self.reference(*address),
             Value::Tuple(parts) => {
@@ -311,7 +311,7 @@ impl<'a> Values<'a> {
                 format!("({})", parts.join(", "))
             }
             Value::Fields(members) => {
-                let one = |member: &Member| format!("{} = {}", plain(&member.name), self.short(&member.value));
+                let one = |member: &Member| format!("{} = {}", member.name, self.short(&member.value));
                 let members: Vec<String> = members.iter().map(one).collect();
                 format!("{{ {} }}", members.join(", "))
             }
@@ -323,10 +323,10 @@ impl<'a> Values<'a> {
         let Some(target) = self.graph.object_at(address) else {
             return format!("@{address:#x} (no object of this snapshot)");
         };
-        let name = plain(&self.graph.type_of(target).name);
+        let name = &self.graph.type_of(target).name;
         match self.behind(address) {
             Some(text) if self.texts.contains_key(&address) => format!("{text} @{address:#x}"),
-            Some(text) => format!("{} ({name} @{address:#x})", plain(&text)),
+            Some(text) => format!("{text} ({name} @{address:#x})"),
             None => format!("{name} @{address:#x}"),
         }
     }

@@ -1,6 +1,5 @@
 //! Whose heap a snapshot is of, and when it was taken.
 
-use crate::console::plain;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use remora_heap_file::State;
@@ -15,7 +14,7 @@ fn in_zone(state: &State, zone: &TimeZone) -> String {
         return "of which process is not known: the file ends before that, and before the names of types".to_owned();
     }
     let taken = taken(state.taken_unix_nanoseconds, zone).map(|taken| format!(", taken {taken}")).unwrap_or_default();
-    format!("{} ({}), {}{taken}", plain(&state.application), state.process_id, plain(&state.runtime))
+    format!("{} ({}), {}{taken}", state.application, state.process_id, state.runtime)
 }
 
 /// `2026-01-02 03:04:05 +01:00`; `None` where that is not known.
@@ -32,7 +31,7 @@ pub(super) fn doubts(before: &State, after: &State) -> Vec<String> {
     }
     let mut doubts = Vec::new();
     if before.application != after.application {
-        let [first, second] = [before, after].map(|state| plain(&state.application));
+        let [first, second] = [before, after].map(|state| &state.application);
         doubts.push(format!(
             "the two are of different programs, {first} and {second}: types that are called the same need not be the same"
         ));

@@ -9,10 +9,9 @@ use super::size::shown;
 use super::strings::{Strings, StringsTold};
 use super::{notes, open, roots, suspects, told_if_incomplete};
 use crate::args::{GroupArg, HeapReportArgs};
-use crate::console::{counted, grouped, out, percent, plain};
+use crate::console::{Page, counted, grouped, line, out, percent, titled};
 use crate::duration::show;
 use crate::failure::Failure;
-use crate::report::pretty;
 use crate::table::Table;
 use remora_heap::findings::{Findings, Looked};
 use remora_heap::tables::{AssemblyRow, Totals, TypeRow, by_assembly, by_type};
@@ -115,7 +114,7 @@ pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
     let report = Report::of(&args.file, &snapshot, &args.failing.fail_if)?;
     let (by, top) = (args.grouped.by, args.shown.top as usize);
-    out(&if args.shown.json { pretty(&report.told(top)) } else { report.text(by, top) })?;
+    out(&if args.shown.json { Page::json(&report.told(top)) } else { report.text(by, top) })?;
     report.end(&args.file)
 }
 
@@ -205,45 +204,46 @@ impl<'a> Report<'a> {
     }
 
     /// For people.
-    pub(crate) fn text(&self, by: GroupArg, top: usize) -> String {
+    pub(crate) fn text(&self, by: GroupArg, top: usize) -> Page {
         let (state, mut text) = (&self.snapshot.state, self.head());
         match by {
             GroupArg::Type => {
-                text += "\ntypes, by what would go with them\n";
-                text += &self.types(top);
+                text += titled("types, by what would go with them");
+                text += self.types(top);
             }
             GroupArg::Assembly => {
-                text += "\nassemblies, by what would go with the objects of their types\n";
-                text += &self.assembly_table(top);
+                text += titled("assemblies, by what would go with the objects of their types");
+                text += self.assembly_table(top);
             }
         }
-        text += "\nholders: objects that no other object alone keeps\n";
-        text += &self.holder_table(top);
-        text += &self.strings.as_ref().map(|strings| strings.text(top)).unwrap_or_default();
-        text += &sections(&self.shown(top));
+        text += titled("holders: objects that no other object alone keeps");
+        text += self.holder_table(top);
+        text += self.strings.as_ref().map(|strings| strings.text(top)).unwrap_or_default();
+        text += sections(&self.shown(top));
         for sentence in suspects::sentences(self.graph(), &self.tree) {
-            text += &format!("\nsuspect: {sentence}\n");
+            text += titled(format!("suspect: {sentence}"));
         }
         if state.has_garbage {
-            text += "\nNo collection was made: garbage is among these objects, and what is not held by others may be garbage.\n";
+            text += titled(
+                "No collection was made: garbage is among these objects, and what is not held by others may be garbage.",
+            );
         } else if let Some(sentence) = roots::sentence(self.graph()) {
-            text += &format!("\n{sentence}\n");
+            text += titled(sentence);
         }
-        for line in notes(self.snapshot) {
-            text += &format!("note: {}\n", plain(&line));
+        for note in notes(self.snapshot) {
+            text += line(format!("note: {note}"));
         }
         for outcome in &self.outcomes {
-            text += &format!("{}: {}\n", outcome.verdict.words(), plain(&outcome.to_string()));
+            text += line(format!("{}: {outcome}", outcome.verdict.words()));
         }
         text
     }
 
-    fn head(&self) -> String {
+    fn head(&self) -> Page {
         let (state, graph) = (&self.snapshot.state, self.graph());
         let whole = if self.snapshot.is_complete() { "" } else { "NOT all of the heap: " };
-        let mut text = format!(
-            "{}\n{whole}{} in {}, {}; {}\n",
-            origin(state),
+        let size = format!(
+            "{whole}{} in {}, {}; {}",
             shown(self.bytes()),
             counted(graph.object_count() as u64, "object"),
             counted(graph.reference_count() as u64, "reference"),
@@ -252,31 +252,32 @@ impl<'a> Report<'a> {
                 false => format!("{} free between them", shown(self.snapshot.free_bytes)),
             },
         );
+        let mut text = line(origin(state)) + line(size);
         if let (Some(collection), Some(copy)) = (state.collection_nanoseconds, state.copy_nanoseconds) {
-            text += &format!("the program stood for {}, of which {} for the copy", show(collection), show(copy));
             let cost =
                 state.extra_memory_bytes.map(|bytes| format!("; the copy cost {} of memory at most", shown(bytes)));
-            text += &(cost.unwrap_or_default() + "\n");
+            let (collection, copy, cost) = (show(collection), show(copy), cost.unwrap_or_default());
+            text += line(format!("the program stood for {collection}, of which {copy} for the copy{cost}"));
         }
         text
     }
 
-    fn types(&self, top: usize) -> String {
+    fn types(&self, top: usize) -> Page {
         let rows = self.rows.iter().take(top);
-        let table = self.totals("type", rows.map(|row| (row.totals, plain(&self.graph().type_at(row.type_ix).name))));
-        table + &more(self.rows.len(), top)
+        let table = self.totals("type", rows.map(|row| (row.totals, self.graph().type_at(row.type_ix).name.clone())));
+        table + more(self.rows.len(), top)
     }
 
-    fn assembly_table(&self, top: usize) -> String {
+    fn assembly_table(&self, top: usize) -> Page {
         let name = |row: &AssemblyRow| match row.assembly.as_str() {
             "" => "[not known]".to_owned(),
-            name => plain(name),
+            name => name.to_owned(),
         };
         let table = self.totals("assembly", self.assemblies.iter().take(top).map(|row| (row.totals, name(row))));
-        table + &more(self.assemblies.len(), top)
+        table + more(self.assemblies.len(), top)
     }
 
-    fn totals(&self, what: &str, rows: impl Iterator<Item = (Totals, String)>) -> String {
+    fn totals(&self, what: &str, rows: impl Iterator<Item = (Totals, String)>) -> Page {
         let mut table = Table::new(&["retained", "", "own", "objects", what]);
         (0..4).for_each(|column| table.align_right(column));
         for (totals, name) in rows {
@@ -295,7 +296,7 @@ impl<'a> Report<'a> {
         Shown { findings: &self.findings, graph: self.graph(), bytes: self.bytes(), top }
     }
 
-    fn holder_table(&self, top: usize) -> String {
+    fn holder_table(&self, top: usize) -> Page {
         let mut table = Table::new(&["retained", "", "own", "objects kept", "object", "held by"]);
         (0..4).for_each(|column| table.align_right(column));
         table.let_last_go_below();
@@ -307,11 +308,11 @@ impl<'a> Report<'a> {
                 shown(self.graph().bytes(object)),
                 grouped(self.tree.retained_count(node)),
                 suspects::name(self.graph(), &self.tree, node).unwrap_or_default(),
-                roots::holder(self.graph(), object).map(|holder| plain(&holder)).unwrap_or_default(),
+                roots::holder(self.graph(), object).unwrap_or_default(),
             ]);
         }
         let all = self.tree.children(self.tree.root()).filter(|node| self.tree.object(*node).is_some());
-        table.render() + &more(all.count(), top)
+        table.render() + more(all.count(), top)
     }
 }
 

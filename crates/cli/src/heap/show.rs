@@ -7,9 +7,8 @@ use super::strings::text_at;
 use super::wanted::{Owner, Statics, Wanted, wanted};
 use super::{open, roots, suspects, told_if_incomplete};
 use crate::args::HeapShowArgs;
-use crate::console::{counted, grouped, out, plain};
+use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
-use crate::report::pretty;
 use crate::table::Table;
 use remora_heap::tables::by_type;
 use remora_heap::values::Member;
@@ -121,11 +120,11 @@ pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
     let wanted = wanted(&snapshot.graph, statics, &args.what).map_err(Failure::Usage)?;
     let show = Show::of(args, &snapshot, &wanted)?;
     out(&match (wanted, args.shown.json) {
-        (Wanted::Object(object), true) => pretty(&show.object(object)),
+        (Wanted::Object(object), true) => Page::json(&show.object(object)),
         (Wanted::Object(object), false) => show.object_text(object),
-        (Wanted::Type(of), true) => pretty(&show.type_(of)),
+        (Wanted::Type(of), true) => Page::json(&show.type_(of)),
         (Wanted::Type(of), false) => show.type_text(of),
-        (Wanted::Static(owner), true) => pretty(&show.static_(owner)),
+        (Wanted::Static(owner), true) => Page::json(&show.static_(owner)),
         (Wanted::Static(owner), false) => show.static_text(owner),
     })?;
     told_if_incomplete(&args.file, &snapshot)
@@ -241,7 +240,7 @@ impl<'a> Show<'a> {
     /// An object, and by what it refers to another.
     fn name_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> String {
         match to.and_then(|to| self.way(from, to)) {
-            Some(way) => format!("{} by {}", self.name(from), plain(way)),
+            Some(way) => format!("{} by {way}", self.name(from)),
             None => self.name(from),
         }
     }
@@ -276,52 +275,52 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn object_text(&self, object: ObjectIx) -> String {
+    fn object_text(&self, object: ObjectIx) -> Page {
         let kept = self.tree.retained_count(self.tree.node(object));
-        let mut text = format!(
-            "{}: {} of its own, keeps {} in {}\n",
+        let mut text = line(format!(
+            "{}: {} of its own, keeps {} in {}",
             self.name(object),
             shown(self.graph.bytes(object)),
             shown(self.retained(object)),
             counted(kept, "object"),
-        );
-        text += &self.text.as_ref().map(|said| format!("its text: {said}\n")).unwrap_or_default();
-        text += &self.opened().map(|(values, opened)| values.text(opened)).unwrap_or_default();
-        text += "\nwhy it is alive\n";
-        text += &self.path_text(ShortestPaths::new(self.graph).to(self.graph, object));
+        ));
+        text += self.text.as_ref().map(|said| line(format!("its text: {said}"))).unwrap_or_default();
+        text += self.opened().map(|(values, opened)| values.text(opened)).unwrap_or_default();
+        text += titled("why it is alive");
+        text += self.path_text(ShortestPaths::new(self.graph).to(self.graph, object));
         let [to, from] = self.neighbours(object);
-        text += &self.list("refers to", to, None);
-        text + &self.list("is referred to by", from, Some(object))
+        text += self.list("refers to", to, None);
+        text + self.list("is referred to by", from, Some(object))
     }
 
-    fn path_text(&self, path: Option<Path>) -> String {
+    fn path_text(&self, path: Option<Path>) -> Page {
         let Some(Path { root, objects }) = path else {
-            return "  no root reaches it: it is garbage, or not all of the heap is here\n".to_owned();
+            return line("  no root reaches it: it is garbage, or not all of the heap is here");
         };
-        let mut text = format!("  a root ({})\n", plain(&roots::words(self.graph, root.object, root.kind)));
+        let mut text = line(format!("  a root ({})", roots::words(self.graph, root.object, root.kind)));
         let hidden = objects.len().saturating_sub(PATH_BEGINS + PATH_ENDS);
         for (place, object) in objects.iter().enumerate() {
             if hidden > 0 && (PATH_BEGINS..PATH_BEGINS + hidden).contains(&place) {
                 if place == PATH_BEGINS {
-                    text += &format!("  … {}\n", counted(hidden as u64, "other"));
+                    text += line(format!("  … {}", counted(hidden as u64, "other")));
                 }
                 continue;
             }
-            text += &format!("  → {}\n", self.name_by(*object, objects.get(place + 1).copied()));
+            text += line(format!("  → {}", self.name_by(*object, objects.get(place + 1).copied())));
         }
         text
     }
 
-    fn list(&self, title: &str, (count, objects): (usize, Vec<ObjectIx>), to: Option<ObjectIx>) -> String {
-        let mut text = format!("\n{title} {}\n", counted(count as u64, "object"));
+    fn list(&self, title: &str, (count, objects): (usize, Vec<ObjectIx>), to: Option<ObjectIx>) -> Page {
+        let mut text = titled(format!("{title} {}", counted(count as u64, "object")));
         if count > 0 {
-            text += &self.objects(&objects, to);
+            text += self.objects(&objects, to);
         }
-        text + &more(count, objects.len())
+        text + more(count, objects.len())
     }
 
     /// In a table; by what each refers to `to`, if that is one.
-    fn objects(&self, objects: &[ObjectIx], to: Option<ObjectIx>) -> String {
+    fn objects(&self, objects: &[ObjectIx], to: Option<ObjectIx>) -> Page {
         let mut table = Table::new(&["retained", "own", "object"]);
         (0..2).for_each(|column| table.align_right(column));
         for object in objects {
@@ -360,15 +359,15 @@ impl<'a> Show<'a> {
         Some(BeginningTold { count, root: kind.name(), root_note, object: self.told(object) })
     }
 
-    fn beginnings_text(&self, of: TypeIx) -> String {
+    fn beginnings_text(&self, of: TypeIx) -> Page {
         let all = self.beginnings(of);
         let mut table = Table::new(&["objects", "root"]);
         table.align_right(0);
         for (object, count) in all.iter().take(self.top) {
             let root = self.graph.root_of(*object).map(|kind| roots::words(self.graph, *object, kind));
-            table.row([grouped(*count), format!("{} → {}", plain(&root.unwrap_or_default()), self.name(*object))]);
+            table.row([grouped(*count), format!("{} → {}", root.unwrap_or_default(), self.name(*object))]);
         }
-        format!("\nkept alive from, by the shortest ways\n{}{}", table.render(), more(all.len(), self.top))
+        titled("kept alive from, by the shortest ways") + table.render() + more(all.len(), self.top)
     }
 
     fn type_(&self, of: TypeIx) -> TypeTold {
@@ -400,14 +399,14 @@ impl<'a> Show<'a> {
     }
 
     /// Its static fields in lines; nothing, where it has none.
-    fn fixed_text(&self) -> String {
+    fn fixed_text(&self) -> Page {
         let Some((values, _)) = self.inside.as_ref().filter(|_| !self.fixed.is_empty()) else {
-            let unknown = "\nwhether it has static fields is not known: this snapshot does not have them all\n";
-            return if self.fixed_are_all { String::new() } else { unknown.to_owned() };
+            let unknown = "whether it has static fields is not known: this snapshot does not have them all";
+            return if self.fixed_are_all { Page::default() } else { titled(unknown) };
         };
         let left = self.fixed.len().saturating_sub(self.top);
         let shown = &self.fixed[..self.fixed.len() - left];
-        format!("\nits static fields\n{}{}", values.lines(shown, 1), more(self.fixed.len(), shown.len()))
+        titled("its static fields") + values.lines(shown, 1) + more(self.fixed.len(), shown.len())
     }
 
     /// A type that no object is of.
@@ -427,34 +426,30 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn static_text(&self, owner: Owner) -> String {
-        let head = format!("{} ({}): no object\n", plain(&owner.name), plain(&owner.assembly));
-        head + &self.fixed_text()
+    fn static_text(&self, owner: Owner) -> Page {
+        line(format!("{} ({}): no object", owner.name, owner.assembly)) + self.fixed_text()
     }
 
-    fn type_text(&self, of: TypeIx) -> String {
+    fn type_text(&self, of: TypeIx) -> Page {
         let told = self.type_(of);
-        let mut text = format!(
-            "{} ({}): {}, {} of their own, {} with all that goes with them\n",
-            plain(&told.r#type),
-            plain(&told.assembly),
+        let mut text = line(format!(
+            "{} ({}): {}, {} of their own, {} with all that goes with them",
+            told.r#type,
+            told.assembly,
             counted(told.count, "object"),
             shown(told.bytes),
             shown(told.retained),
-        );
-        text += &self.fixed_text();
+        ));
+        text += self.fixed_text();
         let (count, objects) = self.objects_of(of);
-        text += "\nthose that keep most\n";
-        text += &(self.objects(&objects, None) + &more(count, objects.len()));
-        text += &self.beginnings_text(of);
-        text += "\nreferred to by\n";
+        text += titled("those that keep most") + self.objects(&objects, None) + more(count, objects.len());
+        text += self.beginnings_text(of) + titled("referred to by");
         let mut table = Table::new(&["references", "type"]);
         table.align_right(0);
         for row in told.referred_from.iter().take(self.top) {
-            table.row([grouped(row.references), plain(&row.r#type)]);
+            table.row([grouped(row.references), row.r#type.clone()]);
         }
-        text += &table.render();
-        text + &more(told.referred_from.len(), self.top)
+        text + table.render() + more(told.referred_from.len(), self.top)
     }
 }
 

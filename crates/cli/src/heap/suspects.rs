@@ -1,7 +1,7 @@
 //! What probably fills a heap, in words: who holds much of it, and where under that it piles up.
 
 use super::size::shown;
-use crate::console::{counted, grouped, percent, plain};
+use crate::console::{counted, grouped, percent};
 use remora_heap::{DominatorTree, HeapGraph, Node};
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ fn sentence(graph: &HeapGraph, tree: &DominatorTree, node: Node, whole: u64) -> 
         text += &format!("; it piles up under {}", name(graph, tree, pile)?);
     }
     if let Some((of, count, bytes)) = most_below(graph, tree, pile) {
-        let (of, bytes) = (plain(&of), shown(bytes));
+        let bytes = shown(bytes);
         text += &match count {
             1 => format!(", mostly one {of} ({bytes} of its own)"),
             many => format!(", mostly {} objects of {of} ({bytes} of their own)", grouped(many)),
@@ -42,7 +42,7 @@ fn sentence(graph: &HeapGraph, tree: &DominatorTree, node: Node, whole: u64) -> 
 /// `MyApp.Cache (at 0x7f0012345678)`.
 pub(crate) fn name(graph: &HeapGraph, tree: &DominatorTree, node: Node) -> Option<String> {
     let object = tree.object(node)?;
-    Some(format!("{} (at {:#x})", plain(&graph.type_of(object).name), graph.address(object)))
+    Some(format!("{} (at {:#x})", graph.type_of(object).name, graph.address(object)))
 }
 
 /// The last object on the way down that still keeps nearly all of what `node` does: from there on it is many objects' affair. Along a

@@ -6,7 +6,7 @@ use super::report::{Report, Told};
 use super::rest::kept;
 use super::{open, size};
 use crate::args::HeapTakeArgs;
-use crate::console::{StatusLine, counted, grouped, note, out};
+use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
@@ -14,8 +14,7 @@ use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
 use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output};
 use crate::preconditions::{examine, obstacle};
-use crate::proof::{Before, verdict};
-use crate::report::pretty;
+use crate::proof::{Before, receipt_text, verdict, write_receipt};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
 use jiff::Zoned;
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
                 set_right(&before, &process, &mut facts);
             }
             let receipt = before.prove(&facts, false);
-            note(&receipt.to_string());
+            note_all(&receipt_text(&receipt));
             return verdict(Err(failure), receipt.clean());
         }
     };
@@ -92,13 +91,13 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         set_right(&before, &process, &mut finished.facts);
     }
     let receipt = before.prove(&finished.facts, finished.target_ended);
-    let written = places.write_receipt(&receipt);
+    let written = write_receipt(&receipt, places.receipt.as_ref());
     let (about, mut classes) = (finished.about, finished.classes);
     let kept = match spooled {
         Spooled::Kept(kept) => kept,
         Spooled::Unfinished(spool) if about.objects == 0 => {
             spool.discard();
-            note(&receipt.to_string());
+            note_all(&receipt_text(&receipt));
             Err(keeping.nothing(about.notes, stop.wish().is_some()))
         }
         Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
@@ -279,11 +278,6 @@ impl Places {
         receipt.as_ref().map_or(Ok(()), Destination::check)?;
         Ok(Places { snapshot, receipt })
     }
-
-    fn write_receipt(&self, receipt: &Receipt) -> Result<(), Failure> {
-        let Some(place) = &self.receipt else { return Ok(()) };
-        place.write(|out| out.write_all(receipt.to_json().as_bytes()))
-    }
 }
 
 /// Until the copy has told everything; or until it must end before, and then why.
@@ -443,9 +437,9 @@ fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failu
     let (by, top) = (args.grouped.by, args.shown.top as usize);
     out(&if args.shown.json {
         let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
-        pretty(&Taken { file, told: report.told(top), receipt })
+        Page::json(&Taken { file, told: report.told(top), receipt })
     } else {
-        format!("{}\n{receipt}\n{}", report.text(by, top), kept(&[file.to_owned()]))
+        report.text(by, top) + line("") + receipt_text(receipt) + line("") + kept(&[file.to_owned()])
     })?;
     report.end(file)
 }

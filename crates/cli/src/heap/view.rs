@@ -3,7 +3,7 @@
 use super::opened::opened;
 use super::{notes, open};
 use crate::args::HeapViewArgs;
-use crate::console::{note, out};
+use crate::console::{line, note, out};
 use crate::failure::{Failure, Place};
 use crate::kind::or_other;
 use crate::stop::{Input, Stop};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &HeapViewArgs) -> Result<(), Failure> {
         again.made(key, &|| true).map_err(|failure| failure.to_string())
     });
     let server = Server::listen(args.port, view).map_err(|error| Failure::Port { port: args.port, error })?;
-    out(&format!("open {} (Ctrl-C ends)\n", server.address()))?;
+    out(&line(format!("open {} (Ctrl-C ends)", server.address())))?;
     server.serve(&mut || goes_on()).map_err(|error| Failure::Port { port: args.port, error })?;
     if complete { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
 }

@@ -1,6 +1,6 @@
 //! What is meant by the name of a type or an address that somebody has written.
 
-use crate::console::{counted, plain};
+use crate::console::counted;
 use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx, addresses, asked_address};
 use std::collections::{BTreeSet, HashSet};
 
@@ -78,7 +78,7 @@ fn object(graph: &HeapGraph, text: &str) -> Result<ObjectIx, String> {
         .ok_or_else(|| format!("@{text} is no address: write it as `remora heap report` shows it, @0x7f0012345678"))?;
     Err(match graph.object_around(address) {
         Some(around) => {
-            let (begin, name) = (graph.address(around), plain(&graph.type_of(around).name));
+            let (begin, name) = (graph.address(around), &graph.type_of(around).name);
             format!("no object begins at {address:#x}, which lies within one of {name}; show that by @{begin:#x}")
         }
         None => format!(
@@ -110,7 +110,7 @@ struct Named {
 impl Named {
     /// What tells it from a type of another assembly with the same name.
     fn qualified(&self) -> String {
-        format!("{}, {}", plain(&self.name), plain(&self.assembly))
+        format!("{}, {}", self.name, self.assembly)
     }
 
     /// Whether `text` is its name with some namespaces, or types that it is nested in, left out: `List<Node>` of `System.List<App.Node>`.
@@ -190,7 +190,7 @@ fn meant_by<'a>(all: &'a [Named], text: &str) -> Vec<&'a Named> {
 fn ambiguous(text: &str, several: &[&Named]) -> String {
     let names: HashSet<&str> = several.iter().map(|of| &*of.name).collect();
     let has_one_name = names.len() < several.len();
-    let shown = |of: &Named| if has_one_name { format!("'{}'", of.qualified()) } else { plain(&of.name) };
+    let shown = |of: &Named| if has_one_name { format!("'{}'", of.qualified()) } else { of.name.clone() };
     let offered: Vec<String> = several.iter().take(OFFERED).map(|of| shown(of)).collect();
     let more = several.len().saturating_sub(OFFERED);
     let more = if more > 0 { format!(", and {}", counted(more as u64, "other")) } else { String::new() };

@@ -8,7 +8,7 @@ use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
 use super::take::{has_a_place, say_what_stays, set_right};
 use super::watched::Watched;
 use crate::args::HeapTakeArgs;
-use crate::console::{StatusLine, counted, grouped, note, plain};
+use crate::console::{StatusLine, counted, grouped, note, note_all};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
@@ -16,7 +16,7 @@ use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
 use crate::output::Destination;
 use crate::preconditions::{examine, obstacle};
-use crate::proof::{Before, verdict};
+use crate::proof::{Before, receipt_text, verdict, write_receipt};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
 use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         set_right(&before, &process, &mut finished.facts);
     }
     let receipt = before.prove(&finished.facts, finished.target_ended);
-    let written = destination.map_or(Ok(()), |place| place.write(|out| out.write_all(receipt.to_json().as_bytes())));
+    let written = write_receipt(&receipt, destination.as_ref());
     let target_ended = finished.target_ended;
     let failure = finished.failure.take().map(Failure::from);
     finished.notes.extend(cut);
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         let files = kept.as_deref().unwrap_or_default();
         Watched::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
     } else {
-        note(&receipt.to_string());
+        note_all(&receipt_text(&receipt));
         Err(match stop.wish() {
             Some(_) => Failure::Interrupted,
             None => Failure::no_snapshot(&finished.notes),
@@ -113,7 +113,7 @@ fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: 
         set_right(before, process, facts);
     }
     let receipt = before.prove(facts, false);
-    note(&receipt.to_string());
+    note_all(&receipt_text(&receipt));
     verdict(Err(failure), receipt.clean())
 }
 
@@ -328,5 +328,5 @@ fn progress(state: &WatchState) -> HeapProgress {
 
 /// How a process is called.
 pub(crate) fn name_of(process: &Process) -> String {
-    plain(&process.name())
+    process.name()
 }

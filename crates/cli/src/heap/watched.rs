@@ -5,10 +5,10 @@ use super::rest::{kept, more};
 use super::size::shown;
 use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
-use crate::console::{counted, grouped, out, plain};
+use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::duration::show;
 use crate::failure::Failure;
-use crate::report::pretty;
+use crate::proof::receipt_text;
 use crate::table::Table;
 use remora_collector::{Called, Classes, WatchFinished};
 use remora_heap_watch::{Tally, Watch};
@@ -158,9 +158,9 @@ impl Watched {
         self.told.files = files.to_vec();
         out(&if args.shown.json {
             self.told.receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
-            pretty(&self.told)
+            Page::json(&self.told)
         } else {
-            format!("{}\n{receipt}\n{}", self.text(args.shown.top as usize), kept(files))
+            self.text(args.shown.top as usize) + line("") + receipt_text(receipt) + line("") + kept(files)
         })?;
         match self.told.picture.why_not() {
             None => Ok(()),
@@ -168,57 +168,51 @@ impl Watched {
         }
     }
 
-    fn text(&self, top: usize) -> String {
+    fn text(&self, top: usize) -> Page {
         let told = &self.told;
         let (all, mut text) = (&told.collections, self.head());
-        text += &format!(
-            "{} of generation 0, {} of 1, {} of 2; they took {}, {} of it for the watch\n",
+        text += line(format!(
+            "{} of generation 0, {} of 1, {} of 2; they took {}, {} of it for the watch",
             counted(all.generation_0, "collection"),
             grouped(all.generation_1),
             grouped(all.generation_2),
             show(all.nanoseconds),
             show(all.extra_nanoseconds),
-        );
+        ));
         for (collection, copy) in self.stood.iter() {
-            text += &format!(
-                "the program stood for {} for a snapshot, of which {} for the copy\n",
+            text += line(format!(
+                "the program stood for {} for a snapshot, of which {} for the copy",
                 show(*collection),
                 show(*copy)
-            );
+            ));
         }
-        text += &told.picture.sentence();
-        text += "\ntypes, by how much they have grown\n";
-        text += &self.growth(top);
-        text += "\ntypes, by how many objects were made\n";
-        text += &self.lives(top);
-        for line in &told.notes {
-            text += &format!("note: {}\n", plain(line));
-        }
-        text
+        text += line(told.picture.sentence());
+        text += titled("types, by how much they have grown") + self.growth(top);
+        text += titled("types, by how many objects were made") + self.lives(top);
+        text + told.notes.iter().map(|note| line(format!("note: {note}"))).sum()
     }
 
-    fn head(&self) -> String {
+    fn head(&self) -> Page {
         let told = &self.told;
         let sum = |of: fn(&TypeTold) -> u64| told.types.iter().map(of).sum::<u64>();
-        format!(
-            "{} ({}), {}, watched for {:.1} s\nfrom {} in {} to {} in {}\n",
-            plain(&told.application),
-            told.process_id,
-            plain(&told.runtime),
-            told.seconds,
+        let watched =
+            format!("{} ({}), {}, watched for {:.1} s", told.application, told.process_id, told.runtime, told.seconds);
+        let sizes = format!(
+            "from {} in {} to {} in {}",
             shown(sum(|one| one.bytes_at_start)),
             counted(sum(|one| one.objects_at_start), "object"),
             shown(sum(|one| one.bytes)),
             counted(sum(|one| one.objects), "object"),
-        )
+        );
+        line(watched) + line(sizes)
     }
 
-    fn growth(&self, top: usize) -> String {
+    fn growth(&self, top: usize) -> Page {
         let mut table = Table::new(&["a minute", "grown", "now", "objects", "new there", "old died", "type"]);
         (0..6).for_each(|column| table.align_right(column));
         let changed: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
         if changed.is_empty() {
-            return "none: each takes as much at the end as at the beginning\n".to_owned();
+            return line("none: each takes as much at the end as at the beginning");
         }
         for one in changed.iter().take(top) {
             table.row([
@@ -228,18 +222,18 @@ impl Watched {
                 grouped(one.objects),
                 grouped(one.born_and_there),
                 grouped(one.died_of_start),
-                plain(&one.r#type),
+                one.r#type.clone(),
             ]);
         }
-        table.render() + &more(changed.len(), top)
+        table.render() + more(changed.len(), top)
     }
 
-    fn lives(&self, top: usize) -> String {
+    fn lives(&self, top: usize) -> Page {
         let mut table = Table::new(&["made", "died after 0", "1", "2-5", "more", "still there", "type"]);
         (0..6).for_each(|column| table.align_right(column));
         let mut types: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.made() > 0).collect();
         if types.is_empty() {
-            return "none, as far as the collections tell\n".to_owned();
+            return line("none, as far as the collections tell");
         }
         types.sort_by_key(|one| std::cmp::Reverse(one.made()));
         for one in types.iter().take(top) {
@@ -251,10 +245,10 @@ impl Watched {
                 grouped(*two_to_five),
                 grouped(*more),
                 grouped(one.born_and_there),
-                plain(&one.r#type),
+                one.r#type.clone(),
             ]);
         }
-        table.render() + &more(types.len(), top)
+        table.render() + more(types.len(), top)
     }
 }
 
@@ -283,9 +277,9 @@ impl PictureTold {
     fn sentence(&self) -> String {
         match (self.why_not(), self.same) {
             (None, same) => {
-                format!("the picture that was kept is the last snapshot's: {}\n", counted(same.unwrap_or(0), "object"))
+                format!("the picture that was kept is the last snapshot's: {}", counted(same.unwrap_or(0), "object"))
             }
-            (Some(why), _) => format!("NOT true to the end: {why}\n"),
+            (Some(why), _) => format!("NOT true to the end: {why}"),
         }
     }
 }

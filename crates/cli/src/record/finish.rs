@@ -10,9 +10,9 @@ use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{FileFormat, Output, Spool, place};
-use crate::proof::{Before, verdict};
+use crate::proof::{Before, verdict, write_receipt};
 use remora_profile::{Event, Profile};
-use remora_receipt::{Facts, Receipt};
+use remora_receipt::Facts;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Finish<'_> {
         complete(&mut profile, &mut end);
         let receipt = self.before.prove(&facts, target_ended || matches!(end.why, Why::TargetEnded(_)));
         let written = write(&self.output, kept, &profile);
-        let receipt_written = self.write_receipt(&receipt);
+        let receipt_written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let outcome = Outcome {
             profile: &profile,
             receipt: &receipt,
@@ -83,20 +83,13 @@ impl Finish<'_> {
     pub(crate) fn of_nothing(self, failure: Failure, facts: Option<Box<Facts>>) -> Failure {
         let Some(facts) = facts else { return failure };
         let receipt = self.before.prove(&facts, false);
-        let written = self.write_receipt(&receipt);
+        let written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let file = self.plan.receipt.as_ref().filter(|_| written.is_ok());
         let told = tell_of_nothing(&receipt, &failure, file, (self.plan.json, &self.output));
         for lesser in [written, told].into_iter().filter_map(Result::err) {
             note(&format!("remora: {lesser}"));
         }
         if receipt.clean() { failure } else { Failure::LeftBehind(Box::new(failure)) }
-    }
-
-    fn write_receipt(&self, receipt: &Receipt) -> Result<(), Failure> {
-        match &self.plan.receipt {
-            Some(place) => place.write(|out| out.write_all(receipt.to_json().as_bytes())),
-            None => Ok(()),
-        }
     }
 }
 

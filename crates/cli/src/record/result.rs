@@ -1,14 +1,14 @@
 //! What a recording gave, as it is told at its end.
 
 use super::finish::Why;
-use crate::console::{note, out};
+use crate::console::{Page, line, note_all, out};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
-use crate::report::{Part, Summed, head, hottest, pretty};
+use crate::proof::receipt_text;
+use crate::report::{Part, Summed, head, hottest};
 use remora_profile::{Profile, Summary};
 use remora_receipt::Receipt;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// Methods that are shown.
 const TOP: usize = 10;
@@ -61,7 +61,7 @@ pub(crate) fn tell_of_nothing(
 ) -> Result<(), Failure> {
     let files = written(receipt_file.into_iter());
     let text = if json {
-        pretty(&NothingJson {
+        Page::json(&NothingJson {
             clean: receipt.clean(),
             ended: "not-begun",
             error: failure.to_string(),
@@ -69,16 +69,16 @@ pub(crate) fn tell_of_nothing(
             receipt: as_value(receipt),
         })
     } else {
-        files.iter().fold(receipt.to_string(), |text, file| format!("{text}wrote {file}\n"))
+        receipt_text(receipt) + wrote(&files)
     };
     print(&text, output, receipt_file)
 }
 
 /// On standard output, unless the recording or the receipt itself goes there.
-fn print(text: &str, output: &Output, receipt_file: Option<&Destination>) -> Result<(), Failure> {
+fn print(text: &Page, output: &Output, receipt_file: Option<&Destination>) -> Result<(), Failure> {
     let taken = |place: &Destination| *place == Destination::Stdout;
     if taken(&output.destination) || receipt_file.is_some_and(taken) {
-        note(text.trim_end());
+        note_all(text);
         Ok(())
     } else {
         out(text)
@@ -95,6 +95,10 @@ fn written<'a>(places: impl Iterator<Item = &'a Destination>) -> Vec<String> {
         .collect()
 }
 
+fn wrote(files: &[String]) -> Page {
+    files.iter().map(|file| line(format!("wrote {file}"))).sum()
+}
+
 fn as_value(receipt: &Receipt) -> serde_json::Value {
     // It was written as JSON a moment ago.
     serde_json::from_str(&receipt.to_json()).unwrap_or_default()
@@ -108,8 +112,8 @@ impl Outcome<'_> {
         print(&text, output, self.receipt_file)
     }
 
-    fn json(&self, summary: &Summary) -> String {
-        pretty(&Json {
+    fn json(&self, summary: &Summary) -> Page {
+        Page::json(&Json {
             clean: self.receipt.clean(),
             ended: match self.why {
                 Why::TimeIsOver => "time-is-over",
@@ -128,13 +132,15 @@ impl Outcome<'_> {
         })
     }
 
-    fn text(&self, summary: &Summary) -> String {
-        let mut text = head(self.profile);
-        let _ = write!(text, "\n{}\n{}\n", hottest(self.profile, summary, TOP), self.receipt);
-        for file in self.files() {
-            let _ = writeln!(text, "wrote {file}");
-        }
-        text
+    fn text(&self, summary: &Summary) -> Page {
+        let hottest = hottest(self.profile, summary, TOP);
+        head(self.profile)
+            + line("")
+            + hottest
+            + line("")
+            + receipt_text(self.receipt)
+            + line("")
+            + wrote(&self.files())
     }
 
     fn files(&self) -> Vec<String> {

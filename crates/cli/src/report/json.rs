@@ -1,5 +1,6 @@
 //! The report for programs. A field keeps its name and meaning; new ones may be added.
 
+use crate::console::Page;
 use remora_profile::{FrameIx, FrameKind, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use serde::Serialize;
@@ -92,23 +93,15 @@ struct Share<'a> {
 }
 
 /// The whole report.
-pub(super) fn render(recording: &Recording, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> String {
+pub(super) fn render(recording: &Recording, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> Page {
     let profile = &recording.profile;
     let parts = summaries.iter().map(|(thread, summary)| Part::of(profile, *thread, summary, top)).collect();
-    pretty(&Report {
+    Page::json(&Report {
         complete: recording.complete,
         unknown_chunks: recording.unknown_chunks,
         summed: Summed::of(profile),
         parts,
     })
-}
-
-/// JSON with line breaks, and one at its end.
-pub(crate) fn pretty(value: &impl Serialize) -> String {
-    // Strings and numbers cannot fail to be written.
-    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
-    text.push('\n');
-    text
 }
 
 impl<'a> Summed<'a> {

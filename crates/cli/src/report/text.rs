@@ -1,52 +1,47 @@
 //! The report for people.
 
-use crate::console::{counted, grouped, percent, plain};
+use crate::console::{Page, counted, grouped, line, percent};
 use crate::duration::show;
 use remora_profile::{FrameIx, HotMethod, Profile, Summary, ThreadIx};
 use std::fmt::Write;
 
 /// The whole report.
-pub(super) fn render(profile: &Profile, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> String {
+pub(super) fn render(profile: &Profile, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> Page {
     let mut text = head(profile);
     for (thread, summary) in summaries {
-        text.push('\n');
+        text += line("");
         if let Some(thread) = thread {
-            let label = plain(&profile.threads()[thread.0 as usize].label());
-            let _ = writeln!(text, "{label}: {}, {}", counted(summary.samples, "sample"), show(summary.total_weight));
+            let label = profile.threads()[thread.0 as usize].label();
+            text += line(format!("{label}: {}, {}", counted(summary.samples, "sample"), show(summary.total_weight)));
         }
-        text.push_str(&hottest(profile, summary, top));
+        text += hottest(profile, summary, top);
         if summary.samples > 0 {
-            text.push('\n');
-            text.push_str(&with_callees(profile, summary, top));
+            text += line("");
+            text += with_callees(profile, summary, top);
         }
         if thread.is_none() && summary.samples > 0 {
-            text.push('\n');
-            text.push_str(&threads(profile, summary, top));
+            text += line("");
+            text += threads(profile, summary, top);
         }
     }
     text
 }
 
 /// What was recorded, in a few lines.
-pub(crate) fn head(profile: &Profile) -> String {
+pub(crate) fn head(profile: &Profile) -> Page {
     let meta = &profile.meta;
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
+    let head = format!(
         "{} (process {}), {}: {} for {} at {} Hz, by {}",
-        plain(&meta.application),
+        meta.application,
         meta.process_id,
-        plain(&meta.runtime),
+        meta.runtime,
         meta.event.name(),
         show(meta.duration),
         meta.frequency,
-        plain(&meta.engine)
+        meta.engine
     );
-    let _ = writeln!(text, "{}", account(profile));
-    for note in &meta.notes {
-        let _ = writeln!(text, "note: {}", plain(note));
-    }
-    text
+    let notes = meta.notes.iter().map(|note| line(format!("note: {note}"))).sum();
+    line(head) + line(account(profile)) + notes
 }
 
 /// Samples, and what became of those that are missing.
@@ -75,60 +70,58 @@ fn unit(profile: &Profile, weight: u64) -> String {
 }
 
 /// The table of the methods with most time of their own.
-pub(crate) fn hottest(profile: &Profile, summary: &Summary, top: usize) -> String {
+pub(crate) fn hottest(profile: &Profile, summary: &Summary, top: usize) -> Page {
     let hot: Vec<&HotMethod> = summary.methods.iter().filter(|method| method.self_weight > 0).collect();
     if hot.is_empty() {
-        return "no samples\n".to_owned();
+        return line("no samples");
     }
     methods(profile, summary, &hot, (top, "method, by its own time"))
 }
 
 /// The table of the methods with most time in what they call.
-fn with_callees(profile: &Profile, summary: &Summary, top: usize) -> String {
+fn with_callees(profile: &Profile, summary: &Summary, top: usize) -> Page {
     let mut all: Vec<&HotMethod> = summary.methods.iter().collect();
     // Stable: those with the same total stay in the order of their own time.
     all.sort_by_key(|method| std::cmp::Reverse(method.total_weight));
     methods(profile, summary, &all, (top, "method, with what it calls"))
 }
 
-fn methods(profile: &Profile, summary: &Summary, methods: &[&HotMethod], (top, title): (usize, &str)) -> String {
-    let mut text = format!("{:>10} {:>7} {:>10} {:>7}  {title}\n", "self", "", "total", "");
+fn methods(profile: &Profile, summary: &Summary, methods: &[&HotMethod], (top, title): (usize, &str)) -> Page {
+    let mut text = line(format!("{:>10} {:>7} {:>10} {:>7}  {title}", "self", "", "total", ""));
     for method in methods.iter().take(top) {
-        let _ = writeln!(
-            text,
+        text += line(format!(
             "{:>10} {:>7} {:>10} {:>7}  {}",
             show(method.self_weight),
             percent(method.self_weight, summary.total_weight),
             show(method.total_weight),
             percent(method.total_weight, summary.total_weight),
             label(profile, method.frame)
-        );
+        ));
     }
-    text + &more(methods.len(), top)
+    text + more(methods.len(), top)
 }
 
 /// How many rows a table leaves out.
-fn more(rows: usize, top: usize) -> String {
+fn more(rows: usize, top: usize) -> Page {
     match rows.saturating_sub(top) {
-        0 => String::new(),
-        more => format!("{:>37}  {} more\n", "", grouped(more as u64)),
+        0 => Page::default(),
+        more => line(format!("{:>37}  {} more", "", grouped(more as u64))),
     }
 }
 
-fn threads(profile: &Profile, summary: &Summary, top: usize) -> String {
-    let mut text = format!("{:>10} {:>7} {:>10} {:>7}  thread\n", "time", "", "waiting", "");
+fn threads(profile: &Profile, summary: &Summary, top: usize) -> Page {
+    let mut text = line(format!("{:>10} {:>7} {:>10} {:>7}  thread", "time", "", "waiting", ""));
     for share in summary.threads.iter().take(top) {
-        let _ = writeln!(
-            text,
+        text += line(format!(
             "{:>10} {:>7} {:>10} {:>7}  {}",
             show(share.weight),
             percent(share.weight, summary.total_weight),
             show(share.blocked_weight),
             percent(share.blocked_weight, summary.total_weight),
-            plain(&profile.threads()[share.thread.0 as usize].label())
-        );
+            profile.threads()[share.thread.0 as usize].label()
+        ));
     }
-    text + &more(summary.threads.len(), top)
+    text + more(summary.threads.len(), top)
 }
 
 /// Name and module of a method.
@@ -137,7 +130,7 @@ fn label(profile: &Profile, frame: FrameIx) -> String {
     let name = profile.text(frame.name);
     match frame.module.map(|module| profile.text(module)) {
         // `libcoreclr.so+0x1234` names its module already.
-        Some(module) if !name.starts_with(module) => format!("{}  [{}]", plain(name), plain(module)),
-        _ => plain(name),
+        Some(module) if !name.starts_with(module) => format!("{name}  [{module}]"),
+        _ => name.to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! Arrays that are mostly empty.
 
 use super::{NAMED, Shown};
-use crate::console::{counted, grouped, plain};
+use crate::console::{Page, counted, grouped, line};
 use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
@@ -51,7 +51,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
     Told { wasted: arrays.wasted, types: types.collect(), worst: worst.collect() }
 }
 
-pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     let (arrays, graph) = (&shown.findings.arrays, shown.graph);
     if !shown.is_much(arrays.wasted) {
         return None;
@@ -64,14 +64,14 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
             grouped(row.count),
             grouped(row.places),
             grouped(row.empty),
-            plain(&graph.type_at(row.type_ix).name),
+            graph.type_at(row.type_ix).name.clone(),
         ]);
     }
     let worst = arrays.worst.iter().take(NAMED.min(shown.top)).map(|array| {
         let places = counted(array.places, "place");
-        format!("{}: {} of {places} empty\n", shown.object(array.object), grouped(array.empty))
+        line(format!("{}: {} of {places} empty", shown.object(array.object), grouped(array.empty)))
     });
     let head =
-        format!("arrays of references that are mostly empty: {} of places without an object\n", size(arrays.wasted));
-    Some(head + &table.render() + &more(arrays.rows.len(), shown.top) + &worst.collect::<String>())
+        format!("arrays of references that are mostly empty: {} of places without an object", size(arrays.wasted));
+    Some(line(head) + table.render() + more(arrays.rows.len(), shown.top) + worst.sum())
 }

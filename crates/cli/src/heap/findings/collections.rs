@@ -1,7 +1,7 @@
 //! Collections that have far more room than content.
 
 use super::{NAMED, Shown};
-use crate::console::{counted, grouped, plain};
+use crate::console::{Page, counted, grouped, line};
 use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
@@ -66,7 +66,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
     }
 }
 
-pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     let found = &shown.findings.collections;
     if !shown.is_much(found.wasted) {
         return None;
@@ -80,19 +80,24 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
             grouped(row.count),
             grouped(row.places),
             format!("{about}{}", grouped(row.used)),
-            plain(&shown.name(row.type_ix)),
+            shown.name(row.type_ix),
         ]);
     }
     let worst = found.worst.iter().take(NAMED.min(shown.top)).map(|one| {
         let places = counted(one.places, "place");
-        format!("{}: {} of {places} used, {} wasted\n", shown.object(one.object), grouped(one.used), size(one.wasted))
+        line(format!(
+            "{}: {} of {places} used, {} wasted",
+            shown.object(one.object),
+            grouped(one.used),
+            size(one.wasted)
+        ))
     });
     let by = match found.rows.iter().take(shown.top).all(|row| row.is_exact) {
         true => "",
         false => " (~ as references tell: null counts as unused, and of an entry its key and its value count)",
     };
-    let head = format!("collections that are mostly room: {} of places that are not used{by}\n", size(found.wasted));
-    Some(head + &table.render() + &more(found.rows.len(), shown.top) + &worst.collect::<String>())
+    let head = format!("collections that are mostly room: {} of places that are not used{by}", size(found.wasted));
+    Some(line(head) + table.render() + more(found.rows.len(), shown.top) + worst.sum())
 }
 
 #[cfg(test)]

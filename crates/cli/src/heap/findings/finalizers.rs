@@ -1,7 +1,7 @@
 //! Objects that have a finalizer, and those that wait for it.
 
 use super::{MANY, Shown};
-use crate::console::{counted, grouped, plain};
+use crate::console::{Page, counted, grouped, line};
 use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
@@ -35,7 +35,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
     Told { count: finalizers.count, waiting: finalizers.waiting, types: types.collect() }
 }
 
-pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     let finalizers = &shown.findings.finalizers;
     let waiting = finalizers.waiting.unwrap_or(0);
     if finalizers.count < MANY && waiting == 0 {
@@ -45,7 +45,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
     (0..3).for_each(|column| table.align_right(column));
     for row in finalizers.rows.iter().take(shown.top) {
         let waits = finalizers.waiting.map_or("?".to_owned(), |_| grouped(row.waiting));
-        table.row([size(row.retained), grouped(row.count), waits, plain(&shown.name(row.type_ix))]);
+        table.row([size(row.retained), grouped(row.count), waits, shown.name(row.type_ix)]);
     }
     let queue = match finalizers.waiting {
         Some(0) => "none waits for it".to_owned(),
@@ -55,6 +55,6 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         ),
         None => "how many wait for it is not in the snapshot".to_owned(),
     };
-    let head = format!("finalizers: {} with one, suppressed or not; {queue}\n", counted(finalizers.count, "object"));
-    Some(head + &table.render() + &more(finalizers.rows.len(), shown.top))
+    let head = format!("finalizers: {} with one, suppressed or not; {queue}", counted(finalizers.count, "object"));
+    Some(line(head) + table.render() + more(finalizers.rows.len(), shown.top))
 }

@@ -1,7 +1,7 @@
 //! Objects that an event alone keeps alive.
 
 use super::{MANY, Shown};
-use crate::console::{grouped, plain};
+use crate::console::{Page, grouped, line};
 use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
@@ -46,7 +46,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
     Told { retained: found.retained, subscribers: rows.collect() }
 }
 
-pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     let found = &shown.findings.subscriptions;
     let worth: Vec<&SubscriptionRow> =
         found.rows.iter().filter(|row| shown.is_much(row.retained) || row.count >= FEW).collect();
@@ -59,15 +59,15 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
         table.row([
             size(row.retained),
             grouped(row.count),
-            plain(&shown.name(row.subscriber)),
-            plain(&event(shown, row)),
+            shown.name(row.subscriber),
+            event(shown, row),
             format!("@{:#x}", shown.graph.address(row.example)),
         ]);
     }
     Some(
-        "subscribers that only an event keeps alive: unsubscribed, they would go\n".to_owned()
-            + &table.render()
-            + &more(worth.len(), shown.top),
+        line("subscribers that only an event keeps alive: unsubscribed, they would go")
+            + table.render()
+            + more(worth.len(), shown.top),
     )
 }
 

@@ -1,7 +1,7 @@
 //! Tasks that wait to be done.
 
 use super::{MANY, Shown};
-use crate::console::{counted, grouped, plain};
+use crate::console::{Page, counted, grouped, line};
 use crate::heap::rest::more;
 use crate::heap::size::shown as size;
 use crate::table::Table;
@@ -39,7 +39,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
     Told { count: tasks.count, pending: tasks.pending, types: types.collect() }
 }
 
-pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     let tasks = &shown.findings.tasks;
     if tasks.pending.unwrap_or(tasks.count) < MANY {
         return None;
@@ -48,13 +48,13 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
     (0..3).for_each(|column| table.align_right(column));
     for row in tasks.rows.iter().take(shown.top) {
         let pending = row.pending.map_or("?".to_owned(), grouped);
-        table.row([size(row.retained), grouped(row.count), pending, plain(&of(shown, row))]);
+        table.row([size(row.retained), grouped(row.count), pending, of(shown, row)]);
     }
     let head = match tasks.pending {
-        Some(pending) => format!("tasks: {}, of which {} not done\n", counted(tasks.count, "task"), grouped(pending)),
-        None => format!("tasks: {}, done or not\n", counted(tasks.count, "task")),
+        Some(pending) => format!("tasks: {}, of which {} not done", counted(tasks.count, "task"), grouped(pending)),
+        None => format!("tasks: {}, done or not", counted(tasks.count, "task")),
     };
-    Some(head + &table.render() + &more(tasks.rows.len(), shown.top))
+    Some(line(head) + table.render() + more(tasks.rows.len(), shown.top))
 }
 
 fn of(shown: &Shown<'_>, row: &TaskRow) -> String {

@@ -1,7 +1,7 @@
 //! Timers that will fire.
 
 use super::{MANY, Shown};
-use crate::console::{counted, grouped, plain};
+use crate::console::{Page, counted, grouped, line};
 use crate::heap::rest::more;
 use crate::table::Table;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
     Told { count: timers.count, scheduled: timers.scheduled, types: types.collect() }
 }
 
-pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
+pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     let timers = &shown.findings.timers;
     if timers.count < MANY {
         return None;
@@ -41,13 +41,13 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<String> {
     let mut table = Table::new(&["timers", "to fire", "calling"]);
     (0..2).for_each(|column| table.align_right(column));
     for row in timers.rows.iter().take(shown.top) {
-        let calls = row.calls.map_or("[not known]".to_owned(), |calls| plain(&shown.name(calls)));
+        let calls = row.calls.map_or("[not known]".to_owned(), |calls| shown.name(calls));
         table.row([grouped(row.count), grouped(row.scheduled), calls]);
     }
     let (count, scheduled) = (counted(timers.count, "timer"), grouped(timers.scheduled));
     Some(
-        format!("timers: {count}, of which {scheduled} are to fire\n")
-            + &table.render()
-            + &more(timers.rows.len(), shown.top),
+        line(format!("timers: {count}, of which {scheduled} are to fire"))
+            + table.render()
+            + more(timers.rows.len(), shown.top),
     )
 }

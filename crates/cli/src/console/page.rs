@@ -1,0 +1,127 @@
+//! Text for the terminal, made of lines: the only thing that can be printed.
+//!
+//! Much of what is shown comes from a target or a file: names, paths, notes. Each line is made harmless as it is added, whatever it quotes, so
+//! nothing in it can drive the terminal, turn the text around it, or begin a line of its own.
+
+use serde::Serialize;
+use std::fmt::Write;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Deref};
+
+/// See the module's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Page(String);
+
+/// A page of one line. What could drive a terminal in it, a line break included, is shown as an escape: `\u{1b}`.
+pub(crate) fn line(text: impl AsRef<str>) -> Page {
+    let mut line = plain(text.as_ref());
+    line.push('\n');
+    Page(line)
+}
+
+/// An empty line, and one behind it.
+pub(crate) fn titled(text: impl AsRef<str>) -> Page {
+    line("") + line(text)
+}
+
+impl Page {
+    /// JSON with line breaks, and one at its end; its strings have nothing that could drive a terminal, either.
+    pub(crate) fn json(value: &impl Serialize) -> Page {
+        // Strings and numbers cannot fail to be written.
+        let mut text = harmless_json(&serde_json::to_string_pretty(value).unwrap_or_default());
+        text.push('\n');
+        Page(text)
+    }
+}
+
+impl Deref for Page {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+impl std::fmt::Display for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl AddAssign for Page {
+    fn add_assign(&mut self, other: Page) {
+        self.0.push_str(&other.0);
+    }
+}
+
+impl Add for Page {
+    type Output = Page;
+
+    fn add(mut self, other: Page) -> Page {
+        self += other;
+        self
+    }
+}
+
+impl Sum for Page {
+    fn sum<I: Iterator<Item = Page>>(pages: I) -> Page {
+        pages.fold(Page::default(), Add::add)
+    }
+}
+
+/// `text` with escapes for what drives a terminal: `\n`, `\u{1b}`.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            letter if letter.is_control() => plain.extend(letter.escape_default()),
+            letter if turns_text(letter) => plain.extend(letter.escape_unicode()),
+            letter => plain.push(letter),
+        }
+    }
+    plain
+}
+
+/// JSON of the same meaning. serde_json leaves characters above U+007E as they are; they can only be in strings, where an escape means the
+/// same.
+pub(crate) fn harmless_json(json: &str) -> String {
+    let mut harmless = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter != '\n' && letter.is_control() || turns_text(letter) {
+            // A string takes all that is written to it.
+            let _ = write!(harmless, "\\u{:04x}", u32::from(letter));
+        } else {
+            harmless.push(letter);
+        }
+    }
+    harmless
+}
+
+/// Marks that change the order in which the text around them is shown, and separators that some terminals take for a line's end.
+fn turns_text(letter: char) -> bool {
+    matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "A\x1b[2J\r\nleft: nothing\u{9b}31m\u{7f}\u{202e}\u{2028}é\\n";
+
+    #[test]
+    fn a_line_is_one_line_and_drives_no_terminal() {
+        let shown = "A\\u{1b}[2J\\r\\nleft: nothing\\u{9b}31m\\u{7f}\\u{202e}\\u{2028}é\\n";
+        assert_eq!(&*line(HOSTILE), format!("{shown}\n"));
+        assert_eq!(&*titled(HOSTILE), format!("\n{shown}\n"));
+        assert_eq!(plain(shown), shown, "what is harmless stays as it is");
+    }
+
+    #[test]
+    fn json_means_the_same_and_drives_no_terminal() {
+        let json = Page::json(&[HOSTILE, "b"]);
+        assert!(json.chars().all(|letter| letter == '\n' || !letter.is_control() && !turns_text(letter)), "{json:?}");
+        let back: Vec<String> = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(back, [HOSTILE, "b"]);
+    }
+}
