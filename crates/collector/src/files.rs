@@ -4,7 +4,8 @@ use crate::bundle::Executable;
 use remora_symbols::{
     ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
-use remora_trigger::{open_in_root, open_link};
+use remora_trigger::{Rights, open_in_root, open_link};
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -32,6 +33,8 @@ pub type Mvid = [u8; 16];
 /// The target's files, each read once.
 pub struct Files {
     process: PathBuf,
+    /// With which they are opened; `None` if the target was gone.
+    rights: Option<Rights>,
     managed: HashMap<(String, Option<Mvid>), Option<Arc<ManagedImage>>>,
     /// Once it was looked for.
     executable: Option<Option<Executable>>,
@@ -46,6 +49,7 @@ impl Files {
     pub fn of(process_id: u32) -> Files {
         Files {
             process: PathBuf::from(format!("/proc/{process_id}")),
+            rights: Rights::of_process(process_id).ok(),
             managed: HashMap::new(),
             executable: None,
             native: HashMap::new(),
@@ -129,9 +133,24 @@ impl Files {
         self.rest(self.open(path)?, Vec::new())
     }
 
-    /// Opens a file of the target's view, if it is a regular one.
+    /// Opens a file of the target's view, if it is a regular one that the target's user can read, or that the target has mapped.
     fn open(&self, path: &str) -> Option<File> {
-        open_in_root(&self.process.join("root"), Path::new(path)).ok()
+        match open_in_root(&self.process.join("root"), Path::new(path), self.rights.as_ref()?) {
+            Err(Errno::ACCESS) => self.open_mapped(path),
+            opened => opened.ok(),
+        }
+    }
+
+    /// Opens a file that is mapped now. A service may have opened it before it gave up the rights that this takes.
+    fn open_mapped(&self, path: &str) -> Option<File> {
+        let maps = parse_maps(&String::from_utf8_lossy(&fs::read(self.process.join("maps")).ok()?));
+        let entry = maps.iter().find(|entry| entry.path == path && !entry.deleted)?;
+        open_link(&self.link(entry)).ok()
+    }
+
+    /// What the kernel has for the file behind a mapping.
+    fn link(&self, entry: &MapEntry) -> PathBuf {
+        self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end))
     }
 
     /// The whole of a file that begins like an ELF file. Other files that are mapped may be large, and are not read.
@@ -190,8 +209,7 @@ impl Files {
         if entry.path.starts_with("/memfd:") {
             return None;
         }
-        let link = self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end));
-        self.read_elf(open_link(&link).ok()?)
+        self.read_elf(open_link(&self.link(entry)).ok()?)
     }
 }
 

@@ -181,8 +181,10 @@ mod tests {
         let (one, _, is_whole) = unwinding.table();
         assert!(!is_whole && !one.is_empty());
         unwinding.much = MODULE_LIMIT;
-        let (modules, rows, is_whole) = unwinding.table();
-        assert!(is_whole && modules.len() > one.len());
+        // One look takes little time, and each goes on where the last one ended.
+        let whole = std::iter::repeat_with(|| unwinding.table()).find(|(_, _, is_whole)| *is_whole);
+        let (modules, rows, _) = whole.expect("it ends");
+        assert!(modules.len() > one.len());
         assert!(is_sound(&encode(&modules, &rows)[1..]));
         let rule = |address: u64| {
             let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;

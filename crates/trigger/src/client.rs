@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -54,8 +55,9 @@ impl Deadline {
 pub(crate) fn connect(socket: &DiagnosticsSocket, deadline: Deadline) -> Result<UnixStream, Error> {
     const STEP: &str = "accept a connection";
     let failed = |errno: Errno| Error::Connect { path: socket.host_path.clone(), source: errno.into() };
-    let (directory, name) = socket.open().map_err(failed)?;
-    let address = SocketAddrUnix::new(directory.short_path(name)).map_err(failed)?;
+    // It is what was looked at that is connected to, whatever its name means by now.
+    let file = socket.open().map_err(failed)?;
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(failed)?;
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(failed)?;
     // A full backlog makes connect wait for as long as sending may take.

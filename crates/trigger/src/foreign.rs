@@ -3,6 +3,7 @@
 //! A path is walked below the process's root as [`crate::view`] does it, so no link leaves that root, and only a regular file is opened.
 //! Looking at what a path means and opening it is one step: what is opened is what was looked at.
 
+use crate::rights::Rights;
 use crate::view::regular_file;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -10,15 +11,18 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Opens the regular file at `path` of the view whose root directory is `root`, for reading.
+/// Opens the regular file at `path` of the view whose root directory is `root`, for reading, if these rights allow it.
 ///
 /// # Errors
-/// The system's; `ENOTDIR` or `EISDIR` for what is no regular file, `ENODATA` for an empty one.
-pub fn open_in_root(root: &Path, path: &Path) -> Result<File, Errno> {
+/// The system's; `ENOTDIR` or `EISDIR` for what is no regular file, `ENODATA` for an empty one, `EPERM` if this process may not act as that
+/// user.
+pub fn open_in_root(root: &Path, path: &Path, rights: &Rights) -> Result<File, Errno> {
+    let _rights = rights.assume()?;
     opened(regular_file(root, path)?)
 }
 
-/// Opens what a link of `/proc` means, if it is a regular file: the executable of a process, or a file that it has mapped.
+/// Opens what a link of `/proc` means, if it is a regular file: the executable of a process, or a file that it has mapped. The process has
+/// that file already, so this process's own rights are used: a service may have opened it before it gave up its own.
 ///
 /// # Errors
 /// The system's; `EISDIR` for what is no regular file, `ENODATA` for an empty one.
@@ -42,8 +46,9 @@ fn opened(file: OwnedFd) -> Result<File, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::Status;
     use std::io::Read;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn only_regular_files_inside_the_root_are_opened() {
@@ -67,6 +72,7 @@ mod tests {
         let mode = Mode::from_raw_mode(0o600);
         let node = |name: &str, kind| rustix::fs::mknodat(rustix::fs::CWD, root.join(name), kind, mode, 0);
         node("pipe", FileType::Fifo).expect("made");
+        let own = Rights::of_process(std::process::id()).expect("it lives");
         let cases = [
             ("/inside", Ok("inside")),
             ("inside", Ok("inside")),
@@ -82,7 +88,7 @@ mod tests {
             ("/empty", Err(Errno::NODATA)),
         ];
         for (path, expected) in cases {
-            let text = open_in_root(&root, Path::new(path)).map(|mut file| {
+            let text = open_in_root(&root, Path::new(path), &own).map(|mut file| {
                 let mut text = String::new();
                 file.read_to_string(&mut text).expect("readable");
                 text
@@ -91,5 +97,36 @@ mod tests {
         }
         assert_eq!(open_link(Path::new("/proc/self/cwd")).map(drop), Err(Errno::ISDIR));
         assert!(open_link(Path::new("/proc/self/exe")).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_the_targets_user_cannot_read_is_not_read_for_it() {
+        let root = tempfile::tempdir().expect("a folder");
+        let (user, group, other) = (4_000_001, 4_000_002, 4_000_003);
+        let set = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("set");
+        set(root.path(), 0o755);
+        for (name, owner, group, mode) in [
+            ("own", user, other, 0o600),
+            ("groups", other, group, 0o640),
+            ("all", 0, 0, 0o644),
+            ("roots", 0, 0, 0o600),
+            ("others", other, other, 0o640),
+        ] {
+            let path = root.path().join(name);
+            std::fs::write(&path, name).expect("written");
+            std::os::unix::fs::chown(&path, Some(owner), Some(group)).expect("given");
+            set(&path, mode);
+        }
+        symlink("/roots", root.path().join("link")).expect("linked");
+        let mut status = Status { file_uid: user, file_gid: user, groups: vec![group], ..Status::default() };
+        let readable = |status: &Status| {
+            let rights = Rights::of(status);
+            ["own", "groups", "all", "roots", "others", "link"]
+                .map(|name| open_in_root(root.path(), Path::new(name), &rights).map(drop).err())
+        };
+        let denied = Some(Errno::ACCESS);
+        assert_eq!(readable(&status), [None, None, None, denied, denied, denied]);
+        status.file_uid = 0;
+        assert_eq!(readable(&status), [None; 6], "root's process reads all");
     }
 }

@@ -36,6 +36,7 @@ pub mod proc;
 mod process;
 mod requirements;
 mod reverse;
+mod rights;
 mod runtime;
 #[cfg(test)]
 mod server_tests;
@@ -65,6 +66,7 @@ pub use placement::{Placed, STAYING_SUFFIX, Swept, place_library, place_library_
 pub use process::Process;
 pub use requirements::{Requirements, Slot};
 pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};
+pub use rights::Rights;
 pub use runtime::{Deployment, Runtime, RuntimeKind, Version};
 pub use session::EventPipeSession;
 pub use socket::DiagnosticsSocket;

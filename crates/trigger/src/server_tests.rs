@@ -234,6 +234,30 @@ fn a_stale_socket_is_refused_whether_or_not_the_kernel_lists_it() {
 }
 
 #[test]
+fn a_socket_of_another_user_or_behind_a_link_is_not_connected_to() {
+    const STRANGER: u32 = 4_000_001;
+    let made = MadeUp::core_clr();
+    let (bait, path) = (made.in_root("bait"), made.in_root("tmp").join(socket_name()));
+    let listener = UnixListener::bind(&bait).expect("bound");
+    listener.set_nonblocking(true).expect("set");
+    let nobody_came = |process: &crate::Process| {
+        let error = attach(process, &request(PATIENT)).expect_err("refused");
+        assert!(matches!(&error, Error::Connect { .. }), "{error:?}");
+        assert_eq!(listener.accept().map(drop).map_err(|error| error.kind()), Err(std::io::ErrorKind::WouldBlock));
+    };
+    let process = made.find();
+    std::fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink("/bait", &path).expect("linked");
+    nobody_came(&process);
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::rename(&bait, &path).expect("moved");
+    std::os::unix::fs::chown(&path, Some(STRANGER), Some(STRANGER)).expect("given");
+    nobody_came(&process);
+    let error = attach(&made.find(), &request(PATIENT)).expect_err("there is none of its own");
+    assert!(matches!(&error, Error::NotAttachable { .. }), "{error:?}");
+}
+
+#[test]
 fn att_03_older_runtimes_are_asked_in_older_words() {
     let text = |text: &str| -> Vec<u8> {
         let units: Vec<u8> = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();

@@ -7,8 +7,10 @@ use crate::error::Reason;
 use crate::proc::{Proc, Stat, Status};
 use crate::survey::Survey;
 use crate::view::Directory;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Variables that switch the port off when they are 0 (or false).
@@ -32,12 +34,20 @@ pub struct DiagnosticsSocket {
 }
 
 impl DiagnosticsSocket {
-    /// Its directory, opened, and its name.
-    pub(crate) fn open(&self) -> Result<(Directory, &OsStr), rustix::io::Errno> {
+    /// The socket's file, not opened for anything (`O_PATH`).
+    ///
+    /// # Errors
+    /// `ENOTSOCK`: by now its name means something else, or somebody else's socket. Else the system's.
+    pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
         let (Some(directory), Some(name)) = (self.target_path.parent(), self.target_path.file_name()) else {
-            return Err(rustix::io::Errno::NOENT);
+            return Err(Errno::NOENT);
         };
-        Ok((Directory::open(&self.root, directory)?, name))
+        let directory = Directory::open(&self.root, directory)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory.fd(), name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&file)?;
+        let is_same = FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == self.owner;
+        if is_same { Ok(file) } else { Err(Errno::NOTSOCK) }
     }
 }
 
@@ -87,6 +97,8 @@ struct Name {
     start: String,
     /// `None` where the target's clock is not ours, so that it writes another start time than we read.
     start_time: Option<String>,
+    /// Whose it can be: the process's user, or root, if the process was started by root. Others could have made a file of that name.
+    owners: [u32; 3],
 }
 
 impl Name {
@@ -99,6 +111,7 @@ impl Name {
         Name {
             start: format!("dotnet-diagnostic-{own_pid}-"),
             start_time: same_clock.then(|| stat.start_time.to_string()),
+            owners: [0, status.effective_uid, proc.root_user(pid)],
         }
     }
 
@@ -117,7 +130,8 @@ impl Name {
             None => opened.names().ok()?.into_iter().find(|name| self.fits(name))?,
         };
         let stat = opened.stat(&name).ok()?;
-        (FileType::from_raw_mode(stat.st_mode) == FileType::Socket).then(|| DiagnosticsSocket {
+        let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+        (is_socket && self.owners.contains(&stat.st_uid)).then(|| DiagnosticsSocket {
             target_path: opened.path().join(&name),
             host_path: opened.host_path().join(&name),
             owner: stat.st_uid,

@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
-use support::{AS_NOBODY, Watched, compile, names, open_folder};
+use support::{AS_NOBODY, Watched, compile, ended_when_busy, names, open_folder};
 
 #[test]
 fn att_06_att_18_a_private_mount_namespace() {
@@ -125,9 +125,9 @@ fn att_05_a_user_records_a_process_of_its_own() {
     let copy = folder.path().join("remora");
     fs::copy(remora_e2e::Remora::command().get_program(), &copy).unwrap();
     let mut command = Command::new("setpriv");
-    command.args(AS_NOBODY.split(' ').skip(1)).arg(copy).args(["record", "-d", "500ms", "-p", &target.pid.to_string()]);
+    command.args(AS_NOBODY.split(' ').skip(1)).arg(copy).args(["record", "-p", &target.pid.to_string()]);
     command.arg("-o").arg(folder.path().join("own.remora")).current_dir(folder.path());
-    remora_e2e::Remora::spawn(command).finish().succeeded();
+    ended_when_busy(command, target.pid).succeeded();
     assert!(support::samples_in(&folder.path().join("own.remora")) > 0);
     target.is_untouched();
     target.goes_on();

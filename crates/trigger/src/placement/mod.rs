@@ -6,7 +6,6 @@
 //! Refused: directories that the target cannot enter, noexec or read-only mounts, full file systems.
 
 mod candidates;
-mod identity;
 mod sweep;
 
 pub use sweep::{Swept, sweep};
@@ -14,9 +13,9 @@ pub use sweep::{Swept, sweep};
 use crate::error::Error;
 use crate::proc::Status;
 use crate::process::Process;
+use crate::rights::Rights;
 use crate::view::Directory;
 use candidates::{Access, Purpose, Verdict, verdict};
-use identity::Identity;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -197,7 +196,7 @@ fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Resul
     let root = process.proc.path(process.pid, "root");
     let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
     let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
-    let trusted = [0, rustix::process::geteuid().as_raw(), who.file_uid, root_of(process)];
+    let trusted = [0, rustix::process::geteuid().as_raw(), who.file_uid, process.proc.root_user(process.pid)];
     let access = Access {
         reachable: directory.reachable_by(who),
         writable: directory.writable_by(who),
@@ -206,17 +205,6 @@ fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Resul
     match verdict(access, file_system, purpose) {
         Verdict::Usable => Ok(directory),
         Verdict::Unusable(why) => Err(why),
-    }
-}
-
-/// The user that is root in the target's user namespace.
-fn root_of(process: &Process) -> u32 {
-    let map = process.proc.read(process.pid, "uid_map").unwrap_or_default();
-    let first = String::from_utf8_lossy(&map).lines().next().map(str::to_owned).unwrap_or_default();
-    let mut numbers = first.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0));
-    match (numbers.next(), numbers.next()) {
-        (Some(0), Some(outside)) => outside,
-        _ => 0,
     }
 }
 
@@ -249,7 +237,7 @@ fn bind(directory: Directory, who: &Status) -> Result<(UnixListener, Placed), Er
     // The file takes its mode from the socket: it is never open to others, not even for a moment.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
     {
-        let _identity = Identity::of(who)?;
+        let _rights = Rights::of(who).assume()?;
         rustix::net::bind(&socket, &address)?;
     }
     let placed = placed(directory, name);

@@ -16,6 +16,7 @@ pub use stat::{Stat, parse_stat};
 pub use status::{Capability, Status, parse_status};
 
 use crate::foreign::open_in_root;
+use crate::rights::Rights;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -160,12 +161,23 @@ impl Proc {
             .collect())
     }
 
-    /// Opens the regular file at a path of the process's own view.
+    /// The user that is root in the process's user namespace.
+    pub(crate) fn root_user(&self, pid: u32) -> u32 {
+        let map = self.read(pid, "uid_map").unwrap_or_default();
+        let first = String::from_utf8_lossy(&map).lines().next().map(str::to_owned).unwrap_or_default();
+        let mut numbers = first.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0));
+        match (numbers.next(), numbers.next()) {
+            (Some(0), Some(outside)) => outside,
+            _ => 0,
+        }
+    }
+
+    /// Opens the regular file at a path of the process's own view, if its user can read it.
     ///
     /// # Errors
     /// As those of [`open_in_root`].
     pub fn open(&self, pid: u32, path: &Path) -> io::Result<File> {
-        Ok(open_in_root(&self.path(pid, "root"), path)?)
+        Ok(open_in_root(&self.path(pid, "root"), path, &Rights::of(&self.status(pid)?))?)
     }
 }
 

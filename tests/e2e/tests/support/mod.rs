@@ -4,15 +4,19 @@
 
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
-use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, until};
+use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, until, until_used};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The words that make what follows run as a user without rights, who can read what root can read.
 pub const AS_NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps -all,+dac_read_search --ambient-caps +dac_read_search";
+
+/// CPU time of a target in which any engine takes samples.
+const ENOUGH: Duration = Duration::from_millis(500);
 
 /// More signals than any thread that has begun to work blocks.
 const ALMOST_ALL_SIGNALS: u32 = 56;
@@ -169,15 +173,25 @@ impl Watched {
     }
 }
 
-/// Runs `remora record` on a process for half a second; the folder with `recording.remora` and `receipt.json`, and how it ended.
+/// Runs `remora record` on a busy process until that has used some CPU time; the folder with `recording.remora` and `receipt.json`, and how it ended.
 pub fn record(pid: u32, flags: &[&str]) -> (tempfile::TempDir, Finished) {
     let folder = remora_e2e::folder();
     let mut command = Remora::command();
-    command.args(["record", "--duration", "500ms", "-p", &pid.to_string()]);
+    command.args(["record", "-p", &pid.to_string()]);
     command.arg("-o").arg(folder.path().join("recording.remora"));
     command.arg("--receipt").arg(folder.path().join("receipt.json")).args(flags);
-    let finished = Remora::spawn(command).finish();
-    (folder, finished)
+    (folder, ended_when_busy(command, pid))
+}
+
+/// Runs a command that records a busy process, until that has used some CPU time.
+pub fn ended_when_busy(command: Command, pid: u32) -> Finished {
+    let mut remora = Remora::spawn(command);
+    until("it records or gives up", || remora.said_so_far().contains("Ctrl-C ends it") || !remora.is_alive());
+    if remora.is_alive() {
+        until_used(pid, ENOUGH);
+        remora.signal(rustix::process::Signal::INT);
+    }
+    remora.finish()
 }
 
 /// Panics unless `remora report` reads the recording to its end; the samples in it.
