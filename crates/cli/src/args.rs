@@ -125,6 +125,16 @@ pub(crate) struct TargetArgs {
     /// The process, by its name or the name of its entry assembly, exactly
     #[arg(short, long, value_name = "NAME", conflicts_with = "process_id")]
     pub(crate) name: Option<String>,
+    /// Put Remora's library there, in the process's own view, even if other users can write to it: they could replace the library
+    /// [default: the first directory of several where only the process's user and root can]
+    #[arg(long, value_name = "DIR", value_parser = absolute)]
+    pub(crate) library_directory: Option<PathBuf>,
+}
+
+/// A whole path, or why it is none.
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() { Ok(path) } else { Err("it is the process's directory: give its whole path".to_owned()) }
 }
 
 /// A process id, or why it is none.

@@ -51,7 +51,11 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let mut stop = Stop::listen(input).map_err(Failure::Signals)?;
     let mut child = Child::start(&args.command, plan.command_prints())?;
     let process = match &mut child {
-        Some(child) => child.process(&mut stop)?,
+        Some(child) => {
+            let mut process = child.process(&mut stop)?;
+            process.library_directory.clone_from(&args.target.library_directory);
+            process
+        }
         None => {
             let process = choose(&args.target)?;
             wait_for_an_earlier_one(&process, &mut stop)?;

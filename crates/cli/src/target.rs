@@ -8,16 +8,15 @@ use remora_trigger::{Process, find, processes};
 /// Most processes that are listed in a message.
 const LISTED: usize = 8;
 
-/// The process that the flags name.
+/// The process that the flags name, with the directory that they choose in it.
 pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
-    if let Some(process_id) = args.process_id {
-        return Ok(find(process_id)?);
-    }
-    let running = processes()?;
-    match &args.name {
-        Some(name) => named(running, name),
-        None => unnamed(running),
-    }
+    let mut process = match (args.process_id, &args.name) {
+        (Some(process_id), _) => find(process_id)?,
+        (None, Some(name)) => named(processes()?, name)?,
+        (None, None) => unnamed(processes()?)?,
+    };
+    process.library_directory.clone_from(&args.library_directory);
+    Ok(process)
 }
 
 /// The failure; but whatever could not be done to a process that is just ending, its end is the reason.
@@ -68,7 +67,7 @@ fn unnamed(running: Vec<Process>) -> Result<Process, Failure> {
     let (ready, others) = running.into_iter().partition(|process| process.attachable.is_ok());
     let (process, left_out) = sole(ready, others, label)?;
     if let Some(left_out) = left_out {
-        note(&format!("left out, since they cannot be attached to: {}", left_out));
+        note(&format!("left out, since they cannot be attached to: {left_out}"));
     }
     Ok(process)
 }

@@ -259,7 +259,7 @@ fn directory(process: &Process, requirements: &Requirements) -> Check {
         Err(tried) => Check::failed(
             NAME,
             format!("no directory that the target can load a library from: {tried}"),
-            "give it a writable directory without noexec, by TMPDIR or a mount, or use `--engine eventpipe`",
+            "give it a directory without noexec that other users cannot write to, by TMPDIR or a mount; or name one with `--library-directory`; or use `--engine eventpipe`",
         ),
     }
 }

@@ -156,7 +156,7 @@ pub enum Error {
     Protocol(#[source] CodecError),
     /// No directory serves for the library.
     #[error(
-        "no directory that the target can load a library from: {tried}; give it a writable directory without noexec, by TMPDIR or a mount"
+        "no directory that the target can load a library from: {tried}; give it a directory without noexec that other users cannot write to, by TMPDIR or a mount, or name one with --library-directory"
     )]
     NoLibraryPlace {
         /// Each directory and what is wrong with it.

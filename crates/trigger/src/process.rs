@@ -53,6 +53,9 @@ pub struct Process {
     pub diagnostics: Result<DiagnosticsSocket, Reason>,
     /// Whether it can be attached to now.
     pub attachable: Result<(), Reason>,
+    /// The only directory for the library, in the process's view, where the caller has chosen one. It is used even if other users can write
+    /// to it: they can then replace the library before the process loads it.
+    pub library_directory: Option<PathBuf>,
     pub(crate) proc: Proc,
 }
 
@@ -208,6 +211,7 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
         command_line,
         runtimes,
         diagnostics,
+        library_directory: None,
         proc: proc.clone(),
     };
     process.attachable = attachable(&process, (&stat, &status), &maps);

@@ -58,9 +58,10 @@ impl Permissions {
         self.mode >> shift & right as u32 != 0 || who.is_capable(Capability::DacOverride) || reads
     }
 
-    /// Whether nobody but these users can rename or delete what others have in it. Its group may, if that is the process's or root's.
-    fn is_kept_by(self, trusted: &[u32], who: &Status) -> bool {
-        let by_group = self.mode & 0o020 != 0 && ![0, who.file_gid].contains(&self.gid);
+    /// Whether nobody but these users can rename or delete what others have in it. Its group may, if that is root's, or has the number of one
+    /// of these users: by custom such a group has no other member.
+    fn is_kept_by(self, trusted: &[u32]) -> bool {
+        let by_group = self.mode & 0o020 != 0 && !trusted.contains(&self.gid);
         let is_sticky = self.mode & 0o1000 != 0;
         trusted.contains(&self.uid) && (is_sticky || self.mode & 0o002 == 0 && !by_group)
     }
@@ -73,8 +74,8 @@ impl Directory {
     }
 
     /// Whether nobody but these users can put another file in the place of one in it.
-    pub(crate) fn is_kept_by(&self, trusted: &[u32], who: &Status) -> bool {
-        self.on_the_way.iter().all(|directory| directory.is_kept_by(trusted, who))
+    pub(crate) fn is_kept_by(&self, trusted: &[u32]) -> bool {
+        self.on_the_way.iter().all(|directory| directory.is_kept_by(trusted))
     }
 
     /// Opens `path` of the view whose root directory is `root`.
@@ -302,7 +303,6 @@ mod tests {
 
     #[test]
     fn a_directory_is_kept_unless_a_third_user_can_replace_what_is_in_it() {
-        let who = Status { file_uid: 10, file_gid: 10, ..Status::default() };
         for (uid, gid, mode, expected) in [
             (0, 0, 0o755, true),
             (0, 0, 0o1777, true),
@@ -313,7 +313,7 @@ mod tests {
             (20, 20, 0o755, false),
             (20, 20, 0o1777, false),
         ] {
-            assert_eq!(Permissions { uid, gid, mode }.is_kept_by(&[0, 10], &who), expected, "{uid} {gid} {mode:o}");
+            assert_eq!(Permissions { uid, gid, mode }.is_kept_by(&[0, 10]), expected, "{uid} {gid} {mode:o}");
         }
     }
 

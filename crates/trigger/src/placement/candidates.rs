@@ -56,15 +56,20 @@ pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose)
         _ if !access.reachable => unusable("the target's user may not enter it"),
         _ if file_system.read_only => unusable("read-only"),
         Purpose::Socket if !access.writable => unusable("the target's user may not write to it"),
-        Purpose::Library { .. } if !access.kept => {
-            unusable("another user could replace the library in it (no sticky bit, or another owner)")
-        }
+        Purpose::Library { .. } if !access.kept => unusable(
+            "other users could replace the library in it (they can write to it and it has no sticky bit, or it is theirs)",
+        ),
         Purpose::Library { .. } if file_system.no_execute => unusable("mounted noexec"),
         Purpose::Library { bytes } if file_system.free_bytes < bytes.saturating_add(SPARE_BYTES) => {
             unusable(&format!("full ({} bytes left)", file_system.free_bytes))
         }
         _ => Verdict::Usable,
     }
+}
+
+/// Where the library may go: the chosen directory, or all candidates.
+pub(super) fn for_the_library(process: &Process) -> Vec<PathBuf> {
+    process.library_directory.clone().map_or_else(|| directories(process), |chosen| vec![chosen])
 }
 
 /// All candidates in the target's view, best first, each once.

@@ -121,7 +121,7 @@ fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed
     let who = target_status(process)?;
     let purpose = Purpose::Library { bytes: library.len() as u64 };
     let mut tried = Tried::default();
-    for path in candidates::directories(process) {
+    for path in candidates::for_the_library(process) {
         match open(process, &path, &who, purpose) {
             Err(why) => tried.push(&path, why),
             Ok(directory) => match write_library(directory, library, suffix) {
@@ -164,7 +164,7 @@ fn place_listener(process: &Process) -> Result<(UnixListener, Placed), Error> {
 pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<PathBuf, String> {
     let who = target_status(process).map_err(|error| error.to_string())?;
     let mut tried = Tried::default();
-    for path in candidates::directories(process) {
+    for path in candidates::for_the_library(process) {
         match open(process, &path, &who, Purpose::Library { bytes }) {
             Ok(directory) if directory.writable_by_us() => return Ok(directory.path().to_path_buf()),
             Ok(_) => tried.push(&path, "not writable for you".to_owned()),
@@ -200,7 +200,7 @@ fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Resul
     let access = Access {
         reachable: directory.reachable_by(who),
         writable: directory.writable_by(who),
-        kept: directory.is_kept_by(&trusted, who),
+        kept: process.library_directory.is_some() || directory.is_kept_by(&trusted),
     };
     match verdict(access, file_system, purpose) {
         Verdict::Usable => Ok(directory),

@@ -138,6 +138,27 @@ fn att_06_each_candidate_that_does_not_do_is_named_with_its_fault() {
     }
 }
 
+/// Kubernetes makes such directories (`emptyDir`), and a hardened pod has no other.
+#[test]
+fn a_directory_that_everybody_can_write_to_serves_if_it_was_chosen_only() {
+    let made = MadeUp::core_clr();
+    std::fs::create_dir_all(made.in_root("scratch/volume")).expect("made");
+    let mode = |path: &str, mode| {
+        std::fs::set_permissions(made.in_root(path), std::fs::Permissions::from_mode(mode)).expect("set");
+    };
+    mode("scratch/volume", 0o777);
+    ["", "scratch", "tmp"].into_iter().for_each(|path| mode(path, 0o777));
+    let mut process = made.find();
+    let refused = place_library(&process, b"library").expect_err("others can replace it");
+    assert!(matches!(&refused, Error::NoLibraryPlace { tried } if tried.contains("other users")), "{refused:?}");
+    process.library_directory = Some(PathBuf::from("/scratch/volume"));
+    let placed = place_library(&process, b"library").expect("it was chosen");
+    assert_eq!(placed.target_path.parent(), Some(Path::new("/scratch/volume")));
+    process.library_directory = Some(PathBuf::from("/none"));
+    let refused = place_library(&process, b"library").expect_err("there is none");
+    assert!(matches!(&refused, Error::NoLibraryPlace { tried } if tried.starts_with("/none: ")), "{refused:?}");
+}
+
 /// Before, root made the file and gave it away by its name, which meant another file of root's if the user was quick enough.
 #[test]
 fn the_socket_is_made_with_the_rights_of_the_targets_user_and_only_where_these_suffice() {
