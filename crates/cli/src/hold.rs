@@ -120,12 +120,7 @@ fn directories(user: u32) -> [PathBuf; 2] {
 /// # Errors
 /// `EWOULDBLOCK`: it is locked. Else the system's.
 fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
-    let directory = directories(user).iter().find_map(|path| {
-        // One that is there already is looked at.
-        let _ = rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755));
-        open_directory(path, user)
-    });
-    let directory = directory.ok_or(Errno::ACCESS)?;
+    let directory = own_directory(user)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o600))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -142,6 +137,22 @@ fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
     }
     file.write_all(format!("{} {}", std::process::id(), own_namespace()).as_bytes()).map_err(io)?;
     Ok(Locked { _file: file, directory, name: name.to_owned() })
+}
+
+/// The first directory that this user can have, made if there is none.
+///
+/// # Errors
+/// `ENOENT`: another command has just taken it away. The next one in its place would be another lock.
+fn own_directory(user: u32) -> Result<Directory, Errno> {
+    for path in directories(user) {
+        let is_made = matches!(rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755)), Ok(()) | Err(Errno::EXIST));
+        match open_directory(&path, user) {
+            Some(directory) => return Ok(directory),
+            None if is_made && path.symlink_metadata().is_err() => return Err(Errno::NOENT),
+            None => {}
+        }
+    }
+    Err(Errno::ACCESS)
 }
 
 /// Who has locked a file of this user; 0 for a process that cannot be seen from here, or that does not write its name.
