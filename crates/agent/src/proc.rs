@@ -210,7 +210,8 @@ pub struct Region {
 
 /// All mappings, ascending.
 pub fn regions() -> Vec<Region> {
-    fs::read_to_string("/proc/self/maps").map(|maps| parse_regions(&maps)).unwrap_or_default()
+    // A path of the target's need not be text.
+    fs::read("/proc/self/maps").map(|maps| parse_regions(&String::from_utf8_lossy(&maps))).unwrap_or_default()
 }
 
 fn parse_regions(maps: &str) -> Vec<Region> {

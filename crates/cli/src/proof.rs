@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Destination;
 use remora_receipt::{Error, Facts, Kind, ProfilerSlot, Receipt, Snapshot, Unread};
+use remora_trigger::proc::Proc;
 use remora_trigger::{Fate, Process, Target};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,9 +17,6 @@ const ENDING_PATIENCE: Duration = Duration::from_secs(5);
 const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
 /// Time between two looks whether it has.
 const LEAVING_LOOK: Duration = Duration::from_millis(20);
-
-/// The kernel's `PF_EXITING` among the flags of `/proc/PID/stat`.
-const EXITING: u64 = 4;
 
 /// A process as it was before it was attached to.
 pub(crate) struct Before {
@@ -130,13 +128,9 @@ fn settled(look: impl Fn() -> Receipt, is_ending: impl FnOnce() -> bool, ends: i
 
 /// Whether a process is on its way out, or has gone: it has given up its memory, or is marked as exiting.
 fn is_ending(process_id: u32) -> bool {
-    let read = |what: &str| std::fs::read_to_string(format!("/proc/{process_id}/{what}"));
-    let Ok(stat) = read("stat") else { return true };
-    let mut fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
-    let dead = matches!(fields.next(), Some("Z" | "X"));
-    // The fields go on with parent, group, session, terminal and its group.
-    let exiting = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & EXITING != 0);
-    dead || exiting || read("maps").is_ok_and(|maps| maps.is_empty())
+    let proc = Proc::default();
+    let has_no_memory = || proc.read(process_id, "maps").is_ok_and(|maps| maps.is_empty());
+    proc.stat(process_id).map_or(true, |stat| stat.is_ending()) || has_no_memory()
 }
 
 /// A snapshot of which nothing could be read; the receipt does not call that clean.

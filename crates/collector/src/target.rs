@@ -1,12 +1,11 @@
 //! What of the target is watched from outside while it is recorded: processor time, mappings, whether it is still there.
 
-use std::fs;
-use std::path::PathBuf;
+use remora_trigger::proc::{Proc, Stat};
 use std::time::Instant;
 
 /// The watched process.
 pub struct Target {
-    directory: PathBuf,
+    process_id: u32,
     ticks_a_second: u64,
     begun: Option<u64>,
     last: Option<(u64, Instant)>,
@@ -17,14 +16,14 @@ impl Target {
     /// The process with this id, as it is now.
     pub fn of(process_id: u32) -> Target {
         let mut target = Target {
-            directory: PathBuf::from(format!("/proc/{process_id}")),
+            process_id,
             ticks_a_second: rustix::param::clock_ticks_per_second(),
             begun: None,
             last: None,
             start_time: None,
         };
         target.begun = target.processor_time();
-        target.start_time = target.stat(START_TIME);
+        target.start_time = target.stat().map(|stat| stat.start_time);
         target
     }
 
@@ -48,8 +47,8 @@ impl Target {
 
     /// Whether a file of this name is mapped.
     pub fn maps(&self, name: &str) -> bool {
-        fs::read(self.directory.join("maps"))
-            .is_ok_and(|maps| maps.windows(name.len().max(1)).any(|window| window == name.as_bytes()))
+        let maps = Proc::default().read(self.process_id, "maps");
+        maps.is_ok_and(|maps| maps.windows(name.len().max(1)).any(|window| window == name.as_bytes()))
     }
 
     /// Why the agent hung up.
@@ -70,37 +69,23 @@ impl Target {
 
     /// Whether the process has ended, or is about to.
     pub fn has_ended(&self) -> bool {
-        self.stat(START_TIME).is_none_or(|time| Some(time) != self.start_time) || self.is_ending()
+        self.stat().is_none_or(|stat| Some(stat.start_time) != self.start_time) || self.is_ending()
     }
 
     /// Whether it has ended, or is about to: a process gives up its memory before its descriptors, and only then becomes a zombie.
     fn is_ending(&self) -> bool {
-        let empty = fs::read(self.directory.join("maps")).is_ok_and(|maps| maps.is_empty());
-        empty || self.fields().is_some_and(|fields| matches!(fields.first().map(String::as_str), Some("Z" | "X")))
+        let empty = Proc::default().read(self.process_id, "maps").is_ok_and(|maps| maps.is_empty());
+        empty || self.stat().is_some_and(|stat| stat.is_ending())
     }
 
     fn processor_time(&self) -> Option<u64> {
-        let ticks = self.stat(USER_TIME)? + self.stat(SYSTEM_TIME)?;
-        Some(ticks * (1_000_000_000 / self.ticks_a_second.max(1)))
+        Some(self.stat()?.processor_time * (1_000_000_000 / self.ticks_a_second.max(1)))
     }
 
-    fn stat(&self, field: usize) -> Option<u64> {
-        self.fields()?.get(field)?.parse().ok()
-    }
-
-    /// The fields of `stat` from the state (field 3) on; the name before it may hold anything.
-    fn fields(&self) -> Option<Vec<String>> {
-        let stat = fs::read_to_string(self.directory.join("stat")).ok()?;
-        Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+    fn stat(&self) -> Option<Stat> {
+        Proc::default().stat(self.process_id).ok()
     }
 }
-
-/// Field 14 of `/proc/PID/stat`, counted from the state.
-const USER_TIME: usize = 11;
-/// Field 15.
-const SYSTEM_TIME: usize = 12;
-/// Field 22.
-const START_TIME: usize = 19;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,9 @@ mod support;
 
 use remora_e2e::{Runtime, Start, Target, native, on_every_runtime, remora};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -102,6 +104,23 @@ fn att_02_att_18_temporary_files_elsewhere() {
         assert_eq!(names(elsewhere.path()), before);
         target.goes_on();
     });
+}
+
+/// It looked as if the process had ended: its line in /proc could not be read as text.
+#[test]
+fn a_process_whose_name_is_no_text_is_recorded() {
+    let runtime = Runtime::newest();
+    let folder = open_folder();
+    let link = folder.path().join(OsStr::from_bytes(b"a) \xff("));
+    symlink(runtime.launcher(), &link).unwrap();
+    let mut command = Command::new(&link);
+    command.arg(Target::assembly("busy")).arg("1");
+    let mut target = Watched::start(Start::of(command, "busy by a name that is no text"), |start| start);
+    let name = fs::read(format!("/proc/{}/comm", target.pid)).unwrap();
+    assert_eq!(name, b"a) \xff(\n");
+    target.is_recorded(&[]);
+    target.is_recorded(&["--engine", "eventpipe"]);
+    target.goes_on();
 }
 
 #[test]

@@ -224,8 +224,8 @@ fn name_threads(profile: &mut Profile, process: &Process) {
     }
     for index in 0..profile.threads().len() {
         let thread = profile.thread_mut(ThreadIx(index as u32));
-        if let Ok(name) = std::fs::read_to_string(format!("/proc/{}/task/{}/comm", process.pid, thread.id)) {
-            thread.name = name.trim_end().to_owned();
+        if let Ok(name) = std::fs::read(format!("/proc/{}/task/{}/comm", process.pid, thread.id)) {
+            thread.name = String::from_utf8_lossy(&name).trim_end().to_owned();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How much processor time a process has used, from `/proc`: what the target itself uses, sampled or not.
 
-use std::fs;
+use remora_trigger::proc::Proc;
 use std::time::{Duration, Instant};
 
 /// Watches one process.
@@ -46,29 +46,14 @@ impl Processor {
 }
 
 fn used(process_id: u32) -> Option<Duration> {
-    let ticks = ticks(&fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?)?;
+    let ticks = Proc::default().stat(process_id).ok()?.processor_time;
     let per_second = rustix::param::clock_ticks_per_second();
     Some(Duration::from_nanos(u64::try_from(u128::from(ticks) * 1_000_000_000 / u128::from(per_second.max(1))).ok()?))
-}
-
-/// User and kernel time in a line of `/proc/PID/stat`. The name before it may hold anything, brackets included.
-fn ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
-    let (user, kernel): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    user.checked_add(kernel)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ticks_are_found_behind_any_name() {
-        let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 10 0 123 1 1";
-        assert_eq!(ticks(stat), Some(300));
-        assert_eq!(ticks("42 (a"), None);
-        assert_eq!(ticks("42 (a) S 1"), None);
-    }
 
     #[test]
     fn this_process_uses_time_and_a_missing_one_none() {

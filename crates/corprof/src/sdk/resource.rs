@@ -195,7 +195,9 @@ fn is_blocked(mask: u64, number: i32) -> bool {
 }
 
 fn blocked_by(thread: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+    // The thread's name in it need not be text.
+    let status = std::fs::read(format!("/proc/self/task/{thread}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
     let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
 }
