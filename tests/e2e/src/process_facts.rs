@@ -51,7 +51,7 @@ impl Facts {
             fs::read_to_string(path.join("comm")).unwrap_or_default().trim_end().to_owned()
         });
         let blocked = threads.keys().map(|thread| {
-            let status = fs::read_to_string(process.join(format!("task/{thread}/status"))).unwrap_or_default();
+            let status = text_of(process.join(format!("task/{thread}/status"))).unwrap_or_default();
             (*thread, hexadecimal(&status, "SigBlk:"))
         });
         Facts {
@@ -136,7 +136,12 @@ fn is_ours(name: &str) -> bool {
 }
 
 fn read(path: &std::path::Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+    text_of(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+}
+
+/// A file of `/proc`. The name of a thread in it need not be text.
+pub(crate) fn text_of(path: impl AsRef<std::path::Path>) -> std::io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn mapping(line: &str) -> Option<Mapping> {

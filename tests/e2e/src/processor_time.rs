@@ -9,7 +9,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// What a process has used so far, all its threads together, those that have ended among them.
 pub fn processor_time(pid: u32) -> Duration {
     let path = format!("/proc/{pid}/stat");
-    let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+    let stat = crate::process_facts::text_of(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
     let ticks = ticks_in(&stat).unwrap_or_else(|| panic!("{path} is not what it should be: {stat}"));
     TICK * ticks
 }

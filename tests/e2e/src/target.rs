@@ -175,7 +175,7 @@ impl Target {
     /// The same letter of one of its threads.
     pub fn thread_state(&self, thread: u32) -> char {
         let path = format!("/proc/{}/task/{thread}/stat", self.pid());
-        let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+        let stat = crate::process_facts::text_of(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         state.unwrap_or_else(|| panic!("{path} is not what it should be: {stat}"))
     }
