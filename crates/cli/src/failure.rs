@@ -113,6 +113,11 @@ pub(crate) enum Failure {
         "the recording ended early because the disk is full; what was recorded until then is complete, free some space to record longer"
     )]
     EndedByFullDisk,
+    /// The recording took as much as it may; it was written as asked for.
+    #[error(
+        "the recording ended early, since {0}; what was recorded until then is complete, record for a shorter time"
+    )]
+    EndedByLimit(String),
     /// It ended like this, and something of Remora is in the process; the receipt lists it.
     #[error("{0}; besides, something of Remora is left in the process, the receipt lists it")]
     LeftBehind(Box<Failure>),
@@ -453,7 +458,7 @@ impl Failure {
             | Failure::TooMuchMade
             | Failure::NeedsACollection { .. }
             | Failure::NoRoomForACopy { .. } => Exit::Refused,
-            Failure::EndedByFullDisk => Exit::DiskFull,
+            Failure::EndedByFullDisk | Failure::EndedByLimit(_) => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_)
             | Failure::UnknownFormat { .. }

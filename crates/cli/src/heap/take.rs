@@ -87,7 +87,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         true => Spooled::Kept(keeping.keep(spool, about, session.classes())),
         false => Spooled::Unfinished(spool),
     };
-    let mut finished = session.detach(&mut |piece| spooled.stream(piece));
+    let mut finished = session.detach(&mut |piece| spooled.stream(piece), || stop.is_signalled());
     if args.roots && !finished.target_ended {
         set_right(&before, &process, &mut finished.facts);
     }
