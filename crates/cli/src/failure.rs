@@ -171,6 +171,18 @@ pub(crate) enum Failure {
         /// What to do: not what was done already.
         remedy: &'static str,
     },
+    /// A copy that runs out of memory would take the process with it.
+    #[error(
+        "a copy of the process could end it: the kernel ends all of {} when anything in it runs out of memory (memory.oom.group), the copy may cost {most}, and {free} are free; raise the group's limit, or give --max-extra-memory what it may cost", .group.display()
+    )]
+    EndsWithTheCopy {
+        /// The group's directory.
+        group: PathBuf,
+        /// With its unit.
+        most: String,
+        /// With its unit.
+        free: String,
+    },
     /// A format that there is not.
     #[error(
         "unknown format {given:?}: there are {known}; give -o a file with one of these extensions, or --format with one of these names"
@@ -457,7 +469,8 @@ impl Failure {
             Failure::NoSnapshot(_)
             | Failure::TooMuchMade
             | Failure::NeedsACollection { .. }
-            | Failure::NoRoomForACopy { .. } => Exit::Refused,
+            | Failure::NoRoomForACopy { .. }
+            | Failure::EndsWithTheCopy { .. } => Exit::Refused,
             Failure::EndedByFullDisk | Failure::EndedByLimit(_) => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_)

@@ -56,7 +56,8 @@ impl MemoryLimit {
     }
 
     fn part(divisor: u64, part: &'static str) -> MemoryLimit {
-        let free = kibibytes("/proc/meminfo", &["MemAvailable:"]).unwrap_or(0);
+        // That of the machine, or less in a control group.
+        let free = remora_trigger::own_room().map_or(0, |room| room.bytes);
         MemoryLimit::of((free / divisor).max(LEAST_LIMIT), part)
     }
 
@@ -137,6 +138,15 @@ mod tests {
     use remora_wire::layout;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    /// Ends the thread that fills a ring.
+    struct Ends<'a>(&'a AtomicBool);
+
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
     #[test]
     fn a_ring_that_never_runs_empty_keeps_nobody() {
         let memory = SharedMemory::new(false).expect("a memfd");
@@ -150,12 +160,13 @@ mod tests {
                     let _ = ring.push(&[&[1; 100]]);
                 }
             });
+            // Also where an assertion fails: the scope waits for the thread.
+            let _ends = Ends(&ended);
             let (mut allowance, mut words, mut taken) = (Allowance::of(&memory), Vec::new(), 0);
             while allowance.is_left() {
                 taken += usize::from(memory.pop(&mut words, &mut allowance));
             }
             assert!(!memory.pop(&mut words, &mut allowance));
-            ended.store(true, Ordering::Relaxed);
             assert!(taken >= layout::RING_WORDS / 101, "{taken}: less than the ring holds");
         });
     }
