@@ -436,6 +436,11 @@ impl Classes {
         true
     }
 
+    /// What is to be said of names that are missing, once they were asked for.
+    pub fn note(&self) -> Option<String> {
+        self.names.note()
+    }
+
     /// How many there are.
     pub fn count(&self) -> u32 {
         self.classes.len() as u32

@@ -189,6 +189,7 @@ impl Session {
     fn finish(mut self, failure: Option<Error>) -> Finished {
         let counter = |which| self.presence.memory.counter(which);
         let used = self.assembler.used.take();
+        let unread = self.assembler.note();
         let profile = &mut self.assembler.profile;
         if let Some(used) = &used {
             profile.meta.target_cpu = Some(used.process);
@@ -204,6 +205,7 @@ impl Session {
             Some(used) => account::unsampled(profile, used),
             None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
         });
+        notes.extend(unread);
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         profile.meta.notes.extend(notes);
         Finished {

@@ -91,3 +91,12 @@ fn ctrl_c_during_the_silence_of_an_agent_is_obeyed_and_what_stays_is_reported() 
         assert!(told.contains("interrupted") && told.contains("the agent's thread did not end"), "{finished}");
     }
 }
+
+#[test]
+fn a_recording_of_an_agent_whose_ring_never_runs_empty_ends_when_its_time_is_over() {
+    let hostile = Hostile::start("flooding");
+    let remora = hostile.remora(&["record", "--engine", "agent", "-d", "1s"]);
+    let finished = remora.finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("the agent's thread did not end"), "{finished}");
+}

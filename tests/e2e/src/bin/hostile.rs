@@ -4,13 +4,15 @@
 // `ready` is said on standard output, as targets do.
 #![allow(clippy::print_stdout)]
 
-use remora_wire::{Config, FromAgent, layout};
+use remora_agent_ring::{HEADER_WORDS, Ring};
+use remora_wire::{Config, Frame, FromAgent, ToAgent, layout};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::fs::File;
 use std::io::{Error, IoSliceMut, Read, Result, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 
 /// Magic, size, command set, command, two bytes that are reserved.
 const HEADER: usize = 20;
@@ -40,6 +42,8 @@ enum Manner {
     Silent,
     /// Its agent tells that a copy walks the heap, counts some objects, and then says nothing.
     HalfWay,
+    /// The ring of its agent's recording never runs empty.
+    Flooding,
 }
 
 fn main() -> Result<()> {
@@ -48,6 +52,7 @@ fn main() -> Result<()> {
         Some("endless") => Manner::Endless,
         Some("silent") => Manner::Silent,
         Some("half-way") => Manner::HalfWay,
+        Some("flooding") => Manner::Flooding,
         _ => return Err(Error::other("which manner?")),
     };
     let socket = socket_path()?;
@@ -137,7 +142,9 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         &FromAgent::Started { signal: 0, thread: std::process::id(), threads: 1, time: 0, engine: "none".to_owned() }
             .encode(),
     )?;
-    if manner == Manner::HalfWay {
+    if manner == Manner::Flooding {
+        std::thread::spawn(move || flood(&memory));
+    } else if manner == Manner::HalfWay {
         agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
         memory.write_all_at(&5_u64.to_le_bytes(), layout::HEAP_OBJECTS as u64 * 8)?;
     }
@@ -148,15 +155,37 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
     Ok(())
 }
 
-/// The shared memory, which comes with the answer to the hello.
+/// Writes a full ring of messages over that in the shared memory, again and again.
+fn flood(memory: &File) -> Result<()> {
+    let place = layout::messages(false, HEADER_WORDS);
+    let words: Vec<AtomicU64> = place.clone().map(|_| AtomicU64::new(0)).collect();
+    if let Some(ring) = Ring::new(&words) {
+        // No message at all.
+        while ring.push(&[&[8; 100]]).is_ok() {}
+    }
+    let bytes: Vec<u8> = words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect();
+    loop {
+        memory.write_all_at(&bytes, place.start as u64 * 8)?;
+    }
+}
+
+/// The shared memory, which comes with the answer to the hello; a table may come before it.
 fn welcomed(agent: &UnixStream) -> Result<File> {
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut bytes = [0; 64];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(agent, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::empty())?;
-    let descriptors = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    descriptors.map(File::from).ok_or_else(|| Error::other("no memory came"))
+    let mut frame = Frame::default();
+    loop {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut bytes = [0; 64];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let length = recvmsg(agent, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::empty())?.bytes;
+        let descriptor = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        frame.push(&bytes[..length]);
+        match (frame.take().ok().flatten().map(|body| ToAgent::decode(&body)), descriptor) {
+            (Some(Ok(ToAgent::Welcome)), Some(memory)) => return Ok(memory.into()),
+            (Some(Ok(ToAgent::Unwind)), Some(_)) => {}
+            _ => return Err(Error::other("no memory came")),
+        }
+    }
 }
