@@ -101,10 +101,10 @@ fn read(session: &mut EventPipeSession, piece: &mut [u8], begun: Instant) -> Out
 
 /// Ends a session, and reads its stream to the end.
 fn end(mut session: EventPipeSession, piece: &mut [u8]) -> Outcome<()> {
-    session.stop()?;
+    session.stop(PATIENCE)?;
     session.wait_at_most(Some(PATIENCE))?;
     while session.read(piece)? > 0 {}
-    Ok(session.finish()?)
+    Ok(session.finish(PATIENCE)?)
 }
 
 /// Whether there was an event.

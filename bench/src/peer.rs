@@ -71,7 +71,7 @@ impl Peer {
 
     /// Stops it and reads the stream to its end.
     pub fn end(mut self) -> Outcome<Recorded> {
-        self.session.stop()?;
+        self.session.stop(STOP_PATIENCE)?;
         let deadline = Instant::now() + STOP_PATIENCE;
         while !self.ended {
             self.read(deadline)?;
@@ -79,7 +79,7 @@ impl Peer {
                 return Err("the runtime did not end its stream".into());
             }
         }
-        self.session.finish()?;
+        self.session.finish(STOP_PATIENCE)?;
         Ok(Recorded { stream: self.stream, asked: self.asked })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A chunk that the file does not hold to its end is *torn*: an interrupted write. One that is whole but wrong is *damaged*.
 
-use crate::{CHUNK, Codec, Format};
+use crate::{CHUNK, Codec, Format, Unpacked};
 use std::borrow::Cow;
 use std::io::{self, Read, Seek, Write};
 
@@ -88,11 +88,11 @@ impl Format {
         Ok(Some(*head))
     }
 
-    /// Reads what stands next.
+    /// Reads what stands next in a file of which so much has been read.
     ///
     /// # Errors
     /// See [`Fault`].
-    pub fn next(&self, input: &mut impl Read) -> Result<Next, Fault> {
+    pub fn next(&self, input: &mut impl Read, unpacked: &mut Unpacked) -> Result<Next, Fault> {
         let head = up_to(input, HEAD)?;
         let Some(head) = head.first_chunk::<HEAD>() else {
             return Ok(if head.is_empty() { Next::End } else { Next::Torn(head.len() as u64) });
@@ -108,6 +108,9 @@ impl Format {
         }
         if checksum(&head[..12], &stored) != field(12) {
             return Err(Fault::Damaged("the checksum of a chunk is wrong"));
+        }
+        if !unpacked.takes(self, kind, HEAD + stored_length, plain_length) {
+            return Err(Fault::Damaged("it unpacks to far more than any that was written"));
         }
         let plain = self.codec.unpack(&stored, plain_length);
         let plain = plain.ok_or(Fault::Damaged("a chunk does not unpack to its length"))?;
@@ -143,8 +146,8 @@ mod tests {
     use super::*;
 
     const FORMATS: [Format; 2] = [
-        Format { magic: b"TESTED", version: 3, codec: Codec::Deflate },
-        Format { magic: b"TESTED", version: 3, codec: Codec::Lz4 },
+        Format { magic: b"TESTED", version: 3, codec: Codec::Deflate, ratio: 100, dense: &[] },
+        Format { magic: b"TESTED", version: 3, codec: Codec::Lz4, ratio: 10, dense: &[9] },
     ];
 
     #[test]
@@ -156,18 +159,46 @@ mod tests {
             format.put(&mut file, 8, b"");
             let mut input = &file[..];
             for (kind, plain) in [(7, &b"seven seven seven seven"[..]), (8, b"")] {
-                let Ok(Next::Chunk(chunk)) = format.next(&mut input) else { panic!("a chunk") };
+                let Ok(Next::Chunk(chunk)) = format.next(&mut input, &mut Unpacked::default()) else {
+                    panic!("a chunk")
+                };
                 assert_eq!((chunk.kind, &chunk.plain[..]), (kind, plain));
             }
-            assert!(matches!(format.next(&mut input), Ok(Next::End)));
+            assert!(matches!(format.next(&mut input, &mut Unpacked::default()), Ok(Next::End)));
             let mut skipped = io::Cursor::new(&file);
             assert!(matches!(format.skip(&mut skipped), Ok(Some(head)) if head == file[..HEAD]));
             assert_eq!(skipped.position(), first as u64);
             assert!(matches!((format.skip(&mut skipped), format.skip(&mut skipped)), (Ok(Some(_)), Ok(None))));
             for cut in 1..first {
-                assert!(matches!(format.next(&mut &file[..cut]), Ok(Next::Torn(bytes)) if bytes == cut as u64));
+                assert!(
+                    matches!(format.next(&mut &file[..cut], &mut Unpacked::default()), Ok(Next::Torn(bytes)) if bytes == cut as u64)
+                );
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_unpacks_to_far_more_than_it_has_is_refused_before_it_is_unpacked() {
+        for format in FORMATS {
+            let mut file = Vec::new();
+            let zeros = vec![0; 1 << 20];
+            (0..20).for_each(|_| format.put(&mut file, 7, &zeros));
+            let (mut input, mut unpacked, mut chunks) = (&file[..], Unpacked::default(), 0);
+            let refused = loop {
+                let next = format.next(&mut input, &mut unpacked);
+                if !matches!(next, Ok(Next::Chunk(_))) {
+                    break next;
+                }
+                chunks += 1;
+            };
+            assert!(matches!(refused, Err(Fault::Damaged(_))), "{refused:?}");
+            assert!((7..16).contains(&chunks), "{chunks} MiB");
+        }
+        let format = FORMATS[1];
+        let mut file = Vec::new();
+        (0..20).for_each(|_| format.put(&mut file, 9, &vec![0; 1 << 20]));
+        let (mut input, mut unpacked) = (&file[..], Unpacked::default());
+        assert!((0..20).all(|_| matches!(format.next(&mut input, &mut unpacked), Ok(Next::Chunk(_)))));
     }
 
     #[test]
@@ -198,7 +229,7 @@ mod tests {
         FORMATS[1].write_as_it_is(&mut file, 7, b"seven seven seven seven").expect("into memory");
         assert_eq!(file.len(), HEAD + 23);
         assert!(
-            matches!(FORMATS[1].next(&mut &file[..]), Ok(Next::Chunk(chunk)) if chunk.plain == b"seven seven seven seven")
+            matches!(FORMATS[1].next(&mut &file[..], &mut Unpacked::default()), Ok(Next::Chunk(chunk)) if chunk.plain == b"seven seven seven seven")
         );
     }
 
@@ -210,7 +241,10 @@ mod tests {
             for bit in 0..file.len() * 8 {
                 let mut changed = file.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);
-                assert!(!matches!(format.next(&mut &changed[..]), Ok(Next::Chunk(_))), "bit {bit}");
+                assert!(
+                    !matches!(format.next(&mut &changed[..], &mut Unpacked::default()), Ok(Next::Chunk(_))),
+                    "bit {bit}"
+                );
             }
         }
     }

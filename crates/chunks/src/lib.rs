@@ -13,7 +13,8 @@
 //! All numbers are little-endian. The checksum of a chunk covers its first twelve bytes and the stored bytes.
 //!
 //! # Design constraints
-//! What is read is not trusted: a chunk claims no more than [`CHUNK`], and unpacks to no more than it claims.
+//! What is read is not trusted: a chunk claims no more than [`CHUNK`], and unpacks to no more than it claims. All chunks of a file unpack to no
+//! more than [`Format::ratio`] allows, which is looked at before each is unpacked.
 //!
 //! # Rejected
 //! An index at the end of a file: one that ended early would not have it.
@@ -39,4 +40,29 @@ pub struct Format {
     pub version: u16,
     /// How chunks are compressed.
     pub codec: Codec,
+    /// How often the content of a file may be as long as what is stored of it, beyond [`FREE`]: what is beyond both is made up.
+    pub ratio: u64,
+    /// Kinds of chunks of which the content may be as long as the codec makes it.
+    pub dense: &'static [u32],
+}
+
+/// Bytes that a file may unpack to, however short it is.
+pub const FREE: u64 = 8 << 20;
+
+/// What has been read of a file: bytes that are stored, and those that they unpack to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unpacked {
+    stored: u64,
+    plain: u64,
+}
+
+impl Unpacked {
+    /// Takes the next chunk into account; false if the file then unpacks to more than it may.
+    fn takes(&mut self, format: &Format, kind: u32, stored: usize, plain: usize) -> bool {
+        self.stored = self.stored.saturating_add(stored as u64);
+        if !format.dense.contains(&kind) {
+            self.plain = self.plain.saturating_add(plain as u64);
+        }
+        self.plain <= self.stored.saturating_mul(format.ratio).saturating_add(FREE)
+    }
 }

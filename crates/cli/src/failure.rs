@@ -113,6 +113,11 @@ pub(crate) enum Failure {
         "the recording ended early because the disk is full; what was recorded until then is complete, free some space to record longer"
     )]
     EndedByFullDisk,
+    /// The recording took as much as it may; it was written as asked for.
+    #[error(
+        "the recording ended early, since {0}; what was recorded until then is complete, record for a shorter time"
+    )]
+    EndedByLimit(String),
     /// It ended like this, and something of Remora is in the process; the receipt lists it.
     #[error("{0}; besides, something of Remora is left in the process, the receipt lists it")]
     LeftBehind(Box<Failure>),
@@ -165,6 +170,18 @@ pub(crate) enum Failure {
         allowed: String,
         /// What to do: not what was done already.
         remedy: &'static str,
+    },
+    /// A copy that runs out of memory would take the process with it.
+    #[error(
+        "a copy of the process could end it: the kernel ends all of {} when anything in it runs out of memory (memory.oom.group), the copy may cost {most}, and {free} are free; raise the group's limit, or give --max-extra-memory what it may cost", .group.display()
+    )]
+    EndsWithTheCopy {
+        /// The group's directory.
+        group: PathBuf,
+        /// With its unit.
+        most: String,
+        /// With its unit.
+        free: String,
     },
     /// A format that there is not.
     #[error(
@@ -452,8 +469,9 @@ impl Failure {
             Failure::NoSnapshot(_)
             | Failure::TooMuchMade
             | Failure::NeedsACollection { .. }
-            | Failure::NoRoomForACopy { .. } => Exit::Refused,
-            Failure::EndedByFullDisk => Exit::DiskFull,
+            | Failure::NoRoomForACopy { .. }
+            | Failure::EndsWithTheCopy { .. } => Exit::Refused,
+            Failure::EndedByFullDisk | Failure::EndedByLimit(_) => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_)
             | Failure::UnknownFormat { .. }

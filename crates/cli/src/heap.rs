@@ -26,6 +26,7 @@ mod watch;
 mod watched;
 
 use crate::args::{HeapArgs, HeapCommand};
+use crate::bounded::Bounded;
 use crate::console::grouped;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
 
 /// Reads a snapshot. Where no root is known, what must be one is found out (contract GCH-03): all of the heap was alive when it was taken.
 fn open(file: &Path) -> Result<Snapshot, Failure> {
-    let read = remora_heap_file::read(BufReader::with_capacity(BUFFER, opened(file)?), Limits::MOST);
+    let read = remora_heap_file::read(Bounded::new(BufReader::with_capacity(BUFFER, opened(file)?)), Limits::MOST);
     let mut snapshot = read.map_err(|error| or_other(file, Failure::HeapFile { file: file.to_owned(), error }))?;
     snapshot.graph.infer_roots();
     Ok(snapshot)

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bounded;
 mod check;
 mod console;
 mod convert;

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         finish.output.destination
     ));
     let why = sample(&mut engine, &plan, &mut stop, &mut processor);
-    finish.run(engine, End { why, processor, child, unrecorded })
+    finish.run(engine, End { why, processor, child, unrecorded }, stop.hurried())
 }
 
 /// The engine that can be had, before anything is asked of the target.
@@ -156,7 +156,7 @@ fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Pro
             }
         }
         match ended {
-            Some(why) => return Why::TargetEnded(why),
+            Some(why) => return why,
             None if left.is_some_and(|left| left.is_zero()) => return Why::TimeIsOver,
             None => {}
         }

@@ -7,6 +7,7 @@ pub(crate) use json::{Part, Summed};
 pub(crate) use text::{head, hottest};
 
 use crate::args::ReportArgs;
+use crate::bounded::Bounded;
 use crate::console::{counted, out};
 use crate::duration::show;
 use crate::failure::Failure;
@@ -61,7 +62,7 @@ pub(crate) fn open(file: &Path) -> Result<Recording, Failure> {
     if opened.fill_buf().map_err(input)?.starts_with(NETTRACE) {
         return stream(opened).map_err(input);
     }
-    remora_recording::read(opened).map_err(|error| or_other(file, Failure::recording(file, error)))
+    remora_recording::read(Bounded::new(opened)).map_err(|error| or_other(file, Failure::recording(file, error)))
 }
 
 /// What a stream that was kept as it came has in it.

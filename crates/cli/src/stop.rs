@@ -81,9 +81,21 @@ impl Stop {
         self.enter
     }
 
+    /// Whether a signal comes that has not come yet: it then means the end that is under way.
+    pub(crate) fn hurried(&self) -> impl Fn() -> bool + use<> {
+        let signalled = Arc::clone(&self.signalled);
+        let has_come = self.is_signalled();
+        move || !has_come && signalled.load(Ordering::Relaxed)
+    }
+
+    /// Whether a signal has come.
+    pub(crate) fn is_signalled(&self) -> bool {
+        self.signalled.load(Ordering::Relaxed)
+    }
+
     /// What was wished since the last question.
     pub(crate) fn wish(&mut self) -> Option<Wish> {
-        if self.signalled.load(Ordering::Relaxed) {
+        if self.is_signalled() {
             return Some(Wish::End);
         }
         self.read();

@@ -139,7 +139,7 @@ fn one_is_called(process: &Process, library: &[u8], timeout: Duration, facts: &m
 }
 
 fn leaves(mut presence: Presence) -> (Facts, Result<(), Error>) {
-    let failure = presence.leave(LOOK, |_| 0, |_| {});
+    let failure = presence.leave(LOOK, |_| 0, |_| {}, || false);
     let has_left = presence.detached || !presence.target.maps(&presence.library);
     let Presence { mut facts, library, .. } = presence;
     let ended = match (failure, facts.inert.clone()) {

@@ -42,6 +42,8 @@ pub struct Files {
     maps: Vec<MapEntry>,
     /// Bytes that may still be read.
     left: Cell<u64>,
+    /// Files that were not, since too much had been.
+    unread: Cell<u64>,
 }
 
 impl Files {
@@ -55,6 +57,7 @@ impl Files {
             native: HashMap::new(),
             maps: Vec::new(),
             left: Cell::new(MOST_BYTES),
+            unread: Cell::new(0),
         }
     }
 
@@ -129,6 +132,14 @@ impl Files {
         UnwindRules::parse(&self.native_bytes(entry)?)
     }
 
+    /// What is to be said where files were not read.
+    pub(crate) fn note(&self) -> Option<String> {
+        let unread = self.unread.get();
+        (unread > 0).then(|| {
+            format!("{unread} files of the process were not read, since 2 GiB of others had been: names that stand in them are missing")
+        })
+    }
+
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         self.rest(self.open(path)?, Vec::new())
     }
@@ -163,7 +174,13 @@ impl Files {
     /// A file whose first bytes were read already, with its rest; `None` if it is too large, or too much has been read of all files.
     fn rest(&self, file: File, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let length = file.metadata().ok()?.len();
-        let left = self.left.get().checked_sub(length).filter(|_| length <= LARGEST_FILE)?;
+        if length > LARGEST_FILE {
+            return None;
+        }
+        let Some(left) = self.left.get().checked_sub(length) else {
+            self.unread.set(self.unread.get() + 1);
+            return None;
+        };
         self.left.set(left);
         // It may grow meanwhile.
         file.take(length.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes).ok()?;
@@ -235,7 +252,10 @@ mod tests {
         let files = Files::of(std::process::id());
         files.left.set(250);
         let read = || files.read(path.to_str().expect("text")).map(|bytes| bytes.len());
+        assert_eq!(files.note(), None);
         assert_eq!([read(), read(), read()], [Some(100), Some(100), None]);
+        let said = files.note().expect("one was not read");
+        assert!(said.starts_with("1 files of the process were not read"), "{said}");
     }
 
     #[test]

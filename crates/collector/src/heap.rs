@@ -1,10 +1,14 @@
 //! One snapshot of a heap by the agent: attach, have the process copied, read what the copy tells, detach.
 
+mod told;
+
+pub(crate) use told::how_it_ended;
+
 use crate::arrival::Task;
 use crate::copy_cost::CopyCost;
 use crate::count::arrive_heard;
 use crate::files::Files;
-use crate::limits::{Allowance, MemoryLimit, longest_stream};
+use crate::limits::{Allowance, MemoryLimit, Quiet, longest_stream};
 use crate::meanings::Meanings;
 use crate::methods::Methods;
 use crate::names::Names;
@@ -17,9 +21,10 @@ use remora_heap::layout::Layouts;
 use remora_receipt::Facts;
 use remora_trigger::Process;
 use remora_wire::heap::{ANSWERS, BESIDE, ClassFacts, HeapDecoder, HeapVisitor, Layout};
-use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, Roots, TypeKind, layout};
+use remora_wire::{Contents, EventKind, Message, Moment, Roots, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use told::Told;
 
 /// How long the control channel is waited for when neither ring has anything.
 const LOOK: Duration = Duration::from_millis(2);
@@ -27,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(2);
 const SHORT_LOOK: Duration = Duration::from_micros(400);
 /// Modules that are read before it is known whether they are needed.
 const MOST_AHEAD: usize = 16;
+
+/// Said where the stream has no bytes left.
+pub(crate) const TOO_LONG: &str = "what the copy of the process told was longer than its memory allows, and was cut";
 
 /// How a snapshot is to be taken, and what it is to hold.
 #[derive(Debug, Clone, Copy)]
@@ -101,20 +109,9 @@ pub struct HeapSession {
     classes: Classes,
     stream: Stream,
     cost: CopyCost,
-}
-
-/// What the agent said of its task.
-#[derive(Default)]
-struct Told {
-    /// The copy that has just been made.
-    child: Option<u32>,
-    collection: Option<u64>,
-    fork: Option<u64>,
-    /// How the copy ended.
-    walked: Option<i32>,
-    /// Whether the agent has told all that it tells itself.
-    described: bool,
-    notes: Vec<String>,
+    quiet: Quiet,
+    /// Whether it was given up, since nothing came.
+    is_silent: bool,
 }
 
 /// What the copy told.
@@ -150,7 +147,7 @@ impl HeapSession {
             signal_budget: 1,
         };
         let (mut presence, _) = arrive_heard(process, library, task, None, timeout)?;
-        presence.limit = Some(MemoryLimit::new());
+        presence.limit = Some(MemoryLimit::half());
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
@@ -162,6 +159,8 @@ impl HeapSession {
             classes,
             stream: Stream { left: longest_stream(process.pid), ..Stream::default() },
             cost: CopyCost::of(process),
+            quiet: Quiet::of(process.pid),
+            is_silent: false,
         })
     }
 
@@ -172,6 +171,7 @@ impl HeapSession {
     pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(&[u8])) -> Result<HeapProgress, Error> {
         let deadline = Instant::now() + patience;
         loop {
+            let before = self.told.milestones();
             self.presence.listen(|message| self.told.take(message));
             let mut took = match self.presence.is_taken_from() {
                 true => self.stream.drain(&mut self.presence.memory, &mut self.classes, sink),
@@ -184,6 +184,7 @@ impl HeapSession {
                 self.cost.begins(child);
             }
             self.cost.look();
+            self.listen_for_silence(took > 0 || self.told.milestones() > before);
             let progress = self.progress();
             let left = deadline.saturating_duration_since(Instant::now());
             if progress.ended && took == 0 || left.is_zero() {
@@ -197,6 +198,17 @@ impl HeapSession {
         }
     }
 
+    /// Gives it up where nothing has come for long.
+    fn listen_for_silence(&mut self, came: bool) {
+        let now = Instant::now();
+        if came {
+            self.quiet.is_broken(now);
+        } else if self.presence.reason_to_end().is_none() {
+            self.presence.cut = self.quiet.exceeded(now);
+            self.is_silent = self.presence.cut.is_some();
+        }
+    }
+
     /// Has the agent detach, and the copy ended, if it still walks; does not wait for either.
     pub fn begin_detach(&mut self) {
         self.presence.ask_to_leave();
@@ -207,10 +219,16 @@ impl HeapSession {
         &mut self.classes
     }
 
-    /// Detaches as [`HeapSession::begin_detach`] does, and waits until the library is unmapped (bounded).
-    pub fn detach(mut self, sink: &mut impl FnMut(&[u8])) -> HeapFinished {
-        let HeapSession { presence, told, classes, stream, .. } = &mut self;
-        let failure = presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message));
+    /// Detaches as [`HeapSession::begin_detach`] does, and waits until the library is unmapped (bounded, and shortly where somebody is in a
+    /// hurry).
+    pub fn detach(mut self, sink: &mut impl FnMut(&[u8]), hurried: impl Fn() -> bool) -> HeapFinished {
+        let HeapSession { presence, told, classes, stream, is_silent, .. } = &mut self;
+        let failure = presence.leave(
+            LOOK,
+            |memory| stream.drain(memory, classes, sink),
+            |message| told.take(message),
+            || *is_silent || hurried(),
+        );
         self.presence.facts.children.extend(self.told.child.take());
         let about = self.about();
         let HeapSession { presence, classes, .. } = self;
@@ -241,10 +259,7 @@ impl HeapSession {
                 .damaged
                 .then(|| "what the copy of the process told makes no sense from some point on".to_owned()),
         );
-        notes
-            .extend((self.stream.left == 0).then(|| {
-                "what the copy of the process told was longer than its memory allows, and was cut".to_owned()
-            }));
+        notes.extend((self.stream.left == 0).then(|| TOO_LONG.to_owned()));
         let counted = [
             (layout::HEAP_BROKEN, "ranges of the heap could not be walked to their end"),
             (
@@ -311,25 +326,6 @@ impl HeapSession {
     }
 }
 
-impl Told {
-    fn take(&mut self, message: FromAgent) {
-        match message {
-            FromAgent::Forked { child, collection, fork, .. } => {
-                self.child = (child != 0).then_some(child);
-                (self.collection, self.fork) = (Some(collection), Some(fork));
-            }
-            FromAgent::Described => self.described = true,
-            FromAgent::Walked { status } => self.walked = Some(status),
-            FromAgent::Failed { what } => self.notes.push(what),
-            _ => {}
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.walked.is_some() || !self.notes.is_empty()
-    }
-}
-
 impl Stream {
     /// How long the control channel is waited for.
     fn look(&self) -> Duration {
@@ -339,8 +335,9 @@ impl Stream {
     /// Takes what has arrived, and says how many pieces it was.
     fn drain(&mut self, memory: &mut SharedMemory, classes: &mut Classes, sink: &mut impl FnMut(&[u8])) -> usize {
         let (mut took, mut allowance) = (0, Allowance::of(memory));
-        while memory.pop_beside_heap(&mut self.words, &mut allowance) {
+        while self.left > 0 && memory.pop_beside_heap(&mut self.words, &mut allowance) {
             took += 1;
+            self.left = self.left.saturating_sub(self.words.len() as u64 * 8);
             match Message::decode(&self.words) {
                 Ok(message) => classes.message(message),
                 Err(_) => self.damaged = true,
@@ -362,15 +359,6 @@ impl Stream {
             }
         }
         took
-    }
-}
-
-/// What is to be said of a copy that ended otherwise than it should; `status` as `wait` tells it.
-pub(crate) fn how_it_ended(status: i32) -> Option<String> {
-    match (status & 0x7f, (status >> 8) & 0xff) {
-        (0, 0) => None,
-        (0, code) => Some(format!("the copy of the process that walked its heap ended with status {code}")),
-        (signal, _) => Some(format!("the copy of the process that walked its heap was ended by signal {signal}")),
     }
 }
 
@@ -446,6 +434,11 @@ impl Classes {
         }
         self.read_ahead += 1;
         true
+    }
+
+    /// What is to be said of names that are missing, once they were asked for.
+    pub fn note(&self) -> Option<String> {
+        self.names.note()
     }
 
     /// How many there are.
@@ -579,18 +572,4 @@ impl HeapVisitor for Classes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn modules_are_read_ahead_in_the_order_in_which_they_are_told_each_once_and_no_more_than_a_few() {
-        let process = std::process::id();
-        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(process));
-        assert!(!classes.read_ahead(), "none was told");
-        for index in 0..MOST_AHEAD as u32 + 4 {
-            classes.message(Message::Module { index, path: format!("/nowhere/{index}.dll"), mvid: None });
-        }
-        let read: Vec<usize> = std::iter::from_fn(|| classes.read_ahead().then_some(classes.read_ahead)).collect();
-        assert_eq!(read, (1..=MOST_AHEAD).collect::<Vec<_>>());
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use crate::shared_memory::SharedMemory;
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// The least growth that this process may have while it collects, bytes. A sample takes 40.
 const LEAST_LIMIT: u64 = 256 << 20;
@@ -10,6 +11,10 @@ const SPARE_STREAM: u64 = 256 << 20;
 /// Bytes of a heap's stream for each byte of the process's memory. An object of 24 bytes or more takes some 5, and what it holds at most
 /// as much as it is.
 const STREAM_FOR_BYTE: u64 = 2;
+
+/// How long nothing may come of a snapshot, and so much more for each GiB of the process.
+const QUIET: Duration = Duration::from_secs(30);
+const QUIET_FOR_GIB: Duration = Duration::from_secs(1);
 
 /// Words that may still be taken out of the rings at one go. A ring that never runs empty so keeps nobody from looking at the time.
 #[derive(Debug)]
@@ -32,35 +37,82 @@ impl Allowance {
     }
 }
 
-/// How much memory this process may take.
+/// How much memory this process may take, from when it was made.
 #[derive(Debug)]
-pub(crate) struct MemoryLimit {
+pub struct MemoryLimit {
     most: u64,
+    part: &'static str,
 }
 
 impl MemoryLimit {
-    /// From now on: half of the memory that is free.
-    pub(crate) fn new() -> MemoryLimit {
-        let free = kibibytes("/proc/meminfo", &["MemAvailable:"]).unwrap_or(0);
-        MemoryLimit::of((free / 2).max(LEAST_LIMIT))
+    /// Half of the memory that is free, and 256 MiB in any case.
+    pub fn half() -> MemoryLimit {
+        MemoryLimit::part(2, "half")
     }
 
-    fn of(growth: u64) -> MemoryLimit {
-        MemoryLimit { most: resident("/proc/self/statm").unwrap_or(0).saturating_add(growth) }
+    /// An eighth of the memory that is free, and 256 MiB in any case: for what is made into something larger later.
+    pub fn eighth() -> MemoryLimit {
+        MemoryLimit::part(8, "an eighth")
     }
 
-    /// Why it ends, if it has grown too large.
-    pub(crate) fn exceeded(&self) -> Option<String> {
-        let now = resident("/proc/self/statm")?;
-        (now > self.most).then(|| "what the target sent takes more than half of the memory that was free".to_owned())
+    fn part(divisor: u64, part: &'static str) -> MemoryLimit {
+        // That of the machine, or less in a control group.
+        let free = remora_trigger::own_room().map_or(0, |room| room.bytes);
+        MemoryLimit::of((free / divisor).max(LEAST_LIMIT), part)
+    }
+
+    /// So many bytes, which is this part of what is free.
+    pub fn of(growth: u64, part: &'static str) -> MemoryLimit {
+        MemoryLimit { most: resident("/proc/self/statm").unwrap_or(0).saturating_add(growth), part }
+    }
+
+    /// Whether it has grown too large.
+    pub fn is_exceeded(&self) -> bool {
+        resident("/proc/self/statm").is_some_and(|now| now > self.most)
+    }
+
+    /// Why it ends, if it has grown too large by what the target sends.
+    pub fn exceeded(&self) -> Option<String> {
+        let why = || format!("what the target sent takes more than {} of the memory that was free", self.part);
+        self.is_exceeded().then(why)
     }
 }
 
 /// The longest stream that the heap of a process can have, bytes.
 pub(crate) fn longest_stream(process_id: u32) -> u64 {
+    memory_of(process_id).saturating_mul(STREAM_FOR_BYTE).saturating_add(SPARE_STREAM)
+}
+
+/// The memory of a process, bytes: what it maps many times it has once, and so no more than the machine has.
+fn memory_of(process_id: u32) -> u64 {
     let all = ["VmRSS:", "VmSwap:", "HugetlbPages:"];
     let memory = kibibytes(&format!("/proc/{process_id}/status"), &all).unwrap_or(0);
-    memory.saturating_mul(STREAM_FOR_BYTE).saturating_add(SPARE_STREAM)
+    memory.min(kibibytes("/proc/meminfo", &["MemTotal:", "SwapTotal:"]).unwrap_or(u64::MAX))
+}
+
+/// How long nothing may come of a snapshot. A collection of a large heap takes its time, and so the process's memory adds to it.
+#[derive(Debug)]
+pub(crate) struct Quiet {
+    patience: Duration,
+    last: Instant,
+}
+
+impl Quiet {
+    /// From now on.
+    pub(crate) fn of(process_id: u32) -> Quiet {
+        Quiet { patience: QUIET + QUIET_FOR_GIB * (memory_of(process_id) >> 30) as u32, last: Instant::now() }
+    }
+
+    /// Something came.
+    pub(crate) fn is_broken(&mut self, now: Instant) {
+        self.last = now;
+    }
+
+    /// Why it is given up, if nothing has come for too long.
+    pub(crate) fn exceeded(&self, now: Instant) -> Option<String> {
+        let why = || format!("nothing came from the agent in the process for {} s", self.patience.as_secs());
+        (now.saturating_duration_since(self.last) >= self.patience).then(why)
+    }
 }
 
 /// The sum of these lines of a file, which are in KiB, in bytes.
@@ -86,6 +138,15 @@ mod tests {
     use remora_wire::layout;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    /// Ends the thread that fills a ring.
+    struct Ends<'a>(&'a AtomicBool);
+
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
     #[test]
     fn a_ring_that_never_runs_empty_keeps_nobody() {
         let memory = SharedMemory::new(false).expect("a memfd");
@@ -99,23 +160,36 @@ mod tests {
                     let _ = ring.push(&[&[1; 100]]);
                 }
             });
+            // Also where an assertion fails: the scope waits for the thread.
+            let _ends = Ends(&ended);
             let (mut allowance, mut words, mut taken) = (Allowance::of(&memory), Vec::new(), 0);
             while allowance.is_left() {
                 taken += usize::from(memory.pop(&mut words, &mut allowance));
             }
             assert!(!memory.pop(&mut words, &mut allowance));
-            ended.store(true, Ordering::Relaxed);
             assert!(taken >= layout::RING_WORDS / 101, "{taken}: less than the ring holds");
         });
     }
 
     #[test]
     fn growth_of_this_process_is_seen() {
-        let limit = MemoryLimit::of(64 << 20);
+        let limit = MemoryLimit::of(64 << 20, "half");
         assert_eq!(limit.exceeded(), None);
         let grown = vec![1_u8; 128 << 20];
         assert!(limit.exceeded().is_some());
         drop(grown);
+    }
+
+    #[test]
+    fn whoever_says_nothing_is_given_up_and_whoever_says_something_is_not() {
+        let mut quiet = Quiet::of(u32::MAX);
+        let after = |seconds| quiet.last + Duration::from_secs(seconds);
+        let (early, late, later) = (after(29), after(30), after(59));
+        assert_eq!(quiet.exceeded(early), None);
+        assert_eq!(quiet.exceeded(late).as_deref(), Some("nothing came from the agent in the process for 30 s"));
+        quiet.is_broken(late);
+        assert_eq!(quiet.exceeded(later), None);
+        assert!(Quiet::of(std::process::id()).patience >= QUIET, "a process adds to it");
     }
 
     #[test]

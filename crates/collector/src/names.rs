@@ -116,6 +116,11 @@ impl Names {
     }
 
     /// The modules that were described, each with the name of its file.
+    /// What is to be said where files were not read.
+    pub(crate) fn note(&self) -> Option<String> {
+        self.files.note()
+    }
+
     pub(crate) fn module_files(&self) -> Vec<(u32, String)> {
         self.modules.iter().map(|(index, module)| (*index, file_name(&module.path).to_owned())).collect()
     }

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 /// How long the agent may take to close everything, and the runtime to detach it.
 const DETACH_PATIENCE: Duration = Duration::from_secs(30);
 
+/// The same where somebody is in a hurry: how long nothing may come from it before it says that it leaves, and then until it has left.
+const HURRIED_PATIENCE: Duration = Duration::from_secs(3);
+const HURRIED_LEAVING: Duration = Duration::from_secs(10);
+
 /// Messages that are heard at one go.
 const MOST_MESSAGES: usize = 256;
 
@@ -107,18 +111,26 @@ impl Presence {
         asked
     }
 
-    /// Asks the agent to leave, and waits until the library is unmapped: bounded, and meanwhile `drain` takes what comes. It returns how
-    /// much there was; nothing means that there is time for a pause. What breaks meanwhile is returned, and hinders nothing.
+    /// Asks the agent to leave, and waits until the library is unmapped: bounded, soon over where somebody is `hurried`, and meanwhile
+    /// `drain` takes what comes. It returns how much there was; nothing means that there is time for a pause. What breaks meanwhile is
+    /// returned, and hinders nothing.
     pub(crate) fn leave(
         &mut self,
         pause: Duration,
         mut drain: impl FnMut(&mut SharedMemory) -> usize,
         mut task: impl FnMut(FromAgent),
+        hurried: impl Fn() -> bool,
     ) -> Option<Error> {
         let asked = self.ask_to_leave();
-        let deadline = asked + DETACH_PATIENCE;
+        let mut since = None;
+        let mut is_over = |presence: &Presence| {
+            let now = Instant::now();
+            let patience = if presence.leaving.is_some() { HURRIED_LEAVING } else { HURRIED_PATIENCE };
+            since = since.or_else(|| hurried().then_some(now));
+            now >= asked + DETACH_PATIENCE || since.is_some_and(|since| now >= since + patience)
+        };
         let mut failure = None;
-        while !self.has_left() && failure.is_none() && Instant::now() < deadline {
+        while !self.has_left() && failure.is_none() && !is_over(self) {
             if !self.is_taken_from() || drain(&mut self.memory) == 0 {
                 failure = self.control.wait(pause).err();
             }
@@ -131,7 +143,7 @@ impl Presence {
         self.target_ended |= failure.is_some() && self.target.program_has_ended(&self.library);
         // musl never unmaps a library.
         let goes = self.facts.inert.is_none() && !(self.facts.musl && self.detached);
-        while goes && self.target.maps(&self.library) && Instant::now() < deadline {
+        while goes && self.target.maps(&self.library) && !is_over(self) {
             std::thread::sleep(UNMAPPED_LOOK);
         }
         self.facts.detach = asked.elapsed().as_nanos() as u64;

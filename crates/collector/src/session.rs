@@ -60,6 +60,8 @@ pub struct Progress {
     pub target_cpu: Option<f64>,
     /// Why there is nothing more to come, if so.
     pub ended: Option<String>,
+    /// Whether that is since this process has grown too large, and not the target's doing.
+    pub is_cut: bool,
 }
 
 /// What a recording leaves behind: the profile, and what is needed to prove that nothing else is left.
@@ -102,7 +104,7 @@ impl Session {
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
-        presence.limit = Some(MemoryLimit::new());
+        presence.limit = Some(MemoryLimit::half());
         Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
     }
 
@@ -138,9 +140,9 @@ impl Session {
         self.presence.control.say(&ToAgent::SetFrequency(hertz));
     }
 
-    /// Stops, detaches, waits until the library is unmapped (bounded), and closes the account. What breaks meanwhile stands in the
-    /// result, for what was recorded and what may be left are there all the same.
-    pub fn detach(mut self) -> Finished {
+    /// Stops, detaches, waits until the library is unmapped (bounded, and shortly where somebody is in a hurry), and closes the account. What
+    /// breaks meanwhile stands in the result, for what was recorded and what may be left are there all the same.
+    pub fn detach(mut self, hurried: impl Fn() -> bool) -> Finished {
         let Session { presence, assembler, words, .. } = &mut self;
         assembler.profile.meta.duration = presence.begun.elapsed().as_nanos() as u64;
         assembler.profile.meta.target_cpu = presence.target.used();
@@ -149,6 +151,7 @@ impl Session {
             LEAVING_LOOK,
             |memory| drain(memory, words, assembler),
             |message| notes.extend(said(message)),
+            hurried,
         );
         assembler.profile.meta.notes.append(&mut notes);
         self.finish(failure)
@@ -179,12 +182,14 @@ impl Session {
             effective_rate: if seconds > 0.0 { loss.delivered as f64 / seconds } else { 0.0 },
             target_cpu: self.presence.target.used_since_last(),
             ended: self.presence.reason_to_end().map(str::to_owned),
+            is_cut: self.presence.ended.is_none() && self.presence.cut.is_some(),
         }
     }
 
     fn finish(mut self, failure: Option<Error>) -> Finished {
         let counter = |which| self.presence.memory.counter(which);
         let used = self.assembler.used.take();
+        let unread = self.assembler.note();
         let profile = &mut self.assembler.profile;
         if let Some(used) = &used {
             profile.meta.target_cpu = Some(used.process);
@@ -200,6 +205,7 @@ impl Session {
             Some(used) => account::unsampled(profile, used),
             None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
         });
+        notes.extend(unread);
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         profile.meta.notes.extend(notes);
         Finished {

@@ -4,8 +4,8 @@
 use crate::arrival::{Task, arrive};
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
-use crate::heap::how_it_ended;
-use crate::limits::Allowance;
+use crate::heap::{TOO_LONG, how_it_ended};
+use crate::limits::{Allowance, MemoryLimit, longest_stream};
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::presence::Presence;
@@ -90,6 +90,9 @@ pub struct WatchSession {
     words: Vec<u64>,
     bytes: Vec<u8>,
     damaged: bool,
+    /// Bytes that the stream of the snapshot may still have that is being taken, and that that of the next one may have.
+    left: u64,
+    longest: u64,
     cost: CopyCost,
 }
 
@@ -121,13 +124,15 @@ impl WatchSession {
             frequency: 1,
             signal_budget: 1,
         };
-        let (presence, _) = arrive(process, library, task, None, timeout)?;
+        let (mut presence, _) = arrive(process, library, task, None, timeout)?;
+        presence.limit = Some(MemoryLimit::half());
         // What static fields hold changes as long as the watch lasts.
         presence.memory.ask(&[]);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
         let telling = classes.meanings.snapshot_begins();
+        let longest = longest_stream(process.pid);
         Ok(WatchSession {
             presence,
             told: Told { is_taking: true, ..Told::default() },
@@ -138,6 +143,8 @@ impl WatchSession {
             words: Vec::new(),
             bytes: Vec::new(),
             damaged: false,
+            left: longest,
+            longest,
             cost: CopyCost::of(process),
         })
     }
@@ -155,7 +162,7 @@ impl WatchSession {
                 self.cost.begins(child);
             }
             self.cost.look();
-            let took = self.drain(sink);
+            let took = if self.presence.is_taken_from() { self.drain(sink) } else { 0 };
             // Whatever the copy had to say was there before its end was told of.
             if self.told.walked.take().is_some() {
                 self.snapshot_ended(sink);
@@ -178,20 +185,22 @@ impl WatchSession {
         self.presence.control.say(&ToAgent::TakeAnother);
     }
 
-    /// Has the agent detach, and waits until the library is unmapped (bounded).
-    pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>)) -> WatchFinished {
+    /// Has the agent detach, and waits until the library is unmapped (bounded, and shortly where somebody is in a hurry).
+    pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>), hurried: impl Fn() -> bool) -> WatchFinished {
         self.presence.ask_to_leave();
-        let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, .. } = &mut self;
+        let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, left, .. } =
+            &mut self;
         let telling = *telling;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
             let allowance = Allowance::of(memory);
-            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, allowance }.all(sink)
+            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
         };
-        let failure = presence.leave(LOOK, drain, |message| told.take(message));
+        let failure = presence.leave(LOOK, drain, |message| told.take(message), hurried);
         self.presence.facts.children.extend(self.told.child.take());
         let lost = self.presence.memory.counter(layout::WATCH_LOST);
         let mut notes = std::mem::take(&mut self.told.notes);
         notes.extend(self.damaged.then(|| "what the agent told makes no sense from some point on".to_owned()));
+        notes.extend((self.left == 0).then(|| TOO_LONG.to_owned()));
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         let WatchSession { presence, classes, told, .. } = self;
         WatchFinished {
@@ -210,16 +219,15 @@ impl WatchSession {
             objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
             is_taking: self.told.is_taking,
             extra_memory: self.cost.most(),
-            ended: self.presence.ended.is_some() || self.told.failed || self.damaged,
+            ended: self.presence.reason_to_end().is_some() || self.told.failed || self.damaged || self.left == 0,
         }
     }
 
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
-        let WatchSession { presence, classes, beside, numbers, telling, words, bytes, damaged, .. } = self;
-        let telling = *telling;
-        let allowance = Allowance::of(&presence.memory);
-        Draining { memory: &mut presence.memory, classes, beside, numbers, telling, words, bytes, damaged, allowance }
-            .all(sink)
+        let WatchSession { presence, classes, beside, numbers, telling, words, bytes, damaged, left, .. } = self;
+        let (telling, memory) = (*telling, &mut presence.memory);
+        let allowance = Allowance::of(memory);
+        Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
     }
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
@@ -230,6 +238,7 @@ impl WatchSession {
         let classes = std::mem::take(&mut self.numbers);
         self.classes.meanings.were_told(&classes, self.told.at.take());
         self.telling = self.classes.meanings.snapshot_begins();
+        self.left = self.longest;
         sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.told.stood.last().copied() }));
     }
 }
@@ -244,6 +253,7 @@ struct Draining<'a> {
     words: &'a mut Vec<u64>,
     bytes: &'a mut Vec<u8>,
     damaged: &'a mut bool,
+    left: &'a mut u64,
     allowance: Allowance,
 }
 
@@ -296,9 +306,11 @@ impl Draining<'_> {
         let mut took = 0;
         while took < BETWEEN_LOOKS
             && !*self.damaged
+            && *self.left > 0
             && let Some(head) = self.memory.pop_heap(self.bytes, &mut self.allowance)
         {
             took += 1;
+            *self.left = self.left.saturating_sub(self.bytes.len() as u64);
             let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
             match self.bytes.get(..length) {
                 // There were no questions.

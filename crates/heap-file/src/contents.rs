@@ -1,7 +1,7 @@
 //! What stands in objects, in a snapshot that has it: read from its stream when it is wanted, and never all at once.
 
 use crate::{Error, FORMAT, Text, kind};
-use remora_chunks::{Fault, HEADER, Next};
+use remora_chunks::{Fault, HEADER, Next, Unpacked};
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
 use std::io::Read;
 
@@ -28,10 +28,10 @@ pub enum Content<'a> {
 pub fn contents(mut input: impl Read, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
     FORMAT.read_header(&mut input)?;
     let (mut decoder, mut seen) = (HeapDecoder::default(), Seen { address: 0, bytes: 0, objects: 0, visit });
-    let mut offset = HEADER as u64;
+    let (mut offset, mut unpacked) = (HEADER as u64, Unpacked::default());
     loop {
         let before = seen.objects;
-        match FORMAT.next(&mut input).map_err(|fault| Error::of_chunk(fault, offset, before))? {
+        match FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Error::of_chunk(fault, offset, before))? {
             Next::Chunk(chunk) if chunk.kind == kind::STREAM => {
                 let read = decoder.push(&chunk.plain, &mut seen);
                 read.map_err(|_| {

@@ -1,7 +1,7 @@
 //! How objects are laid out, in a snapshot that has their values. The boundary types of version 1: frozen, fields are only added.
 
 use crate::{Error, FORMAT, kind};
-use remora_chunks::{Fault, HEADER, Next};
+use remora_chunks::{Fault, HEADER, Next, Unpacked};
 use remora_heap::TypeIx;
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 use serde::{Deserialize, Serialize};
@@ -78,9 +78,9 @@ pub(crate) fn packed(layouts: &Layouts) -> Vec<Vec<u8>> {
 /// As [`crate::read`].
 pub fn layouts(mut input: impl Read) -> Result<Layouts, Error> {
     FORMAT.read_header(&mut input)?;
-    let (mut layouts, mut offset) = (Layouts::default(), HEADER as u64);
+    let (mut layouts, mut offset, mut unpacked) = (Layouts::default(), HEADER as u64, Unpacked::default());
     loop {
-        match FORMAT.next(&mut input).map_err(|fault| Error::of_chunk(fault, offset, 0))? {
+        match FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Error::of_chunk(fault, offset, 0))? {
             Next::Chunk(chunk) => {
                 if chunk.kind == kind::LAYOUTS {
                     let rows: Vec<Row> = serde_json::from_slice(&chunk.plain)

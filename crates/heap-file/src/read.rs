@@ -3,7 +3,7 @@
 use crate::graph::Assembly;
 use crate::statics::unpacked;
 use crate::{Error, FORMAT, State, kind};
-use remora_chunks::{Fault, HEADER, Next};
+use remora_chunks::{Fault, HEADER, Next, Unpacked};
 use remora_heap::{HeapGraph, Limits, StaticField};
 use remora_wire::heap::HeapDecoder;
 use std::io::Read;
@@ -63,10 +63,10 @@ pub fn read(mut input: impl Read, limits: Limits) -> Result<Snapshot, Error> {
         ended: false,
         unknown_chunks: 0,
     };
-    let mut offset = HEADER as u64;
+    let (mut offset, mut unpacked) = (HEADER as u64, Unpacked::default());
     let torn_bytes = loop {
         let before = reading.assembly.objects;
-        match FORMAT.next(&mut input).map_err(|fault| Error::of_chunk(fault, offset, before))? {
+        match FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Error::of_chunk(fault, offset, before))? {
             Next::Chunk(chunk) => {
                 reading.chunk(chunk.kind, &chunk.plain).map_err(|fault| Error::of_chunk(fault, offset, before))?;
                 if let Some(error) = reading.assembly.failed {

@@ -1,11 +1,17 @@
 //! What a snapshot says of roots beyond their kinds: which method's local it is, which static field, or which object's being alive keeps it.
 
+use crate::state::shorten;
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Names of methods that stand in the words on one object.
+/// Names of methods that stand in the words on one object, and the longest of each, bytes.
 const MOST_NAMES: usize = 3;
+const LONGEST_NAME: usize = 1 << 10;
+/// Objects of whose roots more is known than their kinds: roots of others have their kind alone.
+const MOST_OBJECTS: usize = 1 << 20;
+/// Bytes of all words together. One name may be that of a thousand roots, and what is written of it then is many times as long as the file.
+const MOST_WORDS: usize = 64 << 20;
 
 /// A method whose locals hold objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +34,8 @@ pub(crate) struct Details {
 impl Details {
     pub(crate) fn root(&mut self, address: u64, kind: RootKind, detail: u64) {
         let says_more = matches!(kind, RootKind::Stack | RootKind::Pinned | RootKind::Dependent | RootKind::Static);
-        if says_more && detail != 0 {
+        let has_room = self.told.len() < MOST_OBJECTS || self.told.contains_key(&(address, kind));
+        if says_more && detail != 0 && has_room {
             let known = self.told.entry((address, kind)).or_default();
             if known.len() <= MOST_NAMES && !known.contains(&detail) {
                 known.push(detail);
@@ -47,6 +54,7 @@ impl Details {
 
     /// Puts it into the graph, in words.
     pub(crate) fn note(self, graph: &mut HeapGraph) {
+        let mut room = MOST_WORDS;
         for ((address, kind), details) in &self.told {
             let Some(object) = graph.object_at(*address) else { continue };
             let mut words: Vec<String> =
@@ -55,8 +63,11 @@ impl Details {
                 words.truncate(MOST_NAMES);
                 words.push("…".to_owned());
             }
+            let words = words.join(", ");
+            let Some(rest) = room.checked_sub(words.len()) else { return };
             if !words.is_empty() {
-                graph.note_root(object, *kind, words.join(", "));
+                room = rest;
+                graph.note_root(object, *kind, words);
             }
         }
     }
@@ -64,13 +75,20 @@ impl Details {
     fn words(&self, graph: &HeapGraph, kind: RootKind, detail: u64) -> Option<String> {
         match kind {
             RootKind::Dependent => graph.object_at(detail).map(|key| of_key(graph, key)),
-            RootKind::Static => self.statics.get(usize::try_from(detail).ok()?.checked_sub(1)?).cloned(),
+            RootKind::Static => self.statics.get(usize::try_from(detail).ok()?.checked_sub(1)?).map(|name| shown(name)),
             // Of pinning ones it is a method or a handle.
-            _ => self.methods.get(&detail).map(|name| format!("in {name}")),
+            _ => self.methods.get(&detail).map(|name| format!("in {}", shown(name))),
         }
     }
 }
 
 fn of_key(graph: &HeapGraph, key: ObjectIx) -> String {
-    format!("as long as {} (at {:#x}) is alive", graph.type_of(key).name, graph.address(key))
+    format!("as long as {} (at {:#x}) is alive", shown(&graph.type_of(key).name), graph.address(key))
+}
+
+/// A name, cut where it is very long.
+fn shown(name: &str) -> String {
+    let mut name = name.to_owned();
+    shorten(&mut name, LONGEST_NAME);
+    name
 }

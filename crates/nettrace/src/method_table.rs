@@ -72,6 +72,11 @@ impl MethodTable {
         Ok(())
     }
 
+    /// Methods and modules.
+    pub(crate) fn len(&self) -> usize {
+        self.code.len() + self.modules.len()
+    }
+
     /// Everything is known: makes the look-up.
     pub(crate) fn into_lookup(mut self) -> MethodLookup {
         self.code.sort_by_key(|code| (code.method.start, code.loaded));

@@ -51,6 +51,11 @@ impl SampledProfile {
         self.collector.lost()
     }
 
+    /// Methods and modules that were named so far. When the session ends the runtime names those that it has not named yet.
+    pub fn named(&self) -> usize {
+        self.collector.methods.len()
+    }
+
     /// Whether the stream's own end mark has come.
     pub fn ended(&self) -> bool {
         self.parser.ended()

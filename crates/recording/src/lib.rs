@@ -25,7 +25,7 @@ mod v1;
 pub use error::Error;
 
 use error::Fault;
-use remora_chunks::{Codec, Format, HEADER, Next};
+use remora_chunks::{Codec, Format, HEADER, Next, Unpacked};
 use remora_profile::{Profile, Watermark};
 use std::io::{Read, Write};
 
@@ -33,7 +33,8 @@ use std::io::{Read, Write};
 pub const VERSION: u16 = 1;
 
 /// The file's container.
-pub(crate) const FORMAT: Format = Format { magic: b"REMORA", version: VERSION, codec: Codec::Deflate };
+pub(crate) const FORMAT: Format =
+    Format { magic: b"REMORA", version: VERSION, codec: Codec::Deflate, ratio: limits::RATIO, dense: &[] };
 
 /// What [`read`] found.
 #[derive(Debug, Clone)]
@@ -54,9 +55,10 @@ pub struct Recording {
 pub fn read(mut input: impl Read) -> Result<Recording, Error> {
     FORMAT.read_header(&mut input)?;
     let mut decoder = v1::Decoder::default();
-    let mut offset = HEADER as u64;
+    let (mut offset, mut unpacked) = (HEADER as u64, Unpacked::default());
     loop {
-        let next = FORMAT.next(&mut input).map_err(|fault| Fault::from(fault).at(offset, decoder.samples()))?;
+        let next =
+            FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Fault::from(fault).at(offset, decoder.samples()))?;
         match next {
             Next::Chunk(chunk) => {
                 let before = decoder.samples();

@@ -2,6 +2,10 @@
 //!
 //! A file of some kilobytes can claim billions of anything; these are the numbers at which belief ends.
 
+/// How often the content of a file may be as long as the file, beyond the first 8 MiB. What is written while recording packs to a fiftieth
+/// at best, since it is written twice a second. A sample takes 4 bytes of the content or more, and 32 in memory, and twice
+/// that while an array grows: so a file takes at most some 2,000 times its length, and 128 MiB.
+pub const RATIO: u64 = 128;
 /// Items of one table that the writer puts into one chunk.
 pub const CHUNK_ITEMS: usize = 1 << 16;
 /// Threads that the writer puts into one chunk: fewer, since each may have a long name.

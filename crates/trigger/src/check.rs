@@ -11,7 +11,8 @@ use crate::placement::look_for_library_place;
 use crate::proc::{Mapping, Status};
 use crate::process::Process;
 use crate::requirements::{Requirements, Slot};
-use crate::runtime::{RuntimeKind, Version, with_elf};
+use crate::runtime::{RuntimeKind, Version, with_elf, with_elf_within};
+use crate::windowed::Budget;
 use std::path::Path;
 use std::time::Duration;
 
@@ -266,7 +267,8 @@ fn directory(process: &Process, requirements: &Requirements) -> Check {
 
 fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[Mapping]) -> Check {
     const NAME: &str = "profiler slot";
-    let others = other_profilers(process, maps);
+    let budget = Budget::new();
+    let others = other_profilers(process, maps, &budget);
     let environment = process.proc.environment(process.pid).unwrap_or_default();
     let asked = environment.iter().find(|(key, value)| PROFILING_SWITCHES.contains(&key.as_str()) && value == "1");
     let has_room = process
@@ -290,6 +292,11 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[Mapping
                 format!("no other profiler is loaded, although {key}={value} is set"),
                 "one that detached leaves no sign; if attaching is refused, use `--engine eventpipe`",
             ),
+            None if budget.is_used_up() => Check::noted(
+                NAME,
+                "no other profiler was seen, and not all libraries could be looked at: what they claim is more than is read of them",
+                "if attaching is refused, use `--engine eventpipe`",
+            ),
             None => Check::passed(NAME, "no other profiler is loaded"),
         },
     }
@@ -297,11 +304,11 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[Mapping
 
 /// Libraries of other profilers that are mapped in `process`, as far as that can be seen.
 pub fn loaded_profilers(process: &Process) -> Vec<String> {
-    process.proc.maps(process.pid).map(|maps| other_profilers(process, &maps)).unwrap_or_default()
+    process.proc.maps(process.pid).map(|maps| other_profilers(process, &maps, &Budget::new())).unwrap_or_default()
 }
 
 /// Mapped libraries that export what a profiler must export, ours and the runtime's own left out.
-fn other_profilers(process: &Process, maps: &[Mapping]) -> Vec<String> {
+fn other_profilers(process: &Process, maps: &[Mapping], budget: &Budget) -> Vec<String> {
     let runtime_directories: Vec<_> = process.runtimes.iter().filter_map(|runtime| runtime.file.parent()).collect();
     let is_candidate = |mapping: &&Mapping| {
         let of_runtime = mapping.path.parent().is_some_and(|directory| runtime_directories.contains(&directory))
@@ -316,7 +323,7 @@ fn other_profilers(process: &Process, maps: &[Mapping]) -> Vec<String> {
     }
     paths.retain(|path| {
         let file = process.proc.open(process.pid, path);
-        with_elf(file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
+        with_elf_within(budget, file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
     });
     paths.into_iter().map(|path| path.display().to_string()).collect()
 }

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
 const GROUPS: &str = "/sys/fs/cgroup";
 
+/// Groups one inside the other that are looked at.
+const MOST_GROUPS: usize = 64;
+
 /// Memory that can be had before somebody is ended for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
@@ -39,11 +42,31 @@ pub(crate) fn room(proc: &Proc, pid: u32) -> Option<Room> {
     room_in(proc, pid, Path::new(GROUPS), &read_to_string("/proc/meminfo").unwrap_or_default())
 }
 
+/// The same for this process itself.
+pub fn own_room() -> Option<Room> {
+    room(&Proc::default(), std::process::id())
+}
+
 fn room_in(proc: &Proc, pid: u32, groups: &Path, machine: &str) -> Option<Room> {
     let machine = line(machine, "MemAvailable:").map(|bytes| Room { bytes, bound: Bound::Machine });
     let of_process = proc.read(pid, "cgroup").unwrap_or_default();
     let limited = String::from_utf8_lossy(&of_process).lines().filter_map(|line| Group::of(line, groups)).collect();
     machine.into_iter().chain(rooms(limited)).min_by_key(|room| room.bytes)
+}
+
+/// The control group with which the process ends when anything in it is ended for want of memory (`memory.oom.group`), if there is one: the
+/// lowest. The root has no such file, nor has version 1.
+pub(crate) fn ends_with(proc: &Proc, pid: u32) -> Option<PathBuf> {
+    ends_with_in(proc, pid, Path::new(GROUPS))
+}
+
+fn ends_with_in(proc: &Proc, pid: u32, groups: &Path) -> Option<PathBuf> {
+    let of_process = proc.read(pid, "cgroup").unwrap_or_default();
+    let text = String::from_utf8_lossy(&of_process);
+    let directories = text.lines().filter_map(|line| Group::of(line, groups)).flat_map(Group::directories);
+    let is_one =
+        |directory: &PathBuf| read_to_string(directory.join("memory.oom.group")).is_ok_and(|text| text.trim() == "1");
+    directories.filter(is_one).max_by_key(|directory| directory.components().count())
 }
 
 /// The memory that a process has in RAM, bytes.
@@ -96,11 +119,18 @@ impl Group {
         }
     }
 
+    /// This group and those above it that are seen from here, the lowest first.
+    fn directories(self) -> impl Iterator<Item = PathBuf> {
+        let Group { mount, path, .. } = self;
+        let above: Vec<PathBuf> = path.ancestors().take(MOST_GROUPS).map(|path| mount.join(path)).collect();
+        above.into_iter()
+    }
+
     /// What this group or one above it leaves.
     fn rooms(self) -> Vec<Room> {
         let Group { mount, path, limit, usage, cache } = self;
         let number = |file: PathBuf| read_to_string(file).ok()?.trim().parse::<u64>().ok();
-        let above = path.ancestors().map(|path| mount.join(path));
+        let above = path.ancestors().take(MOST_GROUPS).map(|path| mount.join(path));
         above
             .filter_map(|directory| {
                 // `max`, which is no number, limits nothing.
@@ -146,6 +176,25 @@ mod tests {
         assert_eq!(room().bytes, 150_000);
         write(root.join("pod/app/memory.max"), "400000").expect("written");
         assert_eq!(room().bytes, 0, "more is used than may be");
+    }
+
+    #[test]
+    fn a_group_that_is_ended_as_a_whole_is_seen_wherever_it_stands_above_a_process() {
+        let (made, groups) = (MadeUp::plain(), tempfile::tempdir().expect("made"));
+        let root = groups.path();
+        made.set("cgroup", b"0::/pod/app\n");
+        group(root, "pod", &[("memory.oom.group", "0\n")]);
+        group(root, "pod/app", &[("memory.oom.group", "0\n")]);
+        let ends_with = || ends_with_in(&made.proc(), PID, root);
+        assert_eq!(ends_with(), None);
+        write(root.join("pod/memory.oom.group"), "1\n").expect("written");
+        assert_eq!(ends_with(), Some(root.join("pod")));
+        write(root.join("pod/app/memory.oom.group"), "1\n").expect("written");
+        assert_eq!(ends_with(), Some(root.join("pod/app")));
+        made.set("cgroup", b"4:memory:/pod/app\n");
+        assert_eq!(ends_with(), None, "version 1 has none");
+        made.set("cgroup", format!("0::{}\n", "/deep".repeat(100_000)).as_bytes());
+        assert_eq!(ends_with(), None, "and as many are looked at as there can be");
     }
 
     #[test]

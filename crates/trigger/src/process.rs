@@ -91,6 +91,11 @@ impl Process {
         memory::room(&self.proc, self.pid)
     }
 
+    /// The directory of the control group as a whole of which the kernel ends it when something in it is ended for want of memory.
+    pub fn ends_with_group(&self) -> Option<std::path::PathBuf> {
+        memory::ends_with(&self.proc, self.pid)
+    }
+
     /// The memory that it has in RAM, bytes.
     pub fn resident_memory(&self) -> Option<u64> {
         memory::resident(&self.proc, self.pid)

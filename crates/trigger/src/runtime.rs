@@ -6,7 +6,7 @@
 use crate::elf::Elf;
 use crate::foreign::open_link;
 use crate::proc::{Mapping, Proc};
-use crate::windowed::Windowed;
+use crate::windowed::{Budget, Windowed};
 use object::ReadCache;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -170,10 +170,19 @@ fn of_executable(proc: &Proc, pid: u32, executable: &Path) -> Option<Runtime> {
 /// Asks an ELF file something, if it could be opened. It may be the work of a hostile process.
 pub(crate) fn with_elf<T, E>(
     file: Result<File, E>,
-    ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed>>) -> T,
+    ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed<'_>>>) -> T,
+) -> Option<T> {
+    with_elf_within(&Budget::new(), file, ask)
+}
+
+/// The same of one of many files.
+pub(crate) fn with_elf_within<T, E>(
+    budget: &Budget,
+    file: Result<File, E>,
+    ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed<'_>>>) -> T,
 ) -> Option<T> {
     let file = file.ok().filter(|file| file.metadata().is_ok_and(|facts| facts.len() <= LARGEST_FILE))?;
-    let cache = ReadCache::new(Windowed::new(file));
+    let cache = ReadCache::new(Windowed::new(file, budget));
     Elf::parse(&cache).map(|elf| ask(&elf))
 }
 

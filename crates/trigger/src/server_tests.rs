@@ -327,11 +327,11 @@ fn a_session_streams_until_it_is_stopped_and_what_follows_the_stop_is_read_too()
     let mut first = [0; 8];
     session.read_exact(&mut first).expect("read");
     assert_eq!(&first, b"Nettrace");
-    session.stop().expect("asked");
+    session.stop(PATIENT).expect("asked");
     let mut rest = Vec::new();
     session.read_to_end(&mut rest).expect("read");
     assert_eq!(rest.len(), 1 << 20);
-    session.finish().expect("ended");
+    session.finish(PATIENT).expect("ended");
     assert_eq!(server.join().expect("served"), ([2, 1], 42_u64.to_le_bytes().to_vec()));
 }
 

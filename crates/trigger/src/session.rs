@@ -55,9 +55,10 @@ impl EventPipeSession {
         self.stream.set_read_timeout(limit).map_err(|source| Error::Broken { step: "set a time-out", source })
     }
 
-    /// Asks the runtime to end the session, and returns at once: read on until the stream ends, then [`Self::finish`].
-    pub fn stop(&mut self) -> Result<(), Error> {
-        let deadline = Deadline::after(DEFAULT_TIMEOUT);
+    /// Asks the runtime to end the session, and returns as soon as it has the request, which may take `patience`: read on until the stream
+    /// ends, then [`Self::finish`].
+    pub fn stop(&mut self, patience: Duration) -> Result<(), Error> {
+        let deadline = Deadline::after(patience);
         let mut stream =
             connect(self.process.ready_socket()?, deadline).map_err(|error| self.process.explain(error))?;
         send(&mut stream, &Request::StopTracing(StopTracing { session: self.id }), deadline)?;
@@ -65,10 +66,10 @@ impl EventPipeSession {
         Ok(())
     }
 
-    /// After [`Self::stop`] and the stream's end: whether the runtime has ended the session properly.
-    pub fn finish(mut self) -> Result<(), Error> {
+    /// After [`Self::stop`] and the stream's end: whether the runtime has ended the session properly, which it says within `patience`.
+    pub fn finish(mut self, patience: Duration) -> Result<(), Error> {
         let Some(mut stream) = self.stopping.take() else { return Ok(()) };
-        let ended = SessionId::decode(&receive(&mut stream, Deadline::after(DEFAULT_TIMEOUT))?)?;
+        let ended = SessionId::decode(&receive(&mut stream, Deadline::after(patience))?)?;
         if ended == self.id {
             return Ok(());
         }

@@ -4,6 +4,7 @@
 //! With one block at a time, a look at libstdc++ read 300 MB.
 
 use object::read::ReadCacheOps;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,22 +14,46 @@ const BLOCK: u64 = 64 << 10;
 /// Blocks that are kept; with more, all are read anew. The tables of names of the largest libraries are a tenth of that.
 const MOST_BLOCKS: usize = 128;
 
-/// Bytes that are read in all: a sparse file of some kilobytes can claim tables of a gigabyte. The largest runtimes take 10 MiB.
+/// Bytes that are read of one file: a sparse file of some kilobytes can claim tables of a gigabyte. The largest runtimes take 10 MiB.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// And of all files of one question, of which a process may have mapped hundreds. Those of a large program take 20 MiB.
+const MOST_BYTES_OF_ALL: u64 = 256 << 20;
+
+/// Bytes that the files of one question may still take.
+#[derive(Debug)]
+pub(crate) struct Budget(Cell<u64>);
+
+impl Budget {
+    pub(crate) fn new() -> Budget {
+        Budget(Cell::new(MOST_BYTES_OF_ALL))
+    }
+
+    /// Whether there is none left, so that more could have been read.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.0.get() < BLOCK
+    }
+
+    fn take(&self, bytes: u64) -> Option<()> {
+        self.0.set(self.0.get().checked_sub(bytes)?);
+        Some(())
+    }
+}
+
 /// See the module's text.
-pub(crate) struct Windowed {
+pub(crate) struct Windowed<'a> {
     file: File,
-    /// Bytes that may still be read.
+    /// Bytes that may still be read, of this file and of all.
     left: u64,
+    budget: &'a Budget,
     /// By their numbers. The last block of a file is short, and what lies behind it empty.
     blocks: BTreeMap<u64, Vec<u8>>,
     cursor: u64,
 }
 
-impl Windowed {
-    pub(crate) fn new(file: File) -> Windowed {
-        Windowed { file, left: MOST_BYTES, blocks: BTreeMap::new(), cursor: 0 }
+impl<'a> Windowed<'a> {
+    pub(crate) fn new(file: File, budget: &'a Budget) -> Windowed<'a> {
+        Windowed { file, left: MOST_BYTES, budget, blocks: BTreeMap::new(), cursor: 0 }
     }
 
     /// What lies at the cursor, up to the end of its block.
@@ -39,6 +64,7 @@ impl Windowed {
                 self.blocks.clear();
             }
             self.left = self.left.checked_sub(BLOCK)?;
+            self.budget.take(BLOCK)?;
             let block = self.block(number)?;
             self.blocks.insert(number, block);
         }
@@ -61,7 +87,7 @@ impl Windowed {
     }
 }
 
-impl ReadCacheOps for Windowed {
+impl ReadCacheOps for Windowed<'_> {
     fn len(&mut self) -> Result<u64, ()> {
         self.file.metadata().map(|metadata| metadata.len()).map_err(drop)
     }
@@ -101,7 +127,8 @@ mod tests {
         let bytes: Vec<u8> = (0..3 * WINDOW + 5).map(|index| (index * 31 % 251) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
-        let mut windowed = Windowed::new(file);
+        let budget = Budget::new();
+        let mut windowed = Windowed::new(file, &budget);
         assert_eq!(windowed.len(), Ok(bytes.len() as u64));
         for (at, length) in [(0, 10), (WINDOW - 3, 10), (5, 7), (WINDOW, 2 * WINDOW), (bytes.len() - 4, 4), (2, 1)] {
             let mut read = vec![0; length];
@@ -123,7 +150,12 @@ mod tests {
         assert_eq!(windowed.read_exact(&mut [0; 3]), Err(()), "the file ends before that");
         let sparse = tempfile::tempfile().unwrap();
         sparse.set_len(1 << 30).unwrap();
-        assert_eq!(Windowed::new(sparse).read_exact(&mut vec![0; 1 << 30]), Err(()), "more than is read of any file");
+        let read =
+            |budget: &Budget| Windowed::new(sparse.try_clone().unwrap(), budget).read_exact(&mut vec![0; 1 << 30]);
+        assert_eq!(read(&Budget::new()), Err(()), "more than is read of any file");
+        let all = Budget::new();
+        let files = (0..512).take_while(|_| read(&all).is_err() && !all.is_used_up()).count();
+        assert_eq!(files, 3, "more than is read of all files");
         windowed.seek(u64::MAX).unwrap();
         assert_ne!(windowed.read(&mut [0; 3]), Ok(3));
     }

@@ -194,7 +194,7 @@ fn att_15_a_failed_attach_is_told_to_whoever_listens_to_the_runtimes_events() {
         let mut session = EventPipeSession::start(&process, &config).expect("started");
         let path = "/nonexistent/libremora_agent-att15.so";
         assert!(attach(&process, &Attach::new(Guid([1; 16]), path)).is_err());
-        session.stop().expect("asked");
+        session.stop(PATIENT).expect("asked");
         let mut bytes = Vec::new();
         session.read_to_end(&mut bytes).expect("read to its end");
         let is_told = |text: &str| {
@@ -277,10 +277,10 @@ fn an_event_session_streams_and_ends_with_its_rundown() {
             let mut session = EventPipeSession::start(&sleeper.find(), &wanted).expect("started");
             let agreed = if understands_all { None } else { wanted.for_older_runtimes() };
             assert_eq!(session.config(), &agreed.unwrap_or(wanted), "on {}", root.version());
-            session.stop().expect("asked");
+            session.stop(PATIENT).expect("asked");
             let mut bytes = Vec::new();
             session.read_to_end(&mut bytes).expect("read to its end");
-            session.finish().expect("ended");
+            session.finish(PATIENT).expect("ended");
             assert!(bytes.starts_with(b"Nettrace"), "{rundown:?}");
             assert_eq!(bytes.len() > 30_000, rundown == Rundown::Default, "{rundown:?}: {} bytes", bytes.len());
         }

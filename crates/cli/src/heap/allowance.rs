@@ -22,7 +22,14 @@ impl Allowance {
     pub(crate) fn of(process: &Process, asked: Option<u64>) -> Result<Allowance, Failure> {
         let room = process.memory_room().map(|room| (room.bytes, room.bound.to_string()));
         let allowance = Allowance::within(room, asked);
-        let needed = process.resident_memory().unwrap_or(0) / PAGE_TABLES + OWN;
+        let resident = process.resident_memory().unwrap_or(0);
+        let needed = resident / PAGE_TABLES + OWN;
+        // Everything that the process has, once more: what it writes to while the copy is there.
+        let most = resident.saturating_add(needed);
+        let free = process.memory_room().map_or(u64::MAX, |room| room.bytes);
+        if let Some(group) = process.ends_with_group().filter(|_| is_a_danger(free, most, asked)) {
+            return Err(Failure::EndsWithTheCopy { group, most: shown(most), free: shown(free) });
+        }
         if allowance.bytes < needed {
             let (needed, bytes, why) = (shown(needed), shown(allowance.bytes), allowance.why);
             let remedy = remedy(asked, allowance.bytes);
@@ -55,6 +62,11 @@ impl Allowance {
     }
 }
 
+/// Whether a copy could make the kernel end all of a group: there is less than it can ever cost, and nobody said how much it may.
+fn is_a_danger(free: u64, most: u64, asked: Option<u64>) -> bool {
+    asked.is_none() && free < most
+}
+
 /// What to do where so much is not enough: more can be given only where less than what is free was.
 fn remedy(asked: Option<u64>, allowed: u64) -> &'static str {
     match asked {
@@ -73,6 +85,13 @@ mod tests {
         assert_eq!(remedy(None, 7), "free some, or give --max-extra-memory");
         assert_eq!(remedy(Some(7), 7), "give --max-extra-memory more");
         assert_eq!(remedy(Some(8), 7), "free some");
+    }
+
+    #[test]
+    fn a_group_that_ends_as_a_whole_is_in_danger_where_a_copy_may_not_fit_and_nobody_said_that_it_may() {
+        assert!(is_a_danger(999, 1000, None));
+        assert!(!is_a_danger(1000, 1000, None));
+        assert!(!is_a_danger(999, 1000, Some(7)));
     }
 
     #[test]

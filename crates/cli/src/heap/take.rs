@@ -86,7 +86,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         true => Spooled::Kept(keeping.keep(spool, about, session.classes())),
         false => Spooled::Unfinished(spool),
     };
-    let mut finished = session.detach(&mut |piece| spooled.stream(piece));
+    let mut finished = session.detach(&mut |piece| spooled.stream(piece), || stop.is_signalled());
     if args.roots && !finished.target_ended {
         set_right(&before, &process, &mut finished.facts);
     }
@@ -363,8 +363,12 @@ impl Keeping<'_> {
 
     /// Puts the snapshot where it was asked for.
     fn keep(&self, spool: HeapSpool, about: HeapAbout, classes: &mut Classes) -> Result<PathBuf, Failure> {
+        let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
+        let laid_out = classes.laid_out();
+        let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, laid_out: &laid_out };
         let mut notes = about.notes;
         notes.extend(self.cut.clone());
+        notes.extend(classes.note());
         let state = State {
             taken_unix_nanoseconds: now(),
             process_id: self.process.pid,
@@ -383,9 +387,6 @@ impl Keeping<'_> {
             has_static_fields: about.static_fields,
             notes,
         };
-        let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
-        let laid_out = classes.laid_out();
-        let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, laid_out: &laid_out };
         spool.finish(&named, &state, self.destination)
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let mut course = Course::new(&process, session, (duration, allowance), both);
     let broke = course.run(&mut stop).err();
     let Course { session, mut picture, end, lasted, cut, .. } = course;
-    let mut finished = session.detach(&mut |event| _ = picture.feed(event));
+    let mut finished = session.detach(&mut |event| _ = picture.feed(event), stop.hurried());
     if !finished.target_ended {
         set_right(&before, &process, &mut finished.facts);
     }

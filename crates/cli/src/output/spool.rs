@@ -66,23 +66,41 @@ impl Spool {
     }
 }
 
-/// A stream of the runtime's own events, as it came.
+/// A stream of the runtime's own events, as it came, up to a bound: half of what is free on the disk, and half of the rest for its end.
 #[derive(Debug)]
 pub(crate) struct StreamSpool {
     file: Reserved,
     path: PathBuf,
+    /// Bytes that it may have.
+    most: u64,
+    is_cut: bool,
 }
 
 impl StreamSpool {
     /// Begins one, in the same place as [`Spool::create`].
     pub(crate) fn create(output: Option<&Path>) -> Result<StreamSpool, Failure> {
         let (file, path) = Reserved::create(output, "nettrace", false)?;
-        Ok(StreamSpool { file, path })
+        let most = file.free() / 2;
+        Ok(StreamSpool { file, path, most, is_cut: false })
     }
 
-    /// Keeps the next piece.
+    /// Keeps the next piece, unless it would be too long with it: [`StreamSpool::is_cut`] says so then, and nothing more is kept.
     pub(crate) fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        self.is_cut |= self.file.position.saturating_add(piece.len() as u64) > self.most;
+        if self.is_cut {
+            return Ok(());
+        }
         self.file.write_all(piece).map_err(|error| refused(&self.path, error))
+    }
+
+    /// Whether it grew too long, and its rest is missing.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What comes now is the end that was asked for, with names: there is room for it, if nothing is missing before it.
+    pub(crate) fn ends(&mut self) {
+        self.most = self.most.saturating_add(self.file.free() / 2);
     }
 
     /// Whether the disk is so full that the recording should end now.
@@ -223,6 +241,14 @@ impl Reserved {
         let file = file.map_err(|error| refused(&path, error))?;
         Ok((Reserved { file, position: 0, low: false }, path))
     }
+
+    /// Bytes that are free where it is; more than any file has where that cannot be told.
+    fn free(&self) -> u64 {
+        match rustix::fs::fstatvfs(&self.file) {
+            Ok(disk) if disk.f_blocks > 0 => disk.f_bavail.saturating_mul(disk.f_frsize),
+            _ => u64::MAX,
+        }
+    }
 }
 
 impl Write for Reserved {
@@ -294,6 +320,34 @@ mod tests {
         let read = remora_recording::read(File::open(path).expect("it is there")).expect("it is whole");
         assert!(read.complete);
         assert_eq!(read.profile.samples(), profile.samples());
+    }
+
+    #[test]
+    fn a_stream_ends_at_its_bound_and_its_end_has_room_beyond_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let begin = || StreamSpool::create(Some(&directory.path().join("out.html"))).expect("there is room");
+        let length = |spool: &StreamSpool| std::fs::metadata(spool.path()).expect("it is there").len();
+        let mut spool = begin();
+        assert!(spool.most > 100 && spool.most <= spool.file.free(), "it follows from what is free");
+        spool.most = 100;
+        for piece in [&[1; 60][..], &[2; 40]] {
+            spool.write(piece).expect("there is room");
+        }
+        assert!(!spool.is_cut());
+        spool.ends();
+        spool.write(&[3; 10]).expect("there is room");
+        assert!(!spool.is_cut() && length(&spool) == 110);
+        spool.discard();
+        let mut spool = begin();
+        spool.most = 100;
+        for piece in [&[1; 60][..], &[2; 60], &[3; 10]] {
+            spool.write(piece).expect("what is too long is let go of");
+        }
+        assert!(spool.is_cut() && length(&spool) == 60, "nothing is missing in between");
+        spool.ends();
+        spool.write(&[3; 10]).expect("what is too long is let go of");
+        assert_eq!(length(&spool), 60, "nothing is missing in between");
+        spool.discard();
     }
 
     /// As much as a second of a busy recording.

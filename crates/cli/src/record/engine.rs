@@ -1,6 +1,7 @@
 //! What takes the samples, as the loop sees it: something that can be stepped, looked at, and ended.
 
 use super::event_pipe::EventPipe;
+use super::finish::Why;
 use super::plan::Plan;
 use crate::duration::show;
 use crate::failure::Failure;
@@ -42,7 +43,7 @@ pub(crate) struct Step {
     /// Samples a second.
     pub(crate) rate: Option<f64>,
     /// Why nothing more comes.
-    pub(crate) ended: Option<String>,
+    pub(crate) ended: Option<Why>,
 }
 
 /// What it leaves.
@@ -122,7 +123,8 @@ impl Engine {
         match self {
             Engine::Agent(agent) => {
                 let progress = agent.session.step(patience)?;
-                let (samples, lost, ended) = (progress.samples, progress.lost, progress.ended);
+                let why = if progress.is_cut { Why::Limit } else { Why::TargetEnded };
+                let (samples, lost, ended) = (progress.samples, progress.lost, progress.ended.map(why));
                 Ok(Step { samples, lost, rate: Some(progress.effective_rate), ended })
             }
             Engine::EventPipe(session) => session.step(patience),
@@ -149,12 +151,12 @@ impl Engine {
         }
     }
 
-    /// Ends it, and waits until nothing of it is left in the process, as long as that may take.
-    pub(crate) fn end(self) -> Ended {
+    /// Ends it, and waits until nothing of it is left in the process, as long as that may take, and nobody is in a hurry.
+    pub(crate) fn end(self, hurried: impl Fn() -> bool) -> Ended {
         match self {
             Engine::Agent(agent) => {
                 let Agent { session, spool, frequencies, .. } = *agent;
-                let mut finished = session.detach();
+                let mut finished = session.detach(hurried);
                 finished.profile.meta.notes.extend(frequencies);
                 Ended {
                     profile: finished.profile,
@@ -166,7 +168,7 @@ impl Engine {
                     failure: finished.failure.map(Failure::from),
                 }
             }
-            Engine::EventPipe(session) => session.end(),
+            Engine::EventPipe(session) => session.end(hurried),
         }
     }
 }

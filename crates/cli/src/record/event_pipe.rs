@@ -4,11 +4,13 @@
 //! `remora report` and `convert` read it, as other tools for .nettrace files do.
 
 use super::engine::{Ended, Kept, NotStarted, Step};
+use super::finish::Why;
 use super::plan::Plan;
 use crate::args::HERTZ;
 use crate::failure::Failure;
 use crate::output::StreamSpool;
 use crate::ps;
+use remora_collector::MemoryLimit;
 use remora_nettrace::{SampledProfile, providers};
 use remora_profile::{Meta, Profile, ThreadIx};
 use remora_receipt::{EventSession, Facts};
@@ -19,8 +21,14 @@ use std::time::{Duration, Instant};
 
 /// The runtime's buffer in the target, MiB.
 const BUFFER: u32 = 64;
-/// How long the runtime may take to list its methods at the end.
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// How long the runtime may take to name its methods and modules at the end.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// And how long it may take to begin, or to name another one.
+const QUIET_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take to take the request to end, to answer it at last, and to end a stream that is of no use any more.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+/// Time for which it is waited for before looking whether somebody is in a hurry.
+const LOOK: Duration = Duration::from_millis(50);
 /// Told where another frequency was asked for.
 const OWN_FREQUENCY: &str = "The runtime's sampler has a frequency of its own: --frequency has no effect.";
 /// Bytes read at once.
@@ -35,6 +43,9 @@ pub(crate) struct InPlaceOf {
     pub(crate) facts: Option<Box<Facts>>,
 }
 
+/// What becomes of the recording, with why in words.
+type Becomes = fn(String) -> Why;
+
 /// A session.
 pub(crate) struct EventPipe {
     session: EventPipeSession,
@@ -45,9 +56,13 @@ pub(crate) struct EventPipe {
     facts: Facts,
     piece: Vec<u8>,
     notes: Vec<String>,
-    ended: Option<String>,
+    /// Why nothing more is taken: what becomes of the recording, and in words.
+    ended: Option<(Becomes, String)>,
     /// Whether the stream itself has ended, rather than our understanding of it.
     over: bool,
+    /// Whether it makes no sense any more.
+    is_unreadable: bool,
+    limit: MemoryLimit,
     /// Why the stream is not kept whole, if it is not.
     failure: Option<Failure>,
 }
@@ -84,6 +99,8 @@ impl EventPipe {
             notes,
             ended: None,
             over: false,
+            is_unreadable: false,
+            limit: MemoryLimit::eighth(),
             failure: None,
         })
     }
@@ -98,7 +115,7 @@ impl EventPipe {
         let samples = self.sampled.samples() as u64;
         let seconds = self.begun.elapsed().as_secs_f64();
         let rate = (seconds > 0.0).then(|| samples as f64 / seconds);
-        Ok(Step { samples, lost: self.sampled.lost(), rate, ended: self.ended.clone() })
+        Ok(Step { samples, lost: self.sampled.lost(), rate, ended: self.ended.clone().map(|(why, text)| why(text)) })
     }
 
     /// Whether the disk is nearly full.
@@ -106,19 +123,19 @@ impl EventPipe {
         self.spool.is_low()
     }
 
-    /// Stops the session and takes what the runtime lists at its end.
-    pub(crate) fn end(mut self) -> Ended {
+    /// Stops the session and takes what the runtime lists at its end: not longer than that may take, nor when somebody is in a hurry.
+    pub(crate) fn end(mut self, hurried: impl Fn() -> bool) -> Ended {
         self.facts.recording = nanoseconds(self.begun.elapsed());
         let asked = Instant::now();
         let target_ended = self.over;
-        let stopped = if self.over { Ok(()) } else { self.stop(asked + STOP_PATIENCE) };
+        let stopped = if self.over { Ok(()) } else { self.stop(asked, hurried) };
         // The runtime answers only when it has ended the session.
-        let stopped = stopped.and_then(|()| Ok(self.session.finish()?));
+        let stopped = stopped.and_then(|()| self.session.finish(SHORT_PATIENCE).map_err(|error| error.to_string()));
         self.facts.event_session = match stopped {
             Ok(()) => EventSession::Ended,
-            Err(failure) => {
-                self.notes.push(format!("the session did not end properly: {failure}"));
-                EventSession::NotEnded(failure.to_string())
+            Err(why) => {
+                self.notes.push(format!("the session did not end properly: {why}"));
+                EventSession::NotEnded(why)
             }
         };
         self.facts.detach = nanoseconds(asked.elapsed());
@@ -131,7 +148,7 @@ impl EventPipe {
             notes: self.notes,
             ..Meta::default()
         });
-        profile.meta.notes.extend(self.ended);
+        profile.meta.notes.extend(self.ended.map(|(_, text)| text));
         name_threads(&mut profile, &self.process);
         Ended {
             profile,
@@ -144,18 +161,30 @@ impl EventPipe {
         }
     }
 
-    /// Asks for the end, and takes what comes until then.
-    fn stop(&mut self, deadline: Instant) -> Result<(), Failure> {
-        self.session.stop()?;
+    /// Asks for the end, and takes what comes until then; or why that was not waited for.
+    fn stop(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
+        self.session.stop(SHORT_PATIENCE).map_err(|error| error.to_string())?;
         let ended = self.ended.take();
-        while !self.over {
-            if Instant::now() >= deadline {
-                return Err(Error::TimedOut { step: "end its session of events", after: STOP_PATIENCE }.into());
-            }
-            self.take(deadline)?;
-        }
+        self.spool.ends();
+        self.limit = MemoryLimit::eighth();
+        let waited = self.take_the_end(asked, hurried);
         // The stream's end was asked for this time; what came before it was not.
-        self.ended = ended;
+        self.ended = ended.or_else(|| self.ended.take().filter(|_| !self.over));
+        waited
+    }
+
+    fn take_the_end(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
+        let mut end = End { asked, last: asked, named: self.sampled.named() };
+        while !self.over {
+            let now = Instant::now();
+            if let Some(after) = end.is_late(now, self.sampled.named(), self.is_unreadable) {
+                return Err(Error::TimedOut { step: "end its session of events", after }.to_string());
+            }
+            if let Some(why) = hurried().then(|| "interrupted".to_owned()).or_else(|| self.limit.exceeded()) {
+                return Err(why);
+            }
+            self.take(now + LOOK).map_err(|failure| failure.to_string())?;
+        }
         Ok(())
     }
 
@@ -170,13 +199,22 @@ impl EventPipe {
             Ok(0) => self.is_over("the target ended during the recording"),
             Ok(length) => {
                 let piece = &self.piece[..length];
-                // A stream that cannot be understood any more is worth what came before; the profile's notes say so.
-                if self.sampled.push(piece).is_err() {
-                    self.ended = Some("the runtime's stream cannot be read any further".to_owned());
+                // It is read on whatever it is: the runtime cannot end a session whose stream nobody takes.
+                if self.is_unreadable {
+                    return Ok(true);
                 }
-                // It is read on all the same: the runtime cannot end a session whose stream nobody takes.
                 if let Err(failure) = self.spool.write(piece) {
                     self.failure.get_or_insert(failure);
+                }
+                // A stream that cannot be understood any more is worth what came before; the profile's notes say so.
+                self.is_unreadable = self.sampled.push(piece).is_err();
+                if self.is_unreadable {
+                    self.ended = Some((Why::Unreadable, "the runtime's stream cannot be read any further".to_owned()));
+                } else if let Some(why) = self.limit.exceeded() {
+                    self.ended = Some((Why::Limit, why));
+                } else if self.spool.is_cut() {
+                    let why = "the runtime's stream takes more than half of what was free on the disk";
+                    self.ended = Some((Why::Limit, why.to_owned()));
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(false),
@@ -188,7 +226,28 @@ impl EventPipe {
 
     fn is_over(&mut self, why: &str) {
         self.over = true;
-        self.ended = Some(why.to_owned());
+        self.ended = Some((Why::TargetEnded, why.to_owned()));
+    }
+}
+
+/// The end of a session, as far as it has come.
+struct End {
+    asked: Instant,
+    /// When something was named last.
+    last: Instant,
+    /// What was named by then.
+    named: usize,
+}
+
+impl End {
+    /// Which patience has come to its end, if one has, when so much is named.
+    fn is_late(&mut self, now: Instant, named: usize, is_unreadable: bool) -> Option<Duration> {
+        if named > self.named {
+            (self.named, self.last) = (named, now);
+        }
+        let patience = if is_unreadable { SHORT_PATIENCE } else { QUIET_PATIENCE };
+        let quiet = (now >= self.last + patience).then_some(patience);
+        quiet.or((now >= self.asked + STOP_PATIENCE).then_some(STOP_PATIENCE))
     }
 }
 
@@ -232,4 +291,24 @@ fn name_threads(profile: &mut Profile, process: &Process) {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_session_is_waited_for_as_long_as_something_is_named_and_not_for_ever() {
+        let asked = Instant::now();
+        let after = |seconds| asked + Duration::from_secs(seconds);
+        let mut end = End { asked, last: asked, named: 7 };
+        assert_eq!(end.is_late(after(4), 7, false), None);
+        assert_eq!(end.is_late(after(4), 8, false), None);
+        assert_eq!(end.is_late(after(8), 8, false), None, "another one was named");
+        assert_eq!(end.is_late(after(9), 8, false), Some(QUIET_PATIENCE));
+        assert_eq!(end.is_late(after(29), 9, false), None);
+        assert_eq!(end.is_late(after(30), 10, false), Some(STOP_PATIENCE), "whatever is named");
+        let mut end = End { asked, last: asked, named: 7 };
+        assert_eq!(end.is_late(after(1), 7, true), Some(SHORT_PATIENCE), "nothing more can be named");
+    }
 }

@@ -28,6 +28,10 @@ pub(crate) enum Why {
     Asked,
     /// The process ended or replaced its program.
     TargetEnded(String),
+    /// It takes as much of the memory or the disk as it may.
+    Limit(String),
+    /// What the process sends makes no sense any more.
+    Unreadable(String),
     /// The disk is nearly full; what was recorded fits.
     DiskFull,
     /// Something broke.
@@ -52,8 +56,9 @@ pub(crate) struct End {
 
 impl Finish<'_> {
     /// Ends a recording.
-    pub(crate) fn run(self, engine: Engine, mut end: End) -> Result<Exit, Failure> {
-        let Ended { mut profile, facts, kept, managed_frames, first_sample, target_ended, failure } = engine.end();
+    pub(crate) fn run(self, engine: Engine, mut end: End, hurried: impl Fn() -> bool) -> Result<Exit, Failure> {
+        let Ended { mut profile, facts, kept, managed_frames, first_sample, target_ended, failure } =
+            engine.end(hurried);
         if let (Some(failure), false) = (failure, matches!(end.why, Why::Failed(_))) {
             end.why = Why::Failed(failure);
         }
@@ -183,6 +188,8 @@ fn ended(why: Why, of_a_command: bool) -> Result<(), Failure> {
     match why {
         Why::Failed(failure) => Err(failure),
         Why::DiskFull => Err(Failure::EndedByFullDisk),
+        Why::Limit(why) => Err(Failure::EndedByLimit(why)),
+        Why::Unreadable(why) => Err(Failure::TargetEnded(format!("{why}; what was recorded until then is complete"))),
         Why::TargetEnded(why) if !of_a_command => {
             Err(Failure::TargetEnded(format!("{why}; what was recorded until then is complete")))
         }
@@ -205,6 +212,8 @@ mod tests {
         assert_eq!(code(ended(gone(), true), true), Exit::Done, "a command that ends by itself is recorded to its end");
         assert_eq!(code(ended(gone(), false), true), Exit::TargetEnded);
         assert_eq!(code(ended(Why::DiskFull, false), true), Exit::DiskFull);
+        assert_eq!(code(ended(Why::Limit("too much".into()), true), true), Exit::DiskFull);
+        assert_eq!(code(ended(Why::Unreadable("nonsense".into()), true), true), Exit::TargetEnded);
         assert_eq!(code(ended(Why::Failed(Failure::Interrupted), false), true), Exit::Interrupted);
         for why in [Why::TimeIsOver, Why::Asked, gone(), Why::DiskFull, Why::Failed(Failure::Interrupted)] {
             assert_eq!(code(ended(why, false), false), Exit::Unclean);

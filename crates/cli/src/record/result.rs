@@ -120,6 +120,8 @@ impl Outcome<'_> {
                 Why::Asked => "asked",
                 Why::TargetEnded(_) => "target-ended",
                 Why::DiskFull => "disk-full",
+                Why::Limit(_) => "limit",
+                Why::Unreadable(_) => "unreadable",
                 Why::Failed(_) => "failed",
             },
             files: self.files(),

@@ -94,7 +94,7 @@ impl Dump {
         while !parser.ended() {
             assert!(Instant::now() < end, "the session did not end");
             if is_enough(&dump) && !is_stopping {
-                session.stop().expect("the session is asked to end");
+                session.stop(remora_e2e::PATIENCE).expect("the session is asked to end");
                 is_stopping = true;
             }
             match session.read(&mut piece) {
@@ -104,7 +104,7 @@ impl Dump {
                 Err(error) => panic!("the stream broke off: {error}"),
             }
         }
-        session.finish().expect("the session has ended");
+        session.finish(remora_e2e::PATIENCE).expect("the session has ended");
         assert_eq!(dump.dropped, 0, "the runtime has dropped events");
         dump
     }

@@ -1,0 +1,44 @@
+//! Reading a file that somebody else may have made, no further than the memory goes: a short one may hold very much.
+
+use remora_collector::MemoryLimit;
+use std::io::{Error, ErrorKind, Read, Result};
+
+/// See the module's text. It is read in pieces, and what was made of those before is known when the next one is asked for.
+pub(crate) struct Bounded<R> {
+    input: R,
+    limit: MemoryLimit,
+}
+
+impl<R: Read> Bounded<R> {
+    /// As much may be made of what is read as half of the memory that is free.
+    pub(crate) fn new(input: R) -> Bounded<R> {
+        Bounded { input, limit: MemoryLimit::half() }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        match self.limit.is_exceeded() {
+            true => Err(Error::new(
+                ErrorKind::OutOfMemory,
+                "what is in it takes more than half of the memory that was free; read it on a machine that has more",
+            )),
+            false => self.input.read(into),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_read_once_what_was_made_of_it_takes_too_much() {
+        let mut bounded = Bounded { input: &b"short"[..], limit: MemoryLimit::of(64 << 20, "half") };
+        let mut byte = [0];
+        bounded.read_exact(&mut byte).expect("there is memory");
+        let made = vec![1_u8; 128 << 20];
+        assert_eq!(bounded.read(&mut byte).expect_err("there is none left").kind(), ErrorKind::OutOfMemory);
+        drop(made);
+    }
+}

@@ -1,0 +1,101 @@
+//! Short files that hold very much: what they take of the memory follows from the limits that the reader names.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_heap_file::{Error, Limits, MethodRow, State, TypeRow, Writer, read};
+use remora_wire::heap::{CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, ROOT, STACK_ROOT, written};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts what is allocated, and the most that was at a time.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The most that reading takes beyond what there was before, bytes; one at a time.
+fn most_while_reading(file: &[u8]) -> (usize, Result<usize, Error>) {
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let read = read(file, Limits::MOST).map(|snapshot| snapshot.graph.object_count());
+    (MOST.load(Ordering::Relaxed) - before, read)
+}
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const BASE: u64 = 0x7f00_0000_0000;
+const OBJECTS: u64 = 100_000;
+
+/// Objects one behind the other, each held by the local of one method.
+fn held_by_one_method(name: &str) -> Vec<u8> {
+    let mut numbers = vec![RANGE, 2, BASE, OBJECTS * 24, CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
+    (0..OBJECTS).for_each(|_| numbers.extend([FIRST_CLASS, 24, 0]));
+    (0..OBJECTS).for_each(|index| numbers.extend([ROOT, STACK_ROOT, BASE + index * 24, 7]));
+    numbers.extend([END, OBJECTS]);
+    let mut writer = Writer::create(Vec::new()).unwrap();
+    writer.stream(&written(&numbers)).unwrap();
+    writer.types(&[TypeRow { name: "Known.Node".into(), ..TypeRow::default() }]).unwrap();
+    writer.methods(&[MethodRow { id: 7, name: name.into() }]).unwrap();
+    writer.finish(&State::default()).unwrap()
+}
+
+#[test]
+fn one_long_name_that_a_hundred_thousand_roots_refer_to_is_not_written_a_hundred_thousand_times() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let file = held_by_one_method(&"n".repeat(16 << 10));
+    let (most, objects) = most_while_reading(&file);
+    assert_eq!(objects.unwrap(), OBJECTS as usize);
+    // 64 MiB of words, and what so many objects and roots take.
+    assert!(most < 160 << 20, "{} MiB for {} KiB", most >> 20, file.len() >> 10);
+}
+
+#[test]
+fn rows_that_unpack_to_far_more_than_their_file_are_refused_before_they_are() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let rows: Vec<TypeRow> = (0..512).map(|_| TypeRow { name: "n".repeat(16 << 10), ..TypeRow::default() }).collect();
+    let mut writer = Writer::create(Vec::new()).unwrap();
+    (0..6).for_each(|_| writer.types(&rows).unwrap());
+    let file = writer.finish(&State::default()).unwrap();
+    let (most, refused) = most_while_reading(&file);
+    assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    // 8 MiB, 64 times the file, once packed and once as rows.
+    assert!(most < 3 * ((8 << 20) + 64 * file.len()), "{} MiB for {} KiB", most >> 20, file.len() >> 10);
+}
+
+#[test]
+fn a_heap_that_packs_as_well_as_any_can_is_read() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let objects = 2_000_000;
+    let mut numbers = vec![RANGE, 2, BASE, objects * 24, CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
+    (0..objects).for_each(|_| numbers.extend([FIRST_CLASS, 24, 0]));
+    numbers.extend([END, objects]);
+    let mut writer = Writer::create(Vec::new()).unwrap();
+    writer.stream(&written(&numbers)).unwrap();
+    drop(numbers);
+    writer.types(&[TypeRow { name: "Known.Node".into(), ..TypeRow::default() }]).unwrap();
+    let file = writer.finish(&State::default()).unwrap();
+    assert!(file.len() < 50 << 10, "{}", file.len());
+    let (most, read) = most_while_reading(&file);
+    assert_eq!(read.unwrap(), objects as usize);
+    // An object takes 3 bytes of the stream, and some 20 of the graph; twice where an array grows.
+    assert!(most < 64 * objects as usize, "{} MiB", most >> 20);
+}

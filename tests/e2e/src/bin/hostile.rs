@@ -1,0 +1,191 @@
+//! A process that looks like a .NET process and means ill: `hostile MANNER`. It listens where a runtime would, says `ready`, and goes on until its
+//! input ends. (It passes for one by a preloaded library that is called `libcoreclr.so`.)
+#![forbid(unsafe_code)]
+// `ready` is said on standard output, as targets do.
+#![allow(clippy::print_stdout)]
+
+use remora_agent_ring::{HEADER_WORDS, Ring};
+use remora_wire::{Config, Frame, FromAgent, ToAgent, layout};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::fs::File;
+use std::io::{Error, IoSliceMut, Read, Result, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+/// Magic, size, command set, command, two bytes that are reserved.
+const HEADER: usize = 20;
+const MAGIC: &[u8] = b"DOTNET_IPC_V1\0";
+/// Commands: set and id.
+const ATTACH: [u8; 2] = [3, 1];
+const WHO_ARE_YOU: [u8; 2] = [4, 0];
+const STOP_TRACING: [u8; 2] = [2, 1];
+/// Of answers.
+const DONE: u8 = 0;
+const FAILED: u8 = 0xFF;
+const UNKNOWN_COMMAND: u32 = 0x8013_1385;
+/// Set of the commands that begin and end a stream of events.
+const EVENTS: u8 = 2;
+
+/// Bytes of a block of events.
+const BLOCK: u32 = 1 << 16;
+
+/// What it does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Its stream of events makes no sense and never ends.
+    Unreadable,
+    /// Its stream of events can be read and never ends.
+    Endless,
+    /// Its agent begins, and then says nothing.
+    Silent,
+    /// Its agent tells that a copy walks the heap, counts some objects, and then says nothing.
+    HalfWay,
+    /// The ring of its agent's recording never runs empty.
+    Flooding,
+}
+
+fn main() -> Result<()> {
+    let manner = match std::env::args().nth(1).as_deref() {
+        Some("unreadable") => Manner::Unreadable,
+        Some("endless") => Manner::Endless,
+        Some("silent") => Manner::Silent,
+        Some("half-way") => Manner::HalfWay,
+        Some("flooding") => Manner::Flooding,
+        _ => return Err(Error::other("which manner?")),
+    };
+    let socket = socket_path()?;
+    let listener = UnixListener::bind(&socket)?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // Whoever breaks off has had enough.
+            std::thread::spawn(move || serve(manner, stream));
+        }
+    });
+    println!("ready");
+    while std::io::stdin().read(&mut [0; 64])? > 0 {}
+    std::fs::remove_file(socket)
+}
+
+/// Where a runtime with our id and start time listens.
+fn socket_path() -> Result<PathBuf> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let start = fields.split(' ').nth(19).ok_or_else(|| Error::other("no start time"))?;
+    Ok(std::env::temp_dir().join(format!("dotnet-diagnostic-{}-{start}-socket", std::process::id())))
+}
+
+fn serve(manner: Manner, mut stream: UnixStream) -> Result<()> {
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header)?;
+    let mut payload = vec![0; usize::from(u16::from_le_bytes([header[14], header[15]])).saturating_sub(HEADER)];
+    stream.read_exact(&mut payload)?;
+    match [header[16], header[17]] {
+        ATTACH => attach(manner, stream, &payload),
+        // Never answered, and held until the other end has had enough.
+        STOP_TRACING => {
+            println!("asked to stop");
+            stream.read(&mut [0]).map(drop)
+        }
+        [EVENTS, _] => {
+            answer(&mut stream, DONE, &1_u64.to_le_bytes())?;
+            events(manner, stream)
+        }
+        WHO_ARE_YOU => answer(&mut stream, DONE, &who_i_am()),
+        _ => answer(&mut stream, FAILED, &UNKNOWN_COMMAND.to_le_bytes()),
+    }
+}
+
+fn answer(stream: &mut UnixStream, outcome: u8, payload: &[u8]) -> Result<()> {
+    let length = ((HEADER + payload.len()) as u16).to_le_bytes();
+    stream.write_all(&[MAGIC, &length, &[0xFF, outcome, 0, 0], payload].concat())
+}
+
+/// Process, a number of the runtime's own, command line, system, processor.
+fn who_i_am() -> Vec<u8> {
+    let text = [2, 0, 0, 0, b'x', 0, 0, 0];
+    [&u64::from(std::process::id()).to_le_bytes()[..], &[0; 16], &text, &text, &text].concat()
+}
+
+/// Events without an end.
+fn events(manner: Manner, mut stream: UnixStream) -> Result<()> {
+    if manner == Manner::Unreadable {
+        loop {
+            stream.write_all(&[0xA5; 1 << 16])?;
+        }
+    }
+    stream.write_all(b"Nettrace\x14\0\0\0!FastSerialization.1")?;
+    // A block of a kind that readers pass over. Its content stands at a multiple of four.
+    let head = [&[5, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0][..], b"Mine\x06", &BLOCK.to_le_bytes()].concat();
+    let mut position = 32;
+    loop {
+        let padding = (position + head.len()).next_multiple_of(4) - (position + head.len());
+        for part in [&head, &[0; 4][..padding], &[0; BLOCK as usize], &[6]] {
+            stream.write_all(part)?;
+            position += part.len();
+        }
+    }
+}
+
+/// Plays the agent on a connection of its own, and answers as a runtime whose attach succeeded.
+fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()> {
+    // Time-out, class, and the path: the number of its units, and those.
+    let units = payload.get(20..24).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes) as usize;
+    let data = payload.get(24 + 2 * units + 4..).ok_or_else(|| Error::other("no client data"))?;
+    let config = Config::decode(data).map_err(|_| Error::other("other client data"))?;
+    let mut agent = UnixStream::connect(&config.socket_path)?;
+    agent.write_all(&FromAgent::Hello { version: remora_wire::VERSION, nonce: config.nonce }.encode())?;
+    let memory = welcomed(&agent)?;
+    answer(&mut runtime, DONE, &[0; 4])?;
+    agent.write_all(
+        &FromAgent::Started { signal: 0, thread: std::process::id(), threads: 1, time: 0, engine: "none".to_owned() }
+            .encode(),
+    )?;
+    if manner == Manner::Flooding {
+        std::thread::spawn(move || flood(&memory));
+    } else if manner == Manner::HalfWay {
+        agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
+        memory.write_all_at(&5_u64.to_le_bytes(), layout::HEAP_OBJECTS as u64 * 8)?;
+    }
+    // Nothing that is said to it is answered any more.
+    println!("silent from now on");
+    let mut heard = [0; 64];
+    while agent.read(&mut heard)? > 0 {}
+    Ok(())
+}
+
+/// Writes a full ring of messages over that in the shared memory, again and again.
+fn flood(memory: &File) -> Result<()> {
+    let place = layout::messages(false, HEADER_WORDS);
+    let words: Vec<AtomicU64> = place.clone().map(|_| AtomicU64::new(0)).collect();
+    if let Some(ring) = Ring::new(&words) {
+        // No message at all.
+        while ring.push(&[&[8; 100]]).is_ok() {}
+    }
+    let bytes: Vec<u8> = words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect();
+    loop {
+        memory.write_all_at(&bytes, place.start as u64 * 8)?;
+    }
+}
+
+/// The shared memory, which comes with the answer to the hello; a table may come before it.
+fn welcomed(agent: &UnixStream) -> Result<File> {
+    let mut frame = Frame::default();
+    loop {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut bytes = [0; 64];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let length = recvmsg(agent, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::empty())?.bytes;
+        let descriptor = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        frame.push(&bytes[..length]);
+        match (frame.take().ok().flatten().map(|body| ToAgent::decode(&body)), descriptor) {
+            (Some(Ok(ToAgent::Welcome)), Some(memory)) => return Ok(memory.into()),
+            (Some(Ok(ToAgent::Unwind)), Some(_)) => {}
+            _ => return Err(Error::other("no memory came")),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A process that means ill: whatever it sends, and whatever it keeps to itself, `remora` comes to its end and says what happened.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
+
+mod support;
+
+use remora_e2e::{Remora, Start, Target};
+use std::process::Command;
+use support::{compile, open_folder};
+
+/// One that has this manner (`src/bin/hostile.rs`), with a folder for results.
+struct Hostile {
+    target: Target,
+    folder: tempfile::TempDir,
+}
+
+impl Hostile {
+    fn start(manner: &str) -> Hostile {
+        let folder = open_folder();
+        let runtime = folder.path().join("Microsoft.NETCore.App/8.0.4");
+        std::fs::create_dir_all(&runtime).unwrap();
+        let library = compile("old_runtime", &["-shared", "-fPIC"], &runtime.join("libcoreclr.so"));
+        let start = Start::of(Command::new(env!("CARGO_BIN_EXE_hostile")), manner).arg(manner);
+        Hostile { target: start.env("LD_PRELOAD", library).ready(), folder }
+    }
+
+    fn remora(&self, arguments: &[&str]) -> Remora {
+        let process = self.target.pid().to_string();
+        let file = self.folder.path().join(if arguments[0] == "heap" { "out.remora-heap" } else { "out.remora" });
+        Remora::start(arguments.iter().copied().chain(["-p", &process, "-o", file.to_str().unwrap()]))
+    }
+}
+
+/// Something is left: nobody confirmed the end of the session.
+const UNCLEAN: i32 = 40;
+
+#[test]
+fn a_stream_that_makes_no_sense_is_given_up_and_not_spooled() {
+    let hostile = Hostile::start("unreadable");
+    let finished = hostile.remora(&["record", "--engine", "eventpipe", "-d", "1s"]).finish();
+    let words = ["cannot be read any further", "did not end its session of events within 1s"];
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(words.iter().all(|word| finished.text().contains(word)), "{finished}");
+}
+
+#[test]
+fn a_stream_that_never_ends_is_given_up_after_a_few_seconds_in_which_nothing_is_named() {
+    let hostile = Hostile::start("endless");
+    let finished = hostile.remora(&["record", "--engine", "eventpipe", "-d", "1s"]).finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("did not end its session of events within 5s"), "{finished}");
+}
+
+#[test]
+fn ctrl_c_at_the_end_of_a_stream_that_never_ends_is_obeyed_at_once() {
+    let hostile = Hostile::start("endless");
+    let remora = hostile.remora(&["record", "--engine", "eventpipe", "-d", "1s"]);
+    assert_eq!(hostile.target.read_line(), "asked to stop");
+    remora.signal(rustix::process::Signal::INT);
+    let finished = remora.finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("the session did not end properly: interrupted"), "{finished}");
+}
+
+#[test]
+fn an_agent_that_says_nothing_is_given_up_and_what_stays_is_reported() {
+    let hostile = Hostile::start("silent");
+    let finished = hostile.remora(&["heap"]).finish();
+    let words = ["nothing came from the agent in the process for 30 s", "the agent's thread did not end"];
+    finished.failed_with(UNCLEAN, &words);
+}
+
+#[test]
+fn an_agent_that_stops_half_way_is_given_up_and_what_it_told_is_kept() {
+    let hostile = Hostile::start("half-way");
+    let finished = hostile.remora(&["heap"]).finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("nothing came from the agent in the process for 30 s"), "{finished}");
+}
+
+#[test]
+fn ctrl_c_during_the_silence_of_an_agent_is_obeyed_and_what_stays_is_reported() {
+    for manner in ["silent", "half-way"] {
+        let hostile = Hostile::start(manner);
+        let remora = hostile.remora(&["heap"]);
+        assert_eq!(hostile.target.read_line(), "silent from now on");
+        remora.signal(rustix::process::Signal::INT);
+        let finished = remora.finish();
+        assert_eq!(finished.code(), UNCLEAN, "{finished}");
+        let told = finished.text() + &finished.stderr;
+        assert!(told.contains("interrupted") && told.contains("the agent's thread did not end"), "{finished}");
+    }
+}
+
+#[test]
+fn a_recording_of_an_agent_whose_ring_never_runs_empty_ends_when_its_time_is_over() {
+    let hostile = Hostile::start("flooding");
+    let remora = hostile.remora(&["record", "--engine", "agent", "-d", "1s"]);
+    let finished = remora.finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("the agent's thread did not end"), "{finished}");
+}
