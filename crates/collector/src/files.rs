@@ -4,6 +4,7 @@ use crate::bundle::Executable;
 use remora_symbols::{
     ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
+use remora_trigger::proc::in_view;
 use remora_trigger::{open_in_root, open_link};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -108,8 +109,12 @@ impl Files {
     /// Reads the mappings again; keeps the old ones if the target is gone.
     pub fn refresh_maps(&mut self) {
         if let Ok(text) = fs::read(self.process.join("maps")) {
-            let maps = parse_maps(&String::from_utf8_lossy(&text));
+            let mut maps = parse_maps(&String::from_utf8_lossy(&text));
             if !maps.is_empty() {
+                let root = fs::read_link(self.process.join("root")).unwrap_or_default();
+                maps.iter_mut().for_each(|entry| {
+                    entry.path = in_view(&root, Path::new(&entry.path)).to_string_lossy().into_owned()
+                });
                 self.maps = maps;
             }
         }
