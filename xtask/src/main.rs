@@ -16,6 +16,7 @@ mod debian;
 mod demo;
 mod dist;
 mod frameworks;
+mod musl;
 mod mutate;
 mod outcome;
 mod packages;

@@ -14,6 +14,8 @@ use std::process::Command;
 pub enum Registry {
     /// The Python package index; a package is a wheel, which is a zip archive.
     PyPi,
+    /// The same, with wheels made for musl.
+    PyPiForMusl,
     /// The npm registry; a package is a tar archive with one top folder.
     Npm,
 }
@@ -48,7 +50,7 @@ impl Package {
 
     fn download_into(&self, folder: &Path) -> Outcome<PathBuf> {
         let mut command = match self.registry {
-            Registry::PyPi => {
+            Registry::PyPi | Registry::PyPiForMusl => {
                 let mut pip = Command::new("python3");
                 pip.args([
                     "-m",
@@ -60,6 +62,9 @@ impl Package {
                     "--dest",
                     ".",
                 ]);
+                if self.registry == Registry::PyPiForMusl {
+                    pip.args(["--only-binary=:all:", "--platform", "musllinux_1_1_x86_64", "--python-version", "3.11"]);
+                }
                 pip.arg(format!("{}=={}", self.name, self.version));
                 pip
             }
@@ -95,7 +100,7 @@ impl Package {
 
     fn extract(&self, archive: &Path, folder: &Path) -> Outcome<()> {
         let mut command = match self.registry {
-            Registry::PyPi => {
+            Registry::PyPi | Registry::PyPiForMusl => {
                 let mut unzip = Command::new("python3");
                 unzip.args(["-m", "zipfile", "-e"]).arg(archive).arg(folder);
                 unzip
@@ -111,7 +116,7 @@ impl Package {
 
     fn cannot_fetch(&self) -> String {
         let client = match self.registry {
-            Registry::PyPi => "python3 with pip",
+            Registry::PyPi | Registry::PyPiForMusl => "python3 with pip",
             Registry::Npm => "npm",
         };
         format!(
@@ -126,7 +131,7 @@ impl Package {
 impl Registry {
     fn title(self) -> &'static str {
         match self {
-            Registry::PyPi => "PyPI",
+            Registry::PyPi | Registry::PyPiForMusl => "PyPI",
             Registry::Npm => "npm",
         }
     }
@@ -169,6 +174,22 @@ pub const SINGLE_FILE_APPLICATION: Package = Package {
     name: "@microsoft/fabric-mcp-linux-x64",
     version: "1.4.0",
     sha256: "b412a52fc65bf1ca3a8716634456f52f292e99b121552f47aea4159741204c7f",
+};
+
+/// An application in one file for musl, with .NET 9.0.9 in it.
+pub const MUSL_APPLICATION: Package = Package {
+    registry: Registry::Npm,
+    name: "@vscode/vsce-sign-alpine-x64",
+    version: "2.0.6",
+    sha256: "049e0c79782958cf1b21fc5a46c278c52719db7002cdd20b18a822ee02dc9869",
+};
+
+/// A wheel that carries libstdc++ and libgcc_s for musl. Newer ones need a newer musl than Debian 12 has.
+pub const MUSL_LIBRARIES: Package = Package {
+    registry: Registry::PyPiForMusl,
+    name: "ujson",
+    version: "5.8.0",
+    sha256: "e3673053b036fd161ae7a5a33358ccae6793ee89fd499000204676baafd7b3aa",
 };
 
 /// A code generator that carries the C# compiler as a library.

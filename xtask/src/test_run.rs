@@ -5,7 +5,7 @@
 
 use crate::outcome::{Context, Outcome};
 use crate::test_output::{Count, conclude, counted};
-use crate::{contract, debian, process, published, runtimes, targets};
+use crate::{contract, debian, musl, process, published, runtimes, targets};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -67,9 +67,11 @@ pub fn prepare() -> Outcome<Environment> {
     let programs = targets::provide(&target_folder)?;
     let roots = std::env::join_paths(matrix.iter().map(|runtime| &runtime.root))
         .context(|| "the folder of a runtime has a colon in its name")?;
+    let on_musl = musl::provide(&programs)?;
     Ok(vec![
         ("REMORA_TEST_DOTNET_ROOTS", roots),
         ("REMORA_TEST_TARGETS", programs.into()),
+        ("REMORA_TEST_MUSL", on_musl.into()),
         ("REMORA_TEST_PUBLISHED", published::provide()?.into()),
         ("REMORA_BIN", build_command()?.into()),
         ("REMORA_PROBE", build_probe()?.into()),

@@ -34,8 +34,7 @@ const SAMPLE_RING_WORDS: usize = 1 << 18;
 /// The C library gives birth to threads with every signal blocked, for less than this, nanoseconds.
 const BIRTH: u64 = 200_000;
 
-/// Where threads are born and die all the time, looking for them takes no more than a part of the agent's time: rest in looks, and at
-/// most nanoseconds.
+/// Where threads are born and die all the time, a look for them is followed by a rest: in looks, and at most nanoseconds.
 const SCAN_REST: u64 = 10;
 const LONGEST_SCAN_REST: u64 = 5_000_000;
 
@@ -49,7 +48,6 @@ pub struct Linux {
     config: Config,
     wake: Wake,
     entrances: Arc<Entrances>,
-    channel: Mutex<Option<Channel>>,
     shared: Mutex<Option<Mapping>>,
     sampling: Mutex<Option<Sampling>>,
     retired: Mutex<Option<Retired>>,
@@ -69,6 +67,8 @@ pub struct Linux {
     links: OnceLock<Arc<[AtomicU64]>>,
     /// When threads may be looked for again.
     scan_due: AtomicU64,
+    /// Dropped last: under musl, the hang-up tells the recorder that everything else is given back.
+    channel: Mutex<Option<Channel>>,
 }
 
 struct Sampling {
@@ -111,7 +111,6 @@ impl Linux {
             wake: Wake::new()?,
             config,
             entrances,
-            channel: Mutex::new(None),
             shared: Mutex::new(None),
             sampling: Mutex::new(None),
             retired: Mutex::new(None),
@@ -123,6 +122,7 @@ impl Linux {
             handler_stays: AtomicBool::new(false),
             links: OnceLock::new(),
             scan_due: AtomicU64::new(0),
+            channel: Mutex::new(None),
         })
     }
 

@@ -3,7 +3,7 @@
 //! A new thread may wait for a whole tick of the kernel while another program keeps its processor busy, even beside one that is idle.
 //! The second is mostly made for another processor than the first: so one of the two begins at once.
 
-use crate::threads::{OwnThread, begin_this, detach_this, join, pause};
+use crate::threads::{OwnThread, begin_this, detach_this, end_this, join, pause};
 use remora_agent_core::Roles;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -52,19 +52,22 @@ fn start_one<R: Roles>(pair: &Arc<Pair<R>>, index: usize) -> Result<OwnThread, i
 extern "C" fn main<R: Roles>(argument: *mut c_void) -> *mut c_void {
     begin_this("");
     // SAFETY: `start_one` handed this box over.
-    let One { pair, index } = *unsafe { Box::from_raw(argument.cast::<One<R>>()) };
+    play(*unsafe { Box::from_raw(argument.cast::<One<R>>()) });
+    end_this();
+    std::ptr::null_mut()
+}
+
+fn play<R: Roles>(One { pair, index }: One<R>) {
     let roles = pair.roles.clone();
     if !pair.claimed.swap(true, Ordering::AcqRel) {
         drop(pair);
-        roles.work();
-        return std::ptr::null_mut();
+        return roles.work();
     }
     detach_this();
     let worker = other_of(&pair, index);
     drop(pair);
     join(worker);
     roles.leave();
-    std::ptr::null_mut()
 }
 
 /// The handle of the other thread, which runs already: whoever made it says the handle a moment later.

@@ -161,6 +161,8 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     sampler.thread.store(threads::this_thread(), Ordering::Relaxed);
     // A panic ends the sampling, not the process. The agent's thread goes on without samples.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&sampler).run()));
+    drop(sampler);
+    threads::end_this();
     std::ptr::null_mut()
 }
 

@@ -38,7 +38,8 @@ unsafe impl Sync for Block {}
 
 static BLOCK: [Block; BLOCKS + 1] = [const { Block { words: UnsafeCell::new([0; WORDS]) } }; BLOCKS + 1];
 
-/// The thread of each block by its pointer (`fs:0`), 0 for none. Never given back: the table goes with the library.
+/// The thread of each block by its pointer (`fs:0`), 0 for none. Our threads give theirs back: under musl the library is never unmapped,
+/// and serves any number of attaches.
 static OWNERS: [AtomicUsize; BLOCKS] = [const { AtomicUsize::new(0) }; BLOCKS];
 
 #[cfg(not(test))]
@@ -78,6 +79,11 @@ pub fn begin_thread() {
     unsafe { block.write([0; WORDS]) };
 }
 
+/// To be called last of all on a thread of ours.
+pub fn end_thread() {
+    give_back(&OWNERS, this_thread());
+}
+
 /// The pointer to a thread's own control block, which is unlike every other living thread's.
 fn this_thread() -> usize {
     let thread: usize;
@@ -92,6 +98,13 @@ fn block_of(owners: &[AtomicUsize; BLOCKS], thread: usize) -> usize {
     // Control blocks are at least a page apart.
     let first = (thread >> 12) % BLOCKS;
     (0..BLOCKS).map(|step| (first + step) % BLOCKS).find(|index| is_owned(&owners[*index], thread)).unwrap_or(BLOCKS)
+}
+
+/// Lets another thread have this thread's block.
+fn give_back(owners: &[AtomicUsize; BLOCKS], thread: usize) {
+    if let Some(owner) = owners.get(block_of(owners, thread)) {
+        owner.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Whether a block is this thread's, which it becomes if it was nobody's. A signal handler on the same thread may have been faster.
@@ -119,6 +132,8 @@ mod tests {
         let again: Vec<usize> = (1..=BLOCKS).map(|number| block_of_page(number * 7)).collect();
         assert_eq!(again, blocks);
         assert_eq!(block_of_page(3), BLOCKS);
+        give_back(&owners, 7 << 12);
+        assert_eq!(block_of_page(3), blocks[0], "the place of a thread that has ended");
     }
 
     #[test]

@@ -69,6 +69,11 @@ pub fn begin_this(suffix: &str) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
+/// To be called last of all on a thread of ours.
+pub fn end_this() {
+    thread_locals::end_thread();
+}
+
 /// The calling thread's id.
 pub fn this_thread() -> u32 {
     // SAFETY: takes nothing.

@@ -8,8 +8,8 @@ use crate::console::{Page, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::holder;
-use remora_receipt::{Left, find_left_overs, find_what_stays};
-use remora_trigger::{Error, Reason, STAYING_SUFFIX, Swept, find, sweep};
+use remora_receipt::{Left, find_left_overs, find_what_musl_keeps, find_what_stays};
+use remora_trigger::{Error, MUSL_SUFFIX, Reason, STAYING_SUFFIX, Swept, find, sweep};
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
     let swept = sweep(&process)?;
     let mut stays = find_what_stays(Path::new("/proc"), process.pid);
+    stays.extend(find_what_musl_keeps(Path::new("/proc"), process.pid));
     let (in_memory, left): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::may_stay_on_purpose);
     stays.extend(in_memory.into_iter().map(|left| left.what));
     let outcome = Outcome::of(process.pid, swept, left, stays);
@@ -110,12 +111,20 @@ impl Outcome {
 
 /// By its name alone: in memory a library keeps the one that it came with.
 fn why_it_stays(path: &str) -> &'static str {
-    if path.contains(STAYING_SUFFIX) { STAYS } else { STAYS_IN_MEMORY }
+    match () {
+        () if path.contains(STAYING_SUFFIX) => STAYS,
+        () if path.contains(MUSL_SUFFIX) => STAYS_ON_MUSL,
+        () => STAYS_IN_MEMORY,
+    }
 }
 
 /// Of a library in memory of which no thread runs.
 const STAYS_IN_MEMORY: &str = "no thread of it runs, and only the end of the process takes it away; it has no file, so that its name does \
                                not tell why it stays";
+
+/// Of what musl keeps.
+const STAYS_ON_MUSL: &str =
+    "it does nothing, and only the end of the process takes it away: musl never unmaps a library";
 
 /// Of what stays on purpose.
 const STAYS: &str = "it does nothing, and only the end of the process takes it away; .NET counts its profilers right with it, \

@@ -84,7 +84,7 @@ fn judge_own_agent(process: &Process, check: &mut Check) {
         None if !holder::agent_lives(process.pid) => {
             check.passed = true;
             check.found = "an earlier one is mapped and inert".to_owned();
-            check.remedy = Some("nothing need be done: a new one works beside it".to_owned());
+            check.remedy = Some("nothing need be done: it does not disturb a new one".to_owned());
         }
         None => {
             check.remedy = Some(format!(

@@ -73,6 +73,8 @@ pub(crate) fn arrive(
     let memory = SharedMemory::new(task.event == EventKind::Watch)?;
     let (listener, socket) = remora_trigger::place_socket(process)?;
     let placed = match task.event {
+        // On musl one that is only to be called is mapped for good, too; by its name it must not count as one that has a place.
+        EventKind::Heard if is_on_musl(process) => remora_trigger::place_library(process, library),
         EventKind::Nothing | EventKind::Heard => remora_trigger::place_library_that_may_stay(process, library),
         _ => remora_trigger::place_library(process, library),
     }?;
@@ -83,6 +85,7 @@ pub(crate) fn arrive(
     let files = placed.file_path().into_iter().chain([socket.host_path.clone()]).collect();
     let mut facts = facts(process, slot, task, files);
     let library = placed.mapped_name.clone();
+    facts.library = library.clone();
     let (requested, asked) = (monotonic(), Instant::now());
     // From here on there may be something in the target.
     let expected = Expected { config: &config, process, target: &target, memory: &memory, table };
@@ -90,6 +93,7 @@ pub(crate) fn arrive(
     // Both are open on the other side by now, or will not be: their names go at once.
     drop((socket, listener));
     let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
+    let mut reusable = None;
     match &began {
         Err(Error::Inert(_)) => {
             let (name, file) = placed.stays();
@@ -100,6 +104,8 @@ pub(crate) fn arrive(
             facts.refused.push(placed.mapped_name.clone());
             facts.count = ProfilerCount::Right;
         }
+        // Whether its file stays is decided when the agent has left.
+        Ok(_) if placed.is_reusable() => reusable = Some(placed),
         _ => drop(placed),
     }
     let (began, control) = match began {
@@ -119,6 +125,7 @@ pub(crate) fn arrive(
         target,
         facts,
         library,
+        reusable,
         requested,
         begun: Instant::now(),
         asked: None,
@@ -154,6 +161,10 @@ fn request(slot: ProfilerSlot, config: &Config, library: &Path, timeout: Duratio
     request
 }
 
+fn is_on_musl(process: &Process) -> bool {
+    matches!(process.libc, Libc::Musl { .. })
+}
+
 /// What the receipt has to look for, as far as it is known before the attach.
 fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>) -> Facts {
     Facts {
@@ -167,7 +178,7 @@ fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>
         placed,
         slot,
         gc_mode: if task.is_told_of_collections() { GcMode::OffUntilDetach } else { GcMode::Untouched },
-        musl: matches!(process.libc, Libc::Musl { .. }),
+        musl: is_on_musl(process),
         runtime: shown_runtime(process),
         ..Facts::default()
     }

@@ -4,6 +4,7 @@ use crate::bundle::Executable;
 use remora_symbols::{
     ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
+use remora_trigger::proc::in_view;
 use remora_trigger::{Rights, open_in_root, open_link};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -114,12 +115,20 @@ impl Files {
 
     /// Reads the mappings again; keeps the old ones if the target is gone.
     pub fn refresh_maps(&mut self) {
-        if let Ok(text) = fs::read(self.process.join("maps")) {
-            let maps = parse_maps(&String::from_utf8_lossy(&text));
-            if !maps.is_empty() {
-                self.maps = maps;
-            }
+        let maps = self.mapped_now();
+        if !maps.is_empty() {
+            self.maps = maps;
         }
+    }
+
+    /// The mappings, with paths as the target sees them; none if it is gone.
+    fn mapped_now(&self) -> Vec<MapEntry> {
+        let Ok(text) = fs::read(self.process.join("maps")) else { return Vec::new() };
+        let mut maps = parse_maps(&String::from_utf8_lossy(&text));
+        let root = fs::read_link(self.process.join("root")).unwrap_or_default();
+        maps.iter_mut()
+            .for_each(|entry| entry.path = in_view(&root, Path::new(&entry.path)).to_string_lossy().into_owned());
+        maps
     }
 
     /// The mappings as they were read last.
@@ -154,7 +163,7 @@ impl Files {
 
     /// Opens a file that is mapped now. A service may have opened it before it gave up the rights that this takes.
     fn open_mapped(&self, path: &str) -> Option<File> {
-        let maps = parse_maps(&String::from_utf8_lossy(&fs::read(self.process.join("maps")).ok()?));
+        let maps = self.mapped_now();
         let entry = maps.iter().find(|entry| entry.path == path && !entry.deleted)?;
         open_link(&self.link(entry)).ok()
     }

@@ -6,6 +6,7 @@ use crate::limits::MemoryLimit;
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use remora_receipt::Facts;
+use remora_trigger::Placed;
 use remora_wire::{FromAgent, ToAgent};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub(crate) struct Presence {
     pub(crate) facts: Facts,
     /// The name of the library's file.
     pub(crate) library: String,
+    /// That file, if the next attach can use it again: it goes unless the agent leaves as it should.
+    pub(crate) reusable: Option<Placed>,
     /// When the attach was asked for, monotonic, nanoseconds.
     pub(crate) requested: u64,
     pub(crate) begun: Instant,
@@ -141,14 +144,29 @@ impl Presence {
         }
         // What broke may have been broken by the target's end.
         self.target_ended |= failure.is_some() && self.target.program_has_ended(&self.library);
-        // musl never unmaps a library.
-        let goes = self.facts.inert.is_none() && !(self.facts.musl && self.detached);
-        while goes && self.target.maps(&self.library) && !is_over(self) {
+        while self.goes_on_leaving() && !is_over(self) {
             std::thread::sleep(UNMAPPED_LOOK);
+            if self.facts.musl {
+                self.listen(&mut task);
+            }
         }
         self.facts.detach = asked.elapsed().as_nanos() as u64;
         self.facts.detach_confirmed = self.detached;
+        if self.detached && self.facts.inert.is_none() {
+            self.facts.kept = self.reusable.take().map(Placed::keep);
+        }
+        self.reusable = None;
         failure
+    }
+
+    /// Whether something of the agent is still about to go: the library; or, under musl, which never unmaps it, all that it holds. The
+    /// connection is the last of that.
+    fn goes_on_leaving(&self) -> bool {
+        match self.facts.inert {
+            Some(_) => false,
+            None if self.facts.musl && self.detached => self.ended.is_none(),
+            None => self.target.maps(&self.library),
+        }
     }
 
     /// Whether nothing more comes from the agent.

@@ -97,6 +97,10 @@ pub struct Facts {
     pub perf_events: bool,
     /// Files placed for the target, as this side sees them. [`crate::Snapshot::look_for`] must be given the same.
     pub placed: Vec<PathBuf>,
+    /// Which of these stays on purpose: the library's file, for the next attach to a process on musl.
+    pub kept: Option<PathBuf>,
+    /// File name of the library, as `maps` shows it.
+    pub library: String,
     /// Inodes of sockets of ours that were open in the target, as far as the system told them.
     pub socket_inodes: Vec<u64>,
     /// The session of the runtime's own events.
@@ -139,6 +143,7 @@ impl Facts {
     pub fn absorb(&mut self, other: Facts) {
         self.agent_threads.extend(other.agent_threads);
         self.placed.extend(other.placed);
+        self.kept = self.kept.take().or(other.kept);
         self.socket_inodes.extend(other.socket_inodes);
         self.stayed.extend(other.stayed);
         self.refused.extend(other.refused);

@@ -1,10 +1,11 @@
 //! One judgement per kind: what is attributable to Remora, and whether the contract allows it (DET-14).
 //!
-//! Allowed are two residues and no more: the runtime's own detach thread on .NET 6 and later, and a library that is mapped but inert under musl.
+//! Allowed are two residues and no more: the runtime's own detach thread on .NET 6 and later, and a library that is mapped but inert under
+//! musl, with its file, from which the next attach loads it again.
 //! Beside them, only after a main profiler was asked for: what sets the runtime's count right, which would else end the process of whoever
 //! comes next (DET-18). It was said beforehand.
 
-use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_purpose};
+use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_musl, stays_on_purpose};
 use crate::parse::{PERF_EVENT, socket_inode};
 use crate::{
     Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerCount, ProfilerSlot, Snapshot, Thread, Unread,
@@ -68,7 +69,7 @@ impl Case<'_> {
             let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
             let library = is_library(&path);
             if self.was_inert(&path) {
-                self.allow(Kind::Mapping, what, if has_no_file(&path) { INERT_IN_MEMORY } else { INERT });
+                self.allow(Kind::Mapping, what, why_inert(&path));
             } else if is_one_of(&self.facts.refused, &path) {
                 self.leave(Kind::Mapping, what, REFUSED);
             } else if self.has_stayed(&path) {
@@ -77,8 +78,8 @@ impl Case<'_> {
                 let why = "as was said beforehand: inert, and there to set right what the runtime counts";
                 self.allow(Kind::Mapping, what, why);
             } else if library && self.facts.musl && self.facts.detach_confirmed {
-                self.allow(Kind::Mapping, what, "musl never unmaps a library: it stays mapped, and is inert");
-            } else if earlier {
+                self.allow(Kind::Mapping, what, INERT_ON_MUSL);
+            } else if earlier && !self.is_own(&path) {
                 self.leave(Kind::Mapping, what, "it was there before this attach: an earlier one left it");
             } else if !library {
                 self.leave(Kind::Mapping, what, "shared memory of the recording was not unmapped");
@@ -208,6 +209,10 @@ impl Case<'_> {
             let looked = self.after.files.iter().find(|placed| placed.path == *path).map(|placed| placed.presence);
             let why = match looked {
                 Some(Presence::Absent) => continue,
+                Some(Presence::Present) if self.facts.kept.as_ref() == Some(path) => {
+                    self.allowed.push(Left::new(Kind::File, what, KEPT));
+                    continue;
+                }
                 Some(Presence::Present) => "it was placed for the target and not taken away: `remora detach` does it",
                 Some(Presence::Unknown) => "whether it is still there could not be read",
                 None => "nobody looked whether it is still there",
@@ -295,12 +300,18 @@ impl Case<'_> {
         }
     }
 
-    /// Whether a library was there before and did nothing: by its name, or, since a library in memory keeps the name that it came with,
-    /// because no thread of it runs.
+    /// Whether a library is the one of this attach, which may have been there before (musl).
+    fn is_own(&self, path: &str) -> bool {
+        is_library(path) && file_name(path) == self.facts.library
+    }
+
+    /// Whether a library was there before and did nothing: by its name, or, where the name does not tell, because no thread of it runs:
+    /// a library in memory keeps the name that it came with, and one on musl is the same at work and afterwards.
     fn was_inert(&self, path: &str) -> bool {
         let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
         let runs = || self.before.threads.iter().any(|thread| is_agents(thread, self.before));
-        is_library(path) && earlier && (stays_on_purpose(path) || has_no_file(path)) && !runs()
+        let may_be_inert = stays_on_purpose(path) || has_no_file(path) || (stays_on_musl(path) && !self.is_own(path));
+        is_library(path) && earlier && may_be_inert && !runs()
     }
 
     /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
@@ -330,6 +341,22 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
     };
     untouched.then_some(UNTOUCHED)
 }
+
+/// Why a library was there before and did nothing.
+fn why_inert(path: &str) -> &'static str {
+    match () {
+        () if has_no_file(path) => INERT_IN_MEMORY,
+        () if stays_on_musl(path) => INERT_ON_MUSL,
+        () => INERT,
+    }
+}
+
+/// Of what musl keeps.
+const INERT_ON_MUSL: &str = "musl never unmaps a library: it stays mapped, and is inert";
+
+/// Of the file of that.
+const KEPT: &str = "the file of the library that musl keeps mapped: the next attach uses both again, and maps nothing more; `remora detach` \
+                    deletes it";
 
 /// Of what was there before and did nothing.
 const INERT: &str = "inert: it was there before, and sets right what the runtime counts since a main profiler has left";

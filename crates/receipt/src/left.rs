@@ -95,6 +95,8 @@ impl Left {
 pub(crate) const LIBRARY_PREFIX: &str = "libremora_agent";
 /// End of the file name of one that stays on purpose: it sets right what the runtime counts.
 pub(crate) const STAYING_SUFFIX: &str = "-stays.so";
+/// End of the file name of one for a process on musl, which never unmaps it.
+pub(crate) const MUSL_SUFFIX: &str = "-musl.so";
 /// Beginning of the name of all shared memory.
 pub(crate) const MEMORY_PREFIX: &str = "remora-";
 /// Beginning of the name of all threads and children.
@@ -103,6 +105,11 @@ pub(crate) const THREAD_PREFIX: &str = "remora";
 /// Whether a mapped library of ours is one that stays on purpose.
 pub(crate) fn stays_on_purpose(path: &str) -> bool {
     path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(STAYING_SUFFIX)
+}
+
+/// Whether a mapped library of ours is one that musl keeps mapped; whether it is at work its name does not tell.
+pub(crate) fn stays_on_musl(path: &str) -> bool {
+    path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(MUSL_SUFFIX)
 }
 
 /// Whether the path of a mapping or the target of a descriptor is one of Remora's.

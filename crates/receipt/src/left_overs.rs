@@ -1,7 +1,7 @@
 //! What an interrupted recording left in a process, told by names alone: there is no snapshot before, and nobody to ask.
 
 use crate::judge::{could_not_be_read, has_no_file, is_agents, is_library, named, paths_of_ours};
-use crate::left::{is_ours, stays_on_purpose};
+use crate::left::{is_ours, stays_on_musl, stays_on_purpose};
 use crate::{Error, Kind, Left, Snapshot, Thread};
 use std::path::Path;
 
@@ -14,6 +14,14 @@ const INERT: &str =
 pub fn find_what_stays(proc_root: &Path, process_id: u32) -> Vec<String> {
     let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
     paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| stays_on_purpose(path)).collect()
+}
+
+/// The libraries in process `process_id` that have left, and that musl keeps mapped.
+pub fn find_what_musl_keeps(proc_root: &Path, process_id: u32) -> Vec<String> {
+    let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
+    let agents_run = snapshot.threads.iter().any(|thread| is_agents(thread, &snapshot));
+    let kept = |path: &String| stays_on_musl(path) && !agents_run;
+    paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(kept).collect()
 }
 
 impl Left {
@@ -36,7 +44,9 @@ pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
     let agents: Vec<&Thread> = snapshot.threads.iter().filter(|thread| is_agents(thread, &snapshot)).collect();
     let is_inert = agents.is_empty() && snapshot.unread.is_empty();
     let mut left: Vec<Left> = snapshot.unread.iter().map(|unread| could_not_be_read(unread, "now")).collect();
-    let ours = paths_of_ours(&snapshot).into_iter().filter(|(path, _)| !stays_on_purpose(path));
+    let ours = paths_of_ours(&snapshot)
+        .into_iter()
+        .filter(|(path, _)| !stays_on_purpose(path) && (!stays_on_musl(path) || !agents.is_empty()));
     left.extend(ours.map(|(path, _)| {
         let why = if is_inert && is_library(&path) { INERT } else { why };
         Left::new(Kind::Mapping, path, why)

@@ -34,7 +34,7 @@ mod snapshot;
 pub use error::{Error, Result};
 pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerCount, ProfilerSlot, Task};
 pub use left::{Kind, Left};
-pub use left_overs::{find_left_overs, find_what_stays};
+pub use left_overs::{find_left_overs, find_what_musl_keeps, find_what_stays};
 pub use parse::parse_anything;
 pub use receipt::{Outcome, Receipt, Verdict};
 pub use snapshot::{

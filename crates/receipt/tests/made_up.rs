@@ -116,17 +116,6 @@ fn det_14_an_unconfirmed_detach_leaves_the_slot_and_the_gc_mode() {
 }
 
 #[test]
-fn det_14_mapped_but_inert_on_musl_is_allowed_once_detached() {
-    let musl = Facts { musl: true, ..facts() };
-    let detached = receipt(&musl, |tree| tree.append("100/maps", LIBRARY));
-    assert!(detached.clean(), "{:?}", detached.left);
-    assert_eq!(detached.allowed.len(), 1);
-    assert!(detached.allowed[0].why.contains("musl never unmaps"));
-    let not_detached = Facts { detach_confirmed: false, ..musl };
-    assert!(!receipt(&not_detached, |tree| tree.append("100/maps", LIBRARY)).clean());
-}
-
-#[test]
 fn det_18_a_library_that_must_stay_inert_is_left_with_its_reason() {
     let reason = "ProfilerAttachComplete did not come, since a main profiler has left this process before";
     let facts = Facts { inert: Some(reason.into()), attach_completed: false, detach_confirmed: false, ..facts() };

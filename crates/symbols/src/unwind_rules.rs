@@ -21,6 +21,10 @@ const WORK_LIMIT: usize = 1 << 26;
 /// Nothing executes the fill bytes between two functions. A longer gap is code without an entry.
 const LONGEST_FILL: u64 = 16;
 
+/// A module of whose code entries cover less than one part in so many counts as one without. Distributions build musl without them, and
+/// link parts of libgcc that have some.
+const LEAST_COVERED: u64 = 16;
+
 type Section<'a> = EhFrame<EndianSlice<'a, RunTimeEndian>>;
 
 /// The rows of one module.
@@ -43,9 +47,7 @@ impl UnwindRules {
         let Some((address, bytes, _)) = section(file, ".eh_frame") else {
             return Some(UnwindRules { code, ..UnwindRules::default() });
         };
-        let compiled = compile(bytes, address, |start, length| {
-            code.iter().any(|(first, _, size)| start >= *first && length <= size.saturating_sub(start - first))
-        })?;
+        let compiled = compile(bytes, address, &code)?;
         Some(UnwindRules { code, ..compiled })
     }
 }
@@ -57,7 +59,10 @@ struct Span {
     rule: Rule,
 }
 
-fn compile(bytes: &[u8], address: u64, is_code: impl Fn(u64, u64) -> bool) -> Option<UnwindRules> {
+fn compile(bytes: &[u8], address: u64, code: &[(u64, u64, u64)]) -> Option<UnwindRules> {
+    let is_code = |start: u64, length: u64| {
+        code.iter().any(|(first, _, size)| start >= *first && length <= size.saturating_sub(start - first))
+    };
     let mut table = EhFrame::new(bytes, RunTimeEndian::Little);
     table.set_address_size(ADDRESS_SIZE);
     let bases = BaseAddresses::default().set_eh_frame(address);
@@ -81,6 +86,10 @@ fn compile(bytes: &[u8], address: u64, is_code: impl Fn(u64, u64) -> bool) -> Op
     });
     if work > WORK_LIMIT || spans.len() > ROW_LIMIT {
         return None;
+    }
+    let covered = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.end - span.start));
+    if covered < code.iter().fold(0, |sum: u64, (_, _, size)| sum.saturating_add(*size)) / LEAST_COVERED {
+        return Some(UnwindRules::default());
     }
     spans.sort_by_key(|span| span.start);
     Some(UnwindRules { rows: rows(&spans), framed: with_frame > 0 && framed * 10 >= with_frame * 9, code: Vec::new() })
@@ -283,8 +292,9 @@ mod tests {
         let function =
             [&(here as u32).to_le_bytes()[..], &start.to_le_bytes(), &[64, 0, 0, 0, 0], instructions].concat();
         entry(&mut table, &function);
-        let compiled = compile(&table, TABLE, |start, length| (start, length) == (0x1000, 64)).expect("few rows");
-        compiled.rows.first().map_or(Rule::Unknown, |row| Rule::decode(*row as u32))
+        let compiled = |bytes| compile(&table, TABLE, &[(0x1000, 0, bytes)]).expect("few rows");
+        assert_eq!(compiled(LEAST_COVERED * 64 + LEAST_COVERED).rows, [], "almost all of the code has no entry");
+        compiled(64).rows.first().map_or(Rule::Unknown, |row| Rule::decode(*row as u32))
     }
 
     #[test]

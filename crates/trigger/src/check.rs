@@ -99,7 +99,7 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
     }
     checks.extend([
         architecture(process, requirements),
-        libc(process, requirements),
+        libc(process, requirements, &maps),
         libraries(&maps, requirements),
         directory(process, requirements),
         profiler_slot(process, requirements, &maps),
@@ -209,7 +209,7 @@ fn architecture(process: &Process, requirements: &Requirements) -> Check {
     }
 }
 
-fn libc(process: &Process, requirements: &Requirements) -> Check {
+fn libc(process: &Process, requirements: &Requirements, maps: &[Mapping]) -> Check {
     const NAME: &str = "libc";
     match (&process.libc, requirements.glibc) {
         (Libc::Glibc { version: Some(theirs), .. }, Some(needed)) if *theirs < needed => Check::failed(
@@ -217,26 +217,38 @@ fn libc(process: &Process, requirements: &Requirements) -> Check {
             format!("the target runs on glibc {theirs}, the library needs {needed}"),
             "build remora by `cargo xtask dist`, whose library needs glibc 2.17 only, or use `--engine eventpipe`",
         ),
-        (Libc::Musl { file }, _) => musl(process, file, requirements),
+        (Libc::Musl { file }, _) => musl(process, file, requirements, maps),
         (Libc::Unknown, _) => Check::noted(NAME, "not recognised", "if loading fails, use `--engine eventpipe`"),
         (known, Some(needed)) => Check::passed(NAME, format!("{known}; the library needs {needed}")),
         (known, None) => Check::passed(NAME, known.to_string()),
     }
 }
 
-/// musl has no versions: each name that the library needs must be there.
-fn musl(process: &Process, file: &Path, requirements: &Requirements) -> Check {
+/// musl has no versions: each name that the library needs must be there, in musl itself or in a mapped library that it needs.
+fn musl(process: &Process, file: &Path, requirements: &Requirements, maps: &[Mapping]) -> Check {
     const NAME: &str = "libc";
-    let Some(names) = with_elf(process.proc.open(process.pid, file), |elf| elf.exported_names()) else {
+    let exported = |path: &Path| with_elf(process.proc.open(process.pid, path), |elf| elf.exported_names());
+    let Some(mut names) = exported(file) else {
         return Check::noted(NAME, "musl, whose file cannot be read", "if loading fails, use `--engine eventpipe`");
     };
+    for library in &requirements.libraries {
+        let mapped = maps.iter().find(|mapping| mapping.file_name() == library);
+        names.extend(mapped.and_then(|mapping| exported(&mapping.path)).unwrap_or_default());
+    }
+    // Since 1.2.4 musl's linker gives `open` to a library that asks for `open64`, and exports no such name (ldso/dynlink.c, `get_lfs64`).
+    let is_there =
+        |name: &str| names.contains(name) || name.strip_suffix("64").is_some_and(|name| names.contains(name));
     let missing: Vec<&str> =
-        requirements.names.iter().map(String::as_str).filter(|name| !names.contains(*name)).take(5).collect();
+        requirements.names.iter().map(String::as_str).filter(|name| !is_there(name)).take(5).collect();
     if missing.is_empty() {
-        return Check::noted(NAME, "musl", "musl never unmaps a library: after detach it stays, inert");
+        return Check::noted(
+            NAME,
+            "musl",
+            "musl never unmaps a library: after detach it stays, inert, and the next attach uses it again",
+        );
     }
     let found = format!("the target runs on musl, which lacks {}", missing.join(", "));
-    Check::failed(NAME, found, "the agent is made for glibc, musl is not supported; use `--engine eventpipe`")
+    Check::failed(NAME, found, "use `--engine eventpipe`, and report the target's version of musl as a fault of Remora")
 }
 
 fn libraries(maps: &[Mapping], requirements: &Requirements) -> Check {

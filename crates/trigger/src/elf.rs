@@ -177,6 +177,12 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         })
     }
 
+    /// Whether `mark` is among its constants.
+    pub(crate) fn holds(&self, mark: &[u8]) -> bool {
+        let constants = self.file.section_by_name(".rodata").and_then(|section| section.data().ok());
+        constants.is_some_and(|data| find(data, mark).is_some())
+    }
+
     /// Its architecture.
     pub(crate) fn architecture(&self) -> Option<Architecture> {
         Architecture::of_header(self.data.read_bytes_at(0, 20).ok()?)
@@ -194,7 +200,7 @@ pub fn read_any_elf(bytes: &[u8]) -> bool {
     let Some(elf) = Elf::parse(bytes) else { return false };
     let _ = (elf.exports(&["x"]), elf.exported_names(), elf.required_names(), elf.needed_libraries());
     let _ = (elf.glibc_defined(), elf.glibc_needed(), elf.embedded_version());
-    let _ = (elf.architecture(), elf.is_shared_object());
+    let _ = (elf.architecture(), elf.is_shared_object(), elf.holds(b"x"));
     true
 }
 

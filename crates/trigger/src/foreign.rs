@@ -34,7 +34,7 @@ pub fn open_link(link: &Path) -> Result<File, Errno> {
 
 /// Opens a regular file for reading that was only looked at. One that says that it is empty may be one of the kernel's: reading
 /// `/proc/kmsg` takes it away from others.
-fn opened(file: OwnedFd) -> Result<File, Errno> {
+pub(crate) fn opened(file: OwnedFd) -> Result<File, Errno> {
     if rustix::fs::fstat(&file)?.st_size == 0 {
         return Err(Errno::NODATA);
     }

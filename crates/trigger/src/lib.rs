@@ -62,7 +62,9 @@ pub use foreign::{open_in_root, open_link};
 pub use hresult::HResult;
 pub use libc_kind::Libc;
 pub use memory::{Bound, Room, own_room};
-pub use placement::{Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep};
+pub use placement::{
+    MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep,
+};
 pub use process::Process;
 pub use requirements::{Requirements, Slot};
 pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};

@@ -2,11 +2,19 @@
 //!
 //! glibc's version is the highest that its own file defines, read from the file that is mapped. musl has no symbol
 //! versions; what a library needs from it is compared name by name instead.
+//! A file whose name does not tell is asked itself: Debian maps musl as `libc.so`.
 
 use crate::elf::GlibcVersion;
 use crate::proc::{Mapping, Proc};
 use crate::runtime::with_elf;
 use std::path::PathBuf;
+
+/// musl's file is its own dynamic linker, too, which says so when it is run: `musl libc (x86_64)`.
+const MUSL_MARK: &[u8] = b"musl libc (";
+/// What only a C library exports.
+const START: &str = "__libc_start_main";
+/// Mapped libraries that are asked what they are.
+const MOST_ASKED: usize = 16;
 
 /// A C library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,21 +37,45 @@ pub enum Libc {
 }
 
 impl Libc {
-    /// Tells it from what is mapped.
+    /// Tells it from what is mapped: by the names that distributions use, else by content.
     pub(crate) fn of(proc: &Proc, pid: u32, maps: &[Mapping]) -> Libc {
-        for mapping in maps {
-            let name = mapping.file_name();
-            let file = mapping.path.clone();
-            if name.starts_with("ld-musl-") || name.starts_with("libc.musl-") {
-                return Libc::Musl { file };
-            }
-            if name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so")) {
-                let version = with_elf(proc.open(pid, &file), |elf| elf.glibc_defined()).flatten();
-                return Libc::Glibc { version, file };
-            }
-        }
-        Libc::Unknown
+        maps.iter()
+            .find_map(|mapping| by_name(proc, pid, mapping))
+            .or_else(|| by_content(proc, pid, maps))
+            .unwrap_or(Libc::Unknown)
     }
+}
+
+fn by_name(proc: &Proc, pid: u32, mapping: &Mapping) -> Option<Libc> {
+    let (name, file) = (mapping.file_name(), mapping.path.clone());
+    if name.starts_with("ld-musl-") || name.starts_with("libc.musl-") {
+        return Some(Libc::Musl { file });
+    }
+    let is_glibc = name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
+    is_glibc.then(|| {
+        let version = with_elf(proc.open(pid, &file), |elf| elf.glibc_defined()).flatten();
+        Libc::Glibc { version, file }
+    })
+}
+
+/// Asks the libraries whose names begin as a C library's or a dynamic linker's.
+fn by_content(proc: &Proc, pid: u32, maps: &[Mapping]) -> Option<Libc> {
+    let may_be_one = |mapping: &&Mapping| {
+        mapping.executable
+            && ["libc.", "libc-", "ld-", "ld."].iter().any(|start| mapping.file_name().starts_with(start))
+    };
+    maps.iter().filter(may_be_one).take(MOST_ASKED).find_map(|mapping| {
+        let file = mapping.path.clone();
+        with_elf(proc.open(pid, &file), |elf| {
+            let version = elf.glibc_defined();
+            match elf.exports(&[START]) {
+                true if version.is_some() => Some(Libc::Glibc { version, file }),
+                true if elf.holds(MUSL_MARK) => Some(Libc::Musl { file }),
+                _ => None,
+            }
+        })
+        .flatten()
+    })
 }
 
 impl std::fmt::Display for Libc {
@@ -54,5 +86,33 @@ impl std::fmt::Display for Libc {
             Libc::Musl { .. } => f.write_str("musl"),
             Libc::Unknown => f.write_str("unknown"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_elf::library_with;
+    use crate::test_process::MadeUp;
+
+    /// Debian's package maps musl as `/usr/lib/x86_64-linux-musl/libc.so`, which was not recognised.
+    #[test]
+    fn musl_is_recognised_however_it_is_mapped() {
+        let made = MadeUp::core_clr();
+        let found = |name: &str, content: &[u8]| {
+            made.write("usr/lib", name, content);
+            let mapped = format!("7f20-7f30 r-xp 00000000 08:01 43 /usr/lib/{name}\n");
+            made.set("maps", &[&made.read("maps")[..], mapped.as_bytes()].concat());
+            let libc = made.find().libc;
+            made.set("maps", &made.read("maps")[..made.read("maps").len() - mapped.len()]);
+            libc.to_string()
+        };
+        let musl = library_with(START, "musl libc (x86_64)");
+        for name in ["ld-musl-x86_64.so.1", "libc.musl-x86_64.so.1", "libc.so"] {
+            assert_eq!(found(name, &musl), "musl", "{name}");
+        }
+        assert_eq!(found("libc.so", &library_with(START, "another libc")), "unknown");
+        assert_eq!(found("libc.so", &library_with("main", "made for musl libc (x86_64)")), "unknown");
+        assert_eq!(found("libc.so.6", &musl), "glibc", "its name tells");
     }
 }

@@ -185,7 +185,7 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
         Err(error) if is_gone(&error) => return Err(error),
         Err(_) => (Vec::new(), true),
     };
-    let executable = proc.link(pid, "exe").ok();
+    let executable = proc.link_in_view(pid, "exe").ok();
     let environment = proc.environment(pid).unwrap_or_default();
     let runtimes = runtime::runtimes(proc, pid, &maps, executable.as_deref());
     let mut diagnostics = socket::find(proc, pid, (&stat, &status), (&environment, survey));

@@ -1,5 +1,7 @@
 //! Made-up `/proc` trees: one process of three threads that has nothing of Remora, to which a test adds what it wants found.
 
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
 use remora_receipt::Snapshot;
 use std::fs;
 use std::os::unix::fs::symlink;

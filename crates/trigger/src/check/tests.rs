@@ -167,6 +167,28 @@ fn att_06_on_musl_each_missing_name_is_told() {
     let wants = |names: &[&str]| needs(|needs| needs.names = names.iter().map(|name| (*name).to_owned()).collect());
     only(&made, &wants(&["malloc", "no_such_name"]), "libc", "lacks no_such_name");
     assert_eq!(failed(&made, &wants(&["malloc"])), Vec::new());
+    // Of a musl since 1.2.4, which exports no `getrandom64` (nor does this stand-in), the linker gives the name without the end.
+    assert_eq!(failed(&made, &wants(&["getrandom64"])), Vec::new());
+}
+
+/// A plain build was refused on every musl, since musl itself does not export what libgcc_s does.
+#[test]
+fn regression_on_musl_a_name_may_be_in_a_library_that_is_needed_and_mapped() {
+    let made = MadeUp::core_clr();
+    made.write("lib", "ld-musl-x86_64.so.1", &crate::test_elf::library_exporting("malloc"));
+    made.write("lib", "libgcc_s.so.1", &crate::test_elf::library_exporting("_Unwind_Resume"));
+    let maps = "7f00-7f10 r-xp 00000000 08:01 42 /opt/shared/Microsoft.NETCore.App/8.0.4/libcoreclr.so\n\
+                7f20-7f30 r-xp 00000000 08:01 43 /lib/ld-musl-x86_64.so.1\n\
+                7f40-7f50 r-xp 00000000 08:01 44 /lib/libgcc_s.so.1\n";
+    made.set("maps", maps.as_bytes());
+    let wants = |libraries: &[&str]| {
+        needs(|needs| {
+            needs.names = vec!["malloc".to_owned(), "_Unwind_Resume".to_owned()];
+            needs.libraries = libraries.iter().map(|name| (*name).to_owned()).collect();
+        })
+    };
+    assert_eq!(failed(&made, &wants(&["libgcc_s.so.1"])), Vec::new());
+    only(&made, &wants(&[]), "libc", "lacks _Unwind_Resume");
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub(super) fn directories(process: &Process) -> Vec<PathBuf> {
     };
     let own = process.executable.iter().chain(process.runtime().map(|runtime| &runtime.file));
     let own = own.filter_map(|path| path.parent().map(Path::to_path_buf));
-    let working = process.proc.link(process.pid, "cwd").ok();
+    let working = process.proc.link_in_view(process.pid, "cwd").ok();
     let mounts = process.proc.mounts(process.pid).unwrap_or_default().into_iter();
     let mounts = mounts
         .filter(|mount| !mount.no_execute && !mount.read_only && WRITABLE_KINDS.contains(&mount.kind.as_str()))

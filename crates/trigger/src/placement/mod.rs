@@ -2,15 +2,17 @@
 //!
 //! The library goes into a directory that the target can search and execute from, the socket into one that it can
 //! search. Each is a new inode with an unpredictable name, made exclusively and without following links, and is
-//! deleted when dropped. The socket belongs to the target's user: it is made with that user's rights, so that no file is ever given away. A lock on the library's file, and the listening socket itself, tell [`sweep`] what is in use.
+//! deleted when dropped. Under musl the library's file stays, for the next attach ([`Placed::keep`]). The socket belongs to the target's user: it is made with that user's rights, so that no file is ever given away. A lock on the library's file, and the listening socket itself, tell [`sweep`] what is in use.
 //! Refused: directories that the target cannot enter, noexec or read-only mounts, full file systems.
 
 mod candidates;
+mod reuse;
 mod sweep;
 
 pub use sweep::{Swept, sweep};
 
 use crate::error::Error;
+use crate::libc_kind::Libc;
 use crate::proc::Status;
 use crate::process::Process;
 use crate::rights::Rights;
@@ -33,6 +35,8 @@ pub const SOCKET_PREFIX: &str = "remora-";
 const LIBRARY_SUFFIX: &str = ".so";
 /// The end of the name of one that may stay.
 pub const STAYING_SUFFIX: &str = "-stays.so";
+/// The end of the name of one for a process on musl, which never unmaps it.
+pub const MUSL_SUFFIX: &str = "-musl.so";
 const SOCKET_SUFFIX: &str = ".sock";
 
 /// Readable and executable by all, writable by none.
@@ -52,9 +56,23 @@ pub struct Placed {
     /// The file itself: its lock says that it is in use, and a library in memory lives by it.
     file: Option<OwnedFd>,
     place: Option<(Directory, OsString)>,
+    /// Whether the next attach finds it if it stays.
+    is_reusable: bool,
 }
 
 impl Placed {
+    /// Whether the file may stay where it is, for the next attach: see [`Placed::keep`].
+    pub fn is_reusable(&self) -> bool {
+        self.is_reusable
+    }
+
+    /// Leaves the file of a reusable library where it is: the process never unmaps the library, and loads it from there again. Returns
+    /// where it is, as this side sees it.
+    pub fn keep(mut self) -> PathBuf {
+        self.place = None;
+        std::mem::take(&mut self.host_path)
+    }
+
     /// Deletes the file now, and says so if that fails. What is mapped or connected lives on.
     pub fn remove(mut self) -> Result<(), Error> {
         self.unlink().map_err(|errno| Error::io("delete", &self.host_path, errno))
@@ -103,9 +121,14 @@ impl Drop for Placed {
     }
 }
 
-/// Puts the library where the target can load it from.
+/// Puts the library where the target can load it from. For a process on musl, that is the file that an earlier attach has left, if there
+/// is one.
 pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error> {
-    place_named(process, library, LIBRARY_SUFFIX).map_err(|error| process.or_its_end(error))
+    let placed = match process.libc {
+        Libc::Musl { .. } => reuse::place(process, library),
+        _ => place_named(process, library, LIBRARY_SUFFIX),
+    };
+    placed.map_err(|error| process.or_its_end(error))
 }
 
 /// The same for a library that may stay in the process for good: it has a name by which that is seen.
@@ -196,7 +219,7 @@ fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Resul
     let root = process.proc.path(process.pid, "root");
     let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
     let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
-    let trusted = [0, rustix::process::geteuid().as_raw(), who.file_uid, process.proc.root_user(process.pid)];
+    let trusted = trusted(process, who);
     let access = Access {
         reachable: directory.reachable_by(who),
         writable: directory.writable_by(who),
@@ -206,6 +229,11 @@ fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Resul
         Verdict::Usable => Ok(directory),
         Verdict::Unusable(why) => Err(why),
     }
+}
+
+/// Users who may replace the library: they could do as they like with the target without it.
+fn trusted(process: &Process, who: &Status) -> [u32; 4] {
+    [0, rustix::process::geteuid().as_raw(), who.file_uid, process.proc.root_user(process.pid)]
 }
 
 fn random_name(prefix: &str, suffix: &str) -> Result<OsString, Errno> {
@@ -252,6 +280,7 @@ fn placed(directory: Directory, name: OsString) -> Placed {
         mapped_name: name.to_string_lossy().into_owned(),
         file: None,
         place: Some((directory, name)),
+        is_reusable: false,
     }
 }
 
@@ -269,7 +298,14 @@ fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> R
     file.write_all(library).map_err(|error| error.to_string())?;
     rustix::fs::fchmod(&file, Mode::from_raw_mode(LIBRARY_MODE)).map_err(|errno| errno.to_string())?;
     let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
-    Ok(Placed { host_path: path.clone(), target_path: path, mapped_name, file: Some(file.into()), place: None })
+    Ok(Placed {
+        host_path: path.clone(),
+        target_path: path,
+        mapped_name,
+        file: Some(file.into()),
+        place: None,
+        is_reusable: false,
+    })
 }
 
 /// Whether the target may look at our descriptors: same pid namespace, and our user or a privileged one.
@@ -295,7 +331,7 @@ fn is_ours(name: &OsStr) -> Option<Purpose> {
         let middle: Option<&str> = name.strip_prefix(prefix)?.strip_suffix(suffix);
         middle.filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    if [LIBRARY_SUFFIX, STAYING_SUFFIX].iter().any(|suffix| random(LIBRARY_PREFIX, *suffix).is_some()) {
+    if [LIBRARY_SUFFIX, STAYING_SUFFIX, MUSL_SUFFIX].iter().any(|suffix| random(LIBRARY_PREFIX, *suffix).is_some()) {
         return Some(Purpose::Library { bytes: 0 });
     }
     random(SOCKET_PREFIX, SOCKET_SUFFIX).map(|_| Purpose::Socket)

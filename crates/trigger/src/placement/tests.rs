@@ -234,3 +234,81 @@ fn a_library_in_memory_needs_a_target_that_may_look_at_us() {
     let who = target_status(&process).expect("read");
     assert!(in_memory(&process, &who, b"x", LIBRARY_SUFFIX).is_err(), "its /proc is empty");
 }
+
+/// A process on musl.
+fn on_musl() -> MadeUp {
+    let made = MadeUp::core_clr();
+    let maps = [&made.read("maps")[..], b"7f20-7f30 r-xp 00000000 08:01 43 /lib/ld-musl-x86_64.so.1\n"].concat();
+    made.set("maps", &maps);
+    made
+}
+
+/// Each attach left one more library mapped in a process on musl.
+#[test]
+fn on_musl_the_next_attach_gets_the_same_file_until_somebody_deletes_it() {
+    let made = on_musl();
+    let process = made.find();
+    let inode = |placed: &Placed| std::fs::metadata(&placed.host_path).expect("there").ino();
+    let first = place_library(&process, b"library").expect("placed");
+    assert!(first.is_reusable());
+    let (path, file, mapped) = (first.target_path.clone(), inode(&first), first.mapped_name.clone());
+    assert!(mapped.ends_with(MUSL_SUFFIX) && is_ours(OsStr::new(&mapped)).is_some(), "{mapped}");
+    assert_eq!(path, Path::new("/scratch").join(&mapped));
+    // Two at a time share it, and a sweep leaves it alone.
+    let second = place_library(&process, b"library").expect("placed");
+    assert_eq!((&second.target_path, inode(&second)), (&path, file));
+    assert_eq!(sweep(&process).expect("swept").in_use, [path.as_path()]);
+    assert_eq!(
+        (first.keep(), second.keep()),
+        (made.in_root("scratch").join(&mapped), made.in_root("scratch").join(&mapped))
+    );
+    let third = place_library(&process, b"library").expect("placed");
+    assert_eq!((third.target_path.clone(), inode(&third)), (path.clone(), file));
+    let other = place_library(&process, b"another version").expect("placed");
+    assert_ne!(other.target_path, path);
+    drop(other);
+    third.keep();
+    assert_eq!(sweep(&process).expect("swept").removed, [path]);
+    // What did not leave as it should is not used again.
+    drop(place_library(&process, b"library").expect("placed"));
+    assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+}
+
+#[test]
+fn on_musl_only_a_file_with_our_bytes_that_no_third_user_can_change_is_used_again() {
+    assert!(rustix::process::geteuid().is_root(), "this test acts as several users");
+    let made = on_musl();
+    let process = made.find();
+    let path = place_library(&process, b"library").expect("placed").keep();
+    let elsewhere = made.in_root("elsewhere");
+    let put = |content: &[u8], mode, owner| {
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, content).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
+        std::os::unix::fs::chown(&path, Some(owner), None).expect("set");
+    };
+    let spoilt: [(&str, &dyn Fn()); 6] = [
+        ("other bytes", &|| put(b"liBrary", 0o555, 0)),
+        ("more bytes", &|| put(b"library and more", 0o555, 0)),
+        ("others can write to it", &|| put(b"library", 0o557, 0)),
+        ("it is a third user's", &|| put(b"library", 0o555, USER)),
+        ("it is a link", &|| {
+            put(b"library", 0o555, 0);
+            std::fs::rename(&path, &elsewhere).expect("moved");
+            std::os::unix::fs::symlink("/elsewhere", &path).expect("linked");
+        }),
+        ("it is a pipe", &|| {
+            std::fs::remove_file(&path).expect("removed");
+            let node = (rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o555));
+            rustix::fs::mknodat(rustix::fs::CWD, &path, node.0, node.1, 0).expect("made");
+        }),
+    ];
+    for (what, spoil) in spoilt {
+        spoil();
+        let placed = place_library(&process, b"library").expect("placed");
+        assert!(!placed.is_reusable() && placed.host_path != path, "{what}");
+        assert_eq!(std::fs::read(&placed.host_path).expect("readable"), b"library", "{what}");
+    }
+    put(b"library", 0o555, 0);
+    assert_eq!(place_library(&process, b"library").expect("placed").host_path, path, "nothing was wrong with it");
+}

@@ -124,7 +124,16 @@ impl Proc {
 
     /// The process's mappings that have a name.
     pub fn maps(&self, pid: u32) -> io::Result<Vec<Mapping>> {
-        self.read(pid, "maps").map(|bytes| parse_maps(&bytes))
+        let mut maps = self.read(pid, "maps").map(|bytes| parse_maps(&bytes))?;
+        let root = self.link(pid, "root").unwrap_or_default();
+        maps.iter_mut().for_each(|mapping| mapping.path = in_view(&root, &mapping.path));
+        Ok(maps)
+    }
+
+    /// What a link of a process means to it: its executable, its working directory.
+    pub fn link_in_view(&self, pid: u32, name: &str) -> io::Result<PathBuf> {
+        let path = self.link(pid, name)?;
+        Ok(in_view(&self.link(pid, "root").unwrap_or_default(), &path))
     }
 
     /// The process's mounts.
@@ -179,6 +188,13 @@ impl Proc {
     pub fn open(&self, pid: u32, path: &Path) -> io::Result<File> {
         Ok(open_in_root(&self.path(pid, "root"), path, &Rights::of(&self.status(pid)?))?)
     }
+}
+
+/// A path that the kernel has written for us, in the view of the process whose root is `root`: of one that changed its root (chroot) the
+/// kernel writes the path as it is outside.
+pub fn in_view(root: &Path, path: &Path) -> PathBuf {
+    let inside = if root.is_absolute() { path.strip_prefix(root).ok() } else { None };
+    inside.map_or_else(|| path.to_owned(), |inside| Path::new("/").join(inside))
 }
 
 /// Reads a file up to a limit.

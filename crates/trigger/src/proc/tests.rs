@@ -64,3 +64,17 @@ fn only_listening_sockets_with_a_path_are_seen() {
     );
     assert_eq!(sockets, vec![ListeningSocket { path: "/tmp/my socket".into(), inode: 4711 }]);
 }
+
+#[test]
+fn regression_the_paths_of_a_process_that_changed_its_root_were_those_outside_of_it() {
+    for (root, path, expected) in [
+        ("/srv/root", "/srv/root/lib/libc.so", "/lib/libc.so"),
+        ("/srv/root", "/srv/rooted/lib/libc.so", "/srv/rooted/lib/libc.so"),
+        ("/srv/root", "[vdso]", "[vdso]"),
+        ("/", "/lib/libc.so", "/lib/libc.so"),
+        ("/", "/memfd:doublemapper", "/memfd:doublemapper"),
+        ("", "/lib/libc.so", "/lib/libc.so"),
+    ] {
+        assert_eq!(in_view(Path::new(root), Path::new(path)), Path::new(expected), "{root} {path}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Targets on musl, which never unmaps a library: what is left is one library, inert, however often somebody attaches.
+//!
+//! The program runs in a root laid out as Alpine's, where musl is mapped as `ld-musl-x86_64.so.1`, and on Debian's musl, which is mapped as
+//! `libc.so`. `xtask/src/musl.rs` makes both.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
+
+mod support;
+
+use remora_e2e::{Facts, Remora, Start, Target, remora, until};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{names, open_folder};
+
+/// What every file of the library is called in the beginning.
+const LIBRARY: &str = "libremora_agent-";
+
+/// Mounts what the program needs in a root of its own, and goes there.
+const INTO_ITS_ROOT: &str = "mount -t tmpfs -o mode=1777 tmpfs $NEW_ROOT/tmp; mount --rbind /proc $NEW_ROOT/proc; \
+    mount --rbind /dev $NEW_ROOT/dev; export TMPDIR=/tmp; exec chroot $NEW_ROOT \"$@\"";
+
+/// A program on musl.
+struct OnMusl {
+    target: Target,
+    /// Where its temporary files are, as seen from here.
+    temporary: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl OnMusl {
+    fn as_in_alpine() -> OnMusl {
+        let mut command = Command::new("/app/busy");
+        command.arg("1").env("NEW_ROOT", root());
+        let target = Start::of(command, "busy in a root as Alpine's").behind(INTO_ITS_ROOT).ready();
+        let temporary = PathBuf::from(format!("/proc/{}/root/tmp", target.pid()));
+        OnMusl { target, temporary, _folder: open_folder() }
+    }
+
+    fn as_in_debian() -> OnMusl {
+        let folder = open_folder();
+        let mut command = Command::new(root().join("app/busy"));
+        command.arg("1").env("LD_LIBRARY_PATH", root().join("usr/lib")).env("TMPDIR", folder.path());
+        let target = Start::of(command, "busy on Debian's musl").ready();
+        OnMusl { target, temporary: folder.path().to_owned(), _folder: folder }
+    }
+
+    fn asked(&self, words: &[&str]) -> Value {
+        let pid = self.target.pid().to_string();
+        remora(words.iter().copied().chain(["--json", "-p", &pid])).succeeded().json()
+    }
+
+    /// Records it and returns the receipt; stacks must lead from musl to the program's methods, by their names.
+    fn is_recorded(&self, event: &str) -> Value {
+        let folder = remora_e2e::folder();
+        let (stacks, receipt) = (folder.path().join("a.folded"), folder.path().join("receipt.json"));
+        let mut command = Remora::command();
+        command.args(["record", "-d", "500ms", "--event", event, "-p", &self.target.pid().to_string()]);
+        command.arg("-o").arg(&stacks).arg("--receipt").arg(&receipt);
+        Remora::spawn(command).finish().succeeded();
+        let stacks = std::fs::read_to_string(stacks).unwrap();
+        let busy = stacks.lines().find(|line| line.contains("Busy.Work(int);Busy.Outer(uint)"));
+        assert!(
+            busy.is_some_and(|line| line.contains(";ld-musl-x86_64.so.1+") || line.contains(";libc.so+")),
+            "{stacks}"
+        );
+        serde_json::from_slice(&std::fs::read(receipt).unwrap()).unwrap()
+    }
+
+    /// The code of all libraries of ours that are mapped.
+    fn libraries(&self) -> Vec<String> {
+        let maps = Facts::of(self.target.pid()).maps;
+        let code = maps.into_iter().filter(|mapping| mapping.permissions.contains('x'));
+        code.map(|mapping| mapping.name).filter(|name| name.contains(LIBRARY)).collect()
+    }
+
+    fn files(&self) -> Vec<OsString> {
+        names(&self.temporary).into_iter().filter(|name| name.to_string_lossy().starts_with(LIBRARY)).collect()
+    }
+
+    fn goes_on(&mut self) {
+        let first = self.target.ask_number("count");
+        while self.target.ask_number("count") == first {}
+    }
+}
+
+/// The folder that `xtask/src/musl.rs` has made.
+fn root() -> PathBuf {
+    std::env::var_os("REMORA_TEST_MUSL").expect("REMORA_TEST_MUSL is set by `cargo xtask e2e`").into()
+}
+
+/// Panics unless all that is left is the library, its file, and the runtime's own thread.
+#[track_caller]
+fn leaves_the_library_only(receipt: &Value) {
+    assert_eq!(receipt["clean"], true, "{receipt:#}");
+    let allowed = receipt["allowed"].as_array().unwrap();
+    let why = |kind: &str| -> Vec<&str> {
+        let of_kind = allowed.iter().filter(|left| left["kind"] == kind);
+        of_kind.map(|left| left["why"].as_str().unwrap()).collect()
+    };
+    assert!(matches!(why("mapping")[..], [why] if why.contains("musl never unmaps")), "{receipt:#}");
+    assert!(matches!(why("file")[..], [why] if why.contains("the next attach uses both again")), "{receipt:#}");
+    assert_eq!(allowed.len(), 2 + why("thread").len(), "{receipt:#}");
+}
+
+#[test]
+fn det_14_on_musl_as_in_alpine_any_number_of_attaches_leave_one_library() {
+    any_number_of_attaches_leave_one_library(OnMusl::as_in_alpine());
+}
+
+/// musl was not recognised by this name: the detach took 30 s, and the receipt was not clean.
+#[test]
+fn det_14_on_debians_musl_any_number_of_attaches_leave_one_library() {
+    any_number_of_attaches_leave_one_library(OnMusl::as_in_debian());
+}
+
+fn any_number_of_attaches_leave_one_library(mut on_musl: OnMusl) {
+    let listed = remora(["ps", "--json"]).succeeded().json();
+    let row = listed.as_array().unwrap().iter().find(|row| row["process_id"] == on_musl.target.pid()).unwrap();
+    assert_eq!((&row["libc"], &row["runtime_version"]), (&"musl".into(), &"9.0.9".into()), "{row:#}");
+    let checked = on_musl.asked(&["check"]);
+    let libc = checked["checks"].as_array().unwrap().iter().find(|check| check["name"] == "libc").unwrap();
+    assert_eq!((&checked["engine"], &libc["passed"]), (&"agent".into(), &true.into()), "{checked:#}");
+    assert!(libc["remedy"].as_str().unwrap().contains("never unmaps"), "{libc:#}");
+
+    leaves_the_library_only(&on_musl.is_recorded("cpu"));
+    let (libraries, files, before) = (on_musl.libraries(), on_musl.files(), Facts::of(on_musl.target.pid()));
+    assert_eq!((libraries.len(), files.len()), (1, 1), "{libraries:?} {files:?}");
+
+    leaves_the_library_only(&on_musl.is_recorded("wall"));
+    let folder = remora_e2e::folder();
+    let file = folder.path().join("a.remora-heap");
+    let heap = on_musl.asked(&["heap", "-o", file.to_str().unwrap()]);
+    leaves_the_library_only(&heap["receipt"]);
+    assert!(heap["objects"].as_u64().unwrap() > 0, "{heap:#}");
+    assert_eq!((on_musl.libraries(), on_musl.files()), (libraries, files));
+    let left = Facts::of(on_musl.target.pid()).left_since(&before);
+    assert!(matches!(&left[..], [only] if only.starts_with("mapping ") && only.ends_with("-musl.so")), "{left:?}");
+
+    let told = on_musl.asked(&["detach"]);
+    assert_eq!((&told["clean"], told["stays"].as_array().unwrap().len()), (&true.into(), 1), "{told:#}");
+    assert_eq!(on_musl.files(), Vec::<OsString>::new());
+    on_musl.goes_on();
+}
+
+/// The file has a lock while it is in use, which goes with the recorder.
+#[test]
+fn det_16_on_musl_what_a_killed_recording_left_is_used_again() {
+    let mut on_musl = OnMusl::as_in_alpine();
+    let folder = remora_e2e::folder();
+    let file = folder.path().join("a.remora");
+    let pid = on_musl.target.pid().to_string();
+    let mut killed = Remora::start(["record", "-p", &pid, "-o", file.to_str().unwrap()]);
+    killed.wait_until_it_says("recording");
+    until("something is recorded", || remora_e2e::spooled(folder.path()) > 0);
+    let libraries = on_musl.libraries();
+    killed.signal(rustix::process::Signal::KILL);
+    killed.finish();
+    leaves_the_library_only(&on_musl.is_recorded("cpu"));
+    assert_eq!(on_musl.libraries(), libraries);
+    assert!(Path::new(&on_musl.temporary).join(&on_musl.files()[0]).is_file());
+    on_musl.goes_on();
+}
