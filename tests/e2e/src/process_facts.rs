@@ -95,6 +95,14 @@ impl Facts {
         self.maps.iter().any(|mapping| mapping.name.contains("libremora_agent"))
     }
 
+    /// The very file of the library that is mapped into process `pid`, though it has no name any more; there is no other of ours.
+    pub fn library_in(pid: u32) -> Vec<u8> {
+        let facts = Facts::of(pid);
+        let ours: Vec<&Mapping> = facts.maps.iter().filter(|map| map.name.contains("libremora_agent")).collect();
+        assert!(ours.iter().all(|map| map.name == ours[0].name), "more than one library: {ours:?}");
+        fs::read(format!("/proc/{pid}/map_files/{:x}-{:x}", ours[0].start, ours[0].end)).expect("the library's file")
+    }
+
     /// What is there now and was not `before`, of what a session could have left. New threads of the runtime's own pool do not count;
     /// a thread that blocks a signal that it did not block before does, if nobody handled that signal before.
     pub fn left_since(&self, before: &Facts) -> Vec<String> {
