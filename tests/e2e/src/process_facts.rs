@@ -95,10 +95,12 @@ impl Facts {
         self.maps.iter().any(|mapping| mapping.name.contains("libremora_agent"))
     }
 
-    /// The very file of the library that is mapped into process `pid`, though it has no name any more; there is no other of ours.
+    /// The very file of the library that is mapped into process `pid`, though it has no name any more; the one at work, if another stays.
     pub fn library_in(pid: u32) -> Vec<u8> {
         let facts = Facts::of(pid);
-        let ours: Vec<&Mapping> = facts.maps.iter().filter(|map| map.name.contains("libremora_agent")).collect();
+        let ours = facts.maps.iter().filter(|map| map.name.contains("libremora_agent"));
+        let (stay, at_work): (Vec<&Mapping>, Vec<&Mapping>) = ours.partition(|map| map.name.contains("-stays"));
+        let ours = if at_work.is_empty() { stay } else { at_work };
         assert!(ours.iter().all(|map| map.name == ours[0].name), "more than one library: {ours:?}");
         fs::read(format!("/proc/{pid}/map_files/{:x}-{:x}", ours[0].start, ours[0].end)).expect("the library's file")
     }
