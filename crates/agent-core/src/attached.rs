@@ -51,6 +51,9 @@ pub fn begin<H: Host>(
     notification_only: bool,
 ) -> Result<Arc<Shared<H::Platform>>, HResult> {
     let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
+    if !H::Platform::ORDERS.include(config.event) {
+        return Err(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
+    }
     let reference = host.reference_library().map_err(|_| HResult::E_FAIL)?;
     if is_on(Sabotage::EnumerateTooEarly) {
         drop(info.enum_modules());

@@ -30,6 +30,11 @@ impl<H: Host> Agent<H> {
         Agent { host, notification_only, shared: OnceLock::new() }
     }
 
+    /// The attach, in a library that was built for heaps.
+    fn of_heap(&self) -> Option<&Shared<H::Platform>> {
+        self.shared.get().filter(|_| H::Platform::ORDERS.heap).map(Arc::as_ref)
+    }
+
     fn unloading(&self, what: Unload) {
         if let Some(shared) = self.shared.get() {
             shared.gate.unloading(&shared.platform, what);
@@ -38,7 +43,7 @@ impl<H: Host> Agent<H> {
 
     /// If the heap is watched; how long that takes is counted.
     fn watching(&self, tell: impl FnOnce(&Shared<H::Platform>, &Watch)) {
-        if let Some(shared) = self.shared.get()
+        if let Some(shared) = self.of_heap()
             && let Some(watch) = shared.watch.get()
         {
             let begun = shared.platform.now();
@@ -154,7 +159,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn module_unload_started(&self, module: ModuleId) {
-        let watch = self.shared.get().and_then(|shared| shared.watch.get());
+        let watch = self.of_heap().and_then(|shared| shared.watch.get());
         let collections = watch.map_or(0, Watch::collections);
         if let Some(watch) = watch {
             watch.classes_change();
@@ -175,7 +180,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
-        let Some(shared) = self.shared.get() else { return };
+        let Some(shared) = self.of_heap() else { return };
         let hearing = shared.hearing.get();
         let mut counting = hearing.map(Hearing::counting);
         let begun = shared.platform.now();
@@ -230,12 +235,12 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         flags: &[RootFlags],
         ids: &[usize],
     ) -> Result<(), HResult> {
-        if let Some(shared) = self.shared.get()
+        if let Some(shared) = self.of_heap()
             && let Some(watch) = shared.watch.get()
         {
             watch.roots_begin(shared.platform.now());
         }
-        if let Some(shared) = self.shared.get().filter(|shared| shared.snapshot.collects()) {
+        if let Some(shared) = self.of_heap().filter(|shared| shared.snapshot.collects()) {
             for (((object, kind), flags), id) in roots.iter().zip(kinds).zip(flags).zip(ids) {
                 if let Some(kind) = holding(*kind, *flags).filter(|_| object.0 != 0) {
                     shared.platform.keep_root(kind, object.0 as u64, *id as u64);
@@ -251,7 +256,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         values: &[ObjectId],
         _: &[HandleId],
     ) -> Result<(), HResult> {
-        if let Some(shared) = self.shared.get().filter(|shared| shared.snapshot.collects()) {
+        if let Some(shared) = self.of_heap().filter(|shared| shared.snapshot.collects()) {
             for (key, value) in keys.iter().zip(values).filter(|(_, value)| value.0 != 0) {
                 shared.platform.keep_root(DEPENDENT_ROOT, value.0 as u64, key.0 as u64);
             }
@@ -266,7 +271,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn garbage_collection_finished(&self) {
-        let Some(shared) = self.shared.get() else { return };
+        let Some(shared) = self.of_heap() else { return };
         let wanted = shared.snapshot.collection_ends();
         if let Some(watch) = shared.watch.get() {
             let put = |piece: &[u8]| shared.platform.tell_of_collection(piece);
@@ -282,7 +287,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn runtime_resume_started(&self) {
-        if let Some(shared) = self.shared.get() {
+        if let Some(shared) = self.of_heap() {
             shared.snapshot.program_goes_on();
         }
     }

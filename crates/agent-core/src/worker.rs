@@ -85,12 +85,15 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return self.inert(DEAD_CALLBACKS);
         }
         self.shared.gate.shut();
-        if platform.wants_snapshot() {
+        if P::ORDERS.heap && platform.wants_snapshot() {
             if platform.keeps_watch() {
                 self.keep_watch()
             } else {
                 self.take_snapshot()
             }
+            return self.leave();
+        }
+        if !P::ORDERS.recordings {
             return self.leave();
         }
         if platform.wants_nothing() {

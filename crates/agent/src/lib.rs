@@ -14,6 +14,7 @@
 //! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
 
 mod answering;
+mod backtrace;
 mod budget;
 mod channel;
 mod confined;

@@ -8,19 +8,19 @@ use crate::roots;
 use crate::sampler::Sampler;
 use crate::signal::{OwnSignal, Sender};
 use crate::snapshot::Snapshot;
-use crate::threads::{OwnThread, pause, this_thread};
+use crate::threads::{OwnThread, lock, pause, this_thread};
 use crate::wake::Wake;
 use crate::watch::Looker;
 use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
 use remora_agent_core::{
-    Child, CodeKind, CpuTimes, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words,
+    Child, CodeKind, CpuTimes, EntranceKind, Entrances, HostedPlatform, Orders, Platform, Received, Started, Words,
 };
 use remora_agent_hot::{HeapRange, HeapRoot, LINK_WORDS, Links, RawSample, Session, StandingHeap, monotonic};
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What walks a heap.
 const COPY: &str = "a copy of the process";
@@ -214,7 +214,7 @@ impl Linux {
 
     fn session(&self) -> Option<&Session<'static>> {
         // SAFETY: null, or the session that lives until `stop_sampling` has cleared this pointer first.
-        unsafe { self.session.load(Ordering::Acquire).as_ref() }
+        unsafe { self.session.load(Ordering::Acquire).as_ref() }.filter(|_| Self::ORDERS.recordings)
     }
 }
 
@@ -297,6 +297,8 @@ impl HostedPlatform for Linux {
 }
 
 impl Platform for Linux {
+    const ORDERS: Orders = Orders { recordings: cfg!(feature = "recordings"), heap: cfg!(feature = "heap") };
+
     fn now(&self) -> u64 {
         monotonic()
     }
@@ -561,7 +563,8 @@ impl Platform for Linux {
     }
 
     fn stop_sampling(&self) -> Result<(), String> {
-        let Some(mut sampling) = lock(&self.sampling).take() else { return Ok(()) };
+        let taken = Self::ORDERS.recordings.then(|| lock(&self.sampling).take()).flatten();
+        let Some(mut sampling) = taken else { return Ok(()) };
         if let Some((sampler, thread)) = sampling.sampler.take() {
             sampler.end();
             thread.join();
@@ -592,9 +595,4 @@ fn without_samples() -> Started {
 
 fn in_words(error: i32) -> String {
     std::io::Error::from_raw_os_error(error).to_string()
-}
-
-/// Locks; what a thread that panicked left is used as it is.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,6 +5,7 @@
 
 use crate::thread_locals;
 use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A thread of ours that can be joined.
 pub struct OwnThread(libc::pthread_t);
@@ -45,6 +46,11 @@ pub fn join(handle: libc::pthread_t) {
 pub fn detach_this() {
     // SAFETY: the thread was made joinable and is given up once.
     unsafe { libc::pthread_detach(libc::pthread_self()) };
+}
+
+/// Locks; what a thread that panicked left is used as it is.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Blocks every signal of the calling thread; the mask that it had.

@@ -4,6 +4,7 @@ use crate::args::CheckArgs;
 use crate::console::{Page, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::library::{FOR_RECORDINGS, requirements};
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::target::choose;
 use remora_trigger::{Check, Slot, check_pid};
@@ -34,14 +35,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let process = match (choose(&args.target), args.target.process_id) {
         (Ok(process), _) => process,
         (Err(failure), Some(process_id)) if args.json => {
-            let checks = check_pid(process_id, &crate::library::requirements()?);
+            let checks = check_pid(process_id, &requirements(FOR_RECORDINGS)?);
             let why = checks.iter().find(|check| !check.passed).map_or("", |check| &check.found);
             out(&json(process_id, &checks, &Verdict::Fails(why)))?;
             return Ok(failure.exit());
         }
         (Err(failure), _) => return Err(failure),
     };
-    let checks = examine(&process, Slot::Beside)?;
+    let checks = examine(&process, FOR_RECORDINGS, Slot::Beside)?;
     let obstacle = obstacle(&process, &checks);
     let verdict = Verdict::of(obstacle.as_ref());
     out(&if args.json { json(process.pid, &checks, &verdict) } else { text(&checks, &verdict) })?;

@@ -6,7 +6,7 @@ use crate::args::{LabArgs, LabRunArgs};
 use crate::console::{Page, counted, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::library::BYTES;
+use crate::library::{FOR_HEAPS, FOR_RECORDINGS};
 use remora_clr_sim::differences::Personality;
 use remora_clr_sim::lab::{Finding, Laboratory, Order, Report, Verdict, child};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -42,13 +42,13 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         command.args(["lab-run", order]);
         command
     };
-    let agent = args.library.is_none().then(agent).transpose();
-    let agent = agent.map_err(|error| Failure::Laboratory(format!("no memory for the agent's library: {error}")))?;
-    let library = match (&args.library, &agent) {
-        (Some(file), _) => opened(file)?,
-        // By the name that it has in every process of the same user.
-        (None, Some(agent)) => format!("/proc/{}/fd/{}", std::process::id(), agent.as_raw_fd()),
-        (None, None) => String::new(),
+    let agents = args.library.is_none().then(agents).transpose();
+    let agents =
+        agents.map_err(|error| Failure::Laboratory(format!("no memory for the agent's libraries: {error}")))?;
+    let (library, library_for_heaps) = match (&args.library, &agents) {
+        (Some(file), _) => (opened(file)?, None),
+        (None, Some([recordings, heaps])) => (path_of(recordings), Some(path_of(heaps))),
+        (None, None) => Default::default(),
     };
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -56,6 +56,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     }
     let report = Laboratory {
         library,
+        library_for_heaps,
         class: args.clsid,
         client_data: args.client_data.clone(),
         personalities: personalities(&args.personality),
@@ -85,11 +86,19 @@ pub(crate) fn run_one(args: &LabRunArgs) -> Result<Exit, Failure> {
     child::run(&order).map(|()| Exit::Done).map_err(Failure::Laboratory)
 }
 
-/// Remora's own agent, in a file that only memory has.
-fn agent() -> io::Result<File> {
-    let mut file = File::from(memfd_create("remora-agent", MemfdFlags::CLOEXEC)?);
-    file.write_all(BYTES)?;
-    Ok(file)
+/// The libraries of Remora's own agent, in files that only memory has.
+fn agents() -> io::Result<[File; 2]> {
+    let in_memory = |bytes| -> io::Result<File> {
+        let mut file = File::from(memfd_create("remora-agent", MemfdFlags::CLOEXEC)?);
+        file.write_all(bytes)?;
+        Ok(file)
+    };
+    Ok([in_memory(FOR_RECORDINGS)?, in_memory(FOR_HEAPS)?])
+}
+
+/// By the name that it has in every process of the same user.
+fn path_of(agent: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), agent.as_raw_fd())
 }
 
 /// The whole path of a file that can be read; whether it is a library is for the runs to find.

@@ -2,7 +2,8 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::{hold, holder, library};
+use crate::library::requirements;
+use crate::{hold, holder};
 use remora_trigger::proc::Proc;
 use remora_trigger::{Check, Error, Process, Reason, Slot, check, check_answer, find};
 use std::time::Duration;
@@ -24,9 +25,9 @@ pub(crate) struct Obstacle {
     pub(crate) agent_only: bool,
 }
 
-/// Looks at everything; the runtime itself is asked only if nothing else stands in every engine's way.
-pub(crate) fn examine(process: &Process, slot: Slot) -> Result<Vec<Check>, Failure> {
-    let mut checks = check(process, &library::requirements()?.for_slot(slot));
+/// Looks at everything that this library needs; the runtime itself is asked only if nothing else stands in every engine's way.
+pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<Vec<Check>, Failure> {
+    let mut checks = check(process, &requirements(library)?.for_slot(slot));
     // Before its agent has arrived, or with the runtime's own sampler, there is nothing of another recording in the process.
     let held = hold::holder(process).is_some();
     for check in checks.iter_mut().filter(|check| check.name == OWN_AGENT && (held || !check.passed)) {

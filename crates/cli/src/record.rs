@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::Hold;
 use crate::leaving::wait_for_an_earlier_one;
+use crate::library;
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::proof::Before;
 use crate::stop::{Input, Stop, Wish};
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
 
 /// The engine that can be had, before anything is asked of the target.
 fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
-    let checks = examine(process, Slot::Beside)?;
+    let checks = examine(process, library::FOR_RECORDINGS, Slot::Beside)?;
     match (obstacle(process, &checks), plan.engine) {
         (None, chosen) => Ok(Chosen { engine: chosen, in_place_of: None }),
         (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => {

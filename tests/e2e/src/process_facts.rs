@@ -95,6 +95,16 @@ impl Facts {
         self.maps.iter().any(|mapping| mapping.name.contains("libremora_agent"))
     }
 
+    /// The very file of the library that is mapped into process `pid`, though it has no name any more; the one at work, if another stays.
+    pub fn library_in(pid: u32) -> Vec<u8> {
+        let facts = Facts::of(pid);
+        let ours = facts.maps.iter().filter(|map| map.name.contains("libremora_agent"));
+        let (stay, at_work): (Vec<&Mapping>, Vec<&Mapping>) = ours.partition(|map| map.name.contains("-stays"));
+        let ours = if at_work.is_empty() { stay } else { at_work };
+        assert!(ours.iter().all(|map| map.name == ours[0].name), "more than one library: {ours:?}");
+        fs::read(format!("/proc/{pid}/map_files/{:x}-{:x}", ours[0].start, ours[0].end)).expect("the library's file")
+    }
+
     /// What is there now and was not `before`, of what a session could have left. New threads of the runtime's own pool do not count;
     /// a thread that blocks a signal that it did not block before does, if nobody handled that signal before.
     pub fn left_since(&self, before: &Facts) -> Vec<String> {

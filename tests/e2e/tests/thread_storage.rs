@@ -14,9 +14,7 @@ const ROUNDS: &str = "3000";
 fn copy_library_in_use(to: &Path) {
     let target = Target::start(&Runtime::newest(), "busy", &["1"]);
     let recording = Recording::begun(&target, &[]);
-    let facts = Facts::of(target.pid());
-    let mapping = facts.maps.iter().find(|mapping| mapping.name.contains("libremora_agent")).unwrap();
-    fs::copy(format!("/proc/{}/map_files/{:x}-{:x}", target.pid(), mapping.start, mapping.end), to).unwrap();
+    fs::write(to, Facts::library_in(target.pid())).unwrap();
     recording.stop().is_clean();
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let (allowance, _hold, before) = prepared;
     say_beforehand(args, &process);
     let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings || args.values)?;
-    let mut session = match HeapSession::attach(&process, library::BYTES, wanted(args), ATTACH_PATIENCE) {
+    let mut session = match HeapSession::attach(&process, library::FOR_HEAPS, wanted(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             spool.discard();
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
 /// Whatever can refuse before the process is asked anything.
 fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
     let slot = if args.roots { Slot::Main } else { Slot::Beside };
-    if let Some(obstacle) = obstacle(process, &examine(process, slot)?) {
+    if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, slot)?) {
         return Err(beside_another(args, obstacle.failure));
     }
     can_be_taken(args, process)?;
@@ -167,7 +167,7 @@ pub(super) fn set_right(before: &Before, process: &Process, facts: &mut Facts) {
     if stays || !before.wait_for_the_agent(facts) {
         return;
     }
-    match set_count_right(process, library::BYTES, ATTACH_PATIENCE, facts) {
+    match set_count_right(process, library::FOR_RECORDINGS, ATTACH_PATIENCE, facts) {
         Ok(()) if facts.count == ProfilerCount::SetRight => say_what_is_not_seen(process),
         Ok(()) => {}
         Err(error) => note(&error.to_string()),

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let (allowance, _hold, before) = prepared;
     say_beforehand(&process);
-    let session = match WatchSession::attach(&process, library::BYTES, ATTACH_PATIENCE) {
+    let session = match WatchSession::attach(&process, library::FOR_HEAPS, ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             let failure = unless_it_ended(&process, error.into());
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
 
 /// Whatever can refuse before the process is asked anything.
 fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
-    if let Some(obstacle) = obstacle(process, &examine(process, Slot::Main)?) {
+    if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, Slot::Main)?) {
         return Err(beside_another(obstacle.failure));
     }
     has_a_place(process)?;

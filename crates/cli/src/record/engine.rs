@@ -105,7 +105,7 @@ impl Engine {
             timeout: ATTACH_PATIENCE,
         };
         let spool = Spool::create(output)?;
-        match Session::attach(process, library::BYTES, &options) {
+        match Session::attach(process, library::FOR_RECORDINGS, &options) {
             Ok(session) => {
                 let agent = Agent { session, spool, begun: Instant::now(), frequencies: Vec::new() };
                 Ok(Engine::Agent(Box::new(agent)))

@@ -3,7 +3,7 @@
 use super::image::{self, Image};
 use super::impatient::Impatient;
 use super::page::{Line, Pen};
-use super::user::User;
+use super::user::{self, User};
 use super::witness;
 use crate::application::{self, Interrupt};
 use crate::court::Court;
@@ -131,6 +131,11 @@ pub fn run(order: &Order) -> Result<(), String> {
     witness::exercised("MOD-01");
     witness::end(!witness::callbacks(LONGEST / 2).is_empty());
     Ok(())
+}
+
+/// Whether a run asks Remora's own agent for its heap.
+pub fn is_of_heap(seed: u64) -> bool {
+    user::event(seed / LIVES).is_of_heap()
 }
 
 fn life(seed: u64) -> Life {

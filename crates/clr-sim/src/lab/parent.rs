@@ -1,6 +1,6 @@
 //! Starts runs, several at a time, outlives them, and adds up what they found.
 
-use super::child::{Order, clause_of_hang};
+use super::child::{Order, clause_of_hang, is_of_heap};
 use super::clauses::{CLAUSES, Finding, Verdict};
 use super::offspring::Offspring;
 use super::page::{Crash, Line, Page};
@@ -40,6 +40,8 @@ const NO_SYMBOL: &str =
 pub struct Laboratory<'a> {
     /// The profiler's library.
     pub library: String,
+    /// Its library for heaps, where that is another one, as of Remora's own agent.
+    pub library_for_heaps: Option<String>,
     /// Its class; any, where none is given.
     pub class: Option<u128>,
     /// What InitializeForAttach is handed; nothing, where none is given.
@@ -108,7 +110,8 @@ impl Laboratory<'_> {
     }
 
     fn order(&self, personality: Personality, seed: u64, patience: Duration) -> Order {
-        let (library, class, client_data) = (self.library.clone(), self.class, self.client_data.clone());
+        let library = self.library_for_heaps.as_ref().filter(|_| is_of_heap(seed)).unwrap_or(&self.library).clone();
+        let (class, client_data) = (self.class, self.client_data.clone());
         Order { library, class, client_data, personality: name(personality).to_owned(), seed, patience }
     }
 

@@ -55,6 +55,16 @@ pub struct User {
     pub confirmed: Arc<AtomicBool>,
 }
 
+/// What a run asks Remora's own agent for.
+pub fn event(ordinal: u64) -> EventKind {
+    match ordinal % 7 {
+        0 | 2 => EventKind::Cpu,
+        1 | 4 => EventKind::Wall,
+        5 => EventKind::Watch,
+        _ => EventKind::Heap,
+    }
+}
+
 impl User {
     /// Listens, if the seed says so. Where no socket can be had, nobody is there.
     pub fn of(seed: u64, ordinal: u64) -> User {
@@ -69,12 +79,7 @@ impl User {
             listener: Mutex::new(listener),
             file,
             manner,
-            event: match ordinal % 7 {
-                0 | 2 => EventKind::Cpu,
-                1 | 4 => EventKind::Wall,
-                5 => EventKind::Watch,
-                _ => EventKind::Heap,
-            },
+            event: event(ordinal),
             random: Mutex::new(Random::new(seed)),
             confirmed: Arc::default(),
         }
