@@ -7,8 +7,8 @@ use crate::args::DetachArgs;
 use crate::console::{out, plain};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::holder;
 use crate::report::pretty;
+use crate::{hold, holder};
 use remora_receipt::{Left, find_left_overs, find_what_stays};
 use remora_trigger::{Error, Reason, STAYING_SUFFIX, Swept, find, sweep};
 use serde::Serialize;
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
         return Err(Failure::Held { process_id: process.pid, holder });
     }
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
-    let swept = sweep(&process)?;
+    let mut swept = sweep(&process)?;
+    swept.removed.extend(hold::remove_stale(&process));
     let mut stays = find_what_stays(Path::new("/proc"), process.pid);
     let (in_memory, left): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::may_stay_on_purpose);
     stays.extend(in_memory.into_iter().map(|left| left.what));

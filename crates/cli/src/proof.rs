@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use remora_receipt::{Error, Facts, Kind, ProfilerSlot, Receipt, Snapshot, Unread};
+use remora_receipt::{Error, Facts, Kind, ProfilerCount, ProfilerSlot, Receipt, Snapshot, Unread};
 use remora_trigger::{Fate, Process, Target};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ impl Before {
             // Its end is what will be told: it is waited for, as far as it comes.
             self.target.wait(ENDING_PATIENCE);
         }
+        let own = self.of_what_is_there(facts);
+        let facts = &own;
         self.wait_for_the_agent(facts);
         self.wait_for_those_that_stay(facts);
         if !facts.children.is_empty() {
@@ -48,6 +50,15 @@ impl Before {
         }
         let process_id = self.snapshot.process_id;
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
+    }
+
+    /// The facts, without those of a runtime that is no more: what has replaced it counts no profilers.
+    fn of_what_is_there(&self, facts: &Facts) -> Facts {
+        let mut facts = facts.clone();
+        if self.target.fate() == Fate::Replaced {
+            facts.count = ProfilerCount::Right;
+        }
+        facts
     }
 
     /// An agent that finds nobody to record for leaves by itself: whether it has, if there was such a one.
