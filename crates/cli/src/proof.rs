@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use remora_receipt::{Error, Facts, Kind, ProfilerCount, ProfilerSlot, Receipt, Snapshot, Unread};
+use remora_receipt::{Error, EventSession, Facts, Kind, ProfilerCount, ProfilerSlot, Receipt, Snapshot, Unread};
 use remora_trigger::{Fate, Process, Target};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -52,11 +52,14 @@ impl Before {
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
 
-    /// The facts, without those of a runtime that is no more: what has replaced it counts no profilers.
+    /// The facts, without those of a runtime that is no more: what has replaced it counts no profilers, and its sessions ended with it.
     fn of_what_is_there(&self, facts: &Facts) -> Facts {
         let mut facts = facts.clone();
         if self.target.fate() == Fate::Replaced {
             facts.count = ProfilerCount::Right;
+            if facts.event_session != EventSession::None {
+                facts.event_session = EventSession::Ended;
+            }
         }
         facts
     }

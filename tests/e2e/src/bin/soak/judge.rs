@@ -27,8 +27,8 @@ const INTERRUPTED: i32 = 130;
 /// A killed command's code, as [`Finished::code`] has it.
 const KILLED: i32 = -1;
 
-/// What the receipt says of a library that stays because an earlier command was killed.
-const OF_A_KILLED_ONE: &str = "a main profiler had left before";
+/// What the receipt says of a library that stays because an earlier command was killed, and of its place.
+const OF_A_KILLED_ONE: [&str; 2] = ["a main profiler had left before", "with it the next one was called"];
 
 /// What is known of the target.
 pub struct Known {
@@ -98,7 +98,8 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
 fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
     let told = json(&act.finished);
     let left = told["receipt"]["left"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let of_a_killed_one = |left: &&Value| left["why"].as_str().is_some_and(|why| why.contains(OF_A_KILLED_ONE));
+    let of_a_killed_one =
+        |left: &&Value| left["why"].as_str().is_some_and(|why| OF_A_KILLED_ONE.iter().any(|known| why.contains(known)));
     let explained = left.iter().filter(of_a_killed_one).count();
     let mappings = left.iter().filter(|left| left["kind"] == "mapping").count() as u64;
     let so = case.known.counts_profilers && explained == left.len() && !left.is_empty() && mappings <= *owed;
