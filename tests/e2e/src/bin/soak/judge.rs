@@ -1,7 +1,7 @@
 //! Whether the commands of a round ended as docs/exit-codes.md has it, with a clean receipt and files that can be read.
 
 use crate::plan::{End, Plan, Task};
-use crate::round::Act;
+use crate::round::{Act, RECEIPT};
 use remora_e2e::{Finished, remora};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -56,7 +56,7 @@ pub fn judge(case: &Case, owed: &mut u64) -> Vec<String> {
         if !is_allowed {
             faults.push(said(format!("exit code {code}")));
         }
-        faults.extend(receipt(&act.finished).map(said));
+        faults.extend(unclean(act).map(said));
         faults.extend(files(act).into_iter().map(said));
         if code == HELD && !names_a_rival(case, act) {
             faults.push(said("it does not say who holds the target".to_owned()));
@@ -96,8 +96,8 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
 
 /// Whether each thing that the receipt says was left is a library that a killed command has left us no choice about.
 fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
-    let told = json(&act.finished);
-    let left = told["receipt"]["left"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let receipt = receipt_of(act);
+    let left = receipt["left"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_a_killed_one =
         |left: &&Value| left["why"].as_str().is_some_and(|why| OF_A_KILLED_ONE.iter().any(|known| why.contains(known)));
     let explained = left.iter().filter(of_a_killed_one).count();
@@ -108,14 +108,20 @@ fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
 }
 
 /// Nothing may be left where the command says that all is well.
-fn receipt(finished: &Finished) -> Option<String> {
-    let told = json(finished);
-    let receipt = &told["receipt"];
-    if receipt.is_null() || finished.code() == UNCLEAN {
+fn unclean(act: &Act) -> Option<String> {
+    let receipt = receipt_of(act);
+    if receipt.is_null() || act.finished.code() == UNCLEAN {
         return None;
     }
     let left = receipt["left"].as_array().map_or(0, Vec::len);
     (receipt["clean"] != true || left > 0).then(|| format!("the receipt is not clean: {receipt:#}"))
+}
+
+/// From its file; from standard output where there was no room for that; else null.
+fn receipt_of(act: &Act) -> Value {
+    let file = std::fs::read(act.folder.join(RECEIPT)).ok();
+    let receipt = file.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    receipt.unwrap_or_else(|| json(&act.finished)["receipt"].take())
 }
 
 /// What the round has written must be readable, and its account must add up.
@@ -126,6 +132,9 @@ fn files(act: &Act) -> Vec<String> {
     let mut whole = false;
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == RECEIPT {
+            continue;
+        }
         let unfinished = name.contains(".unfinished");
         whole |= !unfinished;
         if unfinished && [0, TARGET_ENDED, UNCLEAN].contains(&code) {

@@ -21,6 +21,9 @@ const FIRST_THAT_ENDS_SESSIONS: u32 = 5;
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// The receipt's name in a command's folder.
+pub const RECEIPT: &str = "receipt.json";
+
 /// What a command did, and where it wrote.
 pub struct Act {
     /// What was planned.
@@ -221,6 +224,9 @@ fn arguments(actor: &Actor, target: u32, folder: &Path) -> Vec<String> {
         Task::Watch { duration } => add(&["heap", "--top", "1", "--watch", &format!("{duration}ms")]),
         Task::Check => add(&["check"]),
         Task::Detach => add(&["detach"]),
+    }
+    if !matches!(actor.task, Task::Check | Task::Detach) {
+        add(&["--receipt", &output(RECEIPT)]);
     }
     add(&["--json", "-p", &target.to_string()]);
     words
