@@ -30,6 +30,10 @@ const KILLED: i32 = -1;
 /// What the receipt says of a library that stays because an earlier command was killed, and of its place.
 const OF_A_KILLED_ONE: [&str; 2] = ["a main profiler had left before", "with it the next one was called"];
 
+/// What it says of the copy of a process that has replaced its program: the kernel keeps the copy's exit status for the new program, which
+/// knows of no such child.
+const OF_A_COPY: &str = "it ended, but nobody asked for its exit status";
+
 /// What is known of the target.
 pub struct Known {
     /// Whether its runtime counts profilers beside the main one, so that something stays.
@@ -98,6 +102,10 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
 fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
     let receipt = receipt_of(act);
     let left = receipt["left"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if case.plan.death.is_some_and(|(order, _)| order == "exec") {
+        let of_the_copy = |left: &Value| left["why"].as_str().is_some_and(|why| why.contains(OF_A_COPY));
+        return !left.is_empty() && left.iter().all(of_the_copy);
+    }
     let of_a_killed_one =
         |left: &&Value| left["why"].as_str().is_some_and(|why| OF_A_KILLED_ONE.iter().any(|known| why.contains(known)));
     let explained = left.iter().filter(of_a_killed_one).count();
