@@ -2,6 +2,7 @@
 //
 // `start N` starts N threads, one after another, each of which works for a moment; `run N` runs N child processes;
 // `become USER` changes the user of the process. Each answers what it was asked, when it has been done.
+// `count` answers the rounds of the thread that always works.
 using System;
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
@@ -12,18 +13,33 @@ static class Unsteady
 {
     /// Turns of the loop for which a short thread works: some tenths of a millisecond.
     const int Moment = 100_000;
+    static long rounds;
 
     static void Main()
     {
-        new Thread(() => { while (true) Steady(Moment); }) { IsBackground = true, Name = "steady" }.Start();
+        new Thread(Work) { IsBackground = true, Name = "steady" }.Start();
         Console.WriteLine("ready");
         for (string line; (line = Console.ReadLine()) != null && line != "quit";)
         {
+            if (line == "count")
+            {
+                Console.WriteLine(Interlocked.Read(ref rounds));
+                continue;
+            }
             string[] words = line.Split(' ');
             int number = words.Length > 1 ? int.Parse(words[1]) : 0;
             bool known = words[0] == "start" ? StartThreads(number) : words[0] == "run" ? RunChildren(number)
                 : words[0] == "become" && setresuid(number, number, number) == 0;
             Console.WriteLine(known ? line : "failed: " + line);
+        }
+    }
+
+    static void Work()
+    {
+        while (true)
+        {
+            Steady(Moment);
+            Interlocked.Increment(ref rounds);
         }
     }
 

@@ -24,6 +24,7 @@ mod process;
 mod published;
 mod running;
 mod runtimes;
+mod soak;
 mod targets;
 mod test_output;
 mod test_run;
@@ -56,6 +57,12 @@ const TASKS: &[Task] = &[
         run: test_run::run_all,
     },
     Task { name: "e2e", usage: "[FILTER]", summary: "the end-to-end tests alone", run: test_run::run_end_to_end },
+    Task {
+        name: "soak",
+        usage: "HOURS [--rounds N] [--seed S] [--first N]",
+        summary: "attach, record, interrupt and kill at random moments against many targets under load, until a fault (docs/soak.md)",
+        run: soak::run,
+    },
     Task { name: "ci", usage: "", summary: "every check and every test", run: ci::run },
     Task {
         name: "dist",

@@ -7,7 +7,7 @@ use crate::args::DetachArgs;
 use crate::console::{Page, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::holder;
+use crate::{hold, holder};
 use remora_receipt::{Left, find_left_overs, find_what_musl_keeps, find_what_stays};
 use remora_trigger::{Error, MUSL_SUFFIX, Reason, STAYING_SUFFIX, Swept, find, sweep};
 use serde::Serialize;
@@ -48,7 +48,8 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
         return Err(Failure::Held { process_id: process.pid, holder });
     }
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
-    let swept = sweep(&process)?;
+    let mut swept = sweep(&process)?;
+    swept.removed.extend(hold::remove_stale(&process));
     let mut stays = find_what_stays(Path::new("/proc"), process.pid);
     stays.extend(find_what_musl_keeps(Path::new("/proc"), process.pid));
     let (in_memory, left): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::may_stay_on_purpose);

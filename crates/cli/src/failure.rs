@@ -10,6 +10,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Why a snapshot ends before its heap does, as its notes have it.
+pub(crate) const FULL_DISK: &str = "the disk is full";
+
 /// Why the command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -148,6 +151,9 @@ pub(crate) enum Failure {
     /// Nothing was walked.
     #[error("no object was walked: {0}; look what limits the process (processes, memory, seccomp), then try again")]
     NoSnapshot(String),
+    /// Nothing was walked, since it could not be kept.
+    #[error("no object was walked: {FULL_DISK}; free some space, or give -o a place on another disk")]
+    NoRoomForASnapshot,
     /// Nothing was walked: with `--roots` and `--watch` the runtime counts what was made of late.
     #[error(
         "no snapshot was taken: the program makes so many objects, or of so many types, that the runtime would take half a second or more to count them, as it does with --roots and --watch; leave --roots out, or in place of a watch take two snapshots and compare them with `remora heap diff`"
@@ -381,6 +387,9 @@ impl Failure {
         if why.iter().any(|why| why.contains(TOO_MUCH_MADE)) {
             return Failure::TooMuchMade;
         }
+        if why.iter().any(|why| why == FULL_DISK) {
+            return Failure::NoRoomForASnapshot;
+        }
         Failure::NoSnapshot(why.join("; "))
     }
 
@@ -415,7 +424,12 @@ impl Failure {
     /// The same, without advice that does not lead to a heap.
     pub(crate) fn of_a_heap(self) -> Failure {
         let told = self.to_string();
-        if advice::of_a_heap(&told) == told { self } else { Failure::OfAHeap(Box::new(self)) }
+        // Who records is told by a command line, which is no advice whatever it says.
+        if self.exit() == Exit::Held || advice::of_a_heap(&told) == told {
+            self
+        } else {
+            Failure::OfAHeap(Box::new(self))
+        }
     }
 
     /// Whether it stands in the agent's way only, so that the runtime's own sampler can be tried.
@@ -471,7 +485,7 @@ impl Failure {
             | Failure::NeedsACollection { .. }
             | Failure::NoRoomForACopy { .. }
             | Failure::EndsWithTheCopy { .. } => Exit::Refused,
-            Failure::EndedByFullDisk | Failure::EndedByLimit(_) => Exit::DiskFull,
+            Failure::EndedByFullDisk | Failure::NoRoomForASnapshot | Failure::EndedByLimit(_) => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_)
             | Failure::UnknownFormat { .. }
@@ -548,6 +562,13 @@ fn trigger_exit(error: &remora_trigger::Error) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_snapshot_without_an_object_for_want_of_room_is_told_as_a_full_disk() {
+        let failure = Failure::no_snapshot(&["a note".to_owned(), FULL_DISK.to_owned()]);
+        assert!(failure.to_string().ends_with("free some space, or give -o a place on another disk"), "{failure}");
+        assert_eq!(failure.exit(), Exit::DiskFull);
+    }
 
     #[test]
     fn who_counts_too_long_is_not_told_to_look_for_limits() {

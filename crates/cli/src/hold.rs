@@ -39,7 +39,7 @@ pub(crate) struct Hold {
 /// A locked file. Its name goes with the value, its lock also with the process.
 #[derive(Debug)]
 struct Locked {
-    _file: File,
+    file: File,
     directory: Directory,
     name: String,
 }
@@ -115,28 +115,44 @@ fn directories(user: u32) -> [PathBuf; 2] {
     [PathBuf::from(first), PathBuf::from(format!("/tmp/remora-{user}"))]
 }
 
+/// Removes the lock file of a recorder of this process that was killed; its path, if there was one.
+pub(crate) fn remove_stale(process: &Process) -> Option<PathBuf> {
+    remove(rustix::process::geteuid().as_raw(), &name(process))
+}
+
+fn remove(user: u32, name: &str) -> Option<PathBuf> {
+    directories(user).into_iter().find_map(|path| {
+        // One that is locked belongs to a command that is alive.
+        let locked = lock_in(open_directory(&path, user)?, name, OFlags::empty()).ok()?;
+        Some(locked.directory.path.join(name))
+    })
+}
+
 /// Makes a user's file, and locks it.
 ///
 /// # Errors
 /// `EWOULDBLOCK`: it is locked. Else the system's.
 fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
-    let directory = own_directory(user)?;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut locked = lock_in(own_directory(user)?, name, OFlags::CREATE)?;
+    let io = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    if locked.file.metadata().map_err(io)?.len() > 0 {
+        // Its holder was killed, and it goes with the value. A file names one holder only, so that nobody reads the name of another one.
+        return Err(Errno::NOENT);
+    }
+    locked.file.write_all(format!("{} {}", std::process::id(), own_namespace()).as_bytes()).map_err(io)?;
+    Ok(locked)
+}
+
+/// Locks a file in a directory; `ENOENT` if it has meanwhile been taken away.
+fn lock_in(directory: Directory, name: &str, flags: OFlags) -> Result<Locked, Errno> {
+    let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o600))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     let here = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if here.st_ino != rustix::fs::fstat(&file)?.st_ino {
         return Err(Errno::NOENT);
     }
-    let mut file = File::from(file);
-    let io = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    if file.metadata().map_err(io)?.len() > 0 {
-        // Its holder was killed. A file names one holder only, so that nobody reads the name of another one.
-        rustix::fs::unlinkat(&directory.descriptor, name, AtFlags::empty())?;
-        return Err(Errno::NOENT);
-    }
-    file.write_all(format!("{} {}", std::process::id(), own_namespace()).as_bytes()).map_err(io)?;
-    Ok(Locked { _file: file, directory, name: name.to_owned() })
+    Ok(Locked { file: file.into(), directory, name: name.to_owned() })
 }
 
 /// The first directory that this user can have, made if there is none.
@@ -159,12 +175,14 @@ fn own_directory(user: u32) -> Result<Directory, Errno> {
 fn holder_among(user: u32, name: &str) -> Option<u32> {
     for _ in 0..TRIES {
         let text = text_of_holder(user, name)?;
-        // Between the lock and the name there is an instant.
-        let Some((holder, namespace)) = text.split_once(' ') else {
+        let (holder, namespace) = text.split_once(' ').unwrap_or_default();
+        let is_ours = namespace == own_namespace().to_string();
+        // Between the lock and the name there is an instant; in it, the file of a killed holder still has that one's name.
+        if namespace.is_empty() || (is_ours && !Path::new("/proc").join(holder).exists()) {
             std::thread::sleep(PAUSE);
             continue;
-        };
-        return Some(holder.parse().ok().filter(|_| namespace == own_namespace().to_string()).unwrap_or(0));
+        }
+        return Some(holder.parse().ok().filter(|_| is_ours).unwrap_or(0));
     }
     Some(0)
 }
@@ -227,10 +245,35 @@ mod tests {
     fn a_holder_that_never_writes_its_name_cannot_be_seen() {
         let (name, user) = (own("nameless"), rustix::process::geteuid().as_raw());
         let first = lock(user, &name).expect("it is free");
-        first._file.set_len(0).expect("emptied");
+        first.file.set_len(0).expect("emptied");
         assert_eq!(holder_among(user, &name), Some(0), "it never writes its name");
-        first._file.write_all_at(format!("7 {}", own_namespace()).as_bytes(), 0).expect("written");
-        assert_eq!(holder_among(user, &name), Some(7));
+        first.file.write_all_at(format!("1 {}", own_namespace()).as_bytes(), 0).expect("written");
+        assert_eq!(holder_among(user, &name), Some(1));
+    }
+
+    #[test]
+    fn what_a_killed_holder_left_is_removed_and_what_is_held_stays() {
+        let (name, user) = (own("stale"), rustix::process::geteuid().as_raw());
+        let held = lock(user, &name).expect("it is free");
+        let path = held.directory.path.join(&name);
+        assert_eq!((remove(user, &name), path.exists()), (None, true));
+        drop(held);
+        assert_eq!(remove(user, &name), None, "there is none");
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, format!("7 {}", own_namespace())).expect("written");
+        assert_eq!((remove(user, &name), path.exists()), (Some(path.clone()), false));
+    }
+
+    #[test]
+    fn one_who_takes_the_file_of_a_killed_holder_is_not_told_of_by_that_ones_name() {
+        let (name, user) = (own("dead"), rustix::process::geteuid().as_raw());
+        let next = lock(user, &name).expect("it is free");
+        let gone = std::process::Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id()));
+        next.file.set_len(0).expect("emptied");
+        next.file
+            .write_all_at(format!("{} {}", gone.expect("it runs"), own_namespace()).as_bytes(), 0)
+            .expect("written");
+        assert_eq!(holder_among(user, &name), Some(0));
     }
 
     #[test]

@@ -25,7 +25,10 @@ fn by_memory(process_id: u32) -> Option<u32> {
     let proc = Proc::default();
     let ring = ring(&proc, process_id)?;
     let others = proc.pids().ok()?.into_iter().filter(|other| *other != process_id);
-    others.into_iter().find(|other| self::ring(&proc, *other) == Some(ring))
+    // A copy of the process, made for a snapshot, has mapped it, too, and is no recorder.
+    let program = proc.link(process_id, "exe").ok();
+    let is_copy = |other: u32| program.is_some() && proc.link(other, "exe").ok() == program;
+    others.into_iter().find(|other| self::ring(&proc, *other) == Some(ring) && !is_copy(*other))
 }
 
 /// Whether an agent's thread runs in the process.

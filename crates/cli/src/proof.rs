@@ -4,7 +4,7 @@ use crate::console::{Page, harmless_json, line};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Destination;
-use remora_receipt::{Error, Facts, Kind, ProfilerSlot, Receipt, Snapshot, Unread};
+use remora_receipt::{Error, EventSession, Facts, Kind, ProfilerCount, ProfilerSlot, Receipt, Snapshot, Unread};
 use remora_trigger::proc::Proc;
 use remora_trigger::{Fate, Process, Target};
 use std::path::Path;
@@ -48,6 +48,8 @@ impl Before {
             // Its end is what will be told: it is waited for, as far as it comes.
             self.target.wait(ENDING_PATIENCE);
         }
+        let own = self.of_what_is_there(facts);
+        let facts = &own;
         self.wait_for_the_agent(facts);
         self.wait_for_those_that_stay(facts);
         if !facts.children.is_empty() {
@@ -58,6 +60,18 @@ impl Before {
         }
         let process_id = self.snapshot.process_id;
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
+    }
+
+    /// The facts, without those of a runtime that is no more: what has replaced it counts no profilers, and its sessions ended with it.
+    fn of_what_is_there(&self, facts: &Facts) -> Facts {
+        let mut facts = facts.clone();
+        if self.target.fate() == Fate::Replaced {
+            facts.count = ProfilerCount::Right;
+            if facts.event_session != EventSession::None {
+                facts.event_session = EventSession::Ended;
+            }
+        }
+        facts
     }
 
     /// An agent that finds nobody to record for leaves by itself: whether it has, if there was such a one.

@@ -59,7 +59,7 @@ pub const VERSION: u16 = 2;
 /// The file's container.
 ///
 /// Many objects of one class that lie one behind the other make a stream that packs as well as the codec can: to a 255th. Rows of names do not.
-const FORMAT: Format =
+pub const FORMAT: Format =
     Format { magic: b"RMHEAP", version: VERSION, codec: Codec::Lz4, ratio: 64, dense: &[kind::STREAM] };
 
 /// Kinds of chunks.

@@ -31,5 +31,5 @@ pub use about::About;
 pub use answers::MOST_ROWS;
 pub use error::Error;
 pub use index::{Id, Index, Key, List, Parts, Record, TypeEntry, make};
-pub use server::Server;
+pub use server::{Server, read_any_request};
 pub use view::View;

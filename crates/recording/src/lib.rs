@@ -33,7 +33,7 @@ use std::io::{Read, Write};
 pub const VERSION: u16 = 1;
 
 /// The file's container.
-pub(crate) const FORMAT: Format =
+pub const FORMAT: Format =
     Format { magic: b"REMORA", version: VERSION, codec: Codec::Deflate, ratio: limits::RATIO, dense: &[] };
 
 /// What [`read`] found.

@@ -65,6 +65,16 @@ impl Container {
     }
 }
 
+/// Reads `bytes` as a process's list of control groups, in every way in which that is read here, and tells whether anything was understood.
+/// Entry point for fuzzing.
+pub fn read_any_group(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let container = Container::of_group(&text);
+    let limits = crate::memory::limits_in(&text, Path::new("/nowhere")).len();
+    assert!(limits <= text.lines().count());
+    limits > 0 || container.runtime.is_some() || container.id.is_some()
+}
+
 fn runtime_in(path: &str) -> Option<&'static str> {
     RUNTIMES.iter().find(|(mark, _)| path.contains(mark)).map(|(_, name)| *name)
 }

@@ -54,7 +54,7 @@ mod windowed;
 pub use attach::{Asked, Attach, ask, attach, attach_when_ready, begin_attach};
 pub use check::{Check, check, check_answer, check_pid, loaded_profilers};
 pub use codec::{EventPipeConfig, Guid, ProcessInfo, Provider, Rundown, Stacks};
-pub use container::Container;
+pub use container::{Container, read_any_group};
 pub use discovery::{descendants, descendants_in, find, find_in, processes, processes_in};
 pub use elf::{Architecture, GlibcVersion, read_any_elf};
 pub use error::{Error, Reason};

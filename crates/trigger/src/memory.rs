@@ -50,7 +50,7 @@ pub fn own_room() -> Option<Room> {
 fn room_in(proc: &Proc, pid: u32, groups: &Path, machine: &str) -> Option<Room> {
     let machine = line(machine, "MemAvailable:").map(|bytes| Room { bytes, bound: Bound::Machine });
     let of_process = proc.read(pid, "cgroup").unwrap_or_default();
-    let limited = String::from_utf8_lossy(&of_process).lines().filter_map(|line| Group::of(line, groups)).collect();
+    let limited = limits_in(&String::from_utf8_lossy(&of_process), groups);
     machine.into_iter().chain(rooms(limited)).min_by_key(|room| room.bytes)
 }
 
@@ -67,6 +67,11 @@ fn ends_with_in(proc: &Proc, pid: u32, groups: &Path) -> Option<PathBuf> {
     let is_one =
         |directory: &PathBuf| read_to_string(directory.join("memory.oom.group")).is_ok_and(|text| text.trim() == "1");
     directories.filter(is_one).max_by_key(|directory| directory.components().count())
+}
+
+/// The groups in `/proc/PID/cgroup` that may limit memory.
+pub(crate) fn limits_in(cgroup: &str, groups: &Path) -> Vec<Group> {
+    cgroup.lines().filter_map(|line| Group::of(line, groups)).collect()
 }
 
 /// The memory that a process has in RAM, bytes.
@@ -88,7 +93,7 @@ fn line(text: &str, name: &str) -> Option<u64> {
 }
 
 /// A control group that may limit memory, and the files that say so: cgroups(7), and the kernel's cgroup-v1/memory and cgroup-v2.
-struct Group {
+pub(crate) struct Group {
     mount: PathBuf,
     path: PathBuf,
     limit: &'static str,

@@ -36,7 +36,7 @@ pub use processor_time::{processor_time, scheduled, until_used};
 pub use read_back::ReadBack;
 pub use recording::{Recorded, Recording, readable};
 pub use remora::{Finished, Remora, remora};
-pub use runtime::{Runtime, on_every_runtime, on_runtimes};
+pub use runtime::{Runtime, message_of, on_every_runtime, on_runtimes};
 pub use runtime_messages::{RuntimeMessages, message_ids};
 pub use target::{Start, Target};
 

@@ -163,7 +163,8 @@ fn on_each(runtimes: &[Runtime], test: impl Fn(&Runtime), note: impl Fn(&Runtime
     assert!(failed.is_empty(), "failed on {} of {} runtimes\n{}", failed.len(), runtimes.len(), failed.join("\n"));
 }
 
-fn message_of(cause: &(dyn std::any::Any + Send)) -> &str {
+/// What a panic said.
+pub fn message_of(cause: &(dyn std::any::Any + Send)) -> &str {
     let text = cause.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }

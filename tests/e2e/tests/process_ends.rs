@@ -6,7 +6,9 @@
 #![allow(clippy::print_stdout, reason = "how long it took is shown, not judged")]
 
 use remora_e2e::recording::LOST_TRANSPORT_FULL;
-use remora_e2e::{Debugger, Facts, Recording, Runtime, Target, on_every_runtime, readable, remora, until, until_used};
+use remora_e2e::{
+    Debugger, Facts, Recording, Remora, Runtime, Target, on_every_runtime, readable, remora, until, until_used,
+};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
@@ -136,6 +138,19 @@ fn det_17_a_target_that_crashes_leaves_a_whole_recording() {
 #[test]
 fn det_17_a_target_that_becomes_another_program_leaves_a_whole_recording() {
     ends_by("exec", &["replaced itself by another program"]);
+}
+
+#[test]
+fn det_17_a_target_that_becomes_another_program_during_a_watch_has_no_profiler_count_left() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "crash", &[]);
+        let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", "1h", "--json"]);
+        command.wait_until_it_says("watching crash");
+        target.tell("exec");
+        let finished = command.finish();
+        assert_eq!(finished.code(), TARGET_ENDED, "{finished}");
+        assert_eq!(finished.json()["receipt"]["clean"], true, "{finished}");
+    });
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What the agent and the collector read of each other, and what the agent reads of code.
 
 use remora_agent_core::{Caller, caller};
+use remora_agent_hot::{RawSample, Scheduled};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor, statics};
-use remora_wire::{Config, Frame, FromAgent, Message, ToAgent};
+use remora_wire::{Config, Frame, FromAgent, Message, ToAgent, unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of payload in the ring that is scribbled over.
@@ -123,6 +124,33 @@ pub(crate) fn agent_ring(bytes: &[u8]) -> bool {
     }
     assert!(taken <= RING_WORDS * RING_WORDS);
     taken > 0
+}
+
+/// The table by which the agent unwinds native code: one that is sound can be searched, and each entry comes back.
+pub(crate) fn wire_unwind(bytes: &[u8]) -> bool {
+    let words = words(bytes);
+    if !unwind::is_sound(&words) {
+        return false;
+    }
+    let (modules, rows) = words[1..].split_at(words[0] as usize * unwind::MODULE);
+    for module in modules.as_chunks().0.iter().map(unwind::Module::decode) {
+        assert_eq!(unwind::Module::decode(&module.encode()), module);
+        let own = &rows[module.first as usize..][..module.count as usize];
+        for rule in own.iter().map(|row| unwind::Rule::decode(*row as u32)) {
+            assert_eq!(unwind::Rule::decode(rule.encode()), rule);
+        }
+    }
+    true
+}
+
+/// A record of the agent's own ring, and what the kernel tells the handler of a thread.
+pub(crate) fn agent_sample(bytes: &[u8]) -> bool {
+    let scheduled = Scheduled::parse(bytes).is_some();
+    let words = words(bytes);
+    let Some(sample) = RawSample::decode(&words) else { return scheduled };
+    let told = sample.words().len() + sample.addresses.len() + sample.window.len() + sample.windows.len();
+    assert_eq!(told, words.len(), "nothing is told twice, and nothing left out");
+    true
 }
 
 pub(crate) fn leaf_caller(bytes: &[u8]) -> bool {

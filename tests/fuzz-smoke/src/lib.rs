@@ -12,6 +12,7 @@
 //! A dependency on a fuzzing engine here: the tests of this repository must run with a stable compiler and nothing else.
 #![forbid(unsafe_code)]
 
+mod chunked;
 mod heap_index;
 mod heap_values;
 mod heap_watch;
@@ -38,12 +39,14 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 25] = [
+pub const ENTRIES: [Entry; 30] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
     Entry { name: "wire_heap", run: inside::wire_heap, seeds: seeds::heaps, rounds: 20_000 },
     Entry { name: "wire_statics", run: inside::wire_statics, seeds: seeds::statics, rounds: 20_000 },
+    Entry { name: "wire_unwind", run: inside::wire_unwind, seeds: seeds::unwind_tables, rounds: 20_000 },
+    Entry { name: "agent_sample", run: inside::agent_sample, seeds: seeds::samples, rounds: 20_000 },
     Entry { name: "agent_ring", run: inside::agent_ring, seeds: seeds::rings, rounds: 20_000 },
     Entry { name: "leaf_caller", run: inside::leaf_caller, seeds: seeds::methods, rounds: 20_000 },
     Entry { name: "trigger_codec", run: outside::trigger_codec, seeds: seeds::diagnostics, rounds: 20_000 },
@@ -52,12 +55,15 @@ pub const ENTRIES: [Entry; 25] = [
     Entry { name: "receipt_proc", run: outside::receipt_proc, seeds: seeds::receipt_proc, rounds: 20_000 },
     Entry { name: "nettrace", run: outside::nettrace, seeds: Vec::new, rounds: 3_000 },
     Entry { name: "heap_file", run: heaps::heap_file, seeds: seeds::heap_files, rounds: 2_000 },
+    Entry { name: "heap_chunks", run: chunked::heap_chunks, seeds: chunked::heaps, rounds: 3_000 },
+    Entry { name: "heap_request", run: outside::heap_request, seeds: seeds::requests, rounds: 20_000 },
     Entry { name: "heap_export", run: heaps::heap_export, seeds: seeds::heap_graphs, rounds: 2_000 },
     Entry { name: "heap_questions", run: heaps::heap_questions, seeds: seeds::heap_graphs, rounds: 2_000 },
     Entry { name: "heap_index", run: heap_index::heap_index, seeds: seeds::heap_indexes, rounds: 2_000 },
     Entry { name: "heap_values", run: heap_values::heap_values, seeds: heap_values::seeds, rounds: 5_000 },
     Entry { name: "heap_watch", run: heap_watch::heap_watch, seeds: heap_watch::seeds, rounds: 5_000 },
     Entry { name: "recording", run: outside::recording, seeds: seeds::recordings, rounds: 2_000 },
+    Entry { name: "recording_chunks", run: chunked::recording_chunks, seeds: chunked::recordings, rounds: 20_000 },
     Entry { name: "symbols_bundle", run: symbols::bundle, seeds: seeds::bundles, rounds: 20_000 },
     Entry { name: "symbols_image", run: symbols::image, seeds: seeds::images, rounds: 200 },
     Entry { name: "symbols_pdb", run: symbols::pdb, seeds: seeds::pdbs, rounds: 200 },

@@ -1,7 +1,7 @@
 //! Damage by numbers: the same seed and round make the same bytes, so that a failure is a name and a number.
 
-/// Values at which lengths and counts go wrong.
-const AWKWARD: [u64; 8] = [0, 1, 0x7f, 0xff, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX];
+/// Values at which lengths and counts go wrong. Last, two millions and sixty millions, seven bits in a byte: counts that pass for possible.
+const AWKWARD: [u64; 10] = [0, 1, 0x7f, 0xff, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX, 0x0180_8080, 0x1f80_8080];
 
 /// `input`, damaged in the way that `round` stands for.
 pub fn mutate(input: &[u8], round: u64) -> Vec<u8> {

@@ -30,7 +30,7 @@ pub(crate) fn trigger_proc(bytes: &[u8]) -> bool {
     maps.iter().for_each(|mapping| assert!(mapping.file_name().len() <= bytes.len() * 3));
     let status = parse_status(bytes);
     let listed = !maps.is_empty() || !mounts.is_empty() || !listening.is_empty();
-    listed || parse_stat(bytes).is_some() || status.process_id != 0
+    listed || remora_trigger::read_any_group(bytes) || parse_stat(bytes).is_some() || status.process_id != 0
 }
 
 /// The same files as the judge of what is left reads them.
@@ -50,6 +50,11 @@ impl Sink for Counting {
         self.events += 1;
     }
     fn dropped(&mut self, _: u64, _: u64) {}
+}
+
+/// What a browser, or whoever finds the port, asks the page of a heap.
+pub(crate) fn heap_request(bytes: &[u8]) -> bool {
+    remora_heap_view::read_any_request(bytes)
 }
 
 pub(crate) fn nettrace(bytes: &[u8]) -> bool {

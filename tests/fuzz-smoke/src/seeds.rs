@@ -233,6 +233,29 @@ pub(crate) fn heap_indexes() -> Vec<Vec<u8>> {
     heap_files().into_iter().map(index).collect()
 }
 
+/// A table of two modules, the second without rows; as words.
+pub(crate) fn unwind_tables() -> Vec<Vec<u8>> {
+    use remora_wire::unwind::{Module, Rule, encode, row};
+    let rows: Vec<u64> = (0..4).map(|number| row(number * 16, Rule::decode(number))).collect();
+    let module = |start, count| Module { start, end: start + 0x1000, base: start, first: 0, count, framed: count == 0 };
+    vec![in_bytes(&encode(&[module(0x1000, 4), module(0x3000, 0)], &rows)[1..])]
+}
+
+/// A record with addresses and a piece of the stack, and a line of `schedstat`.
+pub(crate) fn samples() -> Vec<Vec<u8>> {
+    let mut words = vec![5 | 3 << 16 | 2 << 32 | 1 << 48, 7 | 3 << 32, 1, 2, 3, 4];
+    words.extend([0x10, 0x20, 0x30, 1, 2, 9]);
+    vec![in_bytes(&words), b"354443072 974610 4\n".to_vec()]
+}
+
+pub(crate) fn requests() -> Vec<Vec<u8>> {
+    vec![b"GET /5ec7e7/api/map?id=1&depth=2 HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAccept: */*\r\n\r\n".to_vec()]
+}
+
+fn in_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 pub(crate) fn recordings() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../../crates/recording/tests/golden/v1.remora").to_vec()]
 }
@@ -279,7 +302,8 @@ pub(crate) fn maps() -> Vec<Vec<u8>> {
 
 /// What discovery and checks read: all but timers, memory and links.
 pub(crate) fn trigger_proc() -> Vec<Vec<u8>> {
-    proc_files()[..5].to_vec()
+    let groups = b"5:cpu,cpuacct:/x\n4:memory:/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n0::/pod/app\n";
+    [&proc_files()[..5], &[groups.to_vec()]].concat()
 }
 
 /// What the judge reads: all but mounts and listening sockets.

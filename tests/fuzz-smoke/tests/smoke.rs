@@ -1,14 +1,43 @@
 //! A short run over every entry: its seeds, its corpus, and as many mutations of them as take a moment. The same in every run.
 //!
 //! `REMORA_FUZZ_ROUNDS=100` makes it a hundred times as long, with other mutations.
+//!
+//! An input may make an entry allocate in proportion to its length ([`BESIDE`], [`EACH`]) and take so much CPU time ([`TIME`]). What does
+//! not come back at all, or takes all memory at once, ends the test by a limit of the kernel; the entry is named on standard error.
 
+#![allow(clippy::print_stderr, reason = "what the kernel ends is named before")]
+
+use peak_alloc::PeakAlloc;
 use remora_fuzz_smoke::{ENTRIES, Entry, mutate};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// Bytes that an entry may take whatever its input: buffers of writers.
+const BESIDE: usize = 4 << 20;
+/// Bytes that it may take besides for each byte of input.
+const EACH: usize = 256;
+/// CPU time that it may take for one input, whose length no seed exceeds by much: a thousand times what the slowest takes.
+const TIME: Duration = Duration::from_secs(10);
+/// CPU time in which an entry must be through, in seconds: what hangs is ended by the kernel.
+const HANGS: u64 = 600;
+/// Address space beyond what there is when the test begins: what asks for more gets none, and the test ends.
+const ADDRESSES: u64 = 16 << 30;
 
 #[test]
 fn every_entry_survives_what_is_fed_to_it() {
     let times = std::env::var("REMORA_FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    limit(Resource::As, ADDRESSES);
+    // In the same test: memory is counted for the whole process.
+    let greedy = |bytes: &[u8]| vec![0_u8; BESIDE + EACH * bytes.len() + 1].len() > bytes.len();
+    let greedy = Entry { name: "greedy", run: greedy, seeds: || vec![vec![7; 9]], rounds: 0 };
+    let found = run(&greedy, 1).unwrap_or_default();
+    assert!(found.starts_with("greedy: input 0 takes"), "{found}");
     let found: Vec<String> = ENTRIES.iter().filter_map(|entry| run(entry, times)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -48,6 +77,8 @@ fn mutations_are_the_same_every_time_and_differ() {
 
 /// What broke the entry, if anything did.
 fn run(entry: &Entry, times: u64) -> Option<String> {
+    eprintln!("{}", entry.name);
+    limit(Resource::Cpu, spent(ClockId::ProcessCPUTime).as_secs() + HANGS);
     let seeds = (entry.seeds)();
     let corpus = files(&fuzz().join("corpus").join(entry.name));
     let corpus: Vec<Vec<u8>> = corpus.iter().map(|path| std::fs::read(path).expect("a file")).collect();
@@ -55,25 +86,49 @@ fn run(entry: &Entry, times: u64) -> Option<String> {
     assert!(!inputs.is_empty(), "{} has no seeds", entry.name);
     for (number, input) in inputs.iter().enumerate() {
         match feed(entry, input) {
-            None => return Some(format!("{}: input {number} breaks it", entry.name)),
-            Some(false) if number < seeds.len() => return Some(format!("{}: seed {number} means nothing", entry.name)),
-            Some(_) => {}
+            Err(what) => return Some(format!("{}: input {number} {what}", entry.name)),
+            Ok(false) if number < seeds.len() => return Some(format!("{}: seed {number} means nothing", entry.name)),
+            Ok(_) => {}
         }
     }
     for round in 0..entry.rounds * times {
         let bytes = mutate(inputs[(round % inputs.len() as u64) as usize], round);
-        if feed(entry, &bytes).is_none() {
+        if let Err(what) = feed(entry, &bytes) {
             let kept = std::env::temp_dir().join(format!("remora-fuzz-{}-{round}", entry.name));
             let _ = std::fs::write(&kept, bytes);
-            return Some(format!("{}: round {round} breaks it; the bytes are in {}", entry.name, kept.display()));
+            return Some(format!("{}: round {round} {what}; the bytes are in {}", entry.name, kept.display()));
         }
     }
     None
 }
 
-/// Whether the entry understood; `None` if it broke.
-fn feed(entry: &Entry, bytes: &[u8]) -> Option<bool> {
-    catch_unwind(AssertUnwindSafe(|| (entry.run)(bytes))).ok()
+/// Whether the entry understood; or what it did that it must not.
+fn feed(entry: &Entry, bytes: &[u8]) -> Result<bool, String> {
+    MEMORY.reset_peak_usage();
+    let (before, begun) = (MEMORY.current_usage(), spent(ClockId::ThreadCPUTime));
+    let understood = catch_unwind(AssertUnwindSafe(|| (entry.run)(bytes)));
+    let (taken, time) = (MEMORY.peak_usage().saturating_sub(before), spent(ClockId::ThreadCPUTime) - begun);
+    let understood = understood.map_err(|_| "breaks it".to_owned())?;
+    let most = BESIDE + EACH * bytes.len();
+    if taken > most {
+        return Err(format!("takes {taken} bytes of memory for {} of input, more than {most}", bytes.len()));
+    }
+    if time > TIME {
+        return Err(format!("takes {time:?} of CPU time for {} bytes", bytes.len()));
+    }
+    Ok(understood)
+}
+
+fn spent(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Lowers a limit of this process, as far as it is not lower anyway.
+fn limit(what: Resource, most: u64) {
+    let Rlimit { maximum, .. } = getrlimit(what);
+    let current = Some(maximum.map_or(most, |maximum| maximum.min(most)));
+    setrlimit(what, Rlimit { current, maximum }).expect("a limit can be lowered");
 }
 
 fn fuzz() -> PathBuf {

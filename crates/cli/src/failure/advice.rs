@@ -54,6 +54,21 @@ mod tests {
     }
 
     #[test]
+    fn who_records_with_the_other_engine_is_named() {
+        let holder = "process 9 (remora record --engine eventpipe -p 7)".to_owned();
+        let found = Failure::Precondition {
+            process_id: 7,
+            found: format!("it is being recorded by {holder}"),
+            remedy: "wait for that recording to end, or end it".into(),
+            exit: Exit::Held,
+        };
+        for failure in [found, Failure::Held { process_id: 7, holder }] {
+            let told = failure.of_a_heap().to_string();
+            assert!(told.contains("process 9 (remora record"), "{told}");
+        }
+    }
+
+    #[test]
     fn whoever_wants_a_snapshot_is_not_told_to_record() {
         let not_dotnet = Error::NotDotNet { pid: 1, name: "init".into() };
         let reason = Reason::NoSocket { name: "dotnet-diagnostic-7".into(), searched: "/tmp".into() };

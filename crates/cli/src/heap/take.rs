@@ -8,7 +8,7 @@ use super::{open, size};
 use crate::args::HeapTakeArgs;
 use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{FULL_DISK, Failure};
 use crate::hold::Hold;
 use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
@@ -304,7 +304,7 @@ fn walk(
     }
     line.clear();
     let interrupted = || stop.wish().map(|_| "interrupted".to_owned());
-    Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then(|| "the disk is full".to_owned())))
+    Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then(|| FULL_DISK.to_owned())))
 }
 
 /// `walked` is how long has been walked, and how many objects were told in that time.

@@ -10,7 +10,7 @@ use super::watched::Watched;
 use crate::args::HeapTakeArgs;
 use crate::console::{StatusLine, counted, grouped, note, note_all};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{FULL_DISK, Failure};
 use crate::hold::Hold;
 use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
@@ -241,7 +241,7 @@ impl Course {
             line.show(&self.progressed(&state));
             self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)));
             if self.picture.both.as_ref().is_some_and(Both::must_end) {
-                self.cut = Some("the disk is full".to_owned());
+                self.cut = Some(FULL_DISK.to_owned());
             }
             self.cut = self.cut.take().or_else(|| too_dear(self.picture.watch.dearest()));
             let wishes_end = stop.wish().is_some();

@@ -10,6 +10,7 @@ mod request;
 mod room;
 
 use crate::view::View;
+pub use request::read_any_request;
 use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};

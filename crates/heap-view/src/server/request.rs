@@ -47,6 +47,13 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Reads `head` as the head of a request, asks it all that is asked of one, and tells whether it is one. Entry point for fuzzing.
+pub fn read_any_request(head: &[u8]) -> bool {
+    let Some(request) = Request::read(head) else { return false };
+    let _ = (request.is_for_this_machine(), request.behind("5ec7e7"), request.query);
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,4 @@
+//! Fuzzes requests to the page of a heap. What it does with the bytes, and what must hold, is in `tests/fuzz-smoke`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| remora_fuzz_smoke::feed("heap_request", bytes));

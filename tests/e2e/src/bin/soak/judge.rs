@@ -1,0 +1,218 @@
+//! Whether the commands of a round ended as docs/exit-codes.md has it, with a clean receipt and files that can be read.
+
+use crate::plan::{End, Plan, Task};
+use crate::round::{Act, RECEIPT};
+use remora_e2e::{Finished, remora};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// The codes of docs/exit-codes.md that a round may have.
+const NO_PROCESS: i32 = 10;
+const NO_RUNTIME: i32 = 11;
+const SOCKET_GONE: i32 = 14;
+const NO_ANSWER: i32 = 15;
+const PLACE_TAKEN: i32 = 17;
+const HELD: i32 = 18;
+const REFUSED: i32 = 19;
+const OUTPUT: i32 = 20;
+const DISK_FULL: i32 = 21;
+const NOT_OURS: i32 = 30;
+const TRUNCATED: i32 = 31;
+const UNCLEAN: i32 = 40;
+const TARGET_ENDED: i32 = 41;
+const PART: i32 = 42;
+const INTERRUPTED: i32 = 130;
+
+/// A killed command's code, as [`Finished::code`] has it.
+const KILLED: i32 = -1;
+
+/// What the receipt says of a library that stays because an earlier command was killed, and of its place.
+const OF_A_KILLED_ONE: [&str; 2] = ["a main profiler had left before", "with it the next one was called"];
+
+/// What it says of the copy of a process that has replaced its program: the kernel keeps the copy's exit status for the new program, which
+/// knows of no such child.
+const OF_A_COPY: &str = "it ended, but nobody asked for its exit status";
+
+/// What is known of the target.
+pub struct Known {
+    /// Whether its runtime counts profilers beside the main one, so that something stays.
+    pub counts_profilers: bool,
+}
+
+/// A round that is over.
+pub struct Case<'a> {
+    /// What was planned.
+    pub plan: &'a Plan,
+    /// What was done.
+    pub acts: &'a [Act],
+    /// Of the target.
+    pub known: Known,
+}
+
+/// What is wrong; `owed` are the killed commands for which a library may stay, fewer when a receipt has told of them.
+pub fn judge(case: &Case, owed: &mut u64) -> Vec<String> {
+    let mut faults = Vec::new();
+    for act in case.acts {
+        let said = |what: String| format!("{}: {what}; it said: {}", act.actor.task.name(), act.finished);
+        let code = act.finished.code();
+        let is_allowed = allowed(case, act).contains(&code) || code == UNCLEAN && is_explained(case, act, owed);
+        if !is_allowed {
+            faults.push(said(format!("exit code {code}")));
+        }
+        faults.extend(unclean(act).map(said));
+        faults.extend(files(act).into_iter().map(said));
+        if code == HELD && !names_a_rival(case, act) {
+            faults.push(said("it does not say who holds the target".to_owned()));
+        }
+    }
+    let undisturbed = case.acts.len() > 1 && case.acts.iter().all(|act| act.actor.end == End::ByItself);
+    if undisturbed && case.acts.iter().all(|act| act.finished.code() == HELD) {
+        faults.push("each of several was told that another one has the target".to_owned());
+    }
+    faults
+}
+
+/// The codes that the round may have, whatever the receipt says.
+fn allowed(case: &Case, act: &Act) -> Vec<i32> {
+    let (plan, task) = (case.plan, act.actor.task);
+    let heap = matches!(task, Task::Snapshot { .. } | Task::Watch { .. });
+    let looks_only = matches!(task, Task::Check | Task::Detach);
+    // The machine is loaded: a runtime may not answer in time, and is told of as what did not.
+    let mut codes = vec![0, NO_ANSWER];
+    let mut add = |when: bool, more: &[i32]| codes.extend(more.iter().filter(|_| when));
+    add(matches!(act.actor.end, End::Killed { .. }), &[KILLED]);
+    // Until a command listens to signals, they end it as any other; it has then said nothing, and must have left nothing.
+    let is_silent = act.finished.stdout.is_empty() && act.finished.stderr.is_empty();
+    add(is_silent && act.actor.end != End::ByItself, &[KILLED]);
+    add(matches!(act.actor.end, End::Asked { .. } | End::Twice { .. }), &[INTERRUPTED]);
+    // Those do not listen to signals, which end them as any command.
+    add(looks_only && act.actor.end != End::ByItself, &[KILLED]);
+    add(heap && (act.actor.end != End::ByItself || plan.disk.is_some()), &[PART]);
+    add(matches!(task, Task::Watch { .. }), &[PART]);
+    add(plan.disk.is_some() && !looks_only, &[OUTPUT, DISK_FULL]);
+    add(case.acts.len() > 1, &[HELD]);
+    add(plan.death.is_some(), &[NO_PROCESS, NO_RUNTIME, SOCKET_GONE, TARGET_ENDED]);
+    // The other one of several that has just been killed is still there.
+    add(case.acts.len() > 1 && !looks_only, &[PLACE_TAKEN, REFUSED]);
+    codes
+}
+
+/// Whether each thing that the receipt says was left is a library that a killed command has left us no choice about.
+fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
+    let receipt = receipt_of(act);
+    let left = receipt["left"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if case.plan.halt.is_some() && act.actor.task.is_main() {
+        // A stopped runtime could not be asked to count right: the next command sees to that, and then tells what stays.
+        *owed += 1;
+        return left.iter().all(|left| left["kind"] == "profiler-slot" || left["kind"] == "mapping");
+    }
+    if case.plan.death.is_some_and(|(order, _)| order == "exec") {
+        let of_the_copy = |left: &Value| left["why"].as_str().is_some_and(|why| why.contains(OF_A_COPY));
+        return !left.is_empty() && left.iter().all(of_the_copy);
+    }
+    let of_a_killed_one =
+        |left: &&Value| left["why"].as_str().is_some_and(|why| OF_A_KILLED_ONE.iter().any(|known| why.contains(known)));
+    let explained = left.iter().filter(of_a_killed_one).count();
+    let mappings = left.iter().filter(|left| left["kind"] == "mapping").count() as u64;
+    let so = case.known.counts_profilers && explained == left.len() && !left.is_empty() && mappings <= *owed;
+    *owed -= if so { mappings } else { 0 };
+    so
+}
+
+/// Nothing may be left where the command says that all is well.
+fn unclean(act: &Act) -> Option<String> {
+    let receipt = receipt_of(act);
+    if receipt.is_null() || act.finished.code() == UNCLEAN {
+        return None;
+    }
+    let left = receipt["left"].as_array().map_or(0, Vec::len);
+    (receipt["clean"] != true || left > 0).then(|| format!("the receipt is not clean: {receipt:#}"))
+}
+
+/// From its file; from standard output where there was no room for that; else null.
+fn receipt_of(act: &Act) -> Value {
+    let file = std::fs::read(act.folder.join(RECEIPT)).ok();
+    let receipt = file.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    receipt.unwrap_or_else(|| json(&act.finished)["receipt"].take())
+}
+
+/// What the round has written must be readable, and its account must add up.
+fn files(act: &Act) -> Vec<String> {
+    let code = act.finished.code();
+    let entries = std::fs::read_dir(&act.folder).into_iter().flatten().flatten();
+    let mut faults = Vec::new();
+    let mut whole = false;
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == RECEIPT {
+            continue;
+        }
+        let unfinished = name.contains(".unfinished");
+        whole |= !unfinished;
+        if unfinished && [0, TARGET_ENDED, UNCLEAN].contains(&code) {
+            faults.push(format!("{name} is left over"));
+        }
+        faults.extend(if name.contains("heap") { snapshot(&path, code) } else { recording(&path, act, unfinished) });
+    }
+    let writes = matches!(act.actor.task, Task::Record { .. } | Task::Snapshot { .. });
+    if writes && code == 0 && !whole {
+        faults.push("there is no output".to_owned());
+    }
+    faults
+}
+
+fn recording(path: &Path, act: &Act, unfinished: bool) -> Vec<String> {
+    let words: [&OsStr; 5] = ["report".as_ref(), path.as_os_str(), "--json".as_ref(), "--top".as_ref(), "1".as_ref()];
+    let report = remora(words);
+    let code = report.code();
+    let empty = unfinished && code == NOT_OURS && path.metadata().is_ok_and(|facts| facts.len() == 0);
+    if empty {
+        return Vec::new();
+    }
+    if code != 0 && !(unfinished && code == TRUNCATED) {
+        return vec![format!("`remora report` of {} ends with {code}: {report}", path.display())];
+    }
+    let told = json(&report);
+    let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+    let loss = &told["loss"];
+    let lost = loss["lost"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let all_lost: u64 = lost.iter().map(|lost| number(&lost["samples"])).sum();
+    let mut faults = Vec::new();
+    let (samples, delivered, taken) = (number(&told["samples"]), number(&loss["delivered"]), number(&loss["taken"]));
+    if !unfinished && (samples != delivered || taken != delivered + all_lost) {
+        faults.push(format!("{samples} samples, {delivered} delivered, {taken} taken: {loss:#}"));
+    }
+    if lost.iter().any(|lost| lost["cause"] == "unaccounted" && number(&lost["samples"]) > 0) {
+        faults.push(format!("samples are lost, and nobody knows where: {loss:#}"));
+    }
+    let own = json(&act.finished);
+    if act.finished.code() == 0 && number(&own["recording"]["samples"]) != samples {
+        faults
+            .push(format!("the command has told of {} samples, the file holds {samples}", own["recording"]["samples"]));
+    }
+    faults
+}
+
+fn snapshot(path: &Path, code: i32) -> Vec<String> {
+    let words =
+        ["heap".as_ref(), "report".as_ref(), path.as_os_str(), "--json".as_ref(), "--top".as_ref(), "1".as_ref()];
+    let report = remora::<&OsStr>(words);
+    let read: &[i32] = if code == 0 { &[0] } else { &[0, PART, TRUNCATED, NOT_OURS] };
+    if read.contains(&report.code()) {
+        return Vec::new();
+    }
+    vec![format!("`remora heap report` of {} ends with {}: {}", path.display(), report.code(), report.stderr)]
+}
+
+/// Whether the message names one of the others.
+fn names_a_rival(case: &Case, act: &Act) -> bool {
+    let rivals = case.acts.iter().filter(|rival| rival.pid != act.pid);
+    let said = format!("{}{}", act.finished.stderr, act.finished.text());
+    rivals.into_iter().any(|rival| said.contains(&format!("process {} (", rival.pid)))
+}
+
+/// What a command has told; null if that is nothing.
+fn json(finished: &Finished) -> Value {
+    serde_json::from_slice(&finished.stdout).unwrap_or(Value::Null)
+}
