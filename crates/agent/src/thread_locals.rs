@@ -96,14 +96,24 @@ fn this_thread() -> usize {
 /// would be taken for a panic in a panic.
 fn block_of(owners: &[AtomicUsize; BLOCKS], thread: usize) -> usize {
     // Control blocks are at least a page apart.
-    let first = (thread >> 12) % BLOCKS;
-    (0..BLOCKS).map(|step| (first + step) % BLOCKS).find(|index| is_owned(&owners[*index], thread)).unwrap_or(BLOCKS)
+    let own = found(owners, thread);
+    own.or_else(|| places(thread).find(|index| is_owned(&owners[*index], thread))).unwrap_or(BLOCKS)
+}
+
+/// The block that is this thread's. All are looked at: those before it may have been given back since.
+fn found(owners: &[AtomicUsize; BLOCKS], thread: usize) -> Option<usize> {
+    places(thread).find(|index| owners[*index].load(Ordering::Relaxed) == thread)
+}
+
+/// The blocks in the order in which a thread tries them.
+fn places(thread: usize) -> impl Iterator<Item = usize> {
+    (0..BLOCKS).map(move |step| ((thread >> 12) % BLOCKS + step) % BLOCKS)
 }
 
 /// Lets another thread have this thread's block.
 fn give_back(owners: &[AtomicUsize; BLOCKS], thread: usize) {
-    if let Some(owner) = owners.get(block_of(owners, thread)) {
-        owner.store(0, Ordering::Relaxed);
+    if let Some(index) = found(owners, thread) {
+        owners[index].store(0, Ordering::Relaxed);
     }
 }
 
@@ -134,6 +144,18 @@ mod tests {
         assert_eq!(block_of_page(3), BLOCKS);
         give_back(&owners, 7 << 12);
         assert_eq!(block_of_page(3), blocks[0], "the place of a thread that has ended");
+    }
+
+    #[test]
+    fn a_thread_keeps_its_block_when_one_that_it_had_passed_over_is_given_back() {
+        let owners = [const { AtomicUsize::new(0) }; BLOCKS];
+        let [first, second] = [5_usize, 5 + BLOCKS].map(|page| page << 12);
+        let blocks = [first, second].map(|thread| block_of(&owners, thread));
+        assert_ne!(blocks[0], blocks[1]);
+        give_back(&owners, first);
+        assert_eq!(block_of(&owners, second), blocks[1]);
+        give_back(&owners, second);
+        assert!(owners.iter().all(|owner| owner.load(Ordering::Relaxed) == 0));
     }
 
     #[test]

@@ -179,7 +179,7 @@ pub(crate) enum Failure {
     },
     /// A copy that runs out of memory would take the process with it.
     #[error(
-        "a copy of the process could end it: the kernel ends all of {} when anything in it runs out of memory (memory.oom.group), the copy may cost {most}, and {free} are free; raise the group's limit, or give --max-extra-memory what it may cost", .group.display()
+        "a snapshot could end the process: its control group {} has memory.oom.group, so the kernel ends all of it when memory runs out; the snapshot may need {most}, and {free} are free; raise the group's limit, or set --max-extra-memory", .group.display()
     )]
     EndsWithTheCopy {
         /// The group's directory.

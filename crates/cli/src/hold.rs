@@ -178,11 +178,13 @@ fn holder_among(user: u32, name: &str) -> Option<u32> {
         let (holder, namespace) = text.split_once(' ').unwrap_or_default();
         let is_ours = namespace == own_namespace().to_string();
         // Between the lock and the name there is an instant; in it, the file of a killed holder still has that one's name.
-        if namespace.is_empty() || (is_ours && !Path::new("/proc").join(holder).exists()) {
+        let holder: Option<u32> = holder.parse().ok();
+        let is_gone = |id: u32| !Path::new("/proc").join(id.to_string()).exists();
+        if namespace.is_empty() || is_ours && holder.is_some_and(is_gone) {
             std::thread::sleep(PAUSE);
             continue;
         }
-        return Some(holder.parse().ok().filter(|_| is_ours).unwrap_or(0));
+        return Some(holder.filter(|_| is_ours).unwrap_or(0));
     }
     Some(0)
 }

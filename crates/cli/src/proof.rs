@@ -62,7 +62,7 @@ impl Before {
         settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
 
-    /// The facts, without those of a runtime that is no more: what has replaced it counts no profilers, and its sessions ended with it.
+    /// The facts that still hold. A target that replaced its program has another runtime: the old count and sessions are gone.
     fn of_what_is_there(&self, facts: &Facts) -> Facts {
         let mut facts = facts.clone();
         if self.target.fate() == Fate::Replaced {

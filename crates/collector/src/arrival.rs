@@ -73,7 +73,7 @@ pub(crate) fn arrive(
     let memory = SharedMemory::new(task.event == EventKind::Watch)?;
     let (listener, socket) = remora_trigger::place_socket(process)?;
     let placed = match task.event {
-        // On musl one that is only to be called is mapped for good, too; by its name it must not count as one that has a place.
+        // On musl this library stays mapped like any other. It has no profiler's place, so its name must not say so.
         EventKind::Heard if is_on_musl(process) => remora_trigger::place_library(process, library),
         EventKind::Nothing | EventKind::Heard => remora_trigger::place_library_that_may_stay(process, library),
         _ => remora_trigger::place_library(process, library),

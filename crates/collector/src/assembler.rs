@@ -74,13 +74,13 @@ impl Assembler {
         }
     }
 
-    /// Managed frames in all samples, and how many of them have a name; what cannot be told from managed code counts as unnamed.
-    ///
-    /// What is to be said of files that were not read.
+    /// A note about files that were not read.
     pub fn note(&self) -> Option<String> {
         self.names.note()
     }
 
+    /// Managed frames in all samples, and how many of them have a name; what cannot be told from managed code counts as unnamed.
+    ///
     /// The agent describes as native what the runtime failed to look up, and counts those failures: no more addresses than that
     /// can be meant, so the most frequent of those that may be are taken for it.
     pub fn managed_frames(&self, failed_lookups: u64) -> (u64, u64) {

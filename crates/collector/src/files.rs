@@ -156,7 +156,8 @@ impl Files {
     /// Opens a file of the target's view, if it is a regular one that the target's user can read, or that the target has mapped.
     fn open(&self, path: &str) -> Option<File> {
         match open_in_root(&self.process.join("root"), Path::new(path), self.rights.as_ref()?) {
-            Err(Errno::ACCESS) => self.open_mapped(path),
+            // `EPERM`: this process may not act as that user.
+            Err(Errno::ACCESS | Errno::PERM) => self.open_mapped(path),
             opened => opened.ok(),
         }
     }

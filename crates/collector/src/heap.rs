@@ -436,7 +436,7 @@ impl Classes {
         true
     }
 
-    /// What is to be said of names that are missing, once they were asked for.
+    /// A note about missing names, complete once all names were asked for.
     pub fn note(&self) -> Option<String> {
         self.names.note()
     }

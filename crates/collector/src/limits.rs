@@ -13,8 +13,8 @@ const SPARE_STREAM: u64 = 256 << 20;
 const STREAM_FOR_BYTE: u64 = 2;
 
 /// How long nothing may come of a snapshot, and so much more for each GiB of the process.
-const QUIET: Duration = Duration::from_secs(30);
-const QUIET_FOR_GIB: Duration = Duration::from_secs(1);
+const QUIET: Duration = Duration::from_secs(60);
+const QUIET_FOR_GIB: Duration = Duration::from_secs(5);
 
 /// Words that may still be taken out of the rings at one go. A ring that never runs empty so keeps nobody from looking at the time.
 #[derive(Debug)]
@@ -184,9 +184,9 @@ mod tests {
     fn whoever_says_nothing_is_given_up_and_whoever_says_something_is_not() {
         let mut quiet = Quiet::of(u32::MAX);
         let after = |seconds| quiet.last + Duration::from_secs(seconds);
-        let (early, late, later) = (after(29), after(30), after(59));
+        let (early, late, later) = (after(59), after(60), after(119));
         assert_eq!(quiet.exceeded(early), None);
-        assert_eq!(quiet.exceeded(late).as_deref(), Some("nothing came from the agent in the process for 30 s"));
+        assert_eq!(quiet.exceeded(late).as_deref(), Some("nothing came from the agent in the process for 60 s"));
         quiet.is_broken(late);
         assert_eq!(quiet.exceeded(later), None);
         assert!(Quiet::of(std::process::id()).patience >= QUIET, "a process adds to it");

@@ -5,7 +5,7 @@ use crate::control::{Control, Heard};
 use crate::limits::MemoryLimit;
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
-use remora_receipt::Facts;
+use remora_receipt::{Facts, ProfilerSlot};
 use remora_trigger::Placed;
 use remora_wire::{FromAgent, ToAgent};
 use std::time::{Duration, Instant};
@@ -129,7 +129,9 @@ impl Presence {
         let mut is_over = |presence: &Presence| {
             let now = Instant::now();
             let patience = if presence.leaving.is_some() { HURRIED_LEAVING } else { HURRIED_PATIENCE };
-            since = since.or_else(|| hurried().then_some(now));
+            // A main profiler that left unseen would leave the runtime's count wrong.
+            let may_hurry = presence.facts.slot != ProfilerSlot::Main;
+            since = since.or_else(|| (may_hurry && hurried()).then_some(now));
             now >= asked + DETACH_PATIENCE || since.is_some_and(|since| now >= since + patience)
         };
         let mut failure = None;

@@ -1,7 +1,7 @@
 //! One judgement per kind: what is attributable to Remora, and whether the contract allows it (DET-14).
 //!
-//! Allowed are two residues and no more: the runtime's own detach thread on .NET 6 and later, and a library that is mapped but inert under
-//! musl, with its file, from which the next attach loads it again.
+//! Two residues are allowed: the runtime's own detach thread on .NET 6 and later, and on musl an inert library that stays mapped, with its
+//! file. The next attach loads the library again from that file.
 //! Beside them, only after a main profiler was asked for: what sets the runtime's count right, which would else end the process of whoever
 //! comes next (DET-18). It was said beforehand.
 
@@ -305,8 +305,8 @@ impl Case<'_> {
         is_library(path) && file_name(path) == self.facts.library
     }
 
-    /// Whether a library was there before and did nothing: by its name, or, where the name does not tell, because no thread of it runs:
-    /// a library in memory keeps the name that it came with, and one on musl is the same at work and afterwards.
+    /// Whether a library was there before and did nothing. Mostly its name shows that. A library in memory and one on musl keep their names,
+    /// so there it counts whether a thread of it runs.
     fn was_inert(&self, path: &str) -> bool {
         let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
         let runs = || self.before.threads.iter().any(|thread| is_agents(thread, self.before));

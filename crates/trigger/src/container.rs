@@ -65,8 +65,7 @@ impl Container {
     }
 }
 
-/// Reads `bytes` as a process's list of control groups, in every way in which that is read here, and tells whether anything was understood.
-/// Entry point for fuzzing.
+/// Reads `bytes` as a process's list of control groups with each parser of this crate. Returns whether one understood something. For fuzzing.
 pub fn read_any_group(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let container = Container::of_group(&text);

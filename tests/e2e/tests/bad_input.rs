@@ -192,7 +192,7 @@ fn att_06_no_folder_that_the_process_can_execute_from() {
             "no directory that the target can load a library from",
             "/tmp: mounted noexec",
             "read-only",
-            "give it a writable directory",
+            "give it a directory without noexec",
         ];
         target.is_refused(&["--engine", "agent"], CANNOT_LOAD, &words);
         target.leaves_the_sampler_only("directory");

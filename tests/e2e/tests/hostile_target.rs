@@ -48,7 +48,7 @@ fn a_stream_that_never_ends_is_given_up_after_a_few_seconds_in_which_nothing_is_
     let hostile = Hostile::start("endless");
     let finished = hostile.remora(&["record", "--engine", "eventpipe", "-d", "1s"]).finish();
     assert_eq!(finished.code(), UNCLEAN, "{finished}");
-    assert!(finished.text().contains("did not end its session of events within 5s"), "{finished}");
+    assert!(finished.text().contains("did not end its session of events within 15s"), "{finished}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn ctrl_c_at_the_end_of_a_stream_that_never_ends_is_obeyed_at_once() {
 fn an_agent_that_says_nothing_is_given_up_and_what_stays_is_reported() {
     let hostile = Hostile::start("silent");
     let finished = hostile.remora(&["heap"]).finish();
-    let words = ["nothing came from the agent in the process for 30 s", "the agent's thread did not end"];
+    let words = ["nothing came from the agent in the process for 60 s", "the agent's thread did not end"];
     finished.failed_with(UNCLEAN, &words);
 }
 
@@ -75,7 +75,7 @@ fn an_agent_that_stops_half_way_is_given_up_and_what_it_told_is_kept() {
     let hostile = Hostile::start("half-way");
     let finished = hostile.remora(&["heap"]).finish();
     assert_eq!(finished.code(), UNCLEAN, "{finished}");
-    assert!(finished.text().contains("nothing came from the agent in the process for 30 s"), "{finished}");
+    assert!(finished.text().contains("nothing came from the agent in the process for 60 s"), "{finished}");
 }
 
 #[test]

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 /// The runtime's buffer in the target, MiB.
 const BUFFER: u32 = 64;
 /// How long the runtime may take to name its methods and modules at the end.
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
 /// And how long it may take to begin, or to name another one.
-const QUIET_PATIENCE: Duration = Duration::from_secs(5);
+const QUIET_PATIENCE: Duration = Duration::from_secs(15);
 /// How long it may take to take the request to end, to answer it at last, and to end a stream that is of no use any more.
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 /// Time for which it is waited for before looking whether somebody is in a hurry.
@@ -302,12 +302,12 @@ mod tests {
         let asked = Instant::now();
         let after = |seconds| asked + Duration::from_secs(seconds);
         let mut end = End { asked, last: asked, named: 7 };
-        assert_eq!(end.is_late(after(4), 7, false), None);
-        assert_eq!(end.is_late(after(4), 8, false), None);
-        assert_eq!(end.is_late(after(8), 8, false), None, "another one was named");
-        assert_eq!(end.is_late(after(9), 8, false), Some(QUIET_PATIENCE));
-        assert_eq!(end.is_late(after(29), 9, false), None);
-        assert_eq!(end.is_late(after(30), 10, false), Some(STOP_PATIENCE), "whatever is named");
+        assert_eq!(end.is_late(after(14), 7, false), None);
+        assert_eq!(end.is_late(after(14), 8, false), None);
+        assert_eq!(end.is_late(after(28), 8, false), None, "another one was named");
+        assert_eq!(end.is_late(after(29), 8, false), Some(QUIET_PATIENCE));
+        assert_eq!(end.is_late(after(59), 9, false), None);
+        assert_eq!(end.is_late(after(60), 10, false), Some(STOP_PATIENCE), "whatever is named");
         let mut end = End { asked, last: asked, named: 7 };
         assert_eq!(end.is_late(after(1), 7, true), Some(SHORT_PATIENCE), "nothing more can be named");
     }

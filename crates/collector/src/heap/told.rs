@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// What is to be said of a copy that ended otherwise than it should; `status` as `wait` tells it.
+/// Why a copy ended, if it did not end as it should. `status` comes from `wait`.
 pub(crate) fn how_it_ended(status: i32) -> Option<String> {
     match (status & 0x7f, (status >> 8) & 0xff) {
         (0, 0) => None,

@@ -190,8 +190,7 @@ impl Proc {
     }
 }
 
-/// A path that the kernel has written for us, in the view of the process whose root is `root`: of one that changed its root (chroot) the
-/// kernel writes the path as it is outside.
+/// A path from `/proc`, in the view of the process whose root is `root`. The kernel writes it as we see it, which differs after a chroot.
 pub fn in_view(root: &Path, path: &Path) -> PathBuf {
     let inside = if root.is_absolute() { path.strip_prefix(root).ok() } else { None };
     inside.map_or_else(|| path.to_owned(), |inside| Path::new("/").join(inside))
