@@ -18,7 +18,9 @@ fn command(live: &Environment) -> Outcome<Command> {
     process::run(process::cargo().args(["build", "--package", "remora-e2e", "--bin", "soak"]))?;
     let folder = target_folder()?;
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private"]).arg(folder.join("debug/soak"));
+    command.args(["--mount", "--propagation", "private"]);
+    // Behind nohup a hang-up is ignored by all that is started, and rounds end by one.
+    command.args(["env", "--default-signal=HUP"]).arg(folder.join("debug/soak"));
     command.current_dir(crate::root()).env("REMORA_SOAK_LOGS", folder.join("soak")).env_remove("TMPDIR");
     command.envs(live.iter().map(|(name, value)| (name, value)));
     Ok(command)

@@ -13,8 +13,8 @@
 //! All numbers are little-endian. The checksum of a chunk covers its first twelve bytes and the stored bytes.
 //!
 //! # Design constraints
-//! What is read is not trusted: a chunk claims no more than [`CHUNK`], and unpacks to no more than it claims. All chunks of a file unpack to no
-//! more than [`Format::ratio`] allows, which is looked at before each is unpacked.
+//! Files are not trusted. A chunk claims at most [`CHUNK`] bytes, and unpacks to at most what it claims. All chunks of a file together unpack
+//! to at most what [`Format::ratio`] allows. This is checked before each chunk is unpacked.
 //!
 //! # Rejected
 //! An index at the end of a file: one that ended early would not have it.
@@ -40,9 +40,9 @@ pub struct Format {
     pub version: u16,
     /// How chunks are compressed.
     pub codec: Codec,
-    /// How often the content of a file may be as long as what is stored of it, beyond [`FREE`]: what is beyond both is made up.
+    /// How many times its stored length a file may unpack to, in addition to [`FREE`]. No real file comes near.
     pub ratio: u64,
-    /// Kinds of chunks of which the content may be as long as the codec makes it.
+    /// Kinds of chunks that do not count for this.
     pub dense: &'static [u32],
 }
 

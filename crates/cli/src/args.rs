@@ -220,6 +220,9 @@ pub(crate) struct DetachArgs {
     /// The process, by id
     #[arg(short, long, alias = "pid", value_name = "PID", value_parser = bare_process_id)]
     pub(crate) process_id: u32,
+    /// Look there, too: the directory that was named when the process was recorded
+    #[arg(long, value_name = "DIR", value_parser = absolute)]
+    pub(crate) library_directory: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -21,7 +21,7 @@ impl<R: Read> Read for Bounded<R> {
         match self.limit.is_exceeded() {
             true => Err(Error::new(
                 ErrorKind::OutOfMemory,
-                "what is in it takes more than half of the memory that was free; read it on a machine that has more",
+                "reading it takes more than half of the free memory; read it on a machine with more memory",
             )),
             false => self.input.read(into),
         }

@@ -40,7 +40,8 @@ struct LeftRow {
 
 /// Runs the command.
 pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
-    let process = find(args.process_id)?;
+    let mut process = find(args.process_id)?;
+    process.library_directory.clone_from(&args.library_directory);
     if let Err(reason @ Reason::NotOwner { .. }) = &process.attachable {
         return Err(Error::NotAttachable { pid: process.pid, reason: reason.clone() }.into());
     }

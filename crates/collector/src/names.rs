@@ -115,12 +115,12 @@ impl Names {
         !self.unnamed.contains(&frame)
     }
 
-    /// The modules that were described, each with the name of its file.
-    /// What is to be said where files were not read.
+    /// A note about files that were not read.
     pub(crate) fn note(&self) -> Option<String> {
         self.files.note()
     }
 
+    /// The modules that were described, each with the name of its file.
     pub(crate) fn module_files(&self) -> Vec<(u32, String)> {
         self.modules.iter().map(|(index, module)| (*index, file_name(&module.path).to_owned())).collect()
     }

@@ -140,8 +140,8 @@ impl Session {
         self.presence.control.say(&ToAgent::SetFrequency(hertz));
     }
 
-    /// Stops, detaches, waits until the library is unmapped (bounded, and shortly where somebody is in a hurry), and closes the account. What
-    /// breaks meanwhile stands in the result, for what was recorded and what may be left are there all the same.
+    /// Stops, detaches, waits until the library is unmapped (bounded, and shortly where somebody is in a hurry), and closes the account. An
+    /// error on the way is part of the result: the recording, and what may be left in the target, are there all the same.
     pub fn detach(mut self, hurried: impl Fn() -> bool) -> Finished {
         let Session { presence, assembler, words, .. } = &mut self;
         assembler.profile.meta.duration = presence.begun.elapsed().as_nanos() as u64;

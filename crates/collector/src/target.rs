@@ -5,7 +5,7 @@ use std::time::Instant;
 
 /// The watched process.
 pub struct Target {
-    process_id: u32,
+    pub(crate) process_id: u32,
     ticks_a_second: u64,
     begun: Option<u64>,
     last: Option<(u64, Instant)>,

@@ -90,9 +90,8 @@ pub struct WatchSession {
     words: Vec<u64>,
     bytes: Vec<u8>,
     damaged: bool,
-    /// Bytes that the stream of the snapshot may still have that is being taken, and that that of the next one may have.
+    /// Bytes that may still come of the snapshot that is being taken.
     left: u64,
-    longest: u64,
     cost: CopyCost,
 }
 
@@ -132,7 +131,6 @@ impl WatchSession {
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
         let telling = classes.meanings.snapshot_begins();
-        let longest = longest_stream(process.pid);
         Ok(WatchSession {
             presence,
             told: Told { is_taking: true, ..Told::default() },
@@ -143,8 +141,7 @@ impl WatchSession {
             words: Vec::new(),
             bytes: Vec::new(),
             damaged: false,
-            left: longest,
-            longest,
+            left: longest_stream(process.pid),
             cost: CopyCost::of(process),
         })
     }
@@ -238,7 +235,8 @@ impl WatchSession {
         let classes = std::mem::take(&mut self.numbers);
         self.classes.meanings.were_told(&classes, self.told.at.take());
         self.telling = self.classes.meanings.snapshot_begins();
-        self.left = self.longest;
+        // The heap may have grown.
+        self.left = longest_stream(self.presence.target.process_id);
         sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.told.stood.last().copied() }));
     }
 }

@@ -1,43 +1,20 @@
 //! Short files that hold very much: what they take of the memory follows from the limits that the reader names.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+use peak_alloc::PeakAlloc;
 use remora_heap_file::{Error, Limits, MethodRow, State, TypeRow, Writer, read};
 use remora_wire::heap::{CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, ROOT, STACK_ROOT, written};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Counts what is allocated, and the most that was at a time.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static MEMORY: PeakAlloc = PeakAlloc;
 
 /// The most that reading takes beyond what there was before, bytes; one at a time.
 fn most_while_reading(file: &[u8]) -> (usize, Result<usize, Error>) {
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    MEMORY.reset_peak_usage();
+    let before = MEMORY.current_usage();
     let read = read(file, Limits::MOST).map(|snapshot| snapshot.graph.object_count());
-    (MOST.load(Ordering::Relaxed) - before, read)
+    (MEMORY.peak_usage() - before, read)
 }
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

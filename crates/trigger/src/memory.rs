@@ -62,8 +62,8 @@ pub(crate) fn ends_with(proc: &Proc, pid: u32) -> Option<PathBuf> {
 
 fn ends_with_in(proc: &Proc, pid: u32, groups: &Path) -> Option<PathBuf> {
     let of_process = proc.read(pid, "cgroup").unwrap_or_default();
-    let text = String::from_utf8_lossy(&of_process);
-    let directories = text.lines().filter_map(|line| Group::of(line, groups)).flat_map(Group::directories);
+    let limited = limits_in(&String::from_utf8_lossy(&of_process), groups);
+    let directories = limited.into_iter().flat_map(Group::directories);
     let is_one =
         |directory: &PathBuf| read_to_string(directory.join("memory.oom.group")).is_ok_and(|text| text.trim() == "1");
     directories.filter(is_one).max_by_key(|directory| directory.components().count())

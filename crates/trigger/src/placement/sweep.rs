@@ -64,7 +64,7 @@ fn suspects(process: &Process, root: &Path, swept: &mut Swept) -> Vec<Suspect> {
     let listening = listening_names(process);
     let mut suspects = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
-    for path in directories(process) {
+    for path in directories(process).into_iter().chain(process.library_directory.clone()) {
         let Ok(directory) = Directory::open(root, &path) else { continue };
         if seen.iter().any(|known| known == directory.path()) {
             continue;

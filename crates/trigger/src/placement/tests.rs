@@ -154,6 +154,11 @@ fn a_directory_that_everybody_can_write_to_serves_if_it_was_chosen_only() {
     process.library_directory = Some(PathBuf::from("/scratch/volume"));
     let placed = place_library(&process, b"library").expect("it was chosen");
     assert_eq!(placed.target_path.parent(), Some(Path::new("/scratch/volume")));
+    // As a recording leaves it that was killed: without the lock.
+    let (host, target) = (placed.host_path.clone(), placed.target_path.clone());
+    drop(placed);
+    std::fs::write(&host, "library").expect("written");
+    assert_eq!(sweep(&process).expect("looked").removed, [target]);
     process.library_directory = Some(PathBuf::from("/none"));
     let refused = place_library(&process, b"library").expect_err("there is none");
     assert!(matches!(&refused, Error::NoLibraryPlace { tried } if tried.starts_with("/none: ")), "{refused:?}");
