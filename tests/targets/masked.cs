@@ -4,6 +4,7 @@
 // `block works` and `block waits` start a thread that blocks every signal and works, or waits for any signal; `hear` makes the former block none; `wait` starts threads that sleep, poll and read.
 // `turns`, `met`, `naps`, `polls`, `reads`, `cut` (naps ended early) and `wrong` answer the counters; `count` answers the operations of a busy managed thread.
 // `sleep N` sleeps N times 5 ms and answers how many of the sleeps were too short.
+// `fork SIGNAL` forks a child without exec that writes a byte for each SIGNAL that it gets, and answers its id; `heard` waits for such a byte.
 // `child` runs a child that tells its signals and descriptors: one line `SigIgn SigBlk SigCgt TIMERS DESCRIPTOR...`.
 using System;
 using System.Diagnostics;
@@ -26,6 +27,12 @@ static class Masked
 
     [DllImport("masked")]
     static extern long masked_count(int which);
+
+    [DllImport("masked")]
+    static extern int masked_fork(int signal);
+
+    [DllImport("masked")]
+    static extern int masked_heard();
 
     static void Main(string[] arguments)
     {
@@ -50,8 +57,11 @@ static class Masked
             case "block waits": return masked_block(1).ToString();
             case "hear": return masked_hear().ToString();
             case "wait": return masked_wait().ToString();
+            case "heard": return masked_heard().ToString();
             case "child": return Child();
         }
+        if (question.StartsWith("fork "))
+            return masked_fork(int.Parse(question.Substring(5))).ToString();
         int counter = Array.IndexOf(new[] { "turns", "met", "naps", "polls", "reads", "cut", "wrong" }, question);
         if (counter >= 0)
             return masked_count(counter).ToString();

@@ -9,16 +9,13 @@ use remora_agent_core::{CodeKind, CpuTimes, Entrances};
 use remora_agent_hot::{Session, Slot, monotonic, process_cpu, thread_cpu_of};
 use remora_wire::layout;
 use std::collections::{HashMap, HashSet};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 /// Threads followed at once, at most; more are counted as not followed.
 pub const MAXIMUM_THREADS: usize = 4096;
 
-/// Memory for the slots.
-pub fn slot_memory() -> Result<Mapping, i32> {
-    Mapping::anonymous(MAXIMUM_THREADS * size_of::<Slot>())
-}
+/// Memory for the slots, bytes.
+pub const SLOT_BYTES: usize = MAXIMUM_THREADS * size_of::<Slot>();
 
 /// The followed threads of one attach.
 pub struct Followed {
@@ -279,9 +276,9 @@ impl Followed {
         self.ranges.publish(session, &session.ranges, &bounds);
     }
 
-    /// Publishes the unwind table behind `descriptor` to the handlers. Samples taken without it stay as they are.
-    pub fn publish_unwind(&mut self, session: &Session, descriptor: &OwnedFd) {
-        if !unwind::publish(&mut self.unwind, session, descriptor.as_raw_fd()) {
+    /// Publishes an unwind table to the handlers. Samples taken without it stay as they are.
+    pub fn publish_unwind(&mut self, session: &Session, table: Mapping) {
+        if !unwind::publish(&mut self.unwind, session, table) {
             return session.count(layout::UNWIND_REFUSED);
         }
         self.tables += 1;

@@ -25,6 +25,7 @@ mod host;
 mod linux;
 mod looked;
 mod memory;
+mod only_here;
 mod pair;
 mod private;
 mod proc;

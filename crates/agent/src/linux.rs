@@ -1,14 +1,16 @@
 //! The real [`Platform`]: Linux, this process.
 
 use crate::channel::Channel;
-use crate::follow::{self, Followed, slot_memory};
+use crate::follow::{self, Followed, SLOT_BYTES};
 use crate::futex::{futex_wait, futex_wake};
 use crate::memory::{MappedWords, Mapping};
+use crate::only_here::OnlyHere;
 use crate::roots;
 use crate::sampler::Sampler;
 use crate::signal::{OwnSignal, Sender};
 use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, lock, pause, this_thread};
+use crate::unwind;
 use crate::wake::Wake;
 use crate::watch::Looker;
 use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
@@ -19,7 +21,7 @@ use remora_agent_hot::{HeapRange, HeapRoot, LINK_WORDS, Links, RawSample, Sessio
 use remora_agent_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// What walks a heap.
@@ -28,8 +30,8 @@ const COPY: &str = "a copy of the process";
 /// The sampling engine, as reported to the recorder.
 const ENGINE: &str = "random instants";
 
-/// Words of the ring between the handlers and the agent's thread (2 MiB).
-const SAMPLE_RING_WORDS: usize = 1 << 18;
+/// The ring between the handlers and the agent's thread, bytes: 2 MiB and its header.
+const SAMPLE_RING_BYTES: usize = (HEADER_WORDS + (1 << 18)) * 8;
 
 /// The C library gives birth to threads with every signal blocked, for less than this, nanoseconds.
 const BIRTH: u64 = 200_000;
@@ -51,16 +53,14 @@ pub struct Linux {
     shared: Mutex<Option<Mapping>>,
     sampling: Mutex<Option<Sampling>>,
     retired: Mutex<Option<Retired>>,
-    /// The session behind `sampling`, for callbacks: they may not lock.
-    session: AtomicPtr<Session<'static>>,
-    /// The outer ring's words; null until the shared memory is mapped. Written and read on the agent's thread.
-    outer: AtomicPtr<&'static [AtomicU64]>,
+    /// The session behind `sampling`, and the words of `shared`: for handlers and callbacks, which may not lock.
+    here: OnlyHere,
     /// The memory of a heap snapshot and its copy of the process; set once, by the agent's thread, before callbacks look.
     snapshot: OnceLock<Snapshot>,
     /// What looks at a heap that is watched; set once, in the same way.
     looker: OnceLock<Looker>,
     /// An unwind table received before sampling began.
-    early_table: Mutex<Option<OwnedFd>>,
+    early_table: Mutex<Option<Mapping>>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
     handler_stays: AtomicBool,
     /// The handlers' link table, once sampling begins.
@@ -102,7 +102,7 @@ impl Drop for Retired {
 }
 
 impl Linux {
-    /// Prepares; nothing of the process is touched yet but one descriptor.
+    /// Prepares; nothing of the process is touched yet but one descriptor and one page.
     ///
     /// # Errors
     /// In words.
@@ -114,8 +114,7 @@ impl Linux {
             shared: Mutex::new(None),
             sampling: Mutex::new(None),
             retired: Mutex::new(None),
-            session: AtomicPtr::new(std::ptr::null_mut()),
-            outer: AtomicPtr::new(std::ptr::null_mut()),
+            here: OnlyHere::new().map_err(in_words)?,
             snapshot: OnceLock::new(),
             looker: OnceLock::new(),
             early_table: Mutex::new(None),
@@ -126,38 +125,34 @@ impl Linux {
         })
     }
 
-    fn forget_outer(&self) {
-        let outer = self.outer.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        if !outer.is_null() {
-            // SAFETY: made by `Box::into_raw` in `adopt`.
-            drop(unsafe { Box::from_raw(outer) });
-        }
-    }
-
     fn counters(&self) -> &'static [AtomicU64] {
-        self.outer_words().and_then(|words| words.get(..layout::HEADER_WORDS)).unwrap_or_default()
-    }
-
-    fn outer_words(&self) -> Option<&'static [AtomicU64]> {
-        let pointer = self.outer.load(Ordering::Acquire);
-        // SAFETY: null, or a leaked box that lives as long as this platform.
-        unsafe { pointer.as_ref() }.copied()
+        self.here.outer().and_then(|words| words.get(..layout::HEADER_WORDS)).unwrap_or_default()
     }
 
     /// Maps the shared memory that came with the welcome.
     fn adopt(&self, descriptor: &OwnedFd) -> Result<(), String> {
         let bytes = layout::size_in_bytes(self.keeps_watch(), HEADER_WORDS);
-        let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes).map_err(|error| {
-            format!("the shared memory is not usable: {}", std::io::Error::from_raw_os_error(error))
-        })?;
+        let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes)
+            .map_err(|error| format!("the shared memory is not usable: {}", in_words(error)))?;
+        let mapping = self.here.keep(mapping);
         // SAFETY: kept mapped as long as `self`: the mapping is stored beside and dropped with it.
         let words = unsafe { mapping.words() };
         if words.first().map(|word| word.load(Ordering::Relaxed)) != Some(layout::MAGIC) {
             return Err("the shared memory is of another version".into());
         }
-        self.outer.store(Box::into_raw(Box::new(words)), Ordering::Release);
+        self.here.set_outer(words);
         *lock(&self.shared) = Some(mapping);
         Ok(())
+    }
+
+    /// Publishes the unwind table behind `descriptor`, now or when sampling begins.
+    fn take_table(&self, descriptor: &OwnedFd) {
+        let Ok(table) = unwind::mapped(descriptor) else { return self.count(layout::UNWIND_REFUSED, 1) };
+        let mut table = Some(self.here.keep(table));
+        self.while_sampling(|followed, session| table.take().map(|table| followed.publish_unwind(session, table)));
+        if table.is_some() {
+            *lock(&self.early_table) = table;
+        }
     }
 
     /// Calls `act` if threads are sampled now.
@@ -166,8 +161,8 @@ impl Linux {
     }
 
     fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
-        let ring = Mapping::anonymous((HEADER_WORDS + SAMPLE_RING_WORDS) * 8).map_err(in_words)?;
-        let slots = slot_memory().map_err(in_words)?;
+        let memory = |bytes| Mapping::anonymous(bytes).map(|made| self.here.keep(made)).map_err(in_words);
+        let (ring, slots) = (memory(SAMPLE_RING_BYTES)?, memory(SLOT_BYTES)?);
         let links = self.links();
         // SAFETY: `Sampling`, then `Retired`, keep table and mappings; `stop_sampling` leaks them if a handler may still run.
         let (ring_words, slot_values, link_words) = unsafe { (ring.words(), slots.values(), &*Arc::as_ptr(&links)) };
@@ -176,7 +171,7 @@ impl Linux {
         let session = Box::into_raw(Box::new(Session::new(raw, self.counters(), slot_values, links_view, traced)));
         let threads = crate::proc::everybody();
         self.entrances.open(EntranceKind::SignalHandler);
-        let signal = OwnSignal::claim(session, &threads).inspect_err(|_| {
+        let signal = OwnSignal::claim(&self.here, &threads).inspect_err(|_| {
             self.entrances.close(EntranceKind::SignalHandler);
             // SAFETY: nothing was registered, nobody else has the pointer.
             drop(unsafe { Box::from_raw(session) });
@@ -188,12 +183,12 @@ impl Linux {
             let mut followed = lock(&followed);
             followed.publish_ranges(live);
             if let Some(table) = lock(&self.early_table).take() {
-                followed.publish_unwind(live, &table);
+                followed.publish_unwind(live, table);
             }
             followed.begin(live, &self.entrances, threads)
         };
         live.armed.store(true, Ordering::SeqCst);
-        self.session.store(session, Ordering::Release);
+        self.here.session.store(session, Ordering::Release);
         let sampling = Sampling { session, signal, followed, sampler: None, ring, slots, links };
         Ok((sampling, new))
     }
@@ -214,20 +209,14 @@ impl Linux {
 
     fn session(&self) -> Option<&Session<'static>> {
         // SAFETY: null, or the session that lives until `stop_sampling` has cleared this pointer first.
-        unsafe { self.session.load(Ordering::Acquire).as_ref() }.filter(|_| Self::ORDERS.recordings)
-    }
-}
-
-impl Drop for Linux {
-    fn drop(&mut self) {
-        self.forget_outer();
+        unsafe { self.here.session.load(Ordering::Acquire).as_ref() }.filter(|_| Self::ORDERS.recordings)
     }
 }
 
 impl HostedPlatform for Linux {
     fn let_go(&self, callbacks_inside: &AtomicU32) {
         self.hang_up();
-        self.session.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.here.session.store(std::ptr::null_mut(), Ordering::SeqCst);
         let wake = self.wake.forget();
         let handler_stays = self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some();
         for _ in 0..LET_GO_TRIES {
@@ -238,7 +227,7 @@ impl HostedPlatform for Linux {
             wake.close();
             if !handler_stays {
                 *lock(&self.retired) = None;
-                self.forget_outer();
+                self.here.forget_outer();
                 *lock(&self.shared) = None;
             }
             return;
@@ -267,7 +256,7 @@ impl HostedPlatform for Linux {
 
     fn fork_as_it_is(&self, heap: HeapView) -> Result<(), u32> {
         let snapshot = self.snapshot.get().ok_or(HResult::E_UNEXPECTED.0 as u32)?;
-        snapshot.fork_as_it_is(heap).map_err(|code| code.0 as u32)
+        snapshot.fork_as_it_is(heap, &self.here).map_err(|code| code.0 as u32)
     }
 
     fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
@@ -282,8 +271,9 @@ impl HostedPlatform for Linux {
     }
 
     fn fork_to_walk(&self, heap: HeapView) {
-        if let Some(snapshot) = self.snapshot.get() {
-            snapshot.fork(heap);
+        // In a child of the target there is no shared memory.
+        if let (Some(snapshot), Some(_)) = (self.snapshot.get(), self.here.outer()) {
+            snapshot.fork(heap, &self.here);
         }
     }
 
@@ -359,10 +349,7 @@ impl Platform for Linux {
         };
         drop(guard);
         if received == Received::Message(ToAgent::Unwind) {
-            let publish = |followed: &mut Followed, session: &Session| followed.publish_unwind(session, &descriptor);
-            if self.while_sampling(publish).is_none() {
-                *lock(&self.early_table) = Some(descriptor);
-            }
+            self.take_table(&descriptor);
             return received;
         }
         match self.adopt(&descriptor) {
@@ -382,7 +369,7 @@ impl Platform for Linux {
 
     fn publish(&self, parts: &[&[u64]]) -> bool {
         let place = layout::messages(self.wants_snapshot(), HEADER_WORDS);
-        let Some(ring) = self.outer_words().and_then(|words| Ring::new(words.get(place)?)) else {
+        let Some(ring) = self.here.outer().and_then(|words| Ring::new(words.get(place)?)) else {
             return false;
         };
         ring.push(parts).is_ok()
@@ -496,7 +483,7 @@ impl Platform for Linux {
     }
 
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
-        crate::watch::tell(self.outer_words().unwrap_or_default(), piece)
+        crate::watch::tell(self.here.outer().unwrap_or_default(), piece)
     }
 
     fn wants_nothing(&self) -> bool {
@@ -531,7 +518,7 @@ impl Platform for Linux {
         if let Some(snapshot) = self.snapshot.get() {
             snapshot.begin_anew();
         } else {
-            let outer = self.outer_words().ok_or("there is no shared memory")?;
+            let outer = self.here.outer().ok_or("there is no shared memory")?;
             let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
             // The first and only one.
             let _ = self.snapshot.set(snapshot);

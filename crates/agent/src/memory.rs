@@ -14,7 +14,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeroed private memory, touched page by page as it is used, not inherited by forked children's copies of dirty pages.
+    /// Zeroed private memory, touched page by page as it is used.
     pub fn anonymous(bytes: usize) -> Result<Mapping, i32> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice.
@@ -53,6 +53,19 @@ impl Mapping {
         Ok(Mapping { address, bytes })
     }
 
+    /// Where it begins.
+    pub fn address(&self) -> *mut libc::c_void {
+        self.address
+    }
+
+    /// Gives the kernel advice on all of it.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub fn advise(&self, advice: i32) -> Result<(), i32> {
+        advise(self.address, self.bytes, advice)
+    }
+
     /// The mapping as words, for as long as the caller keeps it mapped.
     ///
     /// # Safety
@@ -89,6 +102,18 @@ impl Mapping {
         // SAFETY: page-aligned, long enough for the number of values computed here; validity and lifetime are the caller's promise.
         unsafe { std::slice::from_raw_parts(self.address.cast::<T>(), self.bytes / size_of::<T>()) }
     }
+}
+
+/// Gives the kernel advice on a mapping that leaves what is in it as it is.
+///
+/// # Errors
+/// The system's error number.
+pub fn advise(address: *mut libc::c_void, bytes: usize, advice: i32) -> Result<(), i32> {
+    // SAFETY: of the advice that is given here, none changes this process's memory.
+    if unsafe { libc::madvise(address, bytes, advice) } == 0 {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL))
 }
 
 /// The size of the memory behind `descriptor`, which must have these seals and all its pages.

@@ -7,6 +7,7 @@
 //! While leaving, a late signal must meet SIG_IGN, never SIG_DFL; afterwards the disposition found at the start is put back,
 //! because programs started by the target inherit SIG_IGN.
 
+use crate::only_here::{OnlyHere, Pointers};
 use crate::proc;
 use remora_agent_core::{EntranceKind, Entrances};
 use remora_agent_hot::{Session, Slot, arm, cookie, create, delete, thread_cpu_of};
@@ -16,8 +17,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// Looks that must find no thread held by a debugger before the default is put back.
 const FREE_LOOKS: usize = 10;
 
-/// Handlers find their attach by the signal's number: each entry belongs to one attach, none is shared.
-static SESSIONS: [AtomicPtr<Session<'static>>; 65] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 65];
+/// Handlers find their attach by the signal's number: each entry belongs to one attach, none is shared. What it points to is null in a child.
+static ATTACHES: [AtomicPtr<Pointers>; 65] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 65];
 
 /// How often the threads are looked at while late handlers drain, and how long is slept in between.
 const DRAIN_TRIES: usize = 500;
@@ -38,37 +39,36 @@ pub struct OwnSignal {
 }
 
 extern "C" fn handle(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some(session) = SESSIONS.get(number as usize) else { return };
-    let session = session.load(Ordering::Acquire);
-    if session.is_null() {
-        return;
-    }
-    // SAFETY: published by `claim` and taken back by `release` only after no handler runs; its memory outlives that.
-    let session = unsafe { &*session };
+    let Some(pointers) = ATTACHES.get(number as usize) else { return };
+    // SAFETY: null, or published by `claim` and taken back by `release` only after no handler runs; the page outlives that.
+    let Some(pointers) = (unsafe { pointers.load(Ordering::Acquire).as_ref() }) else { return };
+    // SAFETY: null, as in a child, or a session whose memory outlives the last handler.
+    let Some(session) = (unsafe { pointers.session.load(Ordering::Acquire).as_ref() }) else { return };
     // SAFETY: the arguments are those of a handler registered with SA_SIGINFO, on the signalled thread.
     unsafe { remora_agent_hot::on_signal(session, info, context) };
 }
 
 impl OwnSignal {
     /// Takes SIGURG, or else the highest real-time signal, if it has the default disposition and none of `threads` blocks it. These are all
-    /// threads of the process. A thread blocks a single signal to wait for it. If it blocks all of them, it does not count.
+    /// threads of the process. Handlers look for the session `here`, which must outlive them. A thread blocks a single signal to wait for it. If it blocks all of them, it does not count.
     ///
     /// # Errors
     /// In words, when all are taken.
-    pub fn claim(session: *mut Session<'static>, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
+    pub fn claim(here: &OnlyHere, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
         let wanted = wanted_by_anyone(threads);
+        let pointers = std::ptr::from_ref::<Pointers>(here).cast_mut();
         for number in candidates() {
             if wanted & bit(number) != 0 || disposition(number) != libc::SIG_DFL {
                 continue;
             }
-            let free = SESSIONS[number as usize]
-                .compare_exchange(std::ptr::null_mut(), session, Ordering::AcqRel, Ordering::Relaxed)
+            let free = ATTACHES[number as usize]
+                .compare_exchange(std::ptr::null_mut(), pointers, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
             if free {
                 if let Some(found) = install(number) {
                     return Ok(OwnSignal { number, found });
                 }
-                SESSIONS[number as usize].store(std::ptr::null_mut(), Ordering::Release);
+                ATTACHES[number as usize].store(std::ptr::null_mut(), Ordering::Release);
             }
         }
         Err("SIGURG and every real-time signal are already used by the application".into())
@@ -91,7 +91,7 @@ impl OwnSignal {
             put_back(self.number, &self.found);
         }
         self.drain(session, sampled)?;
-        SESSIONS[self.number as usize].store(std::ptr::null_mut(), Ordering::Release);
+        ATTACHES[self.number as usize].store(std::ptr::null_mut(), Ordering::Release);
         Ok(())
     }
 

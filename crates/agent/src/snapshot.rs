@@ -7,6 +7,7 @@ use crate::answering::answer;
 use crate::confined::confine;
 use crate::faults::forgive;
 use crate::memory::Mapping;
+use crate::only_here::OnlyHere;
 use crate::private::keep_apart;
 use crate::roots::Roots;
 use crate::standing::Standing;
@@ -101,8 +102,8 @@ impl Snapshot {
     }
 
     /// Makes the copy. In a callback of the runtime's, with the program standing still.
-    pub fn fork(&self, heap: HeapView) {
-        if let Some(parent) = self.copy() {
+    pub fn fork(&self, heap: HeapView, here: &OnlyHere) {
+        if let Some(parent) = self.copy(here) {
             self.walk(heap, parent);
         }
     }
@@ -113,12 +114,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// The runtime's answer.
-    pub fn fork_as_it_is(&self, heap: HeapView) -> Result<(), HResult> {
+    pub fn fork_as_it_is(&self, heap: HeapView, here: &OnlyHere) -> Result<(), HResult> {
         let mut side = Side::Undecided;
         let mut place = None;
         let mut shown = |object: ObjectId| {
             if matches!(side, Side::Undecided) {
-                side = match self.copy() {
+                side = match self.copy(here) {
                     // SAFETY: in the copy this function never returns, so that what is in its frame lives as long as the copy.
                     Some(parent) => match unsafe { self.begin(heap, parent, &raw mut place) } {
                         Some(walk) => Side::Copy(walk),
@@ -154,17 +155,21 @@ impl Snapshot {
     }
 
     /// The copy, in which it is the number of its parent; `None` in the process.
-    fn copy(&self) -> Option<i32> {
+    fn copy(&self, here: &OnlyHere) -> Option<i32> {
         let begun = monotonic();
         // SAFETY: takes nothing. Not by the C library, which may remember its parent's.
         let parent = unsafe { libc::syscall(libc::SYS_getpid) } as i32;
         let before = block_all();
-        // SAFETY: a copy with its own memory, no signal at its end, and this very stack, from which it never returns.
-        let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
+        let clone = || {
+            // SAFETY: a copy with its own memory, no signal at its end, and this very stack, from which it never returns.
+            let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
+            let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
+            if pid < 0 { -error() } else { pid }
+        };
+        let pid = here.shared_with(self.outer, clone).unwrap_or_else(|error| -error);
         if pid == 0 {
             return Some(parent);
         }
-        let pid = if pid < 0 { -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN) } else { pid };
         // SAFETY: puts back the mask that was there a moment ago.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
         self.took.store(monotonic() - begun, Ordering::SeqCst);

@@ -4,13 +4,21 @@ use crate::memory::Mapping;
 use crate::published::Published;
 use remora_agent_hot::Session;
 use remora_wire::unwind::{MAXIMUM_BYTES, is_sound};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Tables that a handler may still read.
 pub type Tables = Published<Mapping>;
 
-/// Publishes the table behind `descriptor`. If it is damaged or not sealed, returns false and changes nothing.
-pub fn publish(tables: &mut Tables, session: &Session, descriptor: i32) -> bool {
-    let Ok(mapping) = Mapping::read_only(descriptor, MAXIMUM_BYTES as usize) else { return false };
+/// The table behind `descriptor`.
+///
+/// # Errors
+/// The system's error number; `EPERM` if it is not sealed.
+pub fn mapped(descriptor: &OwnedFd) -> Result<Mapping, i32> {
+    Mapping::read_only(descriptor.as_raw_fd(), MAXIMUM_BYTES as usize)
+}
+
+/// Publishes a table. If it is damaged, returns false and changes nothing.
+pub fn publish(tables: &mut Tables, session: &Session, mapping: Mapping) -> bool {
     // SAFETY: used below only, while `mapping` lives; it is sealed against writes, so that plain reads are fine.
     let words: &[u64] = unsafe { mapping.plain_words() };
     let Some((&count, rest)) = words.split_first() else { return false };
@@ -31,7 +39,7 @@ mod tests {
     use remora_wire::unwind::{Module, Rule, encode, row};
     use std::fs::File;
     use std::io::Write;
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::os::fd::FromRawFd;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     fn memory(words: &[u64], seals: i32) -> OwnedFd {
@@ -54,8 +62,9 @@ mod tests {
         let table = encode(&[module], &[row(0x1000, Rule::End)]);
         let sealed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
         let mut tables = Tables::default();
-        let mut publish =
-            |words: &[u64], seals| super::publish(&mut tables, &session, memory(words, seals).as_raw_fd());
+        let mut publish = |words: &[u64], seals| {
+            mapped(&memory(words, seals)).is_ok_and(|table| super::publish(&mut tables, &session, table))
+        };
         assert!(!publish(&table, libc::F_SEAL_SHRINK), "it could be changed");
         assert!(!publish(&table[..table.len() - 1], sealed), "it is cut");
         assert!(!publish(&[], sealed));

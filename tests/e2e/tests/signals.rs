@@ -6,6 +6,7 @@ use remora_e2e::{
     Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, native, on_every_runtime, on_runtimes,
     processor_time, until, until_used,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
 /// How a recording may sample; the second is what disturbs most.
@@ -14,6 +15,12 @@ const WAYS: [&[&str]; 3] = [
     &["--event", "wall", "--frequency", "999"],
     &["--event", "wall", "--frequency", "100"],
 ];
+
+/// Word of the shared memory: samples that the agent has handed over (`remora_wire::layout::SENT`).
+const SENT: u64 = 9;
+
+/// Exit code of `remora`: recorded, and something was left in the process.
+const UNCLEAN: i32 = 40;
 
 /// Exit code of `remora`: the agent refused.
 const REFUSED: i32 = 19;
@@ -207,6 +214,48 @@ fn det_14_sleeping_polling_and_reading_go_on_as_they_should() {
         }
         println!("{}: {} naps were ended early and begun again", runtime.name(), target.ask_number("cut"));
     });
+}
+
+/// It kept the ring's memory alive as long as it lived, and its signals were counted in its parent's recording.
+#[test]
+fn a_child_that_forks_without_exec_has_no_ring_and_survives_our_signal() {
+    on_every_runtime(|runtime| {
+        for way in WAYS {
+            let mut target = masked(runtime);
+            let before = Facts::of(target.pid());
+            let recording = Recording::begun(&target, way);
+            recording.wait_until_samples_are_handed_over();
+            assert!(!memory(target.pid()).is_empty(), "the target itself has the shared memory");
+            let taken = Facts::of(target.pid()).dispositions.1 & !before.dispositions.1;
+            assert_eq!(taken.trailing_zeros() + 1, Signal::URG.as_raw() as u32);
+            let child = target.ask_number(&format!("fork {}", Signal::URG.as_raw())) as u32;
+            assert_eq!(memory(child), Vec::<String>::new());
+            assert_ne!(Facts::of(child).dispositions.1 & taken, 0, "it has our handler");
+            let survives = |target: &mut Target| {
+                kill_process(Pid::from_raw(child as i32).expect("a process"), Signal::URG).expect("it lives");
+                assert_eq!(target.ask("heard"), "1", "the child ended, {way:?}");
+            };
+            survives(&mut target);
+            let begun = target.ask_number("count");
+            let sent = recording.counter(SENT);
+            until("the target is sampled as before", || {
+                target.ask_number("count") > begun + 2 && recording.counter(SENT) > sent + 2
+            });
+            // The receipt is right: our library is in the child, and nothing else is left.
+            let recorded = recording.stop();
+            recorded.ended_with(UNCLEAN);
+            let left = recorded.left();
+            assert!(left.starts_with("child: ") && left.lines().count() == 1, "{left}");
+            survives(&mut target);
+            assert_eq!(memory(target.pid()), Vec::<String>::new());
+            assert_eq!(memory(child), Vec::<String>::new());
+        }
+    });
+}
+
+/// Shared memory of ours that a process has mapped or open.
+fn memory(pid: u32) -> Vec<String> {
+    Facts::of(pid).remora().into_iter().filter(|found| found.contains("memfd:remora")).collect()
 }
 
 fn masked(runtime: &Runtime) -> Target {

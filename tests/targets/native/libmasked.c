@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -152,4 +153,38 @@ long masked_count(int which)
 {
     atomic_long *counters[] = {&turns, &met, &naps, &polls, &reads, &short_naps, &wrong};
     return atomic_load(counters[which]);
+}
+
+static int heard[2];
+
+/* Forks a child without exec. It calls what a signal handler may call, and writes a byte for each signal that it has handled. */
+int masked_fork(int signal)
+{
+    sigset_t every, others, before;
+    sigfillset(&every);
+    if (pipe(heard) != 0)
+        return -1;
+    pthread_sigmask(SIG_SETMASK, &every, &before);
+    pid_t child = fork();
+    if (child != 0) {
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        close(heard[1]);
+        return child;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(heard[0]);
+    sigfillset(&others);
+    sigdelset(&others, signal);
+    for (;;) {
+        sigsuspend(&others);
+        if (write(heard[1], "", 1) != 1)
+            _exit(0);
+    }
+}
+
+/* Waits until the child has handled a signal: 1, or 0 if it has ended. */
+int masked_heard(void)
+{
+    char byte;
+    return read(heard[0], &byte, 1);
 }
