@@ -60,6 +60,16 @@ pub(crate) enum Failure {
         /// Who.
         holder: String,
     },
+    /// The directory for this user's locks is another's.
+    #[error(
+        "cannot lock the recording of process {process_id}: another user has {}; remove it as root, or use a login that has /run/user/UID", path.display()
+    )]
+    LockTaken {
+        /// The process.
+        process_id: u32,
+        /// The directory.
+        path: PathBuf,
+    },
     /// The process could not be found or attached to.
     #[error(transparent)]
     Trigger(#[from] remora_trigger::Error),
@@ -463,6 +473,7 @@ impl Failure {
             Failure::NoProcess | Failure::SeveralProcesses { .. } | Failure::NoSuchName { .. } => Exit::NoProcess,
             Failure::Precondition { exit, .. } => *exit,
             Failure::Held { .. } => Exit::Held,
+            Failure::LockTaken { .. } => Exit::NoPermission,
             Failure::Trigger(error) => trigger_exit(error),
             Failure::Collector(error) => match error {
                 Collector::Trigger(error) => trigger_exit(error),

@@ -73,7 +73,10 @@ impl Hold {
                 // Another command has just taken the directory or the file away.
                 Err(Errno::NOENT) => {}
                 // There is no place for the file: the recording itself will say so if that matters.
-                Err(_) => break,
+                Err(_) => match directories(own).into_iter().find(|path| is_taken(path, own)) {
+                    Some(path) => return Err(Failure::LockTaken { process_id: process.pid, path }),
+                    None => break,
+                },
             }
             std::thread::sleep(PAUSE);
         }
@@ -215,6 +218,11 @@ fn open_directory(path: &Path, user: u32) -> Option<Directory> {
     is_own.then(|| Directory { descriptor, path: path.to_owned() })
 }
 
+/// Whether something of another user, or that others can write to, is in the place of this user's directory.
+fn is_taken(path: &Path, user: u32) -> bool {
+    path.symlink_metadata().is_ok() && open_directory(path, user).is_none()
+}
+
 /// The pid namespace of this process.
 fn own_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |facts| facts.ino())
@@ -303,5 +311,7 @@ mod tests {
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
         assert!(open_directory(&path, user + 1).is_none() && open_directory(&link, user).is_none());
+        let taken = [(&path, user), (&path, user + 1), (&link, user), (&folder.path().join("none"), user)];
+        assert_eq!(taken.map(|(path, user)| is_taken(path, user)), [false, true, true, false]);
     }
 }

@@ -89,7 +89,7 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
     let mut checks = vec![
         Check::passed("process", format!("{} ({})", process.pid, process.name())),
         runtime(process),
-        rights(process),
+        rights(process, &status),
         port(process),
         stopped(process),
     ];
@@ -164,9 +164,18 @@ fn runtime(process: &Process) -> Check {
     judged(process, "runtime", concerns, if all.is_empty() { "hidden from you".to_owned() } else { all.join(", ") })
 }
 
-fn rights(process: &Process) -> Check {
+fn rights(process: &Process, status: &Status) -> Check {
+    const NAME: &str = "rights";
     let owner = process.user.clone().unwrap_or_else(|| process.uid.to_string());
-    judged(process, "rights", |reason| matches!(reason, Reason::NotOwner { .. }), format!("runs as {owner}"))
+    let viewer = process.proc.viewer();
+    if viewer.may_act_for(process.uid) && viewer.uid != status.file_uid && !viewer.takes_rights {
+        return Check::failed(
+            NAME,
+            format!("runs as {owner}, and remora cannot take that user's rights: it lacks CAP_SETUID or CAP_SETGID"),
+            "give remora both capabilities (`docker run --cap-add SETUID --cap-add SETGID`), or run it as the target's user",
+        );
+    }
+    judged(process, NAME, |reason| matches!(reason, Reason::NotOwner { .. }), format!("runs as {owner}"))
 }
 
 fn port(process: &Process) -> Check {

@@ -5,6 +5,7 @@
 
 use crate::error::Reason;
 use crate::proc::{Proc, Stat, Status};
+use crate::rights::Rights;
 use crate::survey::Survey;
 use crate::view::Directory;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -99,6 +100,8 @@ struct Name {
     start_time: Option<String>,
     /// Whose it can be: the process's user, or root, if the process was started by root. Others could have made a file of that name.
     owners: [u32; 3],
+    /// With which its directory is listed.
+    rights: Rights,
 }
 
 impl Name {
@@ -112,6 +115,7 @@ impl Name {
             start: format!("dotnet-diagnostic-{own_pid}-"),
             start_time: same_clock.then(|| stat.start_time.to_string()),
             owners: [0, status.effective_uid, proc.root_user(pid)],
+            rights: Rights::of(status),
         }
     }
 
@@ -127,7 +131,7 @@ impl Name {
         let opened = Directory::open(root, directory).ok()?;
         let name = match &self.start_time {
             Some(time) => format!("{}{time}-socket", self.start).into(),
-            None => opened.names().ok()?.into_iter().find(|name| self.fits(name))?,
+            None => opened.names(&self.rights, |name| self.fits(name)).ok()?.into_iter().next()?,
         };
         let stat = opened.stat(&name).ok()?;
         let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;

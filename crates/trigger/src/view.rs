@@ -5,6 +5,7 @@
 //! Whatever is done then goes through the directory's descriptor, so that nobody can swap a component afterwards.
 
 use crate::proc::{Capability, Status};
+use crate::rights::Rights;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -17,6 +18,9 @@ use std::path::{Component, Path, PathBuf};
 const MOST_LINKS: usize = 40;
 /// Components walked before giving up.
 const MOST_COMPONENTS: usize = 512;
+/// Entries of a directory that are read, and names that are kept of them; more are not seen.
+const MOST_ENTRIES: usize = 1 << 20;
+const MOST_NAMES: usize = 1 << 10;
 
 /// A directory of the target.
 #[derive(Debug)]
@@ -137,12 +141,15 @@ impl Directory {
         rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())
     }
 
-    /// Names of its entries.
-    pub(crate) fn names(&self) -> Result<Vec<OsString>, Errno> {
-        let readable =
-            rustix::fs::openat(&self.fd, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let entries = rustix::fs::Dir::read_from(readable)?;
-        Ok(entries.filter_map(|entry| Some(OsStr::from_bytes(entry.ok()?.file_name().to_bytes()).to_owned())).collect())
+    /// Names of its entries that are `wanted`, read with these rights: what is on the way to it may be the target's choice. Of a
+    /// directory without an end, what is at its beginning.
+    pub(crate) fn names(&self, rights: &Rights, wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>, Errno> {
+        let _rights = rights.assume()?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let readable = rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?;
+        let entries = rustix::fs::Dir::read_from(readable)?.take(MOST_ENTRIES).map_while(Result::ok);
+        let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+        Ok(names.filter(|name| wanted(name)).take(MOST_NAMES).collect())
     }
 }
 
@@ -275,6 +282,22 @@ mod tests {
             let found = found.as_ref().map(|found| found.path().to_str().expect("text")).map_err(|errno| *errno);
             assert_eq!(found, expected, "{path}");
         }
+    }
+
+    #[test]
+    fn a_directory_is_listed_with_the_rights_of_the_targets_user_and_not_without_end() {
+        let root = tempfile::tempdir().expect("a directory");
+        let set = |mode| std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).expect("set");
+        (0..MOST_NAMES + 2).for_each(|number| drop(std::fs::write(root.path().join(format!("a{number}")), "")));
+        std::fs::write(root.path().join("b"), "").expect("written");
+        let directory = Directory::open(root.path(), Path::new("/")).expect("opens");
+        let stranger = Rights::of(&Status { file_uid: 4_000_000, file_gid: 4_000_000, ..Status::default() });
+        let named =
+            |letter: u8| directory.names(&stranger, |name| name.as_bytes()[0] == letter).map(|names| names.len());
+        set(0o711);
+        assert_eq!(named(b'b'), Err(Errno::ACCESS));
+        set(0o755);
+        assert_eq!((named(b'a'), named(b'b'), named(b'c')), (Ok(MOST_NAMES), Ok(1), Ok(0)));
     }
 
     #[test]

@@ -118,12 +118,27 @@ fn att_16_a_stopped_target_is_seen_before_it_is_asked() {
 #[test]
 fn att_05_another_users_process_is_refused_with_the_user_to_be() {
     let made = MadeUp::core_clr();
-    let stranger = crate::proc::Viewer { uid: 4_000_000, overrides_permissions: false };
+    let stranger = crate::proc::Viewer { uid: 4_000_000, overrides_permissions: false, takes_rights: false };
     let process = crate::discovery::find_in(&made.proc().seen_by(stranger), crate::test_process::PID).expect("found");
     assert!(matches!(process.attachable, Err(Reason::NotOwner { viewer: 4_000_000, .. })), "{:?}", process.attachable);
     let failed: Vec<Check> = check(&process, &needs(|_| {})).into_iter().filter(|check| !check.passed).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert_eq!((failed[0].name, failed[0].found.contains("access denied")), ("rights", true));
+}
+
+#[test]
+fn att_05_a_container_that_may_not_take_another_users_rights_is_told_which_capabilities_it_lacks() {
+    let made = MadeUp::core_clr();
+    let viewer = |takes_rights| crate::proc::Viewer { uid: 0, overrides_permissions: true, takes_rights };
+    for (uid, takes_rights, expected) in [(0, false, true), (1, true, true), (1, false, false)] {
+        made.identity('S', 0, uid);
+        let proc = made.proc().seen_by(viewer(takes_rights));
+        let process = crate::discovery::find_in(&proc, crate::test_process::PID).expect("found");
+        let checks = check(&process, &needs(|_| {}));
+        let rights = checks.iter().find(|check| check.name == "rights").expect("it is checked");
+        assert_eq!(rights.passed, expected, "user {uid}, {takes_rights}: {rights:?}");
+        assert_eq!(rights.found.contains("CAP_SETUID"), !expected);
+    }
 }
 
 #[test]

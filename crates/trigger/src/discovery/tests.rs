@@ -142,7 +142,7 @@ fn att_05_what_may_not_be_looked_into_is_listed_by_its_socket_alone() {
     let made = MadeUp::core_clr();
     made.hide("maps");
     made.identity('S', 0, 1_000);
-    let stranger = Viewer { uid: 4_000_000, overrides_permissions: false };
+    let stranger = Viewer { uid: 4_000_000, overrides_permissions: false, takes_rights: false };
     let found = processes_in(&made.proc().seen_by(stranger)).expect("listed");
     assert_eq!(found.len(), 1);
     assert!(found[0].runtimes.is_empty());

@@ -8,6 +8,7 @@ use super::candidates::{Purpose, directories};
 use super::is_ours;
 use crate::error::Error;
 use crate::process::Process;
+use crate::rights::Rights;
 use crate::view::Directory;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -37,7 +38,8 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
     process.require_same()?;
     let root = process.proc.path(process.pid, "root");
     let mut swept = Swept::default();
-    let suspects = suspects(process, &root, &mut swept);
+    let who = super::target_status(process)?;
+    let suspects = suspects(process, (&root, &Rights::of(&who)), &mut swept);
     if suspects.is_empty() {
         return Ok(swept);
     }
@@ -60,7 +62,7 @@ struct Suspect {
 }
 
 /// The first look: what is in use is noted, what seems dead is returned.
-fn suspects(process: &Process, root: &Path, swept: &mut Swept) -> Vec<Suspect> {
+fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swept) -> Vec<Suspect> {
     let listening = listening_names(process);
     let mut suspects = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
@@ -71,7 +73,7 @@ fn suspects(process: &Process, root: &Path, swept: &mut Swept) -> Vec<Suspect> {
         }
         seen.push(directory.path().to_path_buf());
         let directory = Rc::new(directory);
-        for name in directory.names().unwrap_or_default() {
+        for name in directory.names(rights, |name| is_ours(name).is_some()).unwrap_or_default() {
             match judge(&directory, &name, &listening) {
                 Some(true) => swept.in_use.push(directory.path().join(name)),
                 Some(false) => suspects.push(Suspect { directory: Rc::clone(&directory), name }),
@@ -96,7 +98,7 @@ fn judge(directory: &Directory, name: &OsStr, listening: &[OsString]) -> Option<
     let ourselves = rustix::process::geteuid().as_raw();
     let kind = FileType::from_raw_mode(stat.st_mode);
     match purpose {
-        // A socket was given to the target's user by root; its name, made by us, is all that tells.
+        // Root's is made with the rights of the target's user, and belongs to that one: its name is all that tells.
         Purpose::Socket if kind != FileType::Socket || (stat.st_uid != ourselves && ourselves != 0) => None,
         Purpose::Library { .. } if kind != FileType::RegularFile || stat.st_uid != ourselves => None,
         Purpose::Socket => Some(listening.iter().any(|known| known == name)),

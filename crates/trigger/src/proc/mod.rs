@@ -39,6 +39,8 @@ pub struct Viewer {
     pub uid: u32,
     /// Whether permissions of files do not bind it.
     pub overrides_permissions: bool,
+    /// Whether it can take the rights of another user (`CAP_SETUID`, `CAP_SETGID`).
+    pub takes_rights: bool,
 }
 
 impl Viewer {
@@ -48,6 +50,7 @@ impl Viewer {
         Viewer {
             uid: rustix::process::geteuid().as_raw(),
             overrides_permissions: status.is_capable(Capability::DacOverride),
+            takes_rights: status.is_capable(Capability::SetUid) && status.is_capable(Capability::SetGid),
         }
     }
 

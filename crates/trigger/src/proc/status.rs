@@ -9,6 +9,10 @@ pub enum Capability {
     DacOverride = 1,
     /// Ignores read permission of files and search permission of directories.
     DacReadSearch = 2,
+    /// Takes the group of another user.
+    SetGid = 6,
+    /// Takes the rights of another user.
+    SetUid = 7,
     /// May look into other users' processes.
     SysPtrace = 19,
 }
