@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{hold, holder};
 use remora_receipt::{Left, find_left_overs, find_what_musl_keeps, find_what_stays};
-use remora_trigger::{Error, MUSL_SUFFIX, Reason, STAYING_SUFFIX, Swept, find, sweep};
+use remora_trigger::{Error, MUSL_SUFFIX, Reason, STAYING_SUFFIX, Swept, TargetPath, find, sweep};
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ struct LeftRow {
 /// Runs the command.
 pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     let mut process = find(args.process_id)?;
-    process.library_directory.clone_from(&args.library_directory);
+    process.library_directory = args.library_directory.clone().map(TargetPath::from);
     if let Err(reason @ Reason::NotOwner { .. }) = &process.attachable {
         return Err(Error::NotAttachable { pid: process.pid, reason: reason.clone() }.into());
     }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     }
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
     let mut swept = sweep(&process)?;
-    swept.removed.extend(hold::remove_stale(&process));
+    swept.removed.extend(hold::remove_stale(&process).map(TargetPath::from));
     let mut stays = find_what_stays(Path::new("/proc"), process.pid);
     stays.extend(find_what_musl_keeps(Path::new("/proc"), process.pid));
     let (in_memory, left): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::may_stay_on_purpose);
@@ -74,11 +74,11 @@ fn settled<T>(patience: Duration, mut look: impl FnMut() -> Vec<T>) -> Vec<T> {
 
 impl Outcome {
     fn of(process_id: u32, swept: Swept, left: Vec<Left>, stays: Vec<String>) -> Outcome {
-        let shown = |paths: Vec<std::path::PathBuf>| paths.iter().map(|path| path.display().to_string()).collect();
+        let shown = |paths: Vec<TargetPath>| paths.iter().map(TargetPath::to_string).collect();
         let mut rows: Vec<LeftRow> =
             left.into_iter().map(|left| LeftRow { kind: left.kind.name(), what: left.what, why: left.why }).collect();
         let failed = swept.failed.into_iter();
-        rows.extend(failed.map(|(path, why)| LeftRow { kind: "file", what: path.display().to_string(), why }));
+        rows.extend(failed.map(|(path, why)| LeftRow { kind: "file", what: path.to_string(), why }));
         Outcome {
             process_id,
             clean: rows.is_empty(),

@@ -45,5 +45,5 @@ pub(crate) fn agent_lives(process_id: u32) -> bool {
 fn ring(proc: &Proc, process_id: u32) -> Option<u64> {
     let mappings = proc.maps(process_id).ok()?;
     let memory = format!("/memfd:{MEMORY_NAME}");
-    mappings.iter().find(|mapping| mapping.path.as_os_str() == memory.as_str()).map(|mapping| mapping.inode)
+    mappings.iter().find(|mapping| mapping.path == memory.as_str()).map(|mapping| mapping.inode)
 }

@@ -56,7 +56,7 @@ pub(crate) fn wait_for_an_earlier_one(process: &Process, stop: &mut Stop) -> Res
 
 fn has_a_library(process_id: u32) -> bool {
     let maps = Proc::default().maps(process_id).unwrap_or_default();
-    maps.iter().any(|mapping| mapping.path.to_string_lossy().contains(LIBRARY))
+    maps.iter().any(|mapping| mapping.path.to_string().contains(LIBRARY))
 }
 
 /// How far an earlier one has come.

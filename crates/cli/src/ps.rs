@@ -57,7 +57,7 @@ impl Row {
             user_id: process.uid,
             name: process.name(),
             entry_assembly: process.entry_assembly.clone(),
-            executable: process.executable.as_ref().map(|path| path.display().to_string()),
+            executable: process.executable.as_ref().map(ToString::to_string),
             command_line: process.command_line.clone(),
             runtimes: process
                 .runtimes
@@ -65,7 +65,7 @@ impl Row {
                 .map(|runtime| RuntimeRow {
                     kind: kind(runtime.kind),
                     version: version(runtime),
-                    file: runtime.file.display().to_string(),
+                    file: runtime.file.to_string(),
                 })
                 .collect(),
             runtime_version: process.runtime().and_then(version),

@@ -31,7 +31,7 @@ use plan::{Choice, Plan};
 use processor::Processor;
 use progress::{Numbers, Progress};
 use remora_receipt::Facts;
-use remora_trigger::{Process, Slot};
+use remora_trigger::{Process, Slot, TargetPath};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let process = match &mut child {
         Some(child) => {
             let mut process = child.process(&mut stop)?;
-            process.library_directory.clone_from(&args.target.library_directory);
+            process.library_directory = args.target.library_directory.clone().map(TargetPath::from);
             process
         }
         None => {

@@ -3,7 +3,7 @@
 use crate::args::TargetArgs;
 use crate::console::note;
 use crate::failure::Failure;
-use remora_trigger::{Process, find, processes};
+use remora_trigger::{Process, TargetPath, find, processes};
 
 /// Most processes that are listed in a message.
 const LISTED: usize = 8;
@@ -15,7 +15,7 @@ pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
         (None, Some(name)) => named(processes()?, name)?,
         (None, None) => unnamed(processes()?)?,
     };
-    process.library_directory.clone_from(&args.library_directory);
+    process.library_directory = args.library_directory.clone().map(TargetPath::from);
     Ok(process)
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn label(process: &Process) -> String {
 
 /// Exactly: the entry assembly with or without its extension, or the executable.
 fn is_called(process: &Process, name: &str) -> bool {
-    let executable = process.executable.as_deref().and_then(|path| path.file_name()).and_then(|file| file.to_str());
+    let executable = process.executable.as_ref().map(TargetPath::file_name);
     let assembly = process.entry_assembly.as_deref();
     executable == Some(name) || (assembly.is_some() && assembly == Some(name.strip_suffix(".dll").unwrap_or(name)))
 }

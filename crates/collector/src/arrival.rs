@@ -6,7 +6,7 @@ use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use crate::{Error, NotAttached};
 use remora_receipt::{AgentThread, Facts, GcMode, ProfilerCount, ProfilerSlot};
-use remora_trigger::{Asked, Attach, Guid, Libc, Process};
+use remora_trigger::{Asked, Attach, Guid, Libc, Process, TargetPath};
 use remora_wire::{
     CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, Moment, Roots, THREAD_NAME,
     ToAgent,
@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long the agent may take to connect once the runtime has said yes.
@@ -78,7 +78,7 @@ pub(crate) fn arrive(
         EventKind::Nothing | EventKind::Heard => remora_trigger::place_library_that_may_stay(process, library),
         _ => remora_trigger::place_library(process, library),
     }?;
-    let config = config(&socket.target_path.to_string_lossy(), task)?;
+    let config = config(&socket.target_path.to_string(), task)?;
     let slot = slot(process, task);
     let request = request(slot, &config, &placed.target_path, timeout);
     let mut target = Target::of(process.pid);
@@ -153,9 +153,9 @@ fn config(socket: &str, task: Task) -> Result<Config, Error> {
     })
 }
 
-fn request(slot: ProfilerSlot, config: &Config, library: &Path, timeout: Duration) -> Attach {
+fn request(slot: ProfilerSlot, config: &Config, library: &TargetPath, timeout: Duration) -> Attach {
     let (a, b, c, rest) = if slot == ProfilerSlot::Main { CLSID_MAIN } else { CLSID_NOTIFICATION };
-    let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library);
+    let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library.clone());
     request.client_data = config.encode();
     request.timeout = timeout;
     request

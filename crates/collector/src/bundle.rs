@@ -2,11 +2,11 @@
 
 use memchr::memmem;
 use remora_symbols::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, list_of_bundle};
-use remora_trigger::open_link;
+use remora_trigger::TargetPath;
+use remora_trigger::proc::Proc;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// Read at once while the mark is looked for, bytes.
 const PIECE: usize = 1 << 20;
@@ -21,22 +21,21 @@ const PLACE: usize = 8;
 pub(crate) struct Executable {
     file: File,
     bundle: Bundle,
-    folder: String,
+    folder: TargetPath,
 }
 
 impl Executable {
-    /// The one that this process runs, if it is a single-file application. `process` is its folder under `/proc`.
-    pub(crate) fn of(process: &Path) -> Option<Executable> {
-        let link = process.join("exe");
-        let path = std::fs::read_link(&link).ok()?;
-        let file = open_link(&link).ok()?;
+    /// The one that this process runs, if it is a single-file application.
+    pub(crate) fn of(process_id: u32) -> Option<Executable> {
+        let proc = Proc::default();
+        let (path, file) = (proc.link_in_view(process_id, "exe").ok()?, proc.open_executable(process_id).ok()?);
         let bundle = bundle_in(&file).ok()??;
-        Some(Executable { file, bundle, folder: path.parent()?.to_str()?.to_owned() })
+        Some(Executable { file, bundle, folder: path.parent()? })
     }
 
     /// Where a file of this name would lie if it were not in the executable, as the process sees it.
-    pub(crate) fn beside(&self, name: &str) -> String {
-        format!("{}/{name}", self.folder)
+    pub(crate) fn beside(&self, name: &str) -> TargetPath {
+        self.folder.join(name)
     }
 
     /// The file with this path in the application's folder.
@@ -128,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_such_application_has_none() {
-        assert!(Executable::of(Path::new("/proc/self")).is_none());
-        assert!(Executable::of(Path::new("/proc/self/task")).is_none());
+        assert!(Executable::of(std::process::id()).is_none());
+        assert!(Executable::of(0).is_none(), "there is no such process");
     }
 }

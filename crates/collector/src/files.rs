@@ -4,15 +4,13 @@ use crate::bundle::Executable;
 use remora_symbols::{
     ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
-use remora_trigger::proc::in_view;
-use remora_trigger::{Rights, open_in_root, open_link};
-use rustix::io::Errno;
+use remora_trigger::TargetPath;
+use remora_trigger::proc::Proc;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Longest file that is read for its names, bytes.
@@ -33,13 +31,11 @@ pub type Mvid = [u8; 16];
 
 /// The target's files, each read once.
 pub struct Files {
-    process: PathBuf,
-    /// With which they are opened; `None` if the target was gone.
-    rights: Option<Rights>,
-    managed: HashMap<(String, Option<Mvid>), Option<Arc<ManagedImage>>>,
+    process_id: u32,
+    managed: HashMap<(TargetPath, Option<Mvid>), Option<Arc<ManagedImage>>>,
     /// Once it was looked for.
     executable: Option<Option<Executable>>,
-    native: HashMap<String, Option<ElfImage>>,
+    native: HashMap<TargetPath, Option<ElfImage>>,
     maps: Vec<MapEntry>,
     /// Bytes that may still be read.
     left: Cell<u64>,
@@ -51,8 +47,7 @@ impl Files {
     /// Those of the process with this id.
     pub fn of(process_id: u32) -> Files {
         Files {
-            process: PathBuf::from(format!("/proc/{process_id}")),
-            rights: Rights::of_process(process_id).ok(),
+            process_id,
             managed: HashMap::new(),
             executable: None,
             native: HashMap::new(),
@@ -64,8 +59,8 @@ impl Files {
 
     /// The managed module at `path`, with its portable PDB where there is one. One that has no file of its own, and so an `mvid`, may
     /// lie in a single-file application.
-    pub fn managed(&mut self, path: &str, mvid: Option<Mvid>) -> Option<Arc<ManagedImage>> {
-        let key = (path.to_owned(), mvid);
+    pub fn managed(&mut self, path: &TargetPath, mvid: Option<Mvid>) -> Option<Arc<ManagedImage>> {
+        let key = (path.clone(), mvid);
         if let Some(known) = self.managed.get(&key) {
             return known.clone();
         }
@@ -78,9 +73,10 @@ impl Files {
     }
 
     /// The module of this name, if it is the one that was loaded: others may have been loaded from bytes under the same name.
-    fn bundled(&mut self, name: &str, mvid: Mvid) -> Option<Arc<ManagedImage>> {
-        let process = &self.process;
-        let executable = self.executable.get_or_insert_with(|| Executable::of(process)).as_ref()?;
+    fn bundled(&mut self, name: &TargetPath, mvid: Mvid) -> Option<Arc<ManagedImage>> {
+        let process_id = self.process_id;
+        let executable = self.executable.get_or_insert_with(|| Executable::of(process_id)).as_ref()?;
+        let name = name.to_str()?;
         let (beside, bytes) = (executable.beside(name), executable.read(name)?);
         self.managed_image(&beside, bytes).filter(|image| image.mvid().is_some_and(|found| found.0 == mvid))
     }
@@ -110,25 +106,15 @@ impl Files {
     /// without a file, or in a file of another kind.
     pub fn is_certainly_native(&mut self, address: u64) -> bool {
         let Some(entry) = find_mapping(&self.maps, address).cloned() else { return false };
-        matches!(entry.path.as_str(), "[vdso]" | "[vsyscall]") || self.native(&entry).is_some()
+        matches!(entry.path.to_str(), Some("[vdso]" | "[vsyscall]")) || self.native(&entry).is_some()
     }
 
     /// Reads the mappings again; keeps the old ones if the target is gone.
     pub fn refresh_maps(&mut self) {
-        let maps = self.mapped_now();
+        let maps = Proc::default().maps(self.process_id).unwrap_or_default();
         if !maps.is_empty() {
             self.maps = maps;
         }
-    }
-
-    /// The mappings, with paths as the target sees them; none if it is gone.
-    fn mapped_now(&self) -> Vec<MapEntry> {
-        let Ok(text) = fs::read(self.process.join("maps")) else { return Vec::new() };
-        let mut maps = parse_maps(&String::from_utf8_lossy(&text));
-        let root = fs::read_link(self.process.join("root")).unwrap_or_default();
-        maps.iter_mut()
-            .for_each(|entry| entry.path = in_view(&root, Path::new(&entry.path)).to_string_lossy().into_owned());
-        maps
     }
 
     /// The mappings as they were read last.
@@ -149,29 +135,12 @@ impl Files {
         })
     }
 
-    fn read(&self, path: &str) -> Option<Vec<u8>> {
+    fn read(&self, path: &TargetPath) -> Option<Vec<u8>> {
         self.rest(self.open(path)?, Vec::new())
     }
 
-    /// Opens a file of the target's view, if it is a regular one that the target's user can read, or that the target has mapped.
-    fn open(&self, path: &str) -> Option<File> {
-        match open_in_root(&self.process.join("root"), Path::new(path), self.rights.as_ref()?) {
-            // `EPERM`: this process may not act as that user.
-            Err(Errno::ACCESS | Errno::PERM) => self.open_mapped(path),
-            opened => opened.ok(),
-        }
-    }
-
-    /// Opens a file that is mapped now. A service may have opened it before it gave up the rights that this takes.
-    fn open_mapped(&self, path: &str) -> Option<File> {
-        let maps = self.mapped_now();
-        let entry = maps.iter().find(|entry| entry.path == path && !entry.deleted)?;
-        open_link(&self.link(entry)).ok()
-    }
-
-    /// What the kernel has for the file behind a mapping.
-    fn link(&self, entry: &MapEntry) -> PathBuf {
-        self.process.join("map_files").join(format!("{:x}-{:x}", entry.start, entry.end))
+    fn open(&self, path: &TargetPath) -> Option<File> {
+        Proc::default().open(self.process_id, path).ok()
     }
 
     /// The whole of a file that begins like an ELF file. Other files that are mapped may be large, and are not read.
@@ -197,7 +166,7 @@ impl Files {
         Some(bytes)
     }
 
-    fn managed_image(&self, path: &str, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
+    fn managed_image(&self, path: &TargetPath, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
         let mut image = ManagedImage::parse(bytes).ok()?;
         if !image.use_embedded_pdb().unwrap_or(false) {
             // A PDB of another build is refused; without one there are names but no lines.
@@ -222,11 +191,11 @@ impl Files {
     }
 
     fn native_bytes(&self, entry: &MapEntry) -> Option<Vec<u8>> {
-        match entry.path.as_str() {
+        match () {
             // The kernel maps one page of code into every process.
-            VDSO => own_kernel_code(),
-            _ if entry.deleted => self.read_deleted(entry),
-            path => self.read_elf(self.open(path)?),
+            () if entry.path == VDSO => own_kernel_code(),
+            () if entry.deleted => self.read_deleted(entry),
+            () => self.read_elf(self.open(&entry.path)?),
         }
     }
 
@@ -236,13 +205,13 @@ impl Files {
         if entry.path.starts_with("/memfd:") {
             return None;
         }
-        self.read_elf(open_link(&self.link(entry)).ok()?)
+        self.read_elf(Proc::default().open_mapped(self.process_id, entry).ok()?)
     }
 }
 
 /// The kernel's own library, from this process.
 fn own_kernel_code() -> Option<Vec<u8>> {
-    let maps = parse_maps(&fs::read_to_string("/proc/self/maps").ok()?);
+    let maps = parse_maps(&fs::read("/proc/self/maps").ok()?);
     let own = maps.iter().find(|entry| entry.path == VDSO)?;
     let mut bytes = vec![0; usize::try_from(own.end - own.start).ok().filter(|length| *length <= LARGEST_VDSO)?];
     File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, own.start).ok()?;
@@ -261,7 +230,7 @@ mod tests {
         std::fs::write(&path, [1; 100]).expect("written");
         let files = Files::of(std::process::id());
         files.left.set(250);
-        let read = || files.read(path.to_str().expect("text")).map(|bytes| bytes.len());
+        let read = || files.read(&path.clone().into()).map(|bytes| bytes.len());
         assert_eq!(files.note(), None);
         assert_eq!([read(), read(), read()], [Some(100), Some(100), None]);
         let said = files.note().expect("one was not read");
@@ -283,7 +252,7 @@ mod tests {
         assert_eq!(read(), None, "too large");
         file.set_len(100).expect("less");
         assert_eq!(read().map(|bytes| bytes.len()), Some(100));
-        let code = parse_maps("1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
+        let code = parse_maps(b"1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
         assert!(code.deleted);
         assert_eq!(Files::of(std::process::id()).read_deleted(&code), None);
     }

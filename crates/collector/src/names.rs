@@ -3,6 +3,7 @@
 use crate::files::{Files, Mvid};
 use remora_profile::{Frame, FrameIx, FrameKind, Profile};
 use remora_symbols::{LEFT_OUT, ManagedImage, Primitive, TypeArgument, demangle_raw, shortened};
+use remora_trigger::TargetPath;
 use remora_wire::{MethodKind, TypeKind};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ const TRUNCATED: &str = "[truncated]";
 const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 struct Module {
-    path: String,
+    path: TargetPath,
     /// Of one without a file of its own.
     mvid: Option<Mvid>,
 }
@@ -47,7 +48,7 @@ impl Names {
 
     /// A module was described.
     pub fn module(&mut self, index: u32, path: String, mvid: Option<Mvid>) {
-        self.modules.insert(index, Module { path, mvid });
+        self.modules.insert(index, Module { path: path.into(), mvid });
     }
 
     /// A type was described.
@@ -122,7 +123,7 @@ impl Names {
 
     /// The modules that were described, each with the name of its file.
     pub(crate) fn module_files(&self) -> Vec<(u32, String)> {
-        self.modules.iter().map(|(index, module)| (*index, file_name(&module.path).to_owned())).collect()
+        self.modules.iter().map(|(index, module)| (*index, module.path.file_name().to_owned())).collect()
     }
 
     /// The file of a module.
@@ -134,7 +135,7 @@ impl Names {
     /// The name of a module's file.
     pub(crate) fn file_of(&self, module: u32) -> Option<String> {
         let path = &self.modules.get(&module)?.path;
-        (!path.is_empty()).then(|| file_name(path).to_owned())
+        (!path.is_empty()).then(|| path.file_name().to_owned())
     }
 
     fn text_of(&mut self, method: u32) -> Option<(String, Option<String>)> {

@@ -4,7 +4,7 @@
 
 use crate::control::Control;
 use crate::files::Files;
-use remora_symbols::{MapEntry, UnwindRules};
+use remora_symbols::{MapEntry, TargetPath, UnwindRules};
 use remora_wire::unwind::{MAXIMUM_BYTES, Module, encode};
 use remora_wire::{TABLE_NAME, ToAgent};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_millis(50);
 const MODULE_LIMIT: usize = 4096;
 
 /// The file of a mapping: device, inode, path.
-type Identity = ((u32, u32), u64, String);
+type Identity = ((u32, u32), u64, TargetPath);
 
 /// The tables of one target.
 pub(crate) struct Unwinding {
@@ -198,7 +198,7 @@ mod tests {
         }
         let maps = unwinding.files.maps();
         for name in ["[vdso]", "libc.so.6", "libgcc_s.so.1"] {
-            let entry = maps.iter().find(|entry| entry.permissions.execute && entry.path.ends_with(name));
+            let entry = maps.iter().find(|entry| entry.permissions.execute && entry.file_name() == name);
             let start = entry.map_or(0, |entry| entry.start);
             assert!(modules.iter().any(|module| module.start == start && module.count > 0), "{name}");
         }

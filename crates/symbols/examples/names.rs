@@ -14,7 +14,7 @@ fn main() {
 
 fn print_all(path: &str, mut image: ManagedImage) {
     if image.use_embedded_pdb() == Ok(false) {
-        let beside = image.pdb_paths(path).into_iter().find_map(|path| std::fs::read(path).ok());
+        let beside = image.pdb_paths(&path.into()).iter().find_map(|path| std::fs::read(path.to_string()).ok());
         if let Some(Err(error)) = beside.map(|bytes| image.use_pdb(bytes)) {
             eprintln!("{path}: {error}");
         }

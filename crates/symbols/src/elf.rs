@@ -6,6 +6,7 @@
 
 use crate::error::SymbolError;
 use crate::plt::plt_symbols;
+use crate::target_path::TargetPath;
 use crate::unwind::UnwindBounds;
 use crate::unwind_rules::UnwindRules;
 use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
@@ -75,18 +76,19 @@ impl ElfImage {
     }
 
     /// Where a separate debug file of this module may lie, best first; `path` is the module's own.
-    pub fn debug_file_paths(&self, path: &str) -> Vec<String> {
+    pub fn debug_file_paths(&self, path: &TargetPath) -> Vec<TargetPath> {
         let mut paths = Vec::new();
         if let Some([first, rest @ ..]) = self.build_id.as_deref().filter(|id| id.len() >= 2) {
             let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-            paths.push(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug"));
+            paths.push(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug").into());
         }
         // A name with a folder in it is no debug link that a linker writes.
         if let Some(link) = self.debug_link.as_deref().filter(|link| !link.is_empty() && !link.contains('/')) {
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            paths.push(format!("{folder}/{link}"));
-            paths.push(format!("{folder}/.debug/{link}"));
-            paths.push(format!("/usr/lib/debug{folder}/{link}"));
+            let folder = path.parent().unwrap_or_default();
+            let below = |start: &str| folder.names().fold(TargetPath::from(start), |path, name| path.join(name));
+            paths.push(folder.join(link));
+            paths.push(folder.join(".debug").join(link));
+            paths.push(below("/usr/lib/debug").join(link));
         }
         paths.retain(|candidate| candidate != path);
         paths

@@ -5,6 +5,7 @@ use crate::inflate::inflated;
 use crate::metadata::{Guid, Metadata, Table};
 use crate::pdb::PortablePdb;
 use crate::pe::{CodeView, EMBEDDED_PDB_LIMIT, PortableExecutable};
+use crate::target_path::TargetPath;
 use crate::types::row_of;
 use std::fmt;
 
@@ -81,12 +82,12 @@ impl ManagedImage {
     }
 
     /// Where the PDB may lie, best first: beside the module, under its own name and under the one the compiler wrote.
-    pub fn pdb_paths(&self, module_path: &str) -> Vec<String> {
-        let (folder, file) = module_path.rsplit_once('/').map_or(("", module_path), |(folder, file)| (folder, file));
+    pub fn pdb_paths(&self, module: &TargetPath) -> Vec<TargetPath> {
+        let (folder, file) = (module.parent().unwrap_or_default(), module.file_name());
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-        let mut paths = vec![join(folder, &format!("{stem}.pdb"))];
+        let mut paths = vec![folder.join(format!("{stem}.pdb"))];
         if let Some(name) = self.code_view.as_ref().and_then(|view| view.path.rsplit(['/', '\\']).next()) {
-            let written = join(folder, name);
+            let written = folder.join(name);
             if !name.is_empty() && !paths.contains(&written) {
                 paths.push(written);
             }
@@ -104,8 +105,4 @@ impl fmt::Debug for ManagedImage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "ManagedImage({:?}, {:?})", self.module_name(), self.mvid())
     }
-}
-
-fn join(folder: &str, file: &str) -> String {
-    if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") }
 }

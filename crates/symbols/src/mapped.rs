@@ -47,7 +47,7 @@ pub fn mapped_name<'i>(
         },
         |(name, _)| name,
     );
-    NativeName { name, module: Some(entry.path.clone()), is_function }
+    NativeName { name, module: Some(entry.path.to_string()), is_function }
 }
 
 /// Where the module that `entry` is a part of begins: the nearest mapping of the same file's start at or below it.

@@ -1,5 +1,7 @@
 //! `/proc/PID/maps` as entries. Pure text; lines that make no sense are left out, since a newer kernel may add some.
 
+use crate::target_path::TargetPath;
+
 /// One mapping of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapEntry {
@@ -16,7 +18,7 @@ pub struct MapEntry {
     /// The inode of the file; 0 for anonymous memory.
     pub inode: u64,
     /// The path as the process sees it, `[vdso]` and the like, or empty for anonymous memory.
-    pub path: String,
+    pub path: TargetPath,
     /// The file has been unlinked since it was mapped: what lies at `path` now, if anything, is another file.
     /// The mapped one can be read through `/proc/PID/map_files`.
     pub deleted: bool,
@@ -44,19 +46,18 @@ impl MapEntry {
     /// Whether the mapping is of a file whose code can have names: no anonymous memory, heap, stack or memory file.
     pub fn is_module(&self) -> bool {
         let pseudo = ["/memfd:", "/dev/", "/SYSV", "anon_inode:", "/anon_hugepage"];
-        self.path == "[vdso]"
-            || (self.path.starts_with('/') && !pseudo.iter().any(|prefix| self.path.starts_with(prefix)))
+        self.path == "[vdso]" || (self.path.is_absolute() && !pseudo.iter().any(|prefix| self.path.starts_with(prefix)))
     }
 
     /// The file's name without its folders.
     pub fn file_name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or(&self.path)
+        self.path.file_name()
     }
 }
 
-/// The entries of the text of a `/proc/PID/maps`, in its order (by address).
-pub fn parse_maps(text: &str) -> Vec<MapEntry> {
-    text.lines().filter_map(parse_line).collect()
+/// The entries of a `/proc/PID/maps`, in its order (by address).
+pub fn parse_maps(bytes: &[u8]) -> Vec<MapEntry> {
+    bytes.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
 
 /// The entry that holds `address`; the entries must be in the order of their addresses, as the kernel lists them.
@@ -65,17 +66,16 @@ pub fn find_mapping(maps: &[MapEntry], address: u64) -> Option<&MapEntry> {
     maps[..after].last().filter(|entry| entry.contains(address))
 }
 
-fn parse_line(line: &str) -> Option<MapEntry> {
-    let (range, rest) = line.split_once(' ')?;
+fn parse_line(line: &[u8]) -> Option<MapEntry> {
+    let (range, rest) = word(line)?;
     let (start, end) = range.split_once('-')?;
-    let (permissions, rest) = rest.trim_start().split_once(' ')?;
-    let (offset, rest) = rest.trim_start().split_once(' ')?;
-    let (device, rest) = rest.trim_start().split_once(' ')?;
+    let (permissions, rest) = word(rest)?;
+    let (offset, rest) = word(rest)?;
+    let (device, rest) = word(rest)?;
     let (major, minor) = device.split_once(':')?;
-    let rest = rest.trim_start();
-    let (inode, path) = rest.split_once(' ').unwrap_or((rest, ""));
-    let path = path.trim_start();
-    let (path, deleted) = match path.strip_suffix(" (deleted)") {
+    let (inode, rest) = word(rest)?;
+    let path = rest.trim_ascii_start();
+    let (path, deleted) = match path.strip_suffix(b" (deleted)") {
         Some(path) => (path, true),
         None => (path, false),
     };
@@ -92,11 +92,38 @@ fn parse_line(line: &str) -> Option<MapEntry> {
         offset: hexadecimal(offset)?,
         device: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
         inode: inode.parse().ok()?,
-        // The kernel writes a line break in a path as an octal escape, and nothing else.
-        path: path.replace("\\012", "\n"),
+        path: unescaped(path),
         deleted,
     })
     .filter(|entry| entry.start <= entry.end)
+}
+
+/// Splits off the first word.
+fn word(line: &[u8]) -> Option<(&str, &[u8])> {
+    let line = line.trim_ascii_start();
+    let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+    let (word, rest) = line.split_at(end);
+    std::str::from_utf8(word).ok().filter(|word| !word.is_empty()).map(|word| (word, rest))
+}
+
+/// The kernel writes a line break in a path as an octal escape, and nothing else.
+fn unescaped(path: &[u8]) -> TargetPath {
+    const BREAK: &[u8] = b"\\012";
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, behind)) = rest.split_first() {
+        match rest.strip_prefix(BREAK) {
+            Some(behind) => {
+                bytes.push(b'\n');
+                rest = behind;
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    TargetPath::from_bytes(bytes)
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {
@@ -120,8 +147,9 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 
     #[test]
     fn every_kind_of_line_is_read() {
-        let maps = parse_maps(MAPS);
-        let seen: Vec<_> = maps.iter().map(|entry| (entry.path.as_str(), entry.deleted, entry.is_module())).collect();
+        let maps = parse_maps(MAPS.as_bytes());
+        let seen: Vec<_> =
+            maps.iter().map(|entry| (entry.path.to_str().expect("text"), entry.deleted, entry.is_module())).collect();
         assert_eq!(
             seen,
             [
@@ -146,7 +174,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 
     #[test]
     fn an_address_is_found_in_its_mapping_only() {
-        let maps = parse_maps(MAPS);
+        let maps = parse_maps(MAPS.as_bytes());
         for (address, path) in [
             (0x55d0c8a00000, Some("/usr/bin/my app")),
             (0x55d0c8a04fff, Some("/usr/bin/my app")),
@@ -156,7 +184,11 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             (0, None),
             (u64::MAX, None),
         ] {
-            assert_eq!(find_mapping(&maps, address).map(|entry| entry.path.as_str()), path, "{address:x}");
+            assert_eq!(
+                find_mapping(&maps, address).map(|entry| entry.path.to_str().expect("text")),
+                path,
+                "{address:x}"
+            );
         }
     }
 
@@ -172,7 +204,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             "1-2 r-xp 0 00 0 x",
             "1-2 r-xp 0 0:0 x",
         ] {
-            assert_eq!(parse_maps(line), [], "{line}");
+            assert_eq!(parse_maps(line.as_bytes()), [], "{line}");
         }
     }
 }

@@ -208,8 +208,8 @@ fn a_module_says_what_it_is() {
     assert_eq!(image.assembly_name().unwrap(), "names");
     assert_ne!(image.mvid(), ManagedImage::parse(include_bytes!("../fixtures/toplevel.dll")).unwrap().mvid());
     assert_eq!(image.mvid().unwrap().to_string().len(), 36);
-    assert_eq!(image.pdb_paths("/app/renamed.dll"), ["/app/renamed.pdb", "/app/names.pdb"]);
-    assert_eq!(image.pdb_paths("names.dll"), ["names.pdb"]);
+    assert_eq!(image.pdb_paths(&"/app/renamed.dll".into()), ["/app/renamed.pdb", "/app/names.pdb"]);
+    assert_eq!(image.pdb_paths(&"names.dll".into()), ["names.pdb"]);
 }
 
 #[test]

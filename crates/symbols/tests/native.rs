@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
 use remora_symbols::{
-    ElfImage, NativeName, demangle_native, demangle_raw, find_mapping, mapped_name, parse_maps, short_type_name,
+    ElfImage, NativeName, TargetPath, demangle_native, demangle_raw, find_mapping, mapped_name, parse_maps,
+    short_type_name,
 };
 use std::os::unix::fs::FileExt;
 
@@ -97,12 +98,12 @@ fn a_stripped_module_gets_its_names_back_from_its_debug_file() {
     assert_eq!(image.symbol(0x110f), Some("plain_function"));
     let id: String = image.build_id().unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(
-        image.debug_file_paths("/opt/lib/native.so"),
+        image.debug_file_paths(&"/opt/lib/native.so".into()),
         [
-            format!("/usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]),
-            "/opt/lib/native.debug".to_owned(),
-            "/opt/lib/.debug/native.debug".to_owned(),
-            "/usr/lib/debug/opt/lib/native.debug".to_owned(),
+            TargetPath::from(format!("/usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..])),
+            "/opt/lib/native.debug".into(),
+            "/opt/lib/.debug/native.debug".into(),
+            "/usr/lib/debug/opt/lib/native.debug".into(),
         ]
     );
     let mut other = DEBUG.to_vec();
@@ -178,7 +179,7 @@ fn entries_of_no_code_and_damaged_tables_give_no_bounds() {
 
 #[test]
 fn all_samples_of_a_function_without_symbol_have_one_name() {
-    let maps = parse_maps(MAPS);
+    let maps = parse_maps(MAPS.as_bytes());
     let image = ElfImage::parse(STRIPPED).unwrap();
     let name = |own: u64| mapped_name(0x7f00_0000_0000 + own, &maps, |_| Some(&image));
     for own in 0x1101..0x110f {
@@ -220,7 +221,7 @@ const MAPS: &str = "\
 
 #[test]
 fn addresses_of_a_process_are_named_through_its_mappings() {
-    let maps = parse_maps(MAPS);
+    let maps = parse_maps(MAPS.as_bytes());
     let image = full();
     for (address, with_file, without_file) in [
         (0x7f00000010c0, "sized_inner", "native.so+0x10c0"),
@@ -248,7 +249,7 @@ fn a_function_of_this_test() -> u32 {
 
 #[test]
 fn this_process_is_named_through_its_own_files() {
-    let maps = parse_maps(&std::fs::read_to_string("/proc/self/maps").unwrap());
+    let maps = parse_maps(&std::fs::read("/proc/self/maps").unwrap());
     assert_ne!(a_function_of_this_test(), 0);
     let address = a_function_of_this_test as *const () as u64;
     let file = ElfImage::parse(std::fs::read("/proc/self/exe").unwrap()).unwrap();
@@ -259,7 +260,7 @@ fn this_process_is_named_through_its_own_files() {
 
 #[test]
 fn the_vdso_is_named_from_its_bytes() {
-    let maps = parse_maps(&std::fs::read_to_string("/proc/self/maps").unwrap());
+    let maps = parse_maps(&std::fs::read("/proc/self/maps").unwrap());
     let entry = maps.iter().find(|entry| entry.path == "[vdso]").unwrap();
     let mut bytes = vec![0; (entry.end - entry.start) as usize];
     std::fs::File::open("/proc/self/mem").unwrap().read_exact_at(&mut bytes, entry.start).unwrap();

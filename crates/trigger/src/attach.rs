@@ -7,9 +7,9 @@ use crate::codec::{AttachProfiler, Guid, ProcessInfo, ProcessInfoVersion, Reques
 use crate::error::Error;
 use crate::hresult::HResult;
 use crate::process::Process;
+use remora_symbols::TargetPath;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Pause before a runtime that is just starting is asked again.
@@ -21,7 +21,7 @@ pub struct Attach {
     /// Class that the library's factory is asked for.
     pub clsid: Guid,
     /// Path of the library in the target's view.
-    pub path: PathBuf,
+    pub path: TargetPath,
     /// Handed to `InitializeForAttach`.
     pub client_data: Vec<u8>,
     /// How long all of it may take. The runtime gets the same for its wait on a background collection.
@@ -30,14 +30,14 @@ pub struct Attach {
 
 impl Attach {
     /// With the default time-out and no client data.
-    pub fn new(clsid: Guid, path: impl Into<PathBuf>) -> Attach {
+    pub fn new(clsid: Guid, path: impl Into<TargetPath>) -> Attach {
         Attach { clsid, path: path.into(), client_data: Vec::new(), timeout: DEFAULT_TIMEOUT }
     }
 
     /// Calls `send` with the request in the form of the protocol.
     pub(crate) fn with_request<T>(&self, send: impl FnOnce(&Request<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let path = self.path.to_str().ok_or_else(|| {
-            Error::io("send the path, which is not UTF-8:", &self.path, std::io::ErrorKind::InvalidInput)
+            Error::io("send the path, which is not UTF-8:", self.path.to_string(), std::io::ErrorKind::InvalidInput)
         })?;
         let request = AttachProfiler {
             timeout_milliseconds: u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX),

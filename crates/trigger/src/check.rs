@@ -8,12 +8,12 @@ use crate::discovery::find;
 use crate::error::{Error, Reason};
 use crate::libc_kind::Libc;
 use crate::placement::look_for_library_place;
-use crate::proc::{Mapping, Status};
+use crate::proc::Status;
 use crate::process::Process;
 use crate::requirements::{Requirements, Slot};
 use crate::runtime::{RuntimeKind, Version, with_elf, with_elf_within};
 use crate::windowed::Budget;
-use std::path::Path;
+use remora_symbols::{MapEntry, TargetPath};
 use std::time::Duration;
 
 /// The agent's file in a target starts with this.
@@ -150,7 +150,7 @@ fn runtime(process: &Process) -> Check {
         .runtimes
         .iter()
         .map(|runtime| match runtime.kind {
-            RuntimeKind::CoreClr => format!(".NET {} at {}", version(runtime.version), runtime.file.display()),
+            RuntimeKind::CoreClr => format!(".NET {} at {}", version(runtime.version), runtime.file),
             RuntimeKind::NativeAot => "NativeAOT".to_owned(),
             RuntimeKind::Mono => "Mono".to_owned(),
         })
@@ -188,7 +188,7 @@ fn port(process: &Process) -> Check {
                 | Reason::NoSocket { .. }
         )
     };
-    let found = process.diagnostics.as_ref().map(|socket| format!("listens on {}", socket.target_path.display()));
+    let found = process.diagnostics.as_ref().map(|socket| format!("listens on {}", socket.target_path));
     judged(process, "diagnostics port", concerns, found.unwrap_or_else(|_| "not looked for".to_owned()))
 }
 
@@ -218,7 +218,7 @@ fn architecture(process: &Process, requirements: &Requirements) -> Check {
     }
 }
 
-fn libc(process: &Process, requirements: &Requirements, maps: &[Mapping]) -> Check {
+fn libc(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Check {
     const NAME: &str = "libc";
     match (&process.libc, requirements.glibc) {
         (Libc::Glibc { version: Some(theirs), .. }, Some(needed)) if *theirs < needed => Check::failed(
@@ -234,9 +234,9 @@ fn libc(process: &Process, requirements: &Requirements, maps: &[Mapping]) -> Che
 }
 
 /// musl has no versions: each name that the library needs must be there, in musl itself or in a mapped library that it needs.
-fn musl(process: &Process, file: &Path, requirements: &Requirements, maps: &[Mapping]) -> Check {
+fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps: &[MapEntry]) -> Check {
     const NAME: &str = "libc";
-    let exported = |path: &Path| with_elf(process.proc.open(process.pid, path), |elf| elf.exported_names());
+    let exported = |path: &TargetPath| with_elf(process.proc.open(process.pid, path), |elf| elf.exported_names());
     let Some(mut names) = exported(file) else {
         return Check::noted(NAME, "musl, whose file cannot be read", "if loading fails, use `--engine eventpipe`");
     };
@@ -260,7 +260,7 @@ fn musl(process: &Process, file: &Path, requirements: &Requirements, maps: &[Map
     Check::failed(NAME, found, "use `--engine eventpipe`, and report the target's version of musl as a fault of Remora")
 }
 
-fn libraries(maps: &[Mapping], requirements: &Requirements) -> Check {
+fn libraries(maps: &[MapEntry], requirements: &Requirements) -> Check {
     const NAME: &str = "libraries";
     let is_mapped = |name: &String| maps.iter().any(|mapping| mapping.file_name() == name);
     let missing: Vec<&str> =
@@ -277,7 +277,7 @@ fn libraries(maps: &[Mapping], requirements: &Requirements) -> Check {
 fn directory(process: &Process, requirements: &Requirements) -> Check {
     const NAME: &str = "directory";
     match look_for_library_place(process, requirements.bytes) {
-        Ok(path) => Check::passed(NAME, format!("{} can hold the library", path.display())),
+        Ok(path) => Check::passed(NAME, format!("{path} can hold the library")),
         Err(tried) => Check::failed(
             NAME,
             format!("no directory that the target can load a library from: {tried}"),
@@ -286,7 +286,7 @@ fn directory(process: &Process, requirements: &Requirements) -> Check {
     }
 }
 
-fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[Mapping]) -> Check {
+fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Check {
     const NAME: &str = "profiler slot";
     let budget = Budget::new();
     let others = other_profilers(process, maps, &budget);
@@ -329,16 +329,19 @@ pub fn loaded_profilers(process: &Process) -> Vec<String> {
 }
 
 /// Mapped libraries that export what a profiler must export, ours and the runtime's own left out.
-fn other_profilers(process: &Process, maps: &[Mapping], budget: &Budget) -> Vec<String> {
+fn other_profilers(process: &Process, maps: &[MapEntry], budget: &Budget) -> Vec<String> {
     let runtime_directories: Vec<_> = process.runtimes.iter().filter_map(|runtime| runtime.file.parent()).collect();
-    let is_candidate = |mapping: &&Mapping| {
+    let is_candidate = |mapping: &&MapEntry| {
         let of_runtime = mapping.path.parent().is_some_and(|directory| runtime_directories.contains(&directory))
             && mapping.file_name().starts_with("lib");
-        mapping.executable && !mapping.file_name().starts_with(AGENT) && !of_runtime
+        mapping.permissions.execute
+            && mapping.path.is_absolute()
+            && !mapping.file_name().starts_with(AGENT)
+            && !of_runtime
     };
-    let mut paths: Vec<&Path> = Vec::new();
+    let mut paths: Vec<&TargetPath> = Vec::new();
     for mapping in maps.iter().filter(is_candidate) {
-        if !paths.contains(&mapping.path.as_path()) && paths.len() < MOST_LIBRARIES {
+        if !paths.contains(&&mapping.path) && paths.len() < MOST_LIBRARIES {
             paths.push(&mapping.path);
         }
     }
@@ -346,19 +349,19 @@ fn other_profilers(process: &Process, maps: &[Mapping], budget: &Budget) -> Vec<
         let file = process.proc.open(process.pid, path);
         with_elf_within(budget, file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
     });
-    paths.into_iter().map(|path| path.display().to_string()).collect()
+    paths.into_iter().map(TargetPath::to_string).collect()
 }
 
-fn own_agent(process: &Process, maps: &[Mapping]) -> Check {
+fn own_agent(process: &Process, maps: &[MapEntry]) -> Check {
     const NAME: &str = "remora's agent";
-    let is_agent = |mapping: &&Mapping| {
-        mapping.file_name().starts_with(AGENT) || mapping.path.to_string_lossy().starts_with("/memfd:libremora_agent")
+    let is_agent = |mapping: &&MapEntry| {
+        mapping.file_name().starts_with(AGENT) || mapping.path.starts_with("/memfd:libremora_agent")
     };
     match maps.iter().find(is_agent) {
         None => Check::passed(NAME, "not loaded"),
         Some(mapping) => Check::failed(
             NAME,
-            format!("already loaded as {}", mapping.path.display()),
+            format!("already loaded as {}", mapping.path),
             format!("another recording holds the target; wait for it, or run `remora detach -p {}`", process.pid),
         ),
     }

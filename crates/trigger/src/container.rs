@@ -3,7 +3,7 @@
 //! Told from its control group and from the namespaces and root that it does not share with us.
 //! An unknown container runtime is still seen by its namespaces; only its name is missing.
 
-use crate::proc::Proc;
+use crate::proc::{Proc, own_link};
 use std::path::Path;
 
 /// Namespaces that set a container's view apart.
@@ -37,14 +37,14 @@ impl Container {
         let mut container = Container::of_group(&String::from_utf8_lossy(&group));
         for namespace in NAMESPACES {
             let name = format!("ns/{namespace}");
-            let ours = std::fs::read_link(Path::new("/proc/self").join(&name));
+            let ours = own_link(&name);
             if let (Ok(theirs), Ok(ours)) = (proc.link(pid, &name), ours)
                 && theirs != ours
             {
                 container.apart.push(namespace);
             }
         }
-        if proc.link(pid, "root").is_ok_and(|root| root != Path::new("/")) {
+        if proc.link(pid, "root").is_ok_and(|root| root != "/") {
             container.apart.push("root");
         }
         let same_group = std::fs::read("/proc/self/cgroup").is_ok_and(|ours| ours == group);

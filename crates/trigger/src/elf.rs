@@ -255,7 +255,7 @@ mod tests {
         let needed = Requirements::of_library(&ourselves).expect("position-independent").glibc.expect("uses glibc");
         let maps = crate::proc::Proc::default().maps(std::process::id()).expect("readable");
         let libc = maps.iter().find(|mapping| mapping.file_name() == "libc.so.6").expect("mapped");
-        let libc = std::fs::read(&libc.path).expect("readable");
+        let libc = std::fs::read(libc.path.to_string()).expect("readable");
         let defined = Elf::parse(libc.as_slice()).and_then(|elf| elf.glibc_defined()).expect("a glibc");
         assert!(needed <= defined && needed.major == 2, "{needed} {defined}");
     }

@@ -3,6 +3,7 @@
 use crate::codec::CodecError;
 use crate::hresult::HResult;
 use crate::runtime::Version;
+use remora_symbols::TargetPath;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ pub enum Reason {
     )]
     SocketDeleted {
         /// Where it was, in the target's view.
-        path: PathBuf,
+        path: TargetPath,
     },
     /// The file is there, but nobody listens.
     #[error(
@@ -60,7 +61,7 @@ pub enum Reason {
     )]
     SocketStale {
         /// Where it is, in the target's view.
-        path: PathBuf,
+        path: TargetPath,
     },
     /// No socket, and no sign of why.
     #[error(

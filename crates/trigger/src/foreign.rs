@@ -5,6 +5,7 @@
 
 use crate::rights::Rights;
 use crate::view::regular_file;
+use remora_symbols::TargetPath;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -16,7 +17,7 @@ use std::path::Path;
 /// # Errors
 /// The system's; `ENOTDIR` or `EISDIR` for what is no regular file, `ENODATA` for an empty one, `EPERM` if this process may not act as that
 /// user.
-pub fn open_in_root(root: &Path, path: &Path, rights: &Rights) -> Result<File, Errno> {
+pub(crate) fn open_in_root(root: &Path, path: &TargetPath, rights: &Rights) -> Result<File, Errno> {
     let _rights = rights.assume()?;
     opened(regular_file(root, path)?)
 }
@@ -26,7 +27,7 @@ pub fn open_in_root(root: &Path, path: &Path, rights: &Rights) -> Result<File, E
 ///
 /// # Errors
 /// The system's; `EISDIR` for what is no regular file, `ENODATA` for an empty one.
-pub fn open_link(link: &Path) -> Result<File, Errno> {
+pub(crate) fn open_link(link: &Path) -> Result<File, Errno> {
     let file = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     if kind == FileType::RegularFile { opened(file) } else { Err(Errno::ISDIR) }
@@ -88,7 +89,7 @@ mod tests {
             ("/empty", Err(Errno::NODATA)),
         ];
         for (path, expected) in cases {
-            let text = open_in_root(&root, Path::new(path), &own).map(|mut file| {
+            let text = open_in_root(&root, &path.into(), &own).map(|mut file| {
                 let mut text = String::new();
                 file.read_to_string(&mut text).expect("readable");
                 text
@@ -122,7 +123,7 @@ mod tests {
         let readable = |status: &Status| {
             let rights = Rights::of(status);
             ["own", "groups", "all", "roots", "others", "link"]
-                .map(|name| open_in_root(root.path(), Path::new(name), &rights).map(drop).err())
+                .map(|name| open_in_root(root.path(), &name.into(), &rights).map(drop).err())
         };
         let denied = Some(Errno::ACCESS);
         assert_eq!(readable(&status), [None, None, None, denied, denied, denied]);

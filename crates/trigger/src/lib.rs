@@ -58,7 +58,6 @@ pub use container::{Container, read_any_group};
 pub use discovery::{descendants, descendants_in, find, find_in, processes, processes_in};
 pub use elf::{Architecture, GlibcVersion, read_any_elf};
 pub use error::{Error, Reason};
-pub use foreign::{open_in_root, open_link};
 pub use hresult::HResult;
 pub use libc_kind::Libc;
 pub use memory::{Bound, Room, own_room};
@@ -66,6 +65,7 @@ pub use placement::{
     MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep,
 };
 pub use process::Process;
+pub use remora_symbols::{MapEntry, TargetPath};
 pub use requirements::{Requirements, Slot};
 pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};
 pub use rights::Rights;

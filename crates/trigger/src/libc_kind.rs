@@ -5,9 +5,9 @@
 //! A file whose name does not tell is asked itself: Debian maps musl as `libc.so`.
 
 use crate::elf::GlibcVersion;
-use crate::proc::{Mapping, Proc};
+use crate::proc::Proc;
 use crate::runtime::with_elf;
-use std::path::PathBuf;
+use remora_symbols::{MapEntry, TargetPath};
 
 /// musl's file is its own dynamic linker, too, which says so when it is run: `musl libc (x86_64)`.
 const MUSL_MARK: &[u8] = b"musl libc (";
@@ -25,12 +25,12 @@ pub enum Libc {
         /// Highest version that it defines.
         version: Option<GlibcVersion>,
         /// Its file, in the process's view.
-        file: PathBuf,
+        file: TargetPath,
     },
     /// musl, as in Alpine.
     Musl {
         /// Its file, in the process's view.
-        file: PathBuf,
+        file: TargetPath,
     },
     /// None that is known, or a static program.
     Unknown,
@@ -38,7 +38,7 @@ pub enum Libc {
 
 impl Libc {
     /// Tells it from what is mapped: by the names that distributions use, else by content.
-    pub(crate) fn of(proc: &Proc, pid: u32, maps: &[Mapping]) -> Libc {
+    pub(crate) fn of(proc: &Proc, pid: u32, maps: &[MapEntry]) -> Libc {
         maps.iter()
             .find_map(|mapping| by_name(proc, pid, mapping))
             .or_else(|| by_content(proc, pid, maps))
@@ -46,7 +46,7 @@ impl Libc {
     }
 }
 
-fn by_name(proc: &Proc, pid: u32, mapping: &Mapping) -> Option<Libc> {
+fn by_name(proc: &Proc, pid: u32, mapping: &MapEntry) -> Option<Libc> {
     let (name, file) = (mapping.file_name(), mapping.path.clone());
     if name.starts_with("ld-musl-") || name.starts_with("libc.musl-") {
         return Some(Libc::Musl { file });
@@ -59,9 +59,9 @@ fn by_name(proc: &Proc, pid: u32, mapping: &Mapping) -> Option<Libc> {
 }
 
 /// Asks the libraries whose names begin as a C library's or a dynamic linker's.
-fn by_content(proc: &Proc, pid: u32, maps: &[Mapping]) -> Option<Libc> {
-    let may_be_one = |mapping: &&Mapping| {
-        mapping.executable
+fn by_content(proc: &Proc, pid: u32, maps: &[MapEntry]) -> Option<Libc> {
+    let may_be_one = |mapping: &&MapEntry| {
+        mapping.permissions.execute
             && ["libc.", "libc-", "ld-", "ld."].iter().any(|start| mapping.file_name().starts_with(start))
     };
     maps.iter().filter(may_be_one).take(MOST_ASKED).find_map(|mapping| {

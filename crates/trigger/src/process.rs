@@ -6,16 +6,16 @@ use crate::codec::CodecError;
 use crate::container::Container;
 use crate::elf::Architecture;
 use crate::error::{Error, Reason};
-use crate::foreign::open_link;
 use crate::libc_kind::Libc;
 use crate::memory;
-use crate::proc::{Mapping, Proc, Stat, Status, is_gone};
+use crate::proc::{Proc, Stat, Status, is_gone};
 use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
 use crate::socket::{self, DiagnosticsSocket};
 use crate::survey::Survey;
+use remora_symbols::{MapEntry, TargetPath};
 use std::ffi::OsStr;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Options of the `dotnet` command that take a value.
 const HOST_OPTIONS: [&str; 6] =
@@ -36,7 +36,7 @@ pub struct Process {
     /// Clock ticks from boot to its start; with the id it names the process for good.
     pub start_time: u64,
     /// Its executable in its own view, if we may know.
-    pub executable: Option<PathBuf>,
+    pub executable: Option<TargetPath>,
     /// Its arguments.
     pub command_line: Vec<String>,
     /// Name of the entry assembly without extension, as far as the command line tells.
@@ -55,7 +55,7 @@ pub struct Process {
     pub attachable: Result<(), Reason>,
     /// The only directory for the library, in the process's view, where the caller has chosen one. It is used even if other users can write
     /// to it: they can then replace the library before the process loads it.
-    pub library_directory: Option<PathBuf>,
+    pub library_directory: Option<TargetPath>,
     pub(crate) proc: Proc,
 }
 
@@ -67,7 +67,7 @@ impl Process {
 
     /// What to call it: entry assembly, else executable, else id.
     pub fn name(&self) -> String {
-        let file = self.executable.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+        let file = self.executable.as_ref().map(TargetPath::file_name).filter(|name| !name.is_empty());
         self.entry_assembly.clone().or(file.map(str::to_owned)).unwrap_or_else(|| self.pid.to_string())
     }
 
@@ -187,9 +187,9 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
     };
     let executable = proc.link_in_view(pid, "exe").ok();
     let environment = proc.environment(pid).unwrap_or_default();
-    let runtimes = runtime::runtimes(proc, pid, &maps, executable.as_deref());
+    let runtimes = runtime::runtimes(proc, pid, &maps, executable.as_ref());
     let mut diagnostics = socket::find(proc, pid, (&stat, &status), (&environment, survey));
-    let has_host = runtime::has_host(&maps, executable.as_deref());
+    let has_host = runtime::has_host(&maps, executable.as_ref());
     if runtimes.is_empty() && !has_host && !shows_a_port(&diagnostics) {
         return Ok(None);
     }
@@ -207,7 +207,7 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
         uid: status.effective_uid,
         user: owner,
         start_time: stat.start_time,
-        entry_assembly: entry_assembly(&command_line, executable.as_deref(), &runtimes),
+        entry_assembly: entry_assembly(&command_line, executable.as_ref(), &runtimes),
         architecture: architecture(proc, pid),
         libc: Libc::of(proc, pid, &maps),
         container: Container::of(proc, pid),
@@ -228,7 +228,7 @@ fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
     matches!(diagnostics, Ok(_) | Err(Reason::SocketDeleted { .. }))
 }
 
-fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[Mapping]) -> Result<(), Reason> {
+fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[MapEntry]) -> Result<(), Reason> {
     if has_ended(stat) {
         return Err(Reason::Ended);
     }
@@ -271,13 +271,13 @@ pub(crate) fn has_ended(stat: &Stat) -> bool {
 
 fn architecture(proc: &Proc, pid: u32) -> Option<Architecture> {
     let mut header = [0; 20];
-    open_link(&proc.path(pid, "exe")).ok()?.read_exact(&mut header).ok()?;
+    proc.open_executable(pid).ok()?.read_exact(&mut header).ok()?;
     Architecture::of_header(&header)
 }
 
-fn entry_assembly(arguments: &[String], executable: Option<&Path>, runtimes: &[Runtime]) -> Option<String> {
+fn entry_assembly(arguments: &[String], executable: Option<&TargetPath>, runtimes: &[Runtime]) -> Option<String> {
     let stem = |path: &str| Path::new(path).file_stem().and_then(OsStr::to_str).map(str::to_owned);
-    let program = executable.and_then(Path::file_name).and_then(OsStr::to_str);
+    let program = executable.map(TargetPath::file_name).filter(|name| !name.is_empty());
     let program = program.or_else(|| Path::new(arguments.first()?).file_name()?.to_str())?;
     if program == "dotnet" {
         let mut left = arguments.iter().skip(1);
@@ -294,7 +294,7 @@ fn entry_assembly(arguments: &[String], executable: Option<&Path>, runtimes: &[R
     }
     // A program's own host carries its name; a program that hosts the runtime for others does not.
     let own_host = runtimes.iter().any(|runtime| {
-        let beside = runtime.file.parent() == executable.and_then(Path::parent);
+        let beside = runtime.file.parent() == executable.and_then(TargetPath::parent);
         runtime.deployment == Deployment::SingleFile || (beside && runtime.deployment == Deployment::Private)
     });
     own_host.then(|| program.to_owned())
@@ -316,7 +316,7 @@ mod tests {
         ];
         for (arguments, executable, expected) in cases {
             let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-            let found = entry_assembly(&arguments, Some(Path::new(executable)), &[]);
+            let found = entry_assembly(&arguments, Some(&executable.into()), &[]);
             assert_eq!(found.as_deref(), expected, "{arguments:?}");
         }
     }

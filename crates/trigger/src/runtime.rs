@@ -4,12 +4,11 @@
 //! a single-file program, NativeAOT, Mono. A mapping that cannot be read leaves the version open; nothing is refused.
 
 use crate::elf::Elf;
-use crate::foreign::open_link;
-use crate::proc::{Mapping, Proc};
+use crate::proc::Proc;
 use crate::windowed::{Budget, Windowed};
 use object::ReadCache;
+use remora_symbols::{MapEntry, TargetPath};
 use std::fs::File;
-use std::path::{Path, PathBuf};
 
 const CORECLR: &str = "libcoreclr.so";
 const HOST_LIBRARIES: [&str; 2] = ["libhostfxr.so", "libhostpolicy.so"];
@@ -98,13 +97,13 @@ pub struct Runtime {
     /// Which version, where it can be told.
     pub version: Option<Version>,
     /// The file that holds it, in the process's view.
-    pub file: PathBuf,
+    pub file: TargetPath,
     /// How it came.
     pub deployment: Deployment,
 }
 
 /// All runtimes of a process.
-pub(crate) fn runtimes(proc: &Proc, pid: u32, maps: &[Mapping], executable: Option<&Path>) -> Vec<Runtime> {
+pub(crate) fn runtimes(proc: &Proc, pid: u32, maps: &[MapEntry], executable: Option<&TargetPath>) -> Vec<Runtime> {
     let mut found: Vec<Runtime> = Vec::new();
     for mapping in maps {
         let kind = match mapping.file_name() {
@@ -123,12 +122,12 @@ pub(crate) fn runtimes(proc: &Proc, pid: u32, maps: &[Mapping], executable: Opti
 }
 
 /// Whether the .NET host is there, although the runtime may not be.
-pub(crate) fn has_host(maps: &[Mapping], executable: Option<&Path>) -> bool {
-    executable.is_some_and(|path| path.file_name().is_some_and(|name| name == "dotnet"))
+pub(crate) fn has_host(maps: &[MapEntry], executable: Option<&TargetPath>) -> bool {
+    executable.is_some_and(|path| path.file_name() == "dotnet")
         || maps.iter().any(|mapping| HOST_LIBRARIES.contains(&mapping.file_name()))
 }
 
-fn of_library(proc: &Proc, pid: u32, mapping: &Mapping, kind: RuntimeKind) -> Runtime {
+fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind) -> Runtime {
     let shared = version_in_path(&mapping.path);
     let mut runtime = Runtime {
         kind,
@@ -149,13 +148,13 @@ fn of_library(proc: &Proc, pid: u32, mapping: &Mapping, kind: RuntimeKind) -> Ru
     runtime
 }
 
-fn of_executable(proc: &Proc, pid: u32, executable: &Path) -> Option<Runtime> {
-    let name = executable.file_name()?.to_str()?;
-    let runtime = |kind, version, deployment| Runtime { kind, version, file: executable.to_path_buf(), deployment };
+fn of_executable(proc: &Proc, pid: u32, executable: &TargetPath) -> Option<Runtime> {
+    let name = executable.file_name();
+    let runtime = |kind, version, deployment| Runtime { kind, version, file: executable.clone(), deployment };
     if MONO_PROGRAMS.contains(&name) {
         return Some(runtime(RuntimeKind::Mono, None, Deployment::Private));
     }
-    with_elf(open_link(&proc.path(pid, "exe")), |elf| {
+    with_elf(proc.open_executable(pid), |elf| {
         if elf.exports(&[NATIVE_AOT_EXPORT]) {
             return Some(runtime(RuntimeKind::NativeAot, None, Deployment::SingleFile));
         }
@@ -187,10 +186,10 @@ pub(crate) fn with_elf_within<T, E>(
 }
 
 /// `.../Microsoft.NETCore.App/8.0.4/libcoreclr.so` names its version.
-fn version_in_path(path: &Path) -> Option<Version> {
+fn version_in_path(path: &TargetPath) -> Option<Version> {
     let directory = path.parent()?;
-    let is_shared = directory.parent()?.file_name()? == "Microsoft.NETCore.App";
-    is_shared.then(|| Version::parse(directory.file_name()?.to_str()?)).flatten()
+    let is_shared = directory.parent()?.file_name() == "Microsoft.NETCore.App";
+    is_shared.then(|| Version::parse(directory.file_name())).flatten()
 }
 
 #[cfg(test)]
@@ -228,7 +227,7 @@ mod tests {
 
     #[test]
     fn only_the_shared_layout_names_a_version() {
-        let version = |path: &str| version_in_path(Path::new(path)).map(|version| version.to_string());
+        let version = |path: &str| version_in_path(&path.into()).map(|version| version.to_string());
         assert_eq!(
             version("/usr/share/dotnet/shared/Microsoft.NETCore.App/9.0.7/libcoreclr.so").as_deref(),
             Some("9.0.7")

@@ -4,10 +4,11 @@
 //! process with the same id is not mistaken for it. Nothing connects here: `/proc/PID/net/unix` tells who listens.
 
 use crate::error::Reason;
-use crate::proc::{Proc, Stat, Status};
+use crate::proc::{Proc, Stat, Status, own_link};
 use crate::rights::Rights;
 use crate::survey::Survey;
 use crate::view::Directory;
+use remora_symbols::TargetPath;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -26,7 +27,7 @@ const SWITCHES: [&str; 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiagnosticsSocket {
     /// Path in the target's view, links resolved.
-    pub target_path: PathBuf,
+    pub target_path: TargetPath,
     /// Path in our view.
     pub host_path: PathBuf,
     /// User that owns it; nobody else but root may use it.
@@ -40,12 +41,9 @@ impl DiagnosticsSocket {
     /// # Errors
     /// `ENOTSOCK`: by now its name means something else, or somebody else's socket. Else the system's.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
-        let (Some(directory), Some(name)) = (self.target_path.parent(), self.target_path.file_name()) else {
-            return Err(Errno::NOENT);
-        };
-        let directory = Directory::open(&self.root, directory)?;
+        let directory = Directory::open(&self.root, &self.target_path.parent().ok_or(Errno::NOENT)?)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(directory.fd(), name, flags, Mode::empty())?;
+        let file = rustix::fs::openat(directory.fd(), self.target_path.file_name(), flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&file)?;
         let is_same = FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == self.owner;
         if is_same { Ok(file) } else { Err(Errno::NOTSOCK) }
@@ -60,14 +58,14 @@ pub(crate) fn find(
     (environment, survey): (&[(String, String)], &Survey),
 ) -> Result<DiagnosticsSocket, Reason> {
     let name = Name::of(proc, pid, identity);
-    let listening: Option<Vec<PathBuf>> = survey.listening(proc, pid).ok().map(|sockets| {
+    let listening: Option<Vec<TargetPath>> = survey.listening(proc, pid).ok().map(|sockets| {
         let paths = sockets.iter().map(|socket| &socket.path);
-        paths.filter(|path| path.file_name().is_some_and(|own| name.fits(own))).cloned().collect()
+        paths.filter(|path| name.fits(path.file_name().as_ref())).cloned().collect()
     });
-    let mut directories: Vec<PathBuf> = Vec::new();
-    let bound = listening.iter().flatten().filter_map(|path| path.parent().map(Path::to_path_buf));
+    let mut directories: Vec<TargetPath> = Vec::new();
+    let bound = listening.iter().flatten().filter_map(TargetPath::parent);
     let told = environment.iter().filter(|(key, value)| key == "TMPDIR" && value.starts_with('/'));
-    for directory in bound.chain(told.map(|(_, value)| PathBuf::from(value))).chain([PathBuf::from("/tmp")]) {
+    for directory in bound.chain(told.map(|(_, value)| value.as_str().into())).chain(["/tmp".into()]) {
         if !directories.contains(&directory) {
             directories.push(directory);
         }
@@ -82,13 +80,13 @@ pub(crate) fn find(
     }
 }
 
-fn absent(name: &Name, environment: &[(String, String)], directories: &[PathBuf]) -> Reason {
+fn absent(name: &Name, environment: &[(String, String)], directories: &[TargetPath]) -> Reason {
     let off = |value: &str| value.trim() == "0" || value.trim().eq_ignore_ascii_case("false");
     match environment.iter().find(|(key, value)| SWITCHES.contains(&key.as_str()) && off(value)) {
         Some((key, value)) => Reason::DiagnosticsDisabled { variable: format!("{key}={value}") },
         None => Reason::NoSocket {
             name: format!("{}{}-socket", name.start, name.start_time.as_deref().unwrap_or("*")),
-            searched: directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+            searched: directories.iter().map(TargetPath::to_string).collect::<Vec<_>>().join(", "),
         },
     }
 }
@@ -107,7 +105,7 @@ struct Name {
 impl Name {
     fn of(proc: &Proc, pid: u32, (stat, status): (&Stat, &Status)) -> Name {
         let own_pid = status.namespaced_pid.unwrap_or(pid);
-        let same_clock = match (proc.link(pid, "ns/time"), std::fs::read_link("/proc/self/ns/time")) {
+        let same_clock = match (proc.link(pid, "ns/time"), own_link("ns/time")) {
             (Ok(theirs), Ok(ours)) => theirs == ours,
             _ => true,
         };
@@ -127,7 +125,7 @@ impl Name {
         })
     }
 
-    fn look_in(&self, root: &Path, directory: &Path) -> Option<DiagnosticsSocket> {
+    fn look_in(&self, root: &Path, directory: &TargetPath) -> Option<DiagnosticsSocket> {
         let opened = Directory::open(root, directory).ok()?;
         let name = match &self.start_time {
             Some(time) => format!("{}{time}-socket", self.start).into(),

@@ -6,13 +6,14 @@
 
 use crate::proc::{Capability, Status};
 use crate::rights::Rights;
+use remora_symbols::TargetPath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Links followed before giving up, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -26,7 +27,7 @@ const MOST_NAMES: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct Directory {
     fd: OwnedFd,
-    path: PathBuf,
+    path: TargetPath,
     host_path: PathBuf,
     on_the_way: Vec<Permissions>,
 }
@@ -83,7 +84,7 @@ impl Directory {
     }
 
     /// Opens `path` of the view whose root directory is `root`.
-    pub(crate) fn open(root: &Path, path: &Path) -> Result<Directory, Errno> {
+    pub(crate) fn open(root: &Path, path: &TargetPath) -> Result<Directory, Errno> {
         match Walk::along(root, path)? {
             (walk, None) => walk.finish(root),
             (_, Some(_)) => Err(Errno::NOTDIR),
@@ -91,7 +92,7 @@ impl Directory {
     }
 
     /// The path in the target's view, links resolved.
-    pub(crate) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &TargetPath {
         &self.path
     }
 
@@ -162,14 +163,14 @@ pub(crate) struct FileSystem {
 }
 
 /// The regular file at `path` of the view whose root directory is `root`, not opened for anything (`O_PATH`).
-pub(crate) fn regular_file(root: &Path, path: &Path) -> Result<OwnedFd, Errno> {
+pub(crate) fn regular_file(root: &Path, path: &TargetPath) -> Result<OwnedFd, Errno> {
     Walk::along(root, path)?.1.ok_or(Errno::ISDIR)
 }
 
 /// What a component of a path is.
 enum Step {
     Entered,
-    Link(PathBuf),
+    Link(TargetPath),
     File(OwnedFd),
 }
 
@@ -186,9 +187,9 @@ impl Walk {
     }
 
     /// Walks a whole path. It ends in a directory, which was entered, or in a regular file.
-    fn along(root: &Path, path: &Path) -> Result<(Walk, Option<OwnedFd>), Errno> {
+    fn along(root: &Path, path: &TargetPath) -> Result<(Walk, Option<OwnedFd>), Errno> {
         let mut walk = Walk::new(root)?;
-        let mut left: VecDeque<OsString> = components(path).collect();
+        let mut left: VecDeque<OsString> = path.names().collect();
         let (mut links, mut steps) = (0, 0);
         while let Some(name) = left.pop_front() {
             steps += 1;
@@ -205,7 +206,7 @@ impl Walk {
                     if link.is_absolute() {
                         walk.opened.truncate(1);
                     }
-                    components(&link).rev().for_each(|part| left.push_front(part));
+                    link.names().rev().for_each(|part| left.push_front(part));
                 }
             }
         }
@@ -225,7 +226,7 @@ impl Walk {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&fd, "", Vec::new())?;
-                Ok(Step::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
+                Ok(Step::Link(TargetPath::from_bytes(target.into_bytes())))
             }
             FileType::Directory => {
                 self.opened.push((fd, name.to_owned(), Permissions::of(&stat)));
@@ -237,19 +238,13 @@ impl Walk {
     }
 
     fn finish(mut self, root: &Path) -> Result<Directory, Errno> {
-        let mut path = PathBuf::from("/");
-        path.extend(self.opened.iter().skip(1).map(|(_, name, _)| name));
+        let names = || self.opened.iter().skip(1).map(|(_, name, _)| name);
+        let path = names().fold(TargetPath::from("/"), |path, name| path.join(name));
+        let host_path = names().fold(root.to_owned(), |path, name| path.join(name));
         let on_the_way = self.opened.iter().map(|(_, _, permissions)| *permissions).collect();
         let (fd, _, _) = self.opened.pop().ok_or(Errno::NOENT)?;
-        let host_path = root.join(path.strip_prefix("/").unwrap_or(&path));
         Ok(Directory { fd, path, host_path, on_the_way })
     }
-}
-
-fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
-    path.components()
-        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
-        .map(|part| part.as_os_str().to_owned())
 }
 
 #[cfg(test)]
@@ -278,7 +273,7 @@ mod tests {
             ("/none", Err(Errno::NOENT)),
         ];
         for (path, expected) in cases {
-            let found = Directory::open(root.path(), Path::new(path));
+            let found = Directory::open(root.path(), &path.into());
             let found = found.as_ref().map(|found| found.path().to_str().expect("text")).map_err(|errno| *errno);
             assert_eq!(found, expected, "{path}");
         }
@@ -290,7 +285,7 @@ mod tests {
         let set = |mode| std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).expect("set");
         (0..MOST_NAMES + 2).for_each(|number| drop(std::fs::write(root.path().join(format!("a{number}")), "")));
         std::fs::write(root.path().join("b"), "").expect("written");
-        let directory = Directory::open(root.path(), Path::new("/")).expect("opens");
+        let directory = Directory::open(root.path(), &"/".into()).expect("opens");
         let stranger = Rights::of(&Status { file_uid: 4_000_000, file_gid: 4_000_000, ..Status::default() });
         let named =
             |letter: u8| directory.names(&stranger, |name| name.as_bytes()[0] == letter).map(|names| names.len());
@@ -346,9 +341,9 @@ mod tests {
         std::fs::create_dir_all(root.path().join("closed/open")).expect("made");
         std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
         std::fs::set_permissions(root.path().join("closed"), std::fs::Permissions::from_mode(0o700)).expect("set");
-        let directory = Directory::open(root.path(), Path::new("/closed/open")).expect("opens");
+        let directory = Directory::open(root.path(), &"/closed/open".into()).expect("opens");
         let stranger = Status { file_uid: 4_000_000, file_gid: 4_000_000, ..Status::default() };
         assert!(!directory.reachable_by(&stranger));
-        assert!(Directory::open(root.path(), Path::new("/")).expect("opens").reachable_by(&stranger));
+        assert!(Directory::open(root.path(), &"/".into()).expect("opens").reachable_by(&stranger));
     }
 }

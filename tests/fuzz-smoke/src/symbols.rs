@@ -12,7 +12,7 @@ const LONGEST_NAME: usize = 512;
 
 pub(crate) fn image(bytes: &[u8]) -> bool {
     let Ok(mut image) = ManagedImage::parse(bytes) else { return false };
-    let _ = (image.mvid(), image.module_name(), image.assembly_name(), image.pdb_paths("/a/b.dll"));
+    let _ = (image.mvid(), image.module_name(), image.assembly_name(), image.pdb_paths(&"/a/b.dll".into()));
     let _ = image.use_embedded_pdb();
     for token in image.method_tokens().take(MOST_METHODS) {
         let _ = image.method_name(token, &[], &[]).map(|name| name.to_string());
@@ -51,7 +51,7 @@ pub(crate) fn elf(bytes: &[u8]) -> bool {
         let _ = (image.function(address), image.symbol(address).map(str::len));
         let _ = (image.offset_of_address(address), image.address_of_offset(address));
     }
-    let _ = (image.debug_file_paths("/a/b"), image.build_id().map(<[u8]>::len));
+    let _ = (image.debug_file_paths(&"/a/b".into()), image.build_id().map(<[u8]>::len));
     let _ = image.add_debug_file(bytes);
     if let Some(rules) = UnwindRules::parse(bytes) {
         assert!(rules.rows.is_sorted_by(|a, b| a >> 32 < b >> 32), "a search relies on it");
@@ -72,9 +72,8 @@ pub(crate) fn bundle(bytes: &[u8]) -> bool {
 }
 
 pub(crate) fn maps(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    let entries = parse_maps(&text);
-    assert!(entries.len() <= text.lines().count());
+    let entries = parse_maps(bytes);
+    assert!(entries.len() <= bytes.split(|byte| *byte == b'\n').count());
     for address in [0, 0x7f00_0000_1010, u64::MAX] {
         assert!(find_mapping(&entries, address).is_none_or(|entry| entry.contains(address)));
         let _ = mapped_name(address, &entries, |_| None);

@@ -144,7 +144,7 @@ fn att_05_a_container_that_may_not_take_another_users_rights_is_told_which_capab
 #[test]
 fn att_06_architecture_libc_and_libraries_are_told_apart() {
     let made = MadeUp::core_clr();
-    made.link("exe", Path::new("/proc/self/exe"));
+    made.link("exe", std::path::Path::new("/proc/self/exe"));
     only(
         &made,
         &needs(|needs| needs.architecture = Some(crate::Architecture::Arm64)),
@@ -153,7 +153,7 @@ fn att_06_architecture_libc_and_libraries_are_told_apart() {
     );
     only(&made, &needs(|needs| needs.libraries = vec!["libfoo.so.1".into()]), "libraries", "libfoo.so.1");
     let own_maps = crate::proc::Proc::default().maps(std::process::id()).expect("readable");
-    let libc = own_maps.iter().find(|mapping| mapping.file_name() == "libc.so.6").expect("mapped").path.clone();
+    let libc = own_maps.iter().find(|mapping| mapping.file_name() == "libc.so.6").expect("mapped").path.to_string();
     std::fs::create_dir_all(made.in_root("lib")).expect("made");
     std::fs::copy(libc, made.in_root("lib/libc.so.6")).expect("copied");
     made.set(
@@ -172,7 +172,7 @@ fn att_06_on_musl_each_missing_name_is_told() {
     let made = MadeUp::core_clr();
     std::fs::create_dir_all(made.in_root("lib")).expect("made");
     let own_maps = crate::proc::Proc::default().maps(std::process::id()).expect("readable");
-    let libc = own_maps.iter().find(|mapping| mapping.file_name() == "libc.so.6").expect("mapped").path.clone();
+    let libc = own_maps.iter().find(|mapping| mapping.file_name() == "libc.so.6").expect("mapped").path.to_string();
     std::fs::copy(libc, made.in_root("lib/ld-musl-x86_64.so.1")).expect("copied");
     made.set(
         "maps",

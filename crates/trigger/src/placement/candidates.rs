@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use crate::view::FileSystem;
-use std::path::{Path, PathBuf};
+use remora_symbols::TargetPath;
 
 /// Directories that a process names in its environment, before and after the usual ones.
 const FIRST: [&str; 1] = ["TMPDIR"];
@@ -68,28 +68,28 @@ pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose)
 }
 
 /// Where the library may go: the chosen directory, or all candidates.
-pub(super) fn for_the_library(process: &Process) -> Vec<PathBuf> {
+pub(super) fn for_the_library(process: &Process) -> Vec<TargetPath> {
     process.library_directory.clone().map_or_else(|| directories(process), |chosen| vec![chosen])
 }
 
 /// All candidates in the target's view, best first, each once.
-pub(super) fn directories(process: &Process) -> Vec<PathBuf> {
+pub(super) fn directories(process: &Process) -> Vec<TargetPath> {
     let environment = process.proc.environment(process.pid).unwrap_or_default();
-    let named = |names: &[&str]| -> Vec<PathBuf> {
+    let named = |names: &[&str]| -> Vec<TargetPath> {
         let values = names.iter().filter_map(|name| environment.iter().find(|(key, _)| key == name));
-        values.map(|(_, value)| PathBuf::from(value)).filter(|path| path.is_absolute()).collect()
+        values.map(|(_, value)| TargetPath::from(value.as_str())).filter(TargetPath::is_absolute).collect()
     };
     let own = process.executable.iter().chain(process.runtime().map(|runtime| &runtime.file));
-    let own = own.filter_map(|path| path.parent().map(Path::to_path_buf));
+    let own = own.filter_map(TargetPath::parent);
     let working = process.proc.link_in_view(process.pid, "cwd").ok();
     let mounts = process.proc.mounts(process.pid).unwrap_or_default().into_iter();
     let mounts = mounts
         .filter(|mount| !mount.no_execute && !mount.read_only && WRITABLE_KINDS.contains(&mount.kind.as_str()))
-        .filter(|mount| !SYSTEM.iter().any(|system| mount.point.starts_with(system)))
+        .filter(|mount| !SYSTEM.iter().any(|system| mount.point.below(&(*system).into()).is_some()))
         .map(|mount| mount.point)
         .take(MOST_MOUNTS);
-    let mut found: Vec<PathBuf> = Vec::new();
-    let usual = USUAL.iter().map(PathBuf::from);
+    let mut found: Vec<TargetPath> = Vec::new();
+    let usual = USUAL.iter().map(|path| TargetPath::from(*path));
     let all = named(&FIRST).into_iter().chain(usual).chain(named(&LATER)).chain(own).chain(working).chain(mounts);
     for path in all {
         if !found.contains(&path) {

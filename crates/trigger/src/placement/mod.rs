@@ -13,11 +13,12 @@ pub use sweep::{Swept, sweep};
 
 use crate::error::Error;
 use crate::libc_kind::Libc;
-use crate::proc::Status;
+use crate::proc::{Status, own_link};
 use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::Directory;
 use candidates::{Access, Purpose, Verdict, verdict};
+use remora_symbols::TargetPath;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -26,7 +27,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// How the library's file is called in the target, before the random part.
 pub const LIBRARY_PREFIX: &str = "libremora_agent-";
@@ -50,7 +51,7 @@ pub struct Placed {
     /// Path in our view. It lives as long as the target does.
     pub host_path: PathBuf,
     /// Path in the target's view.
-    pub target_path: PathBuf,
+    pub target_path: TargetPath,
     /// How what is mapped of it is called, as the target's `maps` show it.
     pub mapped_name: String,
     /// The file itself: its lock says that it is in use, and a library in memory lives by it.
@@ -156,7 +157,7 @@ fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed
     match in_memory(process, &who, library, suffix) {
         Ok(placed) => Ok(placed),
         Err(why) => {
-            tried.push(Path::new("our own memory"), why);
+            tried.push(&"our own memory".into(), why);
             Err(Error::NoLibraryPlace { tried: tried.0 })
         }
     }
@@ -184,18 +185,18 @@ fn place_listener(process: &Process) -> Result<(UnixListener, Placed), Error> {
 }
 
 /// Finds a directory for the library without making anything: its path, or what is wrong with each candidate.
-pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<PathBuf, String> {
+pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<TargetPath, String> {
     let who = target_status(process).map_err(|error| error.to_string())?;
     let mut tried = Tried::default();
     for path in candidates::for_the_library(process) {
         match open(process, &path, &who, Purpose::Library { bytes }) {
-            Ok(directory) if directory.writable_by_us() => return Ok(directory.path().to_path_buf()),
+            Ok(directory) if directory.writable_by_us() => return Ok(directory.path().clone()),
             Ok(_) => tried.push(&path, "not writable for you".to_owned()),
             Err(why) => tried.push(&path, why),
         }
     }
     match memory_is_reachable(process, &who) {
-        Ok(()) => Ok(PathBuf::from("memory")),
+        Ok(()) => Ok("memory".into()),
         Err(_) => Err(tried.0),
     }
 }
@@ -205,9 +206,9 @@ pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<Pa
 struct Tried(String);
 
 impl Tried {
-    fn push(&mut self, path: &Path, why: String) {
+    fn push(&mut self, path: &TargetPath, why: String) {
         let separator = if self.0.is_empty() { "" } else { "; " };
-        self.0.push_str(&format!("{separator}{}: {why}", path.display()));
+        self.0.push_str(&format!("{separator}{path}: {why}"));
     }
 }
 
@@ -215,7 +216,7 @@ fn target_status(process: &Process) -> Result<Status, Error> {
     process.proc.status(process.pid).map_err(|_| Error::Changed { pid: process.pid, what: "has ended" })
 }
 
-fn open(process: &Process, path: &Path, who: &Status, purpose: Purpose) -> Result<Directory, String> {
+fn open(process: &Process, path: &TargetPath, who: &Status, purpose: Purpose) -> Result<Directory, String> {
     let root = process.proc.path(process.pid, "root");
     let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
     let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
@@ -300,7 +301,7 @@ fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> R
     let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
     Ok(Placed {
         host_path: path.clone(),
-        target_path: path,
+        target_path: path.into(),
         mapped_name,
         file: Some(file.into()),
         place: None,
@@ -311,7 +312,7 @@ fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> R
 /// Whether the target may look at our descriptors: same pid namespace, and our user or a privileged one.
 fn memory_is_reachable(process: &Process, who: &Status) -> Result<(), String> {
     let theirs = process.proc.link(process.pid, "ns/pid");
-    let ours = std::fs::read_link("/proc/self/ns/pid");
+    let ours = own_link("ns/pid");
     if !matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs == ours) {
         return Err("the target lives in another pid namespace".to_owned());
     }
@@ -320,7 +321,7 @@ fn memory_is_reachable(process: &Process, who: &Status) -> Result<(), String> {
         return Err("the target may not look into our process".to_owned());
     }
     let root = process.proc.path(process.pid, "root");
-    let visible = Directory::open(&root, Path::new(&format!("/proc/{}", std::process::id())));
+    let visible = Directory::open(&root, &format!("/proc/{}", std::process::id()).into());
     visible.map(|_| ()).map_err(|errno| format!("the target does not see our /proc: {errno}"))
 }
 

@@ -80,7 +80,7 @@ fn publish(new: &mut Placed, name: &OsStr) -> bool {
     }
     *own = name.to_owned();
     new.host_path.set_file_name(name);
-    new.target_path.set_file_name(name);
+    new.target_path = directory.path().join(name);
     new.mapped_name = name.to_string_lossy().into_owned();
     true
 }

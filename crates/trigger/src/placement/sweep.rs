@@ -10,10 +10,11 @@ use crate::error::Error;
 use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::Directory;
+use remora_symbols::TargetPath;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,11 +23,11 @@ use std::time::Duration;
 #[non_exhaustive]
 pub struct Swept {
     /// Deleted.
-    pub removed: Vec<PathBuf>,
+    pub removed: Vec<TargetPath>,
     /// Belongs to a run that is alive.
-    pub in_use: Vec<PathBuf>,
+    pub in_use: Vec<TargetPath>,
     /// Could not be deleted, and why.
-    pub failed: Vec<(PathBuf, String)>,
+    pub failed: Vec<(TargetPath, String)>,
 }
 
 /// A file that looks dead is looked at again after this long: between making it and locking it, or listening on it, a run that
@@ -65,13 +66,13 @@ struct Suspect {
 fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swept) -> Vec<Suspect> {
     let listening = listening_names(process);
     let mut suspects = Vec::new();
-    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut seen: Vec<TargetPath> = Vec::new();
     for path in directories(process).into_iter().chain(process.library_directory.clone()) {
         let Ok(directory) = Directory::open(root, &path) else { continue };
         if seen.iter().any(|known| known == directory.path()) {
             continue;
         }
-        seen.push(directory.path().to_path_buf());
+        seen.push(directory.path().clone());
         let directory = Rc::new(directory);
         for name in directory.names(rights, |name| is_ours(name).is_some()).unwrap_or_default() {
             match judge(&directory, &name, &listening) {
@@ -88,7 +89,7 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
 fn listening_names(process: &Process) -> Vec<OsString> {
     let theirs = process.proc.listening(process.pid).unwrap_or_default();
     let ours = crate::proc::Proc::default().listening(std::process::id()).unwrap_or_default();
-    theirs.into_iter().chain(ours).filter_map(|socket| socket.path.file_name().map(OsStr::to_owned)).collect()
+    theirs.into_iter().chain(ours).map(|socket| socket.path.file_name().into()).collect()
 }
 
 /// Whether a file is in use by a run that is alive; `None` if it is not ours.

@@ -17,9 +17,9 @@ fn att_06_the_library_is_a_new_file_that_anybody_can_read_and_nobody_can_write()
     let first = place_library(&process, b"library").expect("placed");
     let second = place_library(&process, b"library").expect("placed");
     assert_ne!(first.target_path, second.target_path);
-    let name = first.target_path.file_name().and_then(OsStr::to_str).expect("named");
+    let name = first.target_path.file_name().to_owned();
     assert!(name.starts_with("libremora_agent"), "{name}");
-    assert_eq!(first.target_path.parent(), Some(Path::new("/scratch")), "TMPDIR of the target comes first");
+    assert_eq!(first.target_path.parent(), Some("/scratch".into()), "TMPDIR of the target comes first");
     let file = std::fs::metadata(&first.host_path).expect("there");
     assert_eq!(file.permissions().mode() & 0o777, 0o555);
     assert_ne!(file.ino(), std::fs::metadata(&second.host_path).expect("there").ino());
@@ -99,7 +99,7 @@ fn the_socket_belongs_to_one_user_and_works_below_a_long_path() {
     let (listener, socket) = place_socket(&made.find()).expect("placed");
     assert!(socket.host_path.as_os_str().len() > 108);
     assert_eq!(std::fs::metadata(&socket.host_path).expect("there").permissions().mode() & 0o777, 0o600);
-    let directory = Directory::open(socket.host_path.parent().expect("has one"), Path::new("/")).expect("opens");
+    let directory = Directory::open(socket.host_path.parent().expect("has one"), &"/".into()).expect("opens");
     let path = directory.short_path(socket.host_path.file_name().expect("has one"));
     let mut theirs = UnixStream::connect(path).expect("connects");
     let (mut ours, _) = listener.accept().expect("accepts");
@@ -151,15 +151,15 @@ fn a_directory_that_everybody_can_write_to_serves_if_it_was_chosen_only() {
     let mut process = made.find();
     let refused = place_library(&process, b"library").expect_err("others can replace it");
     assert!(matches!(&refused, Error::NoLibraryPlace { tried } if tried.contains("other users")), "{refused:?}");
-    process.library_directory = Some(PathBuf::from("/scratch/volume"));
+    process.library_directory = Some("/scratch/volume".into());
     let placed = place_library(&process, b"library").expect("it was chosen");
-    assert_eq!(placed.target_path.parent(), Some(Path::new("/scratch/volume")));
+    assert_eq!(placed.target_path.parent(), Some("/scratch/volume".into()));
     // As a recording leaves it that was killed: without the lock.
     let (host, target) = (placed.host_path.clone(), placed.target_path.clone());
     drop(placed);
     std::fs::write(&host, "library").expect("written");
     assert_eq!(sweep(&process).expect("looked").removed, [target]);
-    process.library_directory = Some(PathBuf::from("/none"));
+    process.library_directory = Some("/none".into());
     let refused = place_library(&process, b"library").expect_err("there is none");
     assert!(matches!(&refused, Error::NoLibraryPlace { tried } if tried.starts_with("/none: ")), "{refused:?}");
 }
@@ -179,7 +179,7 @@ fn the_socket_is_made_with_the_rights_of_the_targets_user_and_only_where_these_s
     std::os::unix::fs::chown(&other, Some(USER), Some(USER)).expect("set");
     let (_listener, socket) = place_socket(&made.find()).expect("placed");
     let facts = std::fs::metadata(&socket.host_path).expect("there");
-    assert_eq!((socket.target_path.parent(), facts.uid(), facts.gid()), (Some(Path::new("/tmp")), USER, USER));
+    assert_eq!((socket.target_path.parent(), facts.uid(), facts.gid()), (Some("/tmp".into()), USER, USER));
     let ours = tempfile::NamedTempFile::new().expect("made");
     assert_eq!(ours.as_file().metadata().expect("open").uid(), 0, "this thread acts as root again");
 }
@@ -204,7 +204,7 @@ fn other_mounts_are_tried_last_and_the_systems_own_never() {
         "/usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.4",
         "/data",
     ];
-    assert_eq!(candidates::directories(&made.find()), expected.map(PathBuf::from));
+    assert_eq!(candidates::directories(&made.find()), expected.map(TargetPath::from));
 }
 
 #[test]
@@ -227,7 +227,8 @@ fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
     swept.in_use.sort();
     let mut living = vec![alive.target_path.clone(), listening.target_path.clone()];
     living.sort();
-    let dead = [dead_one_that_stayed, dead_library, dead_socket].map(|name| Path::new("/scratch").join(name)).to_vec();
+    let dead =
+        [dead_one_that_stayed, dead_library, dead_socket].map(|name| TargetPath::from("/scratch").join(name)).to_vec();
     assert_eq!((swept.removed, swept.in_use, swept.failed), (dead, living, Vec::new()));
     assert_eq!(made.names_in("scratch").len(), 6);
 }
@@ -258,11 +259,11 @@ fn on_musl_the_next_attach_gets_the_same_file_until_somebody_deletes_it() {
     assert!(first.is_reusable());
     let (path, file, mapped) = (first.target_path.clone(), inode(&first), first.mapped_name.clone());
     assert!(mapped.ends_with(MUSL_SUFFIX) && is_ours(OsStr::new(&mapped)).is_some(), "{mapped}");
-    assert_eq!(path, Path::new("/scratch").join(&mapped));
+    assert_eq!(path, TargetPath::from("/scratch").join(&mapped));
     // Two at a time share it, and a sweep leaves it alone.
     let second = place_library(&process, b"library").expect("placed");
     assert_eq!((&second.target_path, inode(&second)), (&path, file));
-    assert_eq!(sweep(&process).expect("swept").in_use, [path.as_path()]);
+    assert_eq!(sweep(&process).expect("swept").in_use, std::slice::from_ref(&path));
     assert_eq!(
         (first.keep(), second.keep()),
         (made.in_root("scratch").join(&mapped), made.in_root("scratch").join(&mapped))

@@ -3,23 +3,22 @@
 //! The root may be another directory, so that tests can make up processes.
 //! A process that vanishes while it is read gives an error of kind `NotFound` (or ESRCH), never a panic.
 
-mod maps;
 mod mounts;
 mod sockets;
 mod stat;
 mod status;
 
-pub use maps::{Mapping, parse_maps};
 pub use mounts::{Mount, parse_mounts};
 pub use sockets::{ListeningSocket, parse_listening};
 pub use stat::{Stat, parse_stat};
 pub use status::{Capability, Status, parse_status};
 
-use crate::foreign::open_in_root;
+use crate::foreign::{open_in_root, open_link};
 use crate::rights::Rights;
+use remora_symbols::{MapEntry, TargetPath, parse_maps};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The most that is read of any of these files; what lies beyond is not seen. A server's maps have about 1 MiB.
@@ -110,8 +109,8 @@ impl Proc {
     }
 
     /// Target of a link of a process, as it stands there.
-    pub fn link(&self, pid: u32, name: &str) -> io::Result<PathBuf> {
-        std::fs::read_link(self.path(pid, name))
+    pub fn link(&self, pid: u32, name: &str) -> io::Result<TargetPath> {
+        std::fs::read_link(self.path(pid, name)).map(TargetPath::from)
     }
 
     /// The process's `stat`.
@@ -125,18 +124,20 @@ impl Proc {
         self.read(pid, "status").map(|bytes| parse_status(&bytes))
     }
 
-    /// The process's mappings that have a name.
-    pub fn maps(&self, pid: u32) -> io::Result<Vec<Mapping>> {
+    /// The process's mappings, with paths in its own view.
+    pub fn maps(&self, pid: u32) -> io::Result<Vec<MapEntry>> {
         let mut maps = self.read(pid, "maps").map(|bytes| parse_maps(&bytes))?;
         let root = self.link(pid, "root").unwrap_or_default();
-        maps.iter_mut().for_each(|mapping| mapping.path = in_view(&root, &mapping.path));
+        for mapping in &mut maps {
+            mapping.path = in_view(&root, std::mem::take(&mut mapping.path));
+        }
         Ok(maps)
     }
 
     /// What a link of a process means to it: its executable, its working directory.
-    pub fn link_in_view(&self, pid: u32, name: &str) -> io::Result<PathBuf> {
+    pub fn link_in_view(&self, pid: u32, name: &str) -> io::Result<TargetPath> {
         let path = self.link(pid, name)?;
-        Ok(in_view(&self.link(pid, "root").unwrap_or_default(), &path))
+        Ok(in_view(&self.link(pid, "root").unwrap_or_default(), path))
     }
 
     /// The process's mounts.
@@ -184,19 +185,48 @@ impl Proc {
         }
     }
 
-    /// Opens the regular file at a path of the process's own view, if its user can read it.
+    /// Opens the regular file at a path of the process's own view, for reading: if its user can read it, or if the process has it mapped. A
+    /// service may have mapped it before it gave up the rights that this takes.
     ///
     /// # Errors
-    /// As those of [`open_in_root`].
-    pub fn open(&self, pid: u32, path: &Path) -> io::Result<File> {
-        Ok(open_in_root(&self.path(pid, "root"), path, &Rights::of(&self.status(pid)?))?)
+    /// The system's; `ENOTDIR` or `EISDIR` for what is no regular file, `ENODATA` for an empty one, `EPERM` if this process may not act
+    /// as that user.
+    pub fn open(&self, pid: u32, path: &TargetPath) -> io::Result<File> {
+        match open_in_root(&self.path(pid, "root"), path, &Rights::of(&self.status(pid)?)) {
+            Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
+                let maps = self.maps(pid)?;
+                let mapped = maps.iter().find(|mapping| mapping.path == *path && !mapping.deleted);
+                mapped.map_or(Err(refused.into()), |mapping| self.open_mapped(pid, mapping))
+            }
+            opened => Ok(opened?),
+        }
+    }
+
+    /// Opens the file behind a mapping of the process, deleted or not.
+    ///
+    /// # Errors
+    /// As those of [`Proc::open`].
+    pub fn open_mapped(&self, pid: u32, mapping: &MapEntry) -> io::Result<File> {
+        Ok(open_link(&self.path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end)))?)
+    }
+
+    /// Opens the program that the process runs.
+    ///
+    /// # Errors
+    /// As those of [`Proc::open`].
+    pub fn open_executable(&self, pid: u32) -> io::Result<File> {
+        Ok(open_link(&self.path(pid, "exe"))?)
     }
 }
 
+/// A link of this process, to be compared with another one's. Its number may be another one in this `/proc`.
+pub(crate) fn own_link(name: &str) -> io::Result<TargetPath> {
+    std::fs::read_link(Path::new("/proc/self").join(name)).map(TargetPath::from)
+}
+
 /// A path from `/proc`, in the view of the process whose root is `root`. The kernel writes it as we see it, which differs after a chroot.
-pub fn in_view(root: &Path, path: &Path) -> PathBuf {
-    let inside = if root.is_absolute() { path.strip_prefix(root).ok() } else { None };
-    inside.map_or_else(|| path.to_owned(), |inside| Path::new("/").join(inside))
+fn in_view(root: &TargetPath, path: TargetPath) -> TargetPath {
+    path.below(root).filter(|_| root.is_absolute()).unwrap_or(path)
 }
 
 /// Reads a file up to a limit.
@@ -212,7 +242,7 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
 }
 
 /// A path from a `/proc` file, in which space, tab, newline and backslash are written as octal.
-fn unescape(bytes: &[u8]) -> PathBuf {
+fn unescape(bytes: &[u8]) -> TargetPath {
     let mut path = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
@@ -228,7 +258,7 @@ fn unescape(bytes: &[u8]) -> PathBuf {
             }
         }
     }
-    PathBuf::from(std::ffi::OsString::from_vec(path))
+    TargetPath::from_bytes(path)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! `/proc/PID/mountinfo`: where a process may write and execute.
 
-use std::path::PathBuf;
+use remora_symbols::TargetPath;
 
 /// A mount in the process's view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// Where it is mounted, relative to the process's root.
-    pub point: PathBuf,
+    pub point: TargetPath,
     /// Type of file system.
     pub kind: String,
     /// Whether programs and libraries may not be executed from it.

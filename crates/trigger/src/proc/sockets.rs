@@ -1,8 +1,6 @@
 //! `/proc/PID/net/unix`: on which paths somebody listens, without connecting.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use remora_symbols::TargetPath;
 
 /// Flag of a socket that accepts connections (`__SO_ACCEPTCON`).
 const ACCEPTS: u32 = 0x1_0000;
@@ -11,7 +9,7 @@ const ACCEPTS: u32 = 0x1_0000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListeningSocket {
     /// The path as it was bound, in the view of the process that did so.
-    pub path: PathBuf,
+    pub path: TargetPath,
     /// Inode of the socket, as `/proc/PID/fd` shows it.
     pub inode: u64,
 }
@@ -32,5 +30,5 @@ fn parse_line(line: &[u8]) -> Option<ListeningSocket> {
     let path = rest.strip_prefix(b" ").filter(|path| path.starts_with(b"/"))?;
     let flags = u32::from_str_radix(std::str::from_utf8(words[3]).ok()?, 16).ok()?;
     let inode = std::str::from_utf8(words[6]).ok()?.parse().ok()?;
-    (flags & ACCEPTS != 0).then(|| ListeningSocket { path: PathBuf::from(OsString::from_vec(path.to_vec())), inode })
+    (flags & ACCEPTS != 0).then(|| ListeningSocket { path: TargetPath::from_bytes(path), inode })
 }

@@ -1,6 +1,7 @@
 //! The parsers of `/proc`, on lines as kernels write them and on damaged ones.
 
 use super::*;
+use crate::test_process::{MadeUp, PID};
 
 #[test]
 fn a_name_with_parentheses_does_not_shift_the_start_time() {
@@ -25,20 +26,6 @@ fn status_gives_the_innermost_pid_and_the_ids_for_files() {
     let capable = parse_status(b"CapEff:\t0000000000080004\n");
     assert!(capable.is_capable(Capability::SysPtrace) && capable.is_capable(Capability::DacReadSearch));
     assert!(!capable.is_capable(Capability::DacOverride));
-}
-
-#[test]
-fn maps_keep_spaces_and_tell_deleted_files() {
-    let maps = parse_maps(
-        b"7f00-7f10 r-xp 00000000 08:01 42                         /opt/my app/libx.so (deleted)\n\
-          7f20-7f30 rw-p 00000000 00:00 0\n\
-          7f40-7f50 rw-p 00000000 00:00 0                          [heap]\n\
-          7f60-7f70 r--p 00000000 08:01 43                         /a\\012b\n\
-          zz-7f70 r--p 00000000 08:01 43 /bad\n",
-    );
-    assert_eq!(maps.len(), 2);
-    assert_eq!((maps[0].file_name(), maps[0].deleted, maps[0].executable, maps[0].inode), ("libx.so", true, true, 42));
-    assert_eq!((maps[1].path.to_str(), maps[1].executable), (Some("/a\nb"), false));
 }
 
 #[test]
@@ -75,6 +62,30 @@ fn regression_the_paths_of_a_process_that_changed_its_root_were_those_outside_of
         ("/", "/memfd:doublemapper", "/memfd:doublemapper"),
         ("", "/lib/libc.so", "/lib/libc.so"),
     ] {
-        assert_eq!(in_view(Path::new(root), Path::new(path)), Path::new(expected), "{root} {path}");
+        assert_eq!(in_view(&root.into(), path.into()), expected, "{root} {path}");
+    }
+}
+
+/// Of a service that had given up its rights, the runtime's version could not be read.
+#[test]
+fn regression_a_file_that_only_a_mapping_gives_access_to_was_not_read() {
+    let made = MadeUp::core_clr();
+    made.identity('S', 0, 4_000_001);
+    let maps = b"7f00-7f10 r-xp 0 08:01 42 /opt/own\n7f20-7f30 r-xp 0 08:01 43 /opt/gone (deleted)\n";
+    made.set("maps", maps);
+    std::fs::create_dir(made.proc().path(PID, "map_files")).expect("made");
+    for (name, mapping) in [("own", "7f00-7f10"), ("gone", "7f20-7f30"), ("other", "7f40-7f50")] {
+        made.write("opt", name, name.as_bytes());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(made.in_root(&format!("opt/{name}")), mode).expect("set");
+        made.link(&format!("map_files/{mapping}"), &made.in_root(&format!("opt/{name}")));
+    }
+    let read = |path: &str| {
+        let mut text = String::new();
+        made.proc().open(PID, &path.into())?.read_to_string(&mut text).map(|_| text)
+    };
+    assert_eq!(read("/opt/own").expect("mapped"), "own");
+    for path in ["/opt/gone", "/opt/other"] {
+        assert_eq!(read(path).expect_err("not to be had").kind(), io::ErrorKind::PermissionDenied, "{path}");
     }
 }
