@@ -306,7 +306,7 @@ fn att_04_a_program_is_held_at_its_start_and_attached_to_when_it_goes_on() {
         let process = find(sleeper.pid()).expect("found");
         let library = place_library(&process, &probe()).expect("placed");
         port.accept(PATIENT).expect("it connects again").resume(PATIENT).expect("resumed");
-        let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), &library.target_path) };
+        let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), library.target_path.clone()) };
         let answer = attach_when_ready(&process, &request);
         assert!(matches!(answer, Err(Error::Refused(HResult(0x8004_0111)))), "{answer:?}");
         sleeper.wait_until_ready();

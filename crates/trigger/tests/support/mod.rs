@@ -69,7 +69,7 @@ fn compile(source: &str, options: &[&str]) -> Vec<u8> {
 /// Places the probe, attaches it, and reads from the refusal that the target has loaded it.
 pub fn library_loads(process: &Process) {
     let library = place_library(process, &probe()).expect("placed");
-    let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), &library.target_path) };
+    let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), library.target_path.clone()) };
     let answer = attach(process, &request);
     assert!(matches!(answer, Err(Error::Refused(HResult(0x8004_0111)))), "{answer:?} from {:?}", library.target_path);
     library.remove().expect("removed");
