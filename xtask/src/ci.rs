@@ -2,7 +2,7 @@
 
 use crate::outcome::{Failure, Outcome, bail};
 use crate::test_output::{self, Count};
-use crate::{codegen, contract, dist, process, test_run, tidy, walls};
+use crate::{codegen, contract, dist, process, soak, test_run, tidy, walls};
 use std::path::Path;
 use std::time::Instant;
 
@@ -39,6 +39,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
         count.add(test_run::trigger_on_live_runtimes(live)?);
         test_run::end_to_end(live, &[]).map(|counted| count.add(counted))
     });
+    step("soak", &mut || soak::in_ci(live.as_ref().map_err(|failure| Failure::new(failure.to_string()))?));
     step("contract", &mut || contract::agrees(Path::new(&results.1)));
     println!();
     for (name, seconds) in times {

@@ -15,6 +15,8 @@ const ENDING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an agent that was not made use of may take to leave by itself.
 const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a copy of the process may take to end once it is killed: it has the lowest priority, and a loaded machine lets it wait.
+const COPY_PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two looks whether it has.
 const LEAVING_LOOK: Duration = Duration::from_millis(20);
 
@@ -82,19 +84,19 @@ impl Before {
         let staying = |path: &str| facts.stayed.iter().chain(&facts.staying).any(|name| path.contains(name.as_str()));
         let count = |snapshot: &Snapshot| snapshot.mappings.ours.iter().filter(|one| !staying(&one.path)).count();
         let earlier = count(&self.snapshot);
-        self.wait_while(|now| count(now) > earlier)
+        self.wait_while(LEAVING_PATIENCE, |now| count(now) > earlier)
     }
 
     /// An agent that stays says so, and only then closes what it had.
     fn wait_for_those_that_stay(&self, facts: &Facts) {
         if !facts.stayed.is_empty() || !facts.staying.is_empty() {
-            self.wait_while(|now| !Receipt::between(&self.snapshot, now, facts).clean());
+            self.wait_while(LEAVING_PATIENCE, |now| !Receipt::between(&self.snapshot, now, facts).clean());
         }
     }
 
     /// A child ends with the thread that made it, and needs a moment to give its memory back.
     fn wait_for_children(&self, facts: &Facts) {
-        self.wait_while(|now| {
+        self.wait_while(COPY_PATIENCE, |now| {
             now.children.iter().any(|child| !child.zombie && facts.children.contains(&child.namespace_id))
         });
     }
@@ -102,12 +104,14 @@ impl Before {
     /// A signal that was sent just before the target replaced itself (exec) is pending until its thread runs.
     fn wait_for_signals(&self, facts: &Facts) {
         let Some(bit) = facts.signal.and_then(|signal| 1_u64.checked_shl(signal.checked_sub(1)?)) else { return };
-        self.wait_while(|now| now.threads.iter().any(|thread| thread.pending & !thread.blocked & bit != 0));
+        self.wait_while(LEAVING_PATIENCE, |now| {
+            now.threads.iter().any(|thread| thread.pending & !thread.blocked & bit != 0)
+        });
     }
 
-    /// Waits as long as there is something; whether it has gone.
-    fn wait_while(&self, there_is: impl Fn(&Snapshot) -> bool) -> bool {
-        let deadline = Instant::now() + LEAVING_PATIENCE;
+    /// Waits as long as there is something, `patience` at most; whether it has gone.
+    fn wait_while(&self, patience: Duration, there_is: impl Fn(&Snapshot) -> bool) -> bool {
+        let deadline = Instant::now() + patience;
         let look = || Snapshot::take(Path::new("/proc"), self.snapshot.process_id);
         while look().is_ok_and(|now| there_is(&now)) {
             if Instant::now() >= deadline {

@@ -19,13 +19,9 @@ pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
     Ok(process)
 }
 
-/// The failure; but whatever could not be done to a process that is just ending, its end is the reason.
+/// The failure; but whatever could not be done to a process that is just ending or replacing its program, that is the reason.
 pub(crate) fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
-    if process.has_ended() { gone(process.pid) } else { failure }
-}
-
-fn gone(process_id: u32) -> Failure {
-    Failure::Trigger(remora_trigger::Error::Changed { pid: process_id, what: "has ended" })
+    process.require_same().map_or_else(Failure::from, |()| failure)
 }
 
 /// What a process is called, where its runtime is concerned: `Orders`, else `dotnet`.

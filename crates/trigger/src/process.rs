@@ -12,9 +12,10 @@ use crate::proc::{Proc, Stat, Status, is_gone};
 use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
 use crate::socket::{self, DiagnosticsSocket};
 use crate::survey::Survey;
+use crate::target::Fate;
 use remora_symbols::{MapEntry, TargetPath};
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// Options of the `dotnet` command that take a value.
@@ -35,6 +36,8 @@ pub struct Process {
     pub user: Option<String>,
     /// Clock ticks from boot to its start; with the id it names the process for good.
     pub start_time: u64,
+    /// Its auxiliary vector: the random addresses in it differ after each exec, even of the same program. `None` if we may not know.
+    pub(crate) vector: Option<Vec<u8>>,
     /// Its executable in its own view, if we may know.
     pub executable: Option<TargetPath>,
     /// Its arguments.
@@ -116,17 +119,29 @@ impl Process {
         memory::private(&self.proc, pid)
     }
 
-    /// Whether it has ended since it was found, or is about to.
-    pub fn has_ended(&self) -> bool {
-        self.require_same().is_err()
+    /// What became of it since it was found. One that is about to end has ended.
+    pub fn fate(&self) -> Fate {
+        match self.proc.stat(self.pid) {
+            Ok(stat) if stat.start_time == self.start_time && !has_ended(&stat) => {}
+            Ok(_) | Err(_) => return Fate::Ended,
+        }
+        match (&self.vector, self.proc.read(self.pid, "auxv")) {
+            (Some(before), Ok(now)) if !now.is_empty() && *before != now => Fate::Replaced,
+            _ => Fate::Same,
+        }
     }
 
-    /// Fails if the process ended, or its id belongs to another one by now.
-    pub(crate) fn require_same(&self) -> Result<(), Error> {
-        match self.proc.stat(self.pid) {
-            Ok(stat) if stat.start_time == self.start_time && !has_ended(&stat) => Ok(()),
-            Ok(_) | Err(_) => Err(Error::Changed { pid: self.pid, what: "has ended" }),
-        }
+    /// Whether it is the process that was found, with the program that it had.
+    ///
+    /// # Errors
+    /// [`Error::Changed`], with what happened to it.
+    pub fn require_same(&self) -> Result<(), Error> {
+        let what = match self.fate() {
+            Fate::Same => return Ok(()),
+            Fate::Replaced => "has replaced its program",
+            Fate::Ended => "has ended",
+        };
+        Err(Error::Changed { pid: self.pid, what })
     }
 
     /// What stops it at this moment.
@@ -136,8 +151,8 @@ impl Process {
         stopped(&stat, &status)
     }
 
-    /// Waits a moment for the process to end: a runtime that lives does not break a connection, and one that dies closes its sockets
-    /// before the kernel shows it as ended.
+    /// Waits a moment for the process to end: a runtime that lives does not break or refuse a connection, and one that dies closes or
+    /// deletes its sockets before the kernel shows it as ended.
     fn await_end(&self) {
         for _ in 0..ENDING_LOOKS {
             if self.require_same().is_err() {
@@ -149,8 +164,15 @@ impl Process {
 
     /// A better account of a failed exchange, from what became of the process.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        // An answer may break off in its middle, too.
-        if matches!(error, Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. })) {
+        let is_of_one_that_ends = match &error {
+            // An answer may break off in its middle, too.
+            Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. }) => true,
+            Error::Connect { source, .. } => {
+                matches!(source.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
+            }
+            _ => false,
+        };
+        if is_of_one_that_ends {
             self.await_end();
         }
         match (self.or_its_end(error), self.stopped_now()) {
@@ -161,8 +183,8 @@ impl Process {
         }
     }
 
-    /// `error`; but whatever could not be done to a process that has ended meanwhile, its end is the reason: then neither its directories
-    /// are there any more, nor its socket.
+    /// `error`; but whatever could not be done to a process that has ended or replaced its program meanwhile, that is the reason: then
+    /// neither its directories are there any more, nor its socket.
     pub fn or_its_end(&self, error: Error) -> Error {
         match self.require_same() {
             Ok(()) => error,
@@ -179,6 +201,8 @@ const ENDING_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result<Option<Process>> {
     let status = proc.status(pid)?;
     let stat = proc.stat(pid)?;
+    // Before all that is read of its program.
+    let vector = proc.read(pid, "auxv").ok();
     let command_line = proc.command_line(pid)?;
     let (maps, hidden) = match proc.maps(pid) {
         Ok(maps) => (maps, false),
@@ -207,6 +231,7 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
         uid: status.effective_uid,
         user: owner,
         start_time: stat.start_time,
+        vector,
         entry_assembly: entry_assembly(&command_line, executable.as_ref(), &runtimes),
         architecture: architecture(proc, pid),
         libc: Libc::of(proc, pid, &maps),

@@ -213,6 +213,40 @@ fn a_process_that_ends_while_it_is_asked_has_ended() {
     }
 }
 
+/// A target replaced its program (exec) between the last look at it and the attach, and closed its socket with it.
+#[test]
+fn a_program_that_was_replaced_before_it_answered_is_told_as_replaced() {
+    let replaced = |result: Result<(), Error>| {
+        let told = result.expect_err("another program").to_string();
+        assert!(told.contains("process 777 has replaced its program since it was found"), "{told}");
+    };
+    for hangs_up in [true, false] {
+        let (made, server) = process_served_by(|listener| listener);
+        made.set("auxv", b"before");
+        let process = made.find();
+        let listener = server.join().expect("served");
+        if hangs_up {
+            let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));
+            let (mut stream, _) = listener.accept().expect("a connection");
+            read_request(&mut stream);
+            made.set("auxv", b"after");
+            drop(stream);
+            replaced(asking.join().expect("asked"));
+        } else {
+            // Read as a last look, then as one after the connection was refused.
+            drop(listener);
+            made.becomes_a_pipe("auxv");
+            let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));
+            for vector in [&b"before"[..], b"after"] {
+                made.write_when_read("auxv", vector, || {});
+            }
+            made.remove("auxv");
+            made.set("auxv", b"after");
+            replaced(asking.join().expect("asked"));
+        }
+    }
+}
+
 #[test]
 fn a_process_id_that_was_used_again_is_not_asked() {
     let made = MadeUp::core_clr();

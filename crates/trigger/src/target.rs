@@ -1,7 +1,6 @@
 //! A process that stays the same one: its id may be reused, and its program may be replaced.
 //!
-//! Held by a process descriptor where the kernel has them, and by start time and the auxiliary vector,
-//! whose random addresses differ after each exec even of the same program.
+//! Held by a process descriptor where the kernel has them, and by what a [`Process`] is known by.
 
 use crate::error::Error;
 use crate::process::Process;
@@ -27,7 +26,6 @@ pub enum Fate {
 pub struct Target {
     process: Process,
     descriptor: Option<OwnedFd>,
-    vector: Option<Vec<u8>>,
 }
 
 impl Target {
@@ -41,8 +39,7 @@ impl Target {
             // Kernels before 5.3, and containers that filter the call.
             Err(_) => None,
         };
-        let target =
-            Target { descriptor, vector: process.proc.read(process.pid, "auxv").ok(), process: process.clone() };
+        let target = Target { descriptor, process: process.clone() };
         // The descriptor was taken by number: only now is it certain that it is the same process.
         process.require_same()?;
         Ok(target)
@@ -55,13 +52,7 @@ impl Target {
 
     /// What became of it.
     pub fn fate(&self) -> Fate {
-        if self.has_exited() || self.process.require_same().is_err() {
-            return Fate::Ended;
-        }
-        match (&self.vector, self.process.proc.read(self.process.pid, "auxv")) {
-            (Some(before), Ok(now)) if !now.is_empty() && *before != now => Fate::Replaced,
-            _ => Fate::Same,
-        }
+        if self.has_exited() { Fate::Ended } else { self.process.fate() }
     }
 
     /// Whether it still runs, whatever program.
@@ -98,7 +89,9 @@ mod tests {
     fn held(child: &Child) -> Target {
         let proc = crate::proc::Proc::default();
         let stat = proc.stat(child.id()).expect("alive");
-        let process = Process { pid: child.id(), start_time: stat.start_time, proc, ..MadeUp::core_clr().find() };
+        let vector = proc.read(child.id(), "auxv").ok();
+        let process =
+            Process { pid: child.id(), start_time: stat.start_time, vector, proc, ..MadeUp::core_clr().find() };
         Target::hold(&process).expect("held")
     }
 

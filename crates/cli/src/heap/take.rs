@@ -68,7 +68,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
             spool.discard();
             let failure = unless_it_ended(&process, error.into());
             let Some(mut facts) = facts else { return Err(failure) };
-            if args.roots && !process.has_ended() {
+            if args.roots && process.require_same().is_ok() {
                 set_right(&before, &process, &mut facts);
             }
             let receipt = before.prove(&facts, false);

@@ -109,7 +109,7 @@ fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
 }
 
 fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
-    if !process.has_ended() {
+    if process.require_same().is_ok() {
         set_right(before, process, facts);
     }
     let receipt = before.prove(facts, false);

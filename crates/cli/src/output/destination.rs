@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, Place};
 use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -98,8 +99,7 @@ impl Destination {
             return Err(Failure::NoDirectory { place: flag.place(path), directory });
         }
         check_space(flag.place(path), &directory)?;
-        let probe = beside(path);
-        let probed = new_file(&probe).and_then(|_| std::fs::remove_file(&probe));
+        let probed = probe(&directory, &beside(path));
         probed.map_err(|error| flag.failed(path, if keeps_no_files(&directory) { no_files() } else { error }))
     }
 
@@ -150,7 +150,7 @@ pub(crate) fn place(part: &Path, path: &Path, force: bool) -> Result<(), Failure
 }
 
 fn put(part: &Path, path: &Path, force: bool, flag: Flag) -> Result<(), Failure> {
-    use rustix::{fs, io::Errno};
+    use rustix::fs;
     if force {
         return std::fs::rename(part, path).map_err(|error| flag.failed(path, error));
     }
@@ -167,6 +167,16 @@ fn put(part: &Path, path: &Path, force: bool, flag: Flag) -> Result<(), Failure>
 /// Creates a file that is not there yet.
 pub(crate) fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Makes a file in the directory and takes it away. It has no name where the file system can do that: a command that is ended meanwhile
+/// leaves nothing.
+fn probe(directory: &Path, name: &Path) -> io::Result<()> {
+    match rustix::fs::open(directory, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR) {
+        // Each is how an older kernel or file system says that it cannot.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => new_file(name).and_then(|_| std::fs::remove_file(name)),
+        made => made.map(drop).map_err(io::Error::from),
+    }
 }
 
 /// The name under which `path` is written until it is whole.
@@ -245,6 +255,18 @@ mod tests {
 
     fn file(directory: &tempfile::TempDir, force: bool) -> Destination {
         Destination::of(&directory.path().join("out.html"), force)
+    }
+
+    #[test]
+    fn a_command_that_was_ended_while_it_looked_at_its_output_left_a_file() {
+        // Of memory: such a file system knows files without a name.
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let time = std::time::UNIX_EPOCH;
+        let opened = File::open(directory.path()).expect("it can be opened");
+        opened.set_times(std::fs::FileTimes::new().set_modified(time)).expect("set");
+        file(&directory, false).check().expect("it can be written");
+        let changed = directory.path().metadata().and_then(|facts| facts.modified()).expect("it can be asked");
+        assert_eq!(changed, time, "a name came and went");
     }
 
     fn names(directory: &tempfile::TempDir) -> Vec<String> {

@@ -81,7 +81,7 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
     // The machine is loaded: a runtime may not answer in time, and is told of as what did not.
     let mut codes = vec![0, NO_ANSWER];
     let mut add = |when: bool, more: &[i32]| codes.extend(more.iter().filter(|_| when));
-    add(matches!(act.actor.end, End::Killed { .. }), &[KILLED]);
+    add(is_killed(act), &[KILLED]);
     // Until a command listens to signals, they end it as any other; it has then said nothing, and must have left nothing.
     let is_silent = act.finished.stdout.is_empty() && act.finished.stderr.is_empty();
     add(is_silent && act.actor.end != End::ByItself, &[KILLED]);
@@ -92,10 +92,23 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
     add(matches!(task, Task::Watch { .. }), &[PART]);
     add(plan.disk.is_some() && !looks_only, &[OUTPUT, DISK_FULL]);
     add(case.acts.len() > 1, &[HELD]);
-    add(plan.death.is_some(), &[NO_PROCESS, NO_RUNTIME, SOCKET_GONE, TARGET_ENDED]);
     // The other one of several that has just been killed is still there.
     add(case.acts.len() > 1 && !looks_only, &[PLACE_TAKEN, REFUSED]);
+    codes.extend(plan.death.iter().flat_map(|(order, _)| of_a_death(order)));
     codes
+}
+
+/// The codes of a target that ends by this order: before it is found, before the attach, and during the recording.
+fn of_a_death(order: &str) -> &'static [i32] {
+    match order {
+        // The kernel shows that it ends before it closes its sockets.
+        "kill" => &[NO_PROCESS, TARGET_ENDED],
+        // The runtime deletes its socket, and ends later.
+        "exit" | "segfault" => &[NO_PROCESS, SOCKET_GONE, TARGET_ENDED],
+        // The new program has no runtime, but the old one's socket is still there as a file.
+        "exec" => &[NO_PROCESS, NO_RUNTIME, SOCKET_GONE, TARGET_ENDED],
+        other => panic!("no target ends by {other:?}"),
+    }
 }
 
 /// Whether each thing that the receipt says was left is a library that a killed command has left us no choice about.
@@ -137,6 +150,10 @@ fn receipt_of(act: &Act) -> Value {
     receipt.unwrap_or_else(|| json(&act.finished)["receipt"].take())
 }
 
+fn is_killed(act: &Act) -> bool {
+    matches!(act.actor.end, End::Killed { .. })
+}
+
 /// What the round has written must be readable, and its account must add up.
 fn files(act: &Act) -> Vec<String> {
     let code = act.finished.code();
@@ -148,9 +165,10 @@ fn files(act: &Act) -> Vec<String> {
         if name == RECEIPT {
             continue;
         }
-        let unfinished = name.contains(".unfinished");
+        let part = name.ends_with(".part");
+        let unfinished = part || name.contains(".unfinished");
         whole |= !unfinished;
-        if unfinished && [0, TARGET_ENDED, UNCLEAN].contains(&code) {
+        if unfinished && [0, TARGET_ENDED, UNCLEAN].contains(&code) || part && !is_killed(act) {
             faults.push(format!("{name} is left over"));
         }
         faults.extend(if name.contains("heap") { snapshot(&path, code) } else { recording(&path, act, unfinished) });

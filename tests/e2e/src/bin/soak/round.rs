@@ -18,6 +18,8 @@ use std::time::Duration;
 const LOOKS: u32 = 300;
 /// The first version that ends a session of its own without a deadlock.
 const FIRST_THAT_ENDS_SESSIONS: u32 = 5;
+/// The program that the end of a session can crash, in every version: docs/production.md says why.
+const UNLOADS: &str = "collectible";
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -165,11 +167,11 @@ fn other_program(target: &mut Target) -> Vec<String> {
     Facts::of(target.pid()).remora().into_iter().map(|what| format!("left in the other program: {what}")).collect()
 }
 
-/// The plan's commands, by the agent alone where a session of the runtime's own can end in a deadlock of threads that write events with the
-/// one that ends it: <https://github.com/dotnet/runtime/issues/51579>, in every .NET Core 3.1.
+/// The plan's commands, by the agent alone where a session of the runtime's own can end in a crash, or in a deadlock of threads that write
+/// events with the one that ends it: <https://github.com/dotnet/runtime/issues/51579>, in every .NET Core 3.1.
 fn actors(plan: &Plan, seat: &Seat) -> Vec<Actor> {
     let mut actors = plan.actors.clone();
-    if seat.runtime.major() < FIRST_THAT_ENDS_SESSIONS {
+    if seat.program == UNLOADS || seat.runtime.major() < FIRST_THAT_ENDS_SESSIONS {
         for actor in &mut actors {
             if let Task::Record { engine, .. } = &mut actor.task {
                 *engine = "agent";
