@@ -29,6 +29,7 @@ mod pair;
 mod private;
 mod proc;
 mod published;
+mod room;
 mod roots;
 mod sampler;
 mod scheduling;
