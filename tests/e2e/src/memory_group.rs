@@ -27,8 +27,8 @@ impl MemoryGroup {
     pub fn new(limit: u64) -> MemoryGroup {
         let own = read(Path::new("/proc/self/cgroup"));
         let lines = own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-        let first = lines.filter(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
-        let (above, file, events) = match first.last() {
+        let mut first = lines.filter(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
+        let (above, file, events) = match first.next_back() {
             Some((_, path)) => {
                 let above = Path::new(GROUPS).join("memory").join(path.trim_start_matches('/'));
                 (above, "memory.limit_in_bytes", "memory.oom_control")
