@@ -10,7 +10,7 @@
 use std::ffi::{c_long, c_ulong};
 
 /// What a copy may still ask of the kernel: our own walk, and what the runtime does for a moment of memory or for a lock that is free.
-const ALLOWED: [c_long; 21] = [
+const ALLOWED: [c_long; 22] = [
     libc::SYS_brk,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -27,6 +27,8 @@ const ALLOWED: [c_long; 21] = [
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
+    // How much memory is left: of files that were opened before, and there are no other descriptors.
+    libc::SYS_pread64,
     // What a wait becomes that was interrupted by a stop.
     libc::SYS_restart_syscall,
     libc::SYS_rt_sigaction,

@@ -30,6 +30,7 @@ mod pair;
 mod private;
 mod proc;
 mod published;
+mod room;
 mod roots;
 mod sampler;
 mod scheduling;

@@ -9,6 +9,7 @@ use crate::faults::forgive;
 use crate::memory::Mapping;
 use crate::only_here::OnlyHere;
 use crate::private::keep_apart;
+use crate::room;
 use crate::roots::Roots;
 use crate::standing::Standing;
 use crate::threads::{block_all, pause};
@@ -18,6 +19,7 @@ use remora_agent_hot::{HeapArea, HeapRange, HeapRoot, InFork, Outlet, Shape, Sho
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_wire::heap::{ANSWERS, BESIDE};
 use remora_wire::{Contents, layout};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 /// Parts of the heap that fit into the list.
@@ -52,6 +54,7 @@ pub struct Snapshot {
     fields: Mapping,
     buffer: Mapping,
     maps: Mapping,
+    room: Mapping,
     contents: Contents,
     roots: Option<Roots>,
     outer: &'static [AtomicU64],
@@ -81,6 +84,7 @@ impl Snapshot {
             fields: Mapping::anonymous(FIELDS * size_of::<[u32; 2]>())?,
             buffer: Mapping::anonymous(CHUNK)?,
             maps: Mapping::anonymous(MAPS)?,
+            room: Mapping::anonymous(size_of::<room::Room>())?,
             contents,
             roots,
             outer,
@@ -264,6 +268,8 @@ impl Snapshot {
         if let Some(absent) = self.outer.get(layout::HEAP_PAGES_ABSENT) {
             forgive(absent);
         }
+        // SAFETY: the only thread of the copy, whose descriptors are closed; nobody else touches that memory.
+        unsafe { room::watch(self.room.exclusive::<MaybeUninit<room::Room>>().as_mut_ptr().cast(), self.outer) };
         // SAFETY: the only thread of the copy, which alone touches these.
         let (fork, area) = unsafe {
             let area = HeapArea {

@@ -2,7 +2,7 @@
 //!
 //! A chunk that the file does not hold to its end is *torn*: an interrupted write. One that is whole but wrong is *damaged*.
 
-use crate::{CHUNK, Codec, Format, Unpacked};
+use crate::{CHUNK, Format, Unpacked};
 use std::borrow::Cow;
 use std::io::{self, Read, Seek, Write};
 
@@ -41,9 +41,9 @@ pub enum Fault {
 }
 
 impl Format {
-    /// Appends a chunk to `out`. `plain` is no longer than [`CHUNK`].
-    pub fn put(&self, out: &mut Vec<u8>, kind: u32, plain: &[u8]) {
-        let stored = self.codec.pack(plain);
+    /// Appends a chunk to `out`, which has what `written` says. `plain` is no longer than [`CHUNK`].
+    pub fn put(&self, out: &mut Vec<u8>, kind: u32, plain: &[u8], written: &mut Unpacked) {
+        let stored = self.stored(kind, plain, written);
         out.extend_from_slice(&head(kind, &stored, plain.len()));
         out.extend_from_slice(&stored);
     }
@@ -52,21 +52,39 @@ impl Format {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(&self, out: &mut impl Write, kind: u32, plain: &[u8]) -> io::Result<bool> {
-        let stored = self.codec.pack(plain);
+    pub fn write(&self, out: &mut impl Write, kind: u32, plain: &[u8], written: &mut Unpacked) -> io::Result<bool> {
+        let stored = self.stored(kind, plain, written);
         out.write_all(&head(kind, &stored, plain.len()))?;
         out.write_all(&stored)?;
         Ok(matches!(stored, Cow::Borrowed(_)))
     }
 
-    /// The same without a try to pack it. For what is like a chunk that was not worth it; of a format that knows chunks as they are.
+    /// The same without a try to pack it. For what is like a chunk that was not worth it.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write_as_it_is(&self, out: &mut impl Write, kind: u32, plain: &[u8]) -> io::Result<()> {
-        debug_assert_eq!(self.codec, Codec::Lz4, "others have no chunks that are not packed");
-        out.write_all(&head(kind, plain, plain.len()))?;
-        out.write_all(plain)
+    pub fn write_as_it_is(
+        &self,
+        out: &mut impl Write,
+        kind: u32,
+        plain: &[u8],
+        written: &mut Unpacked,
+    ) -> io::Result<()> {
+        let stored = self.codec.as_it_is(plain);
+        written.takes(self, kind, HEAD + stored.len(), plain.len());
+        out.write_all(&head(kind, &stored, plain.len()))?;
+        out.write_all(&stored)
+    }
+
+    /// What is stored of a chunk: packed, unless the file would then unpack to more than who reads it believes.
+    fn stored<'a>(&self, kind: u32, plain: &'a [u8], written: &mut Unpacked) -> Cow<'a, [u8]> {
+        let (packed, mut with_it) = (self.codec.pack(plain), *written);
+        let stored = match with_it.takes(self, kind, HEAD + packed.len(), plain.len()) {
+            true => packed,
+            false => self.codec.as_it_is(plain),
+        };
+        written.takes(self, kind, HEAD + stored.len(), plain.len());
+        stored
     }
 
     /// The first bytes of the chunk that stands next, its checksum in them; `input` then stands behind the chunk, of which no more is read.
@@ -144,6 +162,7 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Codec;
 
     const FORMATS: [Format; 2] = [
         Format { magic: b"TESTED", version: 3, codec: Codec::Deflate, ratio: 100, dense: &[] },
@@ -154,9 +173,9 @@ mod tests {
     fn chunks_come_back_and_the_end_is_told_from_a_torn_one() {
         for format in FORMATS {
             let mut file = Vec::new();
-            format.put(&mut file, 7, b"seven seven seven seven");
+            format.put(&mut file, 7, b"seven seven seven seven", &mut Unpacked::default());
             let first = file.len();
-            format.put(&mut file, 8, b"");
+            format.put(&mut file, 8, b"", &mut Unpacked::default());
             let mut input = &file[..];
             for (kind, plain) in [(7, &b"seven seven seven seven"[..]), (8, b"")] {
                 let Ok(Next::Chunk(chunk)) = format.next(&mut input, &mut Unpacked::default()) else {
@@ -182,7 +201,7 @@ mod tests {
         for format in FORMATS {
             let mut file = Vec::new();
             let zeros = vec![0; 1 << 20];
-            (0..20).for_each(|_| format.put(&mut file, 7, &zeros));
+            (0..20).for_each(|_| format.put(&mut file, 7, &zeros, &mut Unpacked::default()));
             let (mut input, mut unpacked, mut chunks) = (&file[..], Unpacked::default(), 0);
             let refused = loop {
                 let next = format.next(&mut input, &mut unpacked);
@@ -196,9 +215,50 @@ mod tests {
         }
         let format = FORMATS[1];
         let mut file = Vec::new();
-        (0..20).for_each(|_| format.put(&mut file, 9, &vec![0; 1 << 20]));
+        (0..20).for_each(|_| format.put(&mut file, 9, &vec![0; 1 << 20], &mut Unpacked::default()));
         let (mut input, mut unpacked) = (&file[..], Unpacked::default());
         assert!((0..20).all(|_| matches!(format.next(&mut input, &mut unpacked), Ok(Next::Chunk(_)))));
+    }
+
+    /// Numbers that look made up: xorshift64.
+    fn random(state: &mut u64) -> usize {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state >> 11) as usize
+    }
+
+    #[test]
+    fn regression_whatever_is_written_is_read_however_well_it_packs() {
+        for seed in 1..4_u64 {
+            for format in FORMATS {
+                let (mut file, mut written, mut lengths) = (Vec::new(), Unpacked::default(), Vec::new());
+                let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                for _ in 0..20 {
+                    // Mostly of one byte, which packs to next to nothing.
+                    let mut plain = vec![random(&mut state) as u8; random(&mut state) % (2 << 20)];
+                    if random(&mut state).is_multiple_of(32) {
+                        plain.iter_mut().for_each(|byte| *byte = random(&mut state) as u8);
+                    }
+                    let kind = if random(&mut state).is_multiple_of(3) { 9 } else { 7 };
+                    match random(&mut state) % 16 {
+                        0..8 => format.put(&mut file, kind, &plain, &mut written),
+                        8..15 => _ = format.write(&mut file, kind, &plain, &mut written).expect("into memory"),
+                        _ => format.write_as_it_is(&mut file, kind, &plain, &mut written).expect("into memory"),
+                    }
+                    lengths.push(plain.len());
+                }
+                let (mut input, mut unpacked) = (&file[..], Unpacked::default());
+                for (index, length) in lengths.into_iter().enumerate() {
+                    let next = format.next(&mut input, &mut unpacked);
+                    assert!(
+                        matches!(&next, Ok(Next::Chunk(chunk)) if chunk.plain.len() == length),
+                        "seed {seed}, {:?}, chunk {index}",
+                        format.codec
+                    );
+                }
+            }
+        }
     }
 
     #[test]
@@ -219,25 +279,28 @@ mod tests {
         for format in FORMATS {
             for plain in [&b"seven seven seven seven"[..], &noise, b""] {
                 let (mut put, mut written) = (Vec::new(), Vec::new());
-                format.put(&mut put, 7, plain);
-                let is_as_it_is = format.write(&mut written, 7, plain).expect("into memory");
+                format.put(&mut put, 7, plain, &mut Unpacked::default());
+                let is_as_it_is = format.write(&mut written, 7, plain, &mut Unpacked::default()).expect("into memory");
                 assert!(put == written);
                 assert_eq!(is_as_it_is, format.codec == Codec::Lz4 && put.len() == HEAD + plain.len());
             }
         }
-        let mut file = Vec::new();
-        FORMATS[1].write_as_it_is(&mut file, 7, b"seven seven seven seven").expect("into memory");
-        assert_eq!(file.len(), HEAD + 23);
-        assert!(
-            matches!(FORMATS[1].next(&mut &file[..], &mut Unpacked::default()), Ok(Next::Chunk(chunk)) if chunk.plain == b"seven seven seven seven")
-        );
+        for format in FORMATS {
+            let mut file = Vec::new();
+            let mut written = Unpacked::default();
+            format.write_as_it_is(&mut file, 7, b"seven seven seven seven", &mut written).expect("into memory");
+            assert!(file.len() >= HEAD + 23);
+            assert!(
+                matches!(format.next(&mut &file[..], &mut Unpacked::default()), Ok(Next::Chunk(chunk)) if chunk.plain == b"seven seven seven seven")
+            );
+        }
     }
 
     #[test]
     fn each_changed_bit_is_noticed() {
         for format in FORMATS {
             let mut file = Vec::new();
-            format.put(&mut file, 7, b"seven seven seven seven");
+            format.put(&mut file, 7, b"seven seven seven seven", &mut Unpacked::default());
             for bit in 0..file.len() * 8 {
                 let mut changed = file.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);

@@ -17,16 +17,19 @@ pub enum Codec {
 impl Codec {
     pub(crate) fn pack(self, plain: &[u8]) -> Cow<'_, [u8]> {
         match self {
-            Codec::Deflate => {
-                let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
-                // Writing to memory does not fail; were it to, the chunk would be short, and the reader would call it damaged.
-                let _ = encoder.write_all(plain);
-                encoder.finish().unwrap_or_default().into()
-            }
+            Codec::Deflate => deflated(plain, Compression::default()).into(),
             Codec::Lz4 if shrinks(sample(plain)) => {
                 let packed = lz4_flex::compress(plain);
                 if packed.len() < plain.len() { packed.into() } else { plain.into() }
             }
+            Codec::Lz4 => plain.into(),
+        }
+    }
+
+    /// The same bytes, hardly longer, as [`Codec::unpack`] takes them.
+    pub(crate) fn as_it_is(self, plain: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Codec::Deflate => deflated(plain, Compression::none()).into(),
             Codec::Lz4 => plain.into(),
         }
     }
@@ -50,6 +53,13 @@ impl Codec {
         }
         (plain.len() == length).then_some(plain)
     }
+}
+
+fn deflated(plain: &[u8], how: Compression) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), how);
+    // Writing to memory does not fail; were it to, the chunk would be short, and the reader would call it damaged.
+    let _ = encoder.write_all(plain);
+    encoder.finish().unwrap_or_default()
 }
 
 /// Bytes of a chunk by which it is judged.

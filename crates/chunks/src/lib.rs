@@ -14,7 +14,8 @@
 //!
 //! # Design constraints
 //! Files are not trusted. A chunk claims at most [`CHUNK`] bytes, and unpacks to at most what it claims. All chunks of a file together unpack
-//! to at most what [`Format::ratio`] allows. This is checked before each chunk is unpacked.
+//! to at most what [`Format::ratio`] allows. This is checked before each chunk is unpacked. Who writes holds it, too: a chunk with which a
+//! file would unpack to more is stored as it is.
 //!
 //! # Rejected
 //! An index at the end of a file: one that ended early would not have it.
@@ -40,7 +41,7 @@ pub struct Format {
     pub version: u16,
     /// How chunks are compressed.
     pub codec: Codec,
-    /// How many times its stored length a file may unpack to, in addition to [`FREE`]. No real file comes near.
+    /// How many times its stored length a file may unpack to, in addition to [`FREE`].
     pub ratio: u64,
     /// Kinds of chunks that do not count for this.
     pub dense: &'static [u32],
@@ -49,7 +50,7 @@ pub struct Format {
 /// Bytes that a file may unpack to, however short it is.
 pub const FREE: u64 = 8 << 20;
 
-/// What has been read of a file: bytes that are stored, and those that they unpack to.
+/// What has been read or written of a file: bytes that are stored, and those that they unpack to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unpacked {
     stored: u64,

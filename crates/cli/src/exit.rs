@@ -44,6 +44,8 @@ pub(crate) enum Exit {
     Damaged = 32,
     /// The recording is from a newer Remora.
     Newer = 33,
+    /// Reading the file takes more memory than may be used for it.
+    TooLargeToRead = 34,
     /// Recorded, and something was left in the process.
     Unclean = 40,
     /// Recorded until the process ended or was replaced.
@@ -61,7 +63,7 @@ impl Exit {
     pub(crate) const BROKEN: Exit = Exit::Unexpected;
     /// Every status.
     #[cfg(test)]
-    pub(crate) const ALL: [Exit; 24] = [
+    pub(crate) const ALL: [Exit; 25] = [
         Exit::Done,
         Exit::Unexpected,
         Exit::Usage,
@@ -81,6 +83,7 @@ impl Exit {
         Exit::Truncated,
         Exit::Damaged,
         Exit::Newer,
+        Exit::TooLargeToRead,
         Exit::Unclean,
         Exit::TargetEnded,
         Exit::PartOfTheHeap,

@@ -4,6 +4,7 @@
 
 mod advice;
 
+use crate::bounded::takes_too_much;
 use crate::exit::Exit;
 use remora_wire::TOO_MUCH_MADE;
 use std::fmt;
@@ -278,6 +279,20 @@ pub(crate) enum Failure {
         /// Why not.
         error: remora_recording::Error,
     },
+    /// What would be made of a file takes too much memory.
+    #[error("reading {} takes more than {part} of the free memory; read it where more is free, it is not damaged", .file.display())]
+    TooLargeToRead {
+        /// The file.
+        file: PathBuf,
+        /// Which part may be used.
+        part: &'static str,
+    },
+    /// The same of a snapshot that was just taken.
+    #[error("the snapshot is kept and not shown, since reading it takes more than half of the free memory; `remora heap report {}` shows it where more is free", .file.display())]
+    NotShown {
+        /// The file.
+        file: PathBuf,
+    },
     /// A heap snapshot that cannot be read.
     #[error("{} cannot be read: {error}", .file.display())]
     HeapFile {
@@ -418,7 +433,23 @@ impl Failure {
 
     /// The recording `file` could not be read because of `error`.
     pub(crate) fn recording(file: &Path, error: remora_recording::Error) -> Failure {
-        Failure::Recording { file: file.to_owned(), error }
+        match error {
+            remora_recording::Error::Read(error) if takes_too_much(&error) => Failure::too_large(file, "half"),
+            error => Failure::Recording { file: file.to_owned(), error },
+        }
+    }
+
+    /// The snapshot `file` could not be read because of `error`.
+    pub(crate) fn heap_file(file: &Path, error: remora_heap_file::Error) -> Failure {
+        match error {
+            remora_heap_file::Error::Read(error) if takes_too_much(&error) => Failure::too_large(file, "half"),
+            error => Failure::HeapFile { file: file.to_owned(), error },
+        }
+    }
+
+    /// What would be made of `file` takes more than this part of the free memory.
+    pub(crate) fn too_large(file: &Path, part: &'static str) -> Failure {
+        Failure::TooLargeToRead { file: file.to_owned(), part }
     }
 
     /// The same, with where what was recorded is instead.
@@ -511,6 +542,7 @@ impl Failure {
             | Failure::IsASnapshot { .. }
             | Failure::IsARecording { .. } => Exit::NotARecording,
             Failure::Incomplete { .. } => Exit::Truncated,
+            Failure::TooLargeToRead { .. } | Failure::NotShown { .. } => Exit::TooLargeToRead,
             Failure::PartOfTheHeap { .. } | Failure::NotTrue(_) => Exit::PartOfTheHeap,
             Failure::ConditionMet { .. } => Exit::ConditionMet,
             Failure::TooLargeToExport(_) => Exit::OutputRefused,
@@ -571,23 +603,4 @@ fn trigger_exit(error: &remora_trigger::Error) -> Exit {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_snapshot_without_an_object_for_want_of_room_is_told_as_a_full_disk() {
-        let failure = Failure::no_snapshot(&["a note".to_owned(), FULL_DISK.to_owned()]);
-        assert!(failure.to_string().ends_with("free some space, or give -o a place on another disk"), "{failure}");
-        assert_eq!(failure.exit(), Exit::DiskFull);
-    }
-
-    #[test]
-    fn who_counts_too_long_is_not_told_to_look_for_limits() {
-        let why = |last: &str| ["a note".to_owned(), format!("the agent: {last}")];
-        let failure = Failure::no_snapshot(&why(TOO_MUCH_MADE));
-        assert!(failure.to_string().contains("leave --roots out"), "{failure}");
-        assert_eq!(failure.exit(), Exit::Refused);
-        let failure = Failure::no_snapshot(&why("fork refused"));
-        assert!(failure.to_string().contains("a note; the agent: fork refused; look what limits"), "{failure}");
-    }
-}
+mod tests;

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
 /// Reads a snapshot. Where no root is known, what must be one is found out (contract GCH-03): all of the heap was alive when it was taken.
 fn open(file: &Path) -> Result<Snapshot, Failure> {
     let read = remora_heap_file::read(Bounded::new(BufReader::with_capacity(BUFFER, opened(file)?)), Limits::MOST);
-    let mut snapshot = read.map_err(|error| or_other(file, Failure::HeapFile { file: file.to_owned(), error }))?;
+    let mut snapshot = read.map_err(|error| or_other(file, Failure::heap_file(file, error)))?;
     snapshot.graph.infer_roots();
     Ok(snapshot)
 }
@@ -80,6 +80,11 @@ fn notes(snapshot: &Snapshot) -> Vec<String> {
         (lost.references_dangling, "references lead to no object that was walked"),
         (lost.roots_dangling, "roots hold what is no object that was walked"),
         (lost.objects_refused, "objects lie where no object can lie, or twice"),
+        (
+            snapshot.roots_unnamed,
+            "roots have a name in the file for which there was no room: their kind alone is shown",
+        ),
+        (snapshot.statics_left_out, "static fields are in the file and not shown: there are more than a million"),
     ];
     notes.extend(
         counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(count))),

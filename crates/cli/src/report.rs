@@ -7,7 +7,7 @@ pub(crate) use json::{Part, Summed};
 pub(crate) use text::{head, hottest};
 
 use crate::args::ReportArgs;
-use crate::bounded::Bounded;
+use crate::bounded::{Bounded, takes_too_much};
 use crate::console::{counted, out};
 use crate::duration::show;
 use crate::failure::Failure;
@@ -60,7 +60,10 @@ pub(crate) fn open(file: &Path) -> Result<Recording, Failure> {
     }
     let mut opened = BufReader::new(opened);
     if opened.fill_buf().map_err(input)?.starts_with(NETTRACE) {
-        return stream(opened).map_err(input);
+        return stream(BufReader::new(Bounded::of_an_eighth(opened))).map_err(|error| match takes_too_much(&error) {
+            true => Failure::too_large(file, "an eighth"),
+            false => input(error),
+        });
     }
     remora_recording::read(Bounded::new(opened)).map_err(|error| or_other(file, Failure::recording(file, error)))
 }

@@ -2,7 +2,7 @@
 
 mod told;
 
-pub(crate) use told::how_it_ended;
+pub(crate) use told::{ended_for_memory, how_it_ended};
 
 use crate::arrival::Task;
 use crate::copy_cost::CopyCost;
@@ -307,7 +307,7 @@ impl HeapSession {
             (!is_told).then(|| "not all static fields were told: the copy of the process waits for what is asked about them, and then ends".to_owned()),
         );
         notes.extend(self.classes.statics.notes());
-        notes.extend(self.told.walked.and_then(how_it_ended));
+        notes.extend(self.told.walked.and_then(|status| how_it_ended(status, &self.presence.memory)));
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         HeapAbout {
             objects: counter(layout::HEAP_OBJECTS),

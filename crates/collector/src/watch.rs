@@ -4,8 +4,8 @@
 use crate::arrival::{Task, arrive};
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
-use crate::heap::{TOO_LONG, how_it_ended};
-use crate::limits::{Allowance, MemoryLimit, longest_stream};
+use crate::heap::{TOO_LONG, ended_for_memory, how_it_ended};
+use crate::limits::{Allowance, MemoryLimit, Quiet, longest_stream};
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::presence::Presence;
@@ -93,11 +93,16 @@ pub struct WatchSession {
     /// Bytes that may still come of the snapshot that is being taken.
     left: u64,
     cost: CopyCost,
+    quiet: Quiet,
+    /// Whether it was given up, since nothing came.
+    is_silent: bool,
 }
 
 /// What the agent said.
 #[derive(Default)]
 struct Told {
+    /// How often it said anything.
+    messages: u64,
     child: Option<u32>,
     is_taking: bool,
     stood: Vec<(u64, u64)>,
@@ -143,6 +148,8 @@ impl WatchSession {
             damaged: false,
             left: longest_stream(process.pid),
             cost: CopyCost::of(process),
+            quiet: Quiet::of(process.pid),
+            is_silent: false,
         })
     }
 
@@ -153,6 +160,7 @@ impl WatchSession {
     pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(Watched<'_>)) -> Result<WatchState, Error> {
         let deadline = Instant::now() + patience;
         loop {
+            let before = self.told.messages;
             self.presence.listen(|message| self.told.take(message));
             if let Some(child) = self.told.child.take() {
                 self.presence.facts.children.push(child);
@@ -160,8 +168,9 @@ impl WatchSession {
             }
             self.cost.look();
             let took = if self.presence.is_taken_from() { self.drain(sink) } else { 0 };
+            self.listen_for_silence(took > 0 || self.told.messages > before);
             // Whatever the copy had to say was there before its end was told of.
-            if self.told.walked.take().is_some() {
+            if self.copy_ended() {
                 self.snapshot_ended(sink);
                 return Ok(self.state());
             }
@@ -176,8 +185,29 @@ impl WatchSession {
         }
     }
 
+    /// Gives it up where nothing has come of a snapshot for long. Between snapshots an agent has something to say only when the program's own
+    /// collections come.
+    fn listen_for_silence(&mut self, came: bool) {
+        let now = Instant::now();
+        if came || !self.told.is_taking {
+            self.quiet.is_broken(now);
+        } else if self.presence.reason_to_end().is_none() {
+            self.presence.cut = self.quiet.exceeded(now);
+            self.is_silent = self.presence.cut.is_some();
+        }
+    }
+
+    /// Whether the copy has ended meanwhile, and then says how.
+    fn copy_ended(&mut self) -> bool {
+        let Some(status) = self.told.walked.take() else { return false };
+        self.told.notes.extend(how_it_ended(status, &self.presence.memory));
+        self.told.failed |= ended_for_memory(status);
+        true
+    }
+
     /// Asks for another snapshot. The one before has ended.
     pub fn take_another(&mut self) {
+        self.quiet.is_broken(Instant::now());
         self.told.is_taking = true;
         self.presence.control.say(&ToAgent::TakeAnother);
     }
@@ -185,15 +215,28 @@ impl WatchSession {
     /// Has the agent detach, and waits until the library is unmapped (bounded, and shortly where somebody is in a hurry).
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>), hurried: impl Fn() -> bool) -> WatchFinished {
         self.presence.ask_to_leave();
-        let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, left, .. } =
-            &mut self;
-        let telling = *telling;
+        let WatchSession {
+            presence,
+            told,
+            classes,
+            beside,
+            numbers,
+            telling,
+            words,
+            bytes,
+            damaged,
+            left,
+            is_silent,
+            ..
+        } = &mut self;
+        let (telling, is_silent) = (*telling, *is_silent);
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
             let allowance = Allowance::of(memory);
             Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
         };
-        let failure = presence.leave(LOOK, drain, |message| told.take(message), hurried);
+        let failure = presence.leave(LOOK, drain, |message| told.take(message), || is_silent || hurried());
         self.presence.facts.children.extend(self.told.child.take());
+        self.copy_ended();
         let lost = self.presence.memory.counter(layout::WATCH_LOST);
         let mut notes = std::mem::take(&mut self.told.notes);
         notes.extend(self.damaged.then(|| "what the agent told makes no sense from some point on".to_owned()));
@@ -340,16 +383,14 @@ fn unpacked(words: &[u64], into: &mut Vec<u8>) -> bool {
 
 impl Told {
     fn take(&mut self, message: FromAgent) {
+        self.messages += 1;
         match message {
             FromAgent::Forked { child, collection, fork, at } => {
                 self.at = Some(at);
                 self.child = (child != 0).then_some(child);
                 self.stood.push((collection, fork));
             }
-            FromAgent::Walked { status } => {
-                self.notes.extend(how_it_ended(status));
-                self.walked = Some(status);
-            }
+            FromAgent::Walked { status } => self.walked = Some(status),
             FromAgent::Failed { what } => {
                 self.failed = true;
                 self.notes.push(what);

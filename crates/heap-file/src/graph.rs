@@ -6,7 +6,7 @@ use crate::write::TypeRow;
 use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, StaticField, Type, TypeFlags, TypeIx};
 use remora_wire::heap::{ClassFacts, HeapVisitor};
 
-/// Static fields that are taken; more are passed over.
+/// Static fields that are taken; more are counted.
 const MOST_STATICS: usize = 1 << 20;
 
 /// Gets the stream's records.
@@ -24,6 +24,7 @@ pub(crate) struct Assembly {
     pub(crate) free_bytes: u64,
     pub(crate) details: Details,
     pub(crate) statics: Vec<StaticField>,
+    pub(crate) statics_left_out: u64,
     pub(crate) failed: Option<Error>,
 }
 
@@ -41,6 +42,7 @@ impl Assembly {
             free_bytes: 0,
             details: Details::default(),
             statics: Vec::new(),
+            statics_left_out: 0,
             failed: None,
         }
     }
@@ -57,7 +59,9 @@ impl Assembly {
     /// What static fields hold. They are held by what the runtime tells of as handles, too, or by nothing that it tells of.
     pub(crate) fn static_fields(&mut self, fields: Vec<StaticField>) {
         self.put();
-        for field in fields.into_iter().take(MOST_STATICS - self.statics.len()) {
+        let room = MOST_STATICS - self.statics.len();
+        self.statics_left_out += fields.len().saturating_sub(room) as u64;
+        for field in fields.into_iter().take(room) {
             if let (Some(address), None) = (field.holds(), &self.failed) {
                 self.failed = self.builder.add_root(address, RootKind::Static).err();
                 self.details.static_field(address, field.whole_name());
@@ -66,7 +70,8 @@ impl Assembly {
         }
     }
 
-    pub(crate) fn finish(mut self, (ranges_unwalked, objects_unwalked): (u64, u64)) -> Result<HeapGraph, Error> {
+    /// The graph, and of how many roots more was told than is kept.
+    pub(crate) fn finish(mut self, (ranges_unwalked, objects_unwalked): (u64, u64)) -> Result<(HeapGraph, u64), Error> {
         self.put();
         if let Some(error) = self.failed {
             return Err(error);
@@ -77,8 +82,8 @@ impl Assembly {
         account.objects_unwalked += objects_unwalked;
         self.lineage.tell(&mut self.builder)?;
         let mut graph = self.builder.finish()?;
-        self.details.note(&mut graph);
-        Ok(graph)
+        let unnamed = self.details.note(&mut graph);
+        Ok((graph, unnamed))
     }
 
     fn put(&mut self) {

@@ -1,5 +1,7 @@
 //! How objects are laid out, in a snapshot that has their values. The boundary types of version 1: frozen, fields are only added.
 
+use crate::rows::{NAME, ROW, json};
+use crate::state::shorten;
 use crate::{Error, FORMAT, kind};
 use remora_chunks::{Fault, HEADER, Next, Unpacked};
 use remora_heap::TypeIx;
@@ -7,8 +9,6 @@ use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKin
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
-/// Rows in a chunk.
-const ROWS_CHUNK: usize = 512;
 /// Layouts, fields and members of a file that are taken; more are passed over.
 const MOST_ROWS: usize = 1 << 20;
 
@@ -65,11 +65,22 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The chunks of all layouts.
-pub(crate) fn packed(layouts: &Layouts) -> Vec<Vec<u8>> {
-    let rows: Vec<Row> = layouts.iter().map(Row::of).collect();
-    // Plain data: it cannot fail.
-    rows.chunks(ROWS_CHUNK).map(|rows| serde_json::to_vec(rows).unwrap_or_default()).collect()
+/// The rows of all layouts. Of one that is too long it is not known how it is laid out.
+pub(crate) fn rows(layouts: &Layouts) -> impl Iterator<Item = impl Serialize> {
+    layouts.iter().map(|layout| {
+        let mut row = Row::of(layout);
+        [&mut row.name, &mut row.family].into_iter().for_each(|text| shorten(text, NAME));
+        match json(&row).len() <= ROW {
+            true => row,
+            false => Row {
+                class: row.class,
+                name: row.name,
+                family: row.family,
+                shape: "unknown".to_owned(),
+                ..Row::default()
+            },
+        }
+    })
 }
 
 /// The layouts of a snapshot; none, where it was taken without values. A file that ends early has none, since they stand at its end.
@@ -157,6 +168,10 @@ impl Row {
 impl SlotRow {
     pub(crate) fn of(slot: &Slot) -> SlotRow {
         SlotRow { kind: slot.kind.0, of: slot.of.clone(), layout: slot.layout.map(|layout| layout.0) }
+    }
+
+    pub(crate) fn type_name(&mut self) -> &mut String {
+        &mut self.of
     }
 
     pub(crate) fn slot(self) -> Slot {

@@ -35,6 +35,7 @@ mod layouts;
 mod lineage;
 mod read;
 mod roots;
+mod rows;
 mod state;
 mod statics;
 mod texts;

@@ -15,6 +15,10 @@ pub struct Snapshot {
     pub graph: HeapGraph,
     /// Static fields; none in a file that ends early, since they stand at its end.
     pub statics: Vec<StaticField>,
+    /// Roots of which the file says more than is kept: their kind alone is known.
+    pub roots_unnamed: u64,
+    /// Static fields beyond those that are kept.
+    pub statics_left_out: u64,
     /// Bytes between objects, in the ranges that were walked.
     pub free_bytes: u64,
     /// What is known of it as a whole.
@@ -124,10 +128,13 @@ impl Reading {
         let Reading { mut assembly, decoder, state, ended, unknown_chunks } = self;
         let free_bytes = assembly.free_bytes;
         let statics = std::mem::take(&mut assembly.statics);
-        let graph = assembly.finish((state.ranges_unwalked, state.objects_unwalked))?;
+        let statics_left_out = assembly.statics_left_out;
+        let (graph, roots_unnamed) = assembly.finish((state.ranges_unwalked, state.objects_unwalked))?;
         Ok(Snapshot {
             graph,
             statics,
+            roots_unnamed,
+            statics_left_out,
             free_bytes,
             state,
             whole: ended && decoder.has_ended(),

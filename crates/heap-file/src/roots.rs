@@ -29,13 +29,17 @@ pub(crate) struct Details {
     methods: BTreeMap<u64, String>,
     /// Names, which details of roots number from 1 on.
     statics: Vec<String>,
+    /// Roots of which more was told than is kept.
+    left_out: u64,
 }
 
 impl Details {
     pub(crate) fn root(&mut self, address: u64, kind: RootKind, detail: u64) {
         let says_more = matches!(kind, RootKind::Stack | RootKind::Pinned | RootKind::Dependent | RootKind::Static);
         let has_room = self.told.len() < MOST_OBJECTS || self.told.contains_key(&(address, kind));
-        if says_more && detail != 0 && has_room {
+        if says_more && detail != 0 && !has_room {
+            self.left_out += 1;
+        } else if says_more && detail != 0 {
             let known = self.told.entry((address, kind)).or_default();
             if known.len() <= MOST_NAMES && !known.contains(&detail) {
                 known.push(detail);
@@ -52,9 +56,9 @@ impl Details {
         self.methods.extend(rows.into_iter().map(|row| (row.id, row.name)));
     }
 
-    /// Puts it into the graph, in words.
-    pub(crate) fn note(self, graph: &mut HeapGraph) {
-        let mut room = MOST_WORDS;
+    /// Puts it into the graph, in words; of how many roots these found no room.
+    pub(crate) fn note(self, graph: &mut HeapGraph) -> u64 {
+        let (mut room, mut left_out) = (MOST_WORDS, self.left_out);
         for ((address, kind), details) in &self.told {
             let Some(object) = graph.object_at(*address) else { continue };
             let mut words: Vec<String> =
@@ -64,12 +68,16 @@ impl Details {
                 words.push("…".to_owned());
             }
             let words = words.join(", ");
-            let Some(rest) = room.checked_sub(words.len()) else { return };
+            let Some(rest) = room.checked_sub(words.len()) else {
+                left_out += 1;
+                continue;
+            };
             if !words.is_empty() {
                 room = rest;
                 graph.note_root(object, *kind, words);
             }
         }
+        left_out
     }
 
     fn words(&self, graph: &HeapGraph, kind: RootKind, detail: u64) -> Option<String> {
@@ -91,4 +99,23 @@ fn shown(name: &str) -> String {
     let mut name = name.to_owned();
     shorten(&mut name, LONGEST_NAME);
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_roots_of_whom_more_is_told_than_is_kept_are_counted() {
+        let mut details = Details::default();
+        let more = 7;
+        for index in 0..MOST_OBJECTS as u64 + more {
+            details.root(0x1000 + index * 24, RootKind::Stack, 1);
+        }
+        // Of one that is known another may be told, and of a handle there is nothing to tell.
+        details.root(0x1000, RootKind::Stack, 2);
+        details.root(8, RootKind::Handle, 1);
+        let mut graph = remora_heap::Builder::new().finish().expect("nothing");
+        assert_eq!(details.note(&mut graph), more);
+    }
 }

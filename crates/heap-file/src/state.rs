@@ -51,6 +51,7 @@ impl State {
         bounded.notes.iter_mut().for_each(|note| shorten(note, NOTE));
         shorten(&mut bounded.command_line, NOTE);
         shorten(&mut bounded.application, NOTE);
+        shorten(&mut bounded.runtime, NOTE);
         // Plain data: it cannot fail.
         serde_json::to_vec(&bounded).unwrap_or_default()
     }

@@ -1,13 +1,12 @@
 //! Static fields in a snapshot. The boundary types of version 2: frozen, fields are only added.
 
 use crate::layouts::SlotRow;
+use crate::rows::{NAME, ROWS_CHUNK};
+use crate::state::shorten;
 use remora_heap::{StaticContent, StaticField};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::{self, Formatter};
-
-/// Rows in a chunk.
-const ROWS_CHUNK: usize = 512;
 
 /// One field. What it holds is said by one of the last three; by none, if that was not wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,14 +57,14 @@ impl<'de> Visitor<'de> for RowsVisitor {
     }
 }
 
-/// The chunks of all fields.
-pub(crate) fn packed(fields: &[StaticField]) -> Vec<Vec<u8>> {
-    // Plain data: it cannot fail.
-    let chunk = |fields: &[StaticField]| {
-        let rows: Vec<Row> = fields.iter().map(Row::of).collect();
-        serde_json::to_vec(&rows).unwrap_or_default()
-    };
-    fields.chunks(ROWS_CHUNK).map(chunk).collect()
+/// The rows of all fields.
+pub(crate) fn rows(fields: &[StaticField]) -> impl Iterator<Item = impl Serialize> {
+    fields.iter().map(|field| {
+        let mut row = Row::of(field);
+        let texts = [&mut row.owner, &mut row.assembly, &mut row.name, row.holds.type_name()];
+        texts.into_iter().for_each(|text| shorten(text, NAME));
+        row
+    })
 }
 
 /// The fields of a chunk; `None` if it makes no sense.
@@ -123,8 +122,8 @@ mod tests {
             field(SlotKind::VALUE, StaticContent::Box(0x7f00_2000)),
             field(SlotKind(0x08), StaticContent::NotKept),
         ];
-        let chunks = packed(&fields);
-        assert_eq!(unpacked(&chunks[0]).as_deref(), Some(&fields[..]));
+        let chunk = serde_json::to_vec(&rows(&fields).collect::<Vec<_>>()).expect("plain data");
+        assert_eq!(unpacked(&chunk).as_deref(), Some(&fields[..]));
         let held: Vec<Option<u64>> = fields.iter().map(StaticField::holds).collect();
         assert_eq!(held, [Some(0x7f00_1000), None, None, Some(0x7f00_2000), None]);
         assert_eq!(unpacked(b"{"), None);

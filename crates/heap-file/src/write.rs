@@ -1,10 +1,12 @@
 //! Writing a snapshot while it is taken.
 
-use crate::layouts::packed;
+use crate::layouts;
 use crate::roots::MethodRow;
+use crate::rows::{NAME, chunked};
 use crate::state::{State, shorten};
 use crate::statics;
 use crate::{Error, FORMAT, kind};
+use remora_chunks::Unpacked;
 use remora_heap::StaticField;
 use remora_heap::layout::Layouts;
 use serde::{Deserialize, Serialize};
@@ -14,11 +16,9 @@ use std::io::Write;
 const STREAM_CHUNK: usize = 1 << 20;
 /// Where one chunk of the stream was not worth packing, so many behind it are stored as they are, unjudged.
 const NOT_JUDGED: u32 = 7;
-/// Rows of types in a chunk, and the longest name.
-const TYPES_CHUNK: usize = 512;
-const NAME: usize = 16 << 10;
-/// Most events of a type.
+/// Most events of a type, and the longest name of one and of its delegate, bytes. So a row is no longer than [`crate::rows::ROW`].
 const EVENTS: usize = 256;
+const EVENT: usize = 1 << 10;
 
 /// One type: what class of the stream it is, its place says. Fields are only added; what a file does not say is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,12 +35,12 @@ pub struct TypeRow {
 }
 
 impl TypeRow {
-    fn shorten(&mut self) {
-        [&mut self.name, &mut self.assembly].into_iter().for_each(|text| shorten(text, NAME));
-        self.events.truncate(EVENTS);
-        self.events
-            .iter_mut()
-            .for_each(|(name, delegate)| [name, delegate].into_iter().for_each(|text| shorten(text, NAME)));
+    fn shortened(&self) -> TypeRow {
+        let mut row = TypeRow { events: self.events.iter().take(EVENTS).cloned().collect(), ..self.clone() };
+        [&mut row.name, &mut row.assembly].into_iter().for_each(|text| shorten(text, NAME));
+        let of_events = row.events.iter_mut().flat_map(|(name, delegate)| [name, delegate]);
+        of_events.for_each(|text| shorten(text, EVENT));
+        row
     }
 }
 
@@ -51,6 +51,8 @@ pub struct Writer<W: Write> {
     stream: Vec<u8>,
     /// Chunks of the stream that are stored as they are, before another one is judged.
     until_judged: u32,
+    /// What who reads it will hold against its length.
+    unpacked: Unpacked,
     failed: bool,
 }
 
@@ -61,7 +63,13 @@ impl<W: Write> Writer<W> {
     /// [`Error::Write`], as for all of them.
     pub fn create(mut out: W) -> Result<Self, Error> {
         out.write_all(&FORMAT.header()).and_then(|()| out.flush()).map_err(Error::Write)?;
-        Ok(Writer { out, stream: Vec::with_capacity(STREAM_CHUNK), until_judged: 0, failed: false })
+        Ok(Writer {
+            out,
+            stream: Vec::with_capacity(STREAM_CHUNK),
+            until_judged: 0,
+            unpacked: Unpacked::default(),
+            failed: false,
+        })
     }
 
     /// Writes the next bytes of the stream.
@@ -85,13 +93,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::create`].
     pub fn types(&mut self, rows: &[TypeRow]) -> Result<(), Error> {
-        for rows in rows.chunks(TYPES_CHUNK) {
-            let mut rows = rows.to_vec();
-            rows.iter_mut().for_each(TypeRow::shorten);
-            // Plain data: it cannot fail.
-            self.put(kind::TYPES, &serde_json::to_vec(&rows).unwrap_or_default())?;
-        }
-        Ok(())
+        chunked(rows.iter().map(TypeRow::shortened), |chunk| self.put(kind::TYPES, chunk))
     }
 
     /// Writes what methods are called whose locals hold objects.
@@ -99,13 +101,12 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::create`].
     pub fn methods(&mut self, rows: &[MethodRow]) -> Result<(), Error> {
-        for rows in rows.chunks(TYPES_CHUNK) {
-            let mut rows = rows.to_vec();
-            rows.iter_mut().for_each(|row| shorten(&mut row.name, NAME));
-            // Plain data: it cannot fail.
-            self.put(kind::METHODS, &serde_json::to_vec(&rows).unwrap_or_default())?;
-        }
-        Ok(())
+        let shortened = |row: &MethodRow| {
+            let mut row = row.clone();
+            shorten(&mut row.name, NAME);
+            row
+        };
+        chunked(rows.iter().map(shortened), |chunk| self.put(kind::METHODS, chunk))
     }
 
     /// Writes how objects are laid out.
@@ -113,7 +114,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::create`].
     pub fn layouts(&mut self, layouts: &Layouts) -> Result<(), Error> {
-        packed(layouts).iter().try_for_each(|chunk| self.put(kind::LAYOUTS, chunk))
+        chunked(layouts::rows(layouts), |chunk| self.put(kind::LAYOUTS, chunk))
     }
 
     /// Writes what static fields hold.
@@ -121,7 +122,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::create`].
     pub fn statics(&mut self, fields: &[StaticField]) -> Result<(), Error> {
-        statics::packed(fields).iter().try_for_each(|chunk| self.put(kind::STATICS, chunk))
+        chunked(statics::rows(fields), |chunk| self.put(kind::STATICS, chunk))
     }
 
     /// Writes what is missing and the end, and gives the output back.
@@ -146,11 +147,13 @@ impl<W: Write> Writer<W> {
         let put = match self.until_judged.checked_sub(1) {
             Some(left) => {
                 self.until_judged = left;
-                self.written(|out| FORMAT.write_as_it_is(out, kind::STREAM, &stream))
+                self.written(|out, unpacked| FORMAT.write_as_it_is(out, kind::STREAM, &stream, unpacked))
             }
-            None => self.written(|out| FORMAT.write(out, kind::STREAM, &stream)).map(|is_as_it_is| {
-                self.until_judged = if is_as_it_is { NOT_JUDGED } else { 0 };
-            }),
+            None => {
+                self.written(|out, unpacked| FORMAT.write(out, kind::STREAM, &stream, unpacked)).map(|is_as_it_is| {
+                    self.until_judged = if is_as_it_is { NOT_JUDGED } else { 0 };
+                })
+            }
         };
         self.stream = stream;
         self.stream.clear();
@@ -158,14 +161,14 @@ impl<W: Write> Writer<W> {
     }
 
     fn put(&mut self, kind: u32, plain: &[u8]) -> Result<(), Error> {
-        self.written(|out| FORMAT.write(out, kind, plain)).map(|_| ())
+        self.written(|out, unpacked| FORMAT.write(out, kind, plain, unpacked)).map(|_| ())
     }
 
-    fn written<T>(&mut self, write: impl FnOnce(&mut W) -> std::io::Result<T>) -> Result<T, Error> {
+    fn written<T>(&mut self, write: impl FnOnce(&mut W, &mut Unpacked) -> std::io::Result<T>) -> Result<T, Error> {
         if self.failed {
             return Err(Error::Write(std::io::Error::other("an earlier write to this snapshot failed")));
         }
-        let written = write(&mut self.out).map_err(Error::Write);
+        let written = write(&mut self.out, &mut self.unpacked).map_err(Error::Write);
         self.failed = written.is_err();
         written
     }

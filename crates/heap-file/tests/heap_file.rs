@@ -1,9 +1,11 @@
 //! Snapshots written and read back: whole, cut, changed, made up.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_heap::layout::{Slot, SlotKind};
-use remora_heap::{RootKind, StaticContent, StaticField};
-use remora_heap_file::{Error, Identity, Limits, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts};
+use remora_heap::layout::{Field, Layout, Layouts, Shape, Slot, SlotKind, Source};
+use remora_heap::{RootKind, StaticContent, StaticField, TypeIx};
+use remora_heap_file::{
+    Error, Identity, Limits, MethodRow, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts,
+};
 use remora_wire::heap::{
     ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance,
     write_number,
@@ -216,4 +218,53 @@ fn gch_06_what_static_fields_hold_has_roots_with_their_names() {
     assert_eq!(note(0), Some("Known.Cache.first, Known.Cache.Again"));
     assert_eq!((note(1), note(2)), (Some("Known.Cache.boxed"), None));
     assert_eq!(graph.roots().iter().filter(|root| root.kind == RootKind::Static).count(), 3);
+}
+
+#[test]
+fn regression_whatever_names_a_process_has_its_snapshot_is_read() {
+    // One name that packs to nothing, in so many rows; and rows that are as long as they can be, of bytes that are longest in JSON.
+    for (count, text, events, fields) in [(600, "n", 0, 0), (12, "\u{1}", 300, 40)] {
+        let long = text.repeat(20 << 10);
+        let event = (text.repeat(2 << 10), text.repeat(2 << 10));
+        let row = TypeRow { name: long.clone(), assembly: long.clone(), flags: 0, events: vec![event; events] };
+        let slot = || Slot { kind: SlotKind::CLASS, of: long.clone(), layout: None };
+        let field = StaticField {
+            owner: long.clone(),
+            assembly: long.clone(),
+            name: long.clone(),
+            slot: slot(),
+            content: StaticContent::Bits(BASE),
+        };
+        let fields = vec![Field { name: long.clone(), offset: 0, slot: slot() }; fields];
+        let mut layouts = Layouts::default();
+        for index in 0..count {
+            layouts.add(Layout {
+                class: Some(TypeIx(index as u32)),
+                name: long.clone(),
+                family: long.clone(),
+                shape: Shape::Class { base: None, fields: fields.clone() },
+                source: Source::Told,
+            });
+        }
+        let mut writer = Writer::create(Vec::new()).unwrap();
+        writer.stream(&stream(&[END, NODES + 1])).unwrap();
+        writer.types(&vec![row; count]).unwrap();
+        let method = |id| MethodRow { id, name: long.clone() };
+        writer.methods(&(0..count as u64).map(method).collect::<Vec<_>>()).unwrap();
+        writer.layouts(&layouts).unwrap();
+        writer.statics(&vec![field; count]).unwrap();
+        let notes = vec![long.clone(); 100];
+        let file =
+            writer.finish(&State { command_line: long.clone(), runtime: long.clone(), notes, ..state() }).unwrap();
+        let snapshot = read_all(&file).unwrap();
+        assert!(snapshot.whole);
+        assert_eq!((snapshot.graph.types().len(), snapshot.statics.len()), (count, count));
+        let layouts = remora_heap_file::layouts(&file[..]).unwrap();
+        assert_eq!(layouts.iter().count(), count);
+        assert_eq!(
+            layouts.iter().all(|layout| matches!(layout.shape, Shape::Unknown)),
+            events > 0,
+            "too long to be kept"
+        );
+    }
 }

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use peak_alloc::PeakAlloc;
-use remora_heap_file::{Error, Limits, MethodRow, State, TypeRow, Writer, read};
+use remora_chunks::{HEADER, Next, Unpacked};
+use remora_heap_file::{Error, FORMAT, Limits, MethodRow, State, TypeRow, Writer, read};
 use remora_wire::heap::{CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, ROOT, STACK_ROOT, written};
 use std::sync::Mutex;
 
@@ -41,8 +42,21 @@ fn one_long_name_that_a_hundred_thousand_roots_refer_to_is_not_written_a_hundred
     let file = held_by_one_method(&"n".repeat(16 << 10));
     let (most, objects) = most_while_reading(&file);
     assert_eq!(objects.unwrap(), OBJECTS as usize);
+    // What did not fit is counted.
+    let unnamed = read(&file[..], Limits::MOST).unwrap().roots_unnamed;
+    let fit = (64 << 20) / ("in ".len() as u64 + (1 << 10) + "…".len() as u64);
+    assert_eq!(unnamed, OBJECTS - fit);
     // 64 MiB of words, and what so many objects and roots take.
     assert!(most < 160 << 20, "{} MiB for {} KiB", most >> 20, file.len() >> 10);
+}
+
+/// The same file, its chunks packed as well as they can be: our writer keeps to what is believed, others need not.
+fn packed_well(file: &[u8]) -> Vec<u8> {
+    let (mut packed, mut rest, mut unpacked) = (FORMAT.header().to_vec(), &file[HEADER..], Unpacked::default());
+    while let Next::Chunk(chunk) = FORMAT.next(&mut rest, &mut unpacked).unwrap() {
+        FORMAT.put(&mut packed, chunk.kind, &chunk.plain, &mut Unpacked::default());
+    }
+    packed
 }
 
 #[test]
@@ -52,6 +66,8 @@ fn rows_that_unpack_to_far_more_than_their_file_are_refused_before_they_are() {
     let mut writer = Writer::create(Vec::new()).unwrap();
     (0..6).for_each(|_| writer.types(&rows).unwrap());
     let file = writer.finish(&State::default()).unwrap();
+    assert!(read(&file[..], Limits::MOST).is_ok(), "what is written is read");
+    let file = packed_well(&file);
     let (most, refused) = most_while_reading(&file);
     assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
     // 8 MiB, 64 times the file, once packed and once as rows.

@@ -1,9 +1,9 @@
-//! How large a recording may be. What is beyond is refused by the writer and by the reader alike, never cut silently.
+//! How large a recording may be. The writer refuses more rows than that, and cuts texts and times; the reader refuses all that is beyond.
+//! So whatever is written can be read.
 //!
 //! A file of some kilobytes can claim billions of anything; these are the numbers at which belief ends.
 
-/// How often the content of a file may be as long as the file, beyond the first 8 MiB. What is written while recording packs to a fiftieth
-/// at best, since it is written twice a second. A sample takes 4 bytes of the content or more, and 32 in memory, and twice
+/// How often the content of a file may be as long as the file, beyond the first 8 MiB. What would pack better is stored as it is. A sample takes 4 bytes of the content or more, and 32 in memory, and twice
 /// that while an array grows: so a file takes at most some 2,000 times its length, and 128 MiB.
 pub const RATIO: u64 = 128;
 /// Items of one table that the writer puts into one chunk.

@@ -5,7 +5,7 @@ mod golden;
 mod random;
 
 use random::Random;
-use remora_profile::{Frame, Meta, Profile, Sample, State, Thread};
+use remora_profile::{Frame, LossCause, Meta, Profile, Sample, State, Thread};
 use remora_recording::{Error, Recording, Writer, is_recording, limits, read};
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -57,6 +57,26 @@ fn any_profile_grown_in_any_steps_comes_back() {
         random.grow(&mut profile);
         let bytes = writer.finish(&profile).expect("memory takes everything");
         assert_same(&complete(&bytes).profile, &profile);
+    }
+}
+
+#[test]
+fn regression_a_recording_whose_notes_pack_to_nothing_is_read_however_often_they_are_written() {
+    for seed in 0..4 {
+        let mut random = Random::new(seed);
+        let mut profile = Profile::default();
+        random.grow(&mut profile);
+        // What the target counts may be anything.
+        profile.loss.delivered = u64::MAX - random.next() % 2;
+        profile.loss.lose(LossCause::Damaged, random.next());
+        let mut writer = Writer::create(Vec::new()).unwrap();
+        for _ in 0..24 + random.below(8) {
+            let note = "n".repeat(random.below(32 << 10));
+            profile.meta.notes = vec![note; 64];
+            writer.append(&profile).unwrap();
+        }
+        let recording = complete(&writer.finish(&profile).unwrap());
+        assert_eq!(recording.profile.samples().len(), profile.samples().len());
     }
 }
 

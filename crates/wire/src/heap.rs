@@ -35,6 +35,11 @@ pub mod statics;
 
 pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
 
+/// Exit status of a copy that ended itself since a control group had little room left: [`crate::layout::HEAP_ROOM_LEFT`].
+pub const ENDED_BY_ROOM: i32 = 3;
+/// Exit status of a copy that ended itself since everybody in its control group, or on the machine, stood still for memory.
+pub const ENDED_BY_STALLS: i32 = 4;
+
 /// See the module's text.
 pub const END: u64 = 0;
 /// See the module's text.

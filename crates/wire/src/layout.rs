@@ -78,6 +78,11 @@ pub const HEAP_STAYS_SHARED: usize = 47;
 /// Questions about static fields that ended in a fault of the copy.
 pub const HEAP_QUESTIONS_GIVEN_UP: usize = 46;
 
+/// Bytes that the control group had left of its limit when the copy ended itself for that; and the limit.
+pub const HEAP_ROOM_LEFT: usize = 48;
+/// See [`HEAP_ROOM_LEFT`].
+pub const HEAP_ROOM_LIMIT: usize = 49;
+
 /// How many words of questions about static fields there are, plus 1; 0 as long as none were put. The one word of the page that the
 /// collector writes: the copy waits for it when it has walked.
 pub const STATICS_ASKED: usize = 45;

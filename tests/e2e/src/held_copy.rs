@@ -20,25 +20,10 @@ pub struct HeldCopy {
 impl HeldCopy {
     /// That of `command`'s snapshot of `target`. The command goes on when the copy stands.
     pub fn of(target: &Target, command: &Remora) -> HeldCopy {
-        until("the agent is there", || has_agent(target.pid()));
-        let remora = innermost(command.pid());
-        let (mut looks, mut copy) = (0, None);
-        // What it does before its walk it is let do, its walk it cannot finish. One whose picture is not true ends by itself, and another
-        // one is made.
-        until("the copy waits for room", || {
-            // Until the agent was told to begin it needs the command, which goes on for a moment now and then.
-            if copy.is_none() && looks % LOOKS == 0 {
-                signal(remora, Signal::CONT);
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
-            signal(remora, Signal::STOP);
-            looks += 1;
-            copy = children(target.pid()).next();
-            copy.is_some_and(|copy| state(copy) == Some('S'))
-        });
-        let pid = copy.unwrap_or_else(|| panic!("there is no copy"));
-        signal(pid, Signal::STOP);
-        signal(remora, Signal::CONT);
+        let waiting = WaitingCopy::of(target, command);
+        signal(waiting.pid, Signal::STOP);
+        let pid = waiting.pid;
+        waiting.command_goes_on();
         HeldCopy { pid }
     }
 
@@ -61,6 +46,48 @@ impl HeldCopy {
     /// Waits until it has ended, by itself or not. Who may ask for its status, may not have asked.
     pub fn until_it_has_ended(&self) {
         until("the copy has ended", || matches!(state(self.pid), None | Some('Z')));
+    }
+}
+
+/// A copy that is not halted and waits for room, since its command is halted and takes nothing.
+#[derive(Debug)]
+pub struct WaitingCopy {
+    pid: u32,
+    /// The command.
+    remora: u32,
+}
+
+impl WaitingCopy {
+    /// That of `command`'s snapshot of `target`; as for [`HeldCopy`] it must have more to tell than there is room for.
+    pub fn of(target: &Target, command: &Remora) -> WaitingCopy {
+        until("the agent is there", || has_agent(target.pid()));
+        let remora = innermost(command.pid());
+        let (mut looks, mut copy) = (0, None);
+        // What it does before its walk it is let do, its walk it cannot finish. One whose picture is not true ends by itself, and another
+        // one is made.
+        until("the copy waits for room", || {
+            // Until the agent was told to begin it needs the command, which goes on for a moment now and then.
+            if copy.is_none() && looks % LOOKS == 0 {
+                signal(remora, Signal::CONT);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            signal(remora, Signal::STOP);
+            looks += 1;
+            copy = children(target.pid()).next();
+            copy.is_some_and(|copy| state(copy) == Some('S'))
+        });
+        let pid = copy.unwrap_or_else(|| panic!("there is no copy"));
+        WaitingCopy { pid, remora }
+    }
+
+    /// Waits until it has ended, by itself or not.
+    pub fn until_it_has_ended(&self) {
+        until("the copy has ended", || matches!(state(self.pid), None | Some('Z')));
+    }
+
+    /// The command takes what the copy has told.
+    pub fn command_goes_on(self) {
+        signal(self.remora, Signal::CONT);
     }
 }
 

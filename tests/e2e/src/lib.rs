@@ -17,6 +17,7 @@ mod debugger;
 pub mod diagnostics;
 mod foreign;
 mod held_copy;
+mod memory_group;
 pub mod probe;
 mod process_facts;
 mod processor_time;
@@ -30,7 +31,8 @@ mod target;
 
 pub use debugger::Debugger;
 pub use foreign::{Counts, ForeignProfiler, Kind};
-pub use held_copy::{HeldCopy, state};
+pub use held_copy::{HeldCopy, WaitingCopy, state};
+pub use memory_group::MemoryGroup;
 pub use process_facts::{Facts, Mapping, Named};
 pub use processor_time::{processor_time, scheduled, until_used};
 pub use read_back::ReadBack;

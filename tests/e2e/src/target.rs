@@ -1,6 +1,6 @@
 //! A running target: a program that says when it is ready, answers questions, and ends when the test does.
 
-use crate::{PATIENCE, Runtime};
+use crate::{MemoryGroup, PATIENCE, Runtime};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -52,15 +52,26 @@ impl Start {
 
     /// Puts a shell script before it, in a mount namespace of its own, which has the command as its arguments and ends in `exec "$@"`.
     pub fn behind(self, script: &str) -> Start {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-ec", script, "sh"]).arg(self.command.get_program()).args(self.command.get_args());
+        let mut shell = Command::new("unshare");
+        shell.args(["-m", "sh", "-ec", script, "sh"]);
+        self.by(shell, &format!("behind `{script}`"))
+    }
+
+    /// Starts it in a control group.
+    pub fn in_group(self, group: &MemoryGroup) -> Start {
+        self.by(group.command(), "in a control group")
+    }
+
+    /// Behind a command that becomes it.
+    fn by(self, mut command: Command, how: &str) -> Start {
+        command.arg(self.command.get_program()).args(self.command.get_args());
         for (name, value) in self.command.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        Start { command, name: format!("{} behind `{script}`", self.name) }
+        Start { command, name: format!("{} {how}", self.name) }
     }
 
     /// The command itself, for what is not foreseen here.

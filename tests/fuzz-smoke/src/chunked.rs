@@ -28,7 +28,8 @@ fn file(format: Format, mut bytes: &[u8]) -> Vec<u8> {
     let mut file = format.header().to_vec();
     while let Some((&[kind, high, low], rest)) = bytes.split_first_chunk::<HEAD>() {
         let (piece, behind) = rest.split_at(usize::from(u16::from_be_bytes([high, low])).min(rest.len()));
-        format.put(&mut file, kind.into(), piece);
+        // Whoever is hostile keeps no account.
+        format.put(&mut file, kind.into(), piece, &mut Unpacked::default());
         bytes = behind;
     }
     file

@@ -1,9 +1,10 @@
 //! How much memory the copy of a process may cost: what the user says, and never more than there is.
 
 use super::size::shown;
+use crate::console::note;
 use crate::failure::Failure;
 use remora_collector::HeapProgress;
-use remora_trigger::Process;
+use remora_trigger::{Bound, Process, Room};
 
 /// A copy needs page tables: eight bytes for each page of 4 KiB.
 const PAGE_TABLES: u64 = 512;
@@ -20,13 +21,13 @@ pub(crate) struct Allowance {
 impl Allowance {
     /// What may be used for a copy of the process; refuses where even the least that it needs is more.
     pub(crate) fn of(process: &Process, asked: Option<u64>) -> Result<Allowance, Failure> {
-        let room = process.memory_room().map(|room| (room.bytes, room.bound.to_string()));
-        let allowance = Allowance::within(room, asked);
+        let room = process.memory_room();
+        let free = room.as_ref().map_or(u64::MAX, |room| room.bytes);
+        let allowance = Allowance::within(room.as_ref().map(|room| (room.bytes, room.bound.to_string())), asked);
         let resident = process.resident_memory().unwrap_or(0);
         let needed = resident / PAGE_TABLES + OWN;
         // Everything that the process has, once more: what it writes to while the copy is there.
         let most = resident.saturating_add(needed);
-        let free = process.memory_room().map_or(u64::MAX, |room| room.bytes);
         if let Some(group) = process.ends_with_group().filter(|_| is_a_danger(free, most, asked)) {
             return Err(Failure::EndsWithTheCopy { group, most: shown(most), free: shown(free) });
         }
@@ -34,6 +35,9 @@ impl Allowance {
             let (needed, bytes, why) = (shown(needed), shown(allowance.bytes), allowance.why);
             let remedy = remedy(asked, allowance.bytes);
             return Err(Failure::NoRoomForACopy { needed, allowed: format!("{bytes} ({why})"), remedy });
+        }
+        if let Some(words) = room.and_then(|room| may_not_fit(&room, most)) {
+            note(&words);
         }
         Ok(allowance)
     }
@@ -60,6 +64,21 @@ impl Allowance {
             self.why
         ))
     }
+}
+
+/// What is to be said beforehand where a control group may have no room for all that a copy can cost. On a machine the copy is the first that
+/// the kernel ends; in a group it ends itself before.
+fn may_not_fit(room: &Room, most: u64) -> Option<String> {
+    let is_group = matches!(room.bound, Bound::ControlGroup(_));
+    (is_group && room.bytes < most).then(|| {
+        format!(
+            "the copy of the process may not fit: {} is free {}, and it costs up to {} if the program writes to all of its memory meanwhile. \
+             It ends itself before the group is full; the rest of the heap is missing then",
+            shown(room.bytes),
+            room.bound,
+            shown(most)
+        )
+    })
 }
 
 /// Whether a copy could make the kernel end all of a group: there is less than it can ever cost, and nobody said how much it may.
@@ -92,6 +111,16 @@ mod tests {
         assert!(is_a_danger(999, 1000, None));
         assert!(!is_a_danger(1000, 1000, None));
         assert!(!is_a_danger(999, 1000, Some(7)));
+    }
+
+    #[test]
+    fn who_may_not_fit_into_a_control_group_is_told_so_beforehand() {
+        let room = |bytes, bound| Room { bytes, bound };
+        let group = || Bound::ControlGroup("/sys/fs/cgroup/app".into());
+        let told = may_not_fit(&room(70 << 20, group()), 260 << 20).expect("it may not");
+        assert!(told.contains("may not fit: 70.0 MiB is free in the control group /sys/fs/cgroup/app"), "{told}");
+        assert_eq!(may_not_fit(&room(260 << 20, group()), 260 << 20), None);
+        assert_eq!(may_not_fit(&room(70 << 20, Bound::Machine), 260 << 20), None, "there it goes first");
     }
 
     #[test]

@@ -259,6 +259,8 @@ mod tests {
             builder.add_root(root, RootKind::Static).expect("there is room");
         }
         Snapshot {
+            roots_unnamed: 0,
+            statics_left_out: 0,
             statics: Vec::new(),
             graph: builder.finish().expect("there is room"),
             free_bytes: 0,

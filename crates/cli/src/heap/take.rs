@@ -46,6 +46,12 @@ struct Taken<'a> {
     receipt: serde_json::Value,
 }
 
+/// What is printed for programs where there is no report.
+#[derive(Debug, Serialize)]
+struct ReceiptAlone {
+    receipt: serde_json::Value,
+}
+
 /// Where results go.
 struct Places {
     snapshot: Destination,
@@ -97,7 +103,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         Spooled::Kept(kept) => kept,
         Spooled::Unfinished(spool) if about.objects == 0 => {
             spool.discard();
-            note_all(&receipt_text(&receipt));
+            receipt_alone(args, &receipt)?;
             Err(keeping.nothing(about.notes, stop.wish().is_some()))
         }
         Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
@@ -431,9 +437,24 @@ pub(super) fn simple_name(file: &str) -> &str {
     [".dll", ".exe"].iter().find_map(|ending| file.strip_suffix(ending)).unwrap_or(file)
 }
 
+/// The receipt, where there is nothing else to show.
+pub(super) fn receipt_alone(args: &HeapTakeArgs, receipt: &Receipt) -> Result<(), Failure> {
+    if !args.shown.json {
+        note_all(&receipt_text(receipt));
+        return Ok(());
+    }
+    out(&Page::json(&ReceiptAlone { receipt: serde_json::from_str(&receipt.to_json()).unwrap_or_default() }))
+}
+
 /// Shows what was kept.
 fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
-    let snapshot = open(file)?;
+    let snapshot = match open(file) {
+        Err(Failure::TooLargeToRead { file, .. }) => {
+            receipt_alone(args, receipt)?;
+            return Err(Failure::NotShown { file });
+        }
+        opened => opened?,
+    };
     let report = Report::of(file, &snapshot, &args.failing.fail_if)?;
     let (by, top) = (args.grouped.by, args.shown.top as usize);
     out(&if args.shown.json {

@@ -5,7 +5,7 @@ use super::allowance::Allowance;
 use super::both::Both;
 use super::dear::too_dear;
 use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
-use super::take::{has_a_place, say_what_stays, set_right};
+use super::take::{has_a_place, receipt_alone, say_what_stays, set_right};
 use super::watched::Watched;
 use crate::args::HeapTakeArgs;
 use crate::console::{StatusLine, counted, grouped, note, note_all};
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         let files = kept.as_deref().unwrap_or_default();
         Watched::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
     } else {
-        note_all(&receipt_text(&receipt));
+        receipt_alone(args, &receipt)?;
         Err(match stop.wish() {
             Some(_) => Failure::Interrupted,
             None => Failure::no_snapshot(&finished.notes),

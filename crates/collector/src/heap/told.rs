@@ -1,6 +1,8 @@
 //! What the agent says of a snapshot beside what is told of objects.
 
-use remora_wire::FromAgent;
+use crate::shared_memory::SharedMemory;
+use remora_wire::heap::{ENDED_BY_ROOM, ENDED_BY_STALLS};
+use remora_wire::{FromAgent, layout};
 
 /// What the agent said of its task.
 #[derive(Default)]
@@ -41,10 +43,27 @@ impl Told {
 }
 
 /// Why a copy ended, if it did not end as it should. `status` comes from `wait`.
-pub(crate) fn how_it_ended(status: i32) -> Option<String> {
+pub(crate) fn how_it_ended(status: i32, memory: &SharedMemory) -> Option<String> {
+    let mebibytes = |which| memory.counter(which) >> 20;
     match (status & 0x7f, (status >> 8) & 0xff) {
         (0, 0) => None,
+        (0, ENDED_BY_ROOM) => Some(format!(
+            "the copy of the process ended itself, since its control group had {} MiB of {} MiB left: another snapshot would lack as much, \
+             unless more is free in the group or its limit is raised",
+            mebibytes(layout::HEAP_ROOM_LEFT),
+            mebibytes(layout::HEAP_ROOM_LIMIT)
+        )),
+        (0, ENDED_BY_STALLS) => Some(
+            "the copy of the process ended itself, since everybody waited for memory for more than a quarter of the time (`memory.pressure` \
+             of the control group, or /proc/pressure/memory): another snapshot would lack as much, unless more is free"
+                .to_owned(),
+        ),
         (0, code) => Some(format!("the copy of the process that walked its heap ended with status {code}")),
         (signal, _) => Some(format!("the copy of the process that walked its heap was ended by signal {signal}")),
     }
+}
+
+/// Whether a copy ended itself for want of memory: the next one would, too.
+pub(crate) fn ended_for_memory(status: i32) -> bool {
+    status & 0x7f == 0 && matches!((status >> 8) & 0xff, ENDED_BY_ROOM | ENDED_BY_STALLS)
 }

@@ -3,6 +3,7 @@
 use super::{END, ROWS, SCALES, STATE, frame_kind_id, state::State};
 use crate::bytes::{put, put_step, put_text};
 use crate::{Error, FORMAT, limits};
+use remora_chunks::Unpacked;
 use remora_profile::{Profile, Sample, Thread, Watermark};
 use std::borrow::Cow;
 
@@ -16,6 +17,8 @@ pub(crate) struct Encoder {
     depths: Vec<u32>,
     /// The factors in the weights written so far.
     scales: Vec<u64>,
+    /// What who reads it will hold against its length.
+    unpacked: Unpacked,
 }
 
 impl Encoder {
@@ -35,7 +38,7 @@ impl Encoder {
             }
             self.rows(profile, until, &renamed, out)?;
         }
-        FORMAT.put(out, STATE, &State::of(profile).json());
+        FORMAT.put(out, STATE, &State::of(profile).json(), &mut self.unpacked);
         Ok(())
     }
 
@@ -48,17 +51,17 @@ impl Encoder {
         let mut plain = Vec::new();
         put(&mut plain, self.written.threads.min(self.scales.len()) as u64);
         self.scales.iter().take(self.written.threads).for_each(|factor| put(&mut plain, *factor));
-        FORMAT.put(out, SCALES, &plain);
+        FORMAT.put(out, SCALES, &plain, &mut self.unpacked);
     }
 
     /// Appends the end chunk.
-    pub(crate) fn end(&self, out: &mut Vec<u8>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         let mut plain = Vec::new();
         let Watermark { strings, frames, stacks, threads, samples } = self.written;
         for count in [strings, frames, stacks, threads, samples] {
             put(&mut plain, count as u64);
         }
-        FORMAT.put(out, END, &plain);
+        FORMAT.put(out, END, &plain, &mut self.unpacked);
     }
 
     /// How far the next chunk goes. A table follows only when the one it refers to is written.
@@ -114,7 +117,7 @@ impl Encoder {
             self.threads[index] = profile.threads()[index].clone();
         }
         samples(&profile.samples()[from.samples..until.samples], &mut plain);
-        FORMAT.put(out, ROWS, &plain);
+        FORMAT.put(out, ROWS, &plain, &mut self.unpacked);
         self.written = until;
         Ok(())
     }

@@ -116,10 +116,17 @@ impl MetaState {
 
 impl LossState {
     fn of(loss: &Loss) -> LossState {
+        // The target counts some of it: no more than is read again.
+        let mut left = limits::NANOSECONDS;
+        let mut clamped = |count: u64| {
+            let count = count.min(left);
+            left -= count;
+            count
+        };
         LossState {
             taken: loss.taken,
-            delivered: loss.delivered,
-            lost: loss.lost.iter().map(|(cause, count)| (cause.id(), *count)).collect(),
+            delivered: clamped(loss.delivered),
+            lost: loss.lost.iter().map(|(cause, count)| (cause.id(), clamped(*count))).collect(),
             truncated_stacks: loss.truncated_stacks,
             broken_stacks: loss.broken_stacks,
             repaired_stacks: loss.repaired_stacks,

@@ -1,0 +1,33 @@
+//! Messages and exit statuses that are easily mistaken for others.
+
+use super::*;
+
+#[test]
+fn a_snapshot_without_an_object_for_want_of_room_is_told_as_a_full_disk() {
+    let failure = Failure::no_snapshot(&["a note".to_owned(), FULL_DISK.to_owned()]);
+    assert!(failure.to_string().ends_with("free some space, or give -o a place on another disk"), "{failure}");
+    assert_eq!(failure.exit(), Exit::DiskFull);
+}
+
+#[test]
+fn a_file_for_which_there_is_no_memory_is_not_called_damaged() {
+    let error = || io::Error::from(io::ErrorKind::OutOfMemory);
+    let file = Path::new("a");
+    let recording = Failure::recording(file, remora_recording::Error::Read(error()));
+    let snapshot = Failure::heap_file(file, remora_heap_file::Error::Read(error()));
+    let told = "reading a takes more than half of the free memory; read it where more is free, it is not damaged";
+    assert_eq!((recording.to_string(), snapshot.to_string()), (told.to_owned(), told.to_owned()));
+    assert_eq!(recording.exit(), Exit::TooLargeToRead);
+    let other = Failure::recording(file, remora_recording::Error::Read(io::ErrorKind::NotFound.into()));
+    assert_eq!(other.exit(), Exit::NotARecording);
+}
+
+#[test]
+fn who_counts_too_long_is_not_told_to_look_for_limits() {
+    let why = |last: &str| ["a note".to_owned(), format!("the agent: {last}")];
+    let failure = Failure::no_snapshot(&why(TOO_MUCH_MADE));
+    assert!(failure.to_string().contains("leave --roots out"), "{failure}");
+    assert_eq!(failure.exit(), Exit::Refused);
+    let failure = Failure::no_snapshot(&why("fork refused"));
+    assert!(failure.to_string().contains("a note; the agent: fork refused; look what limits"), "{failure}");
+}
