@@ -106,7 +106,7 @@ type Attack<'a> = (&'a str, &'a dyn Fn(&Path));
 fn bounded(arguments: &[&str]) -> Finished {
     let remora = Remora::command();
     let mut command = Command::new("sh");
-    command.args(["-c", r#"ulimit -v 800000 && exec "$0" "$@""#]).arg(remora.get_program()).args(arguments);
+    command.args(["-c", r#"ulimit -v 700000 && exec "$0" "$@""#]).arg(remora.get_program()).args(arguments);
     Remora::spawn(command).finish()
 }
 
@@ -229,11 +229,11 @@ fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
     record().failed_with(REFUSED, &["the runtime refused"]);
 }
 
-/// A file of some kilobytes that claims a table of symbols of 800 MB.
+/// A file of some kilobytes that claims a table of symbols of 450 MB.
 fn sparse_elf() -> (Vec<u8>, u64) {
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0".to_vec();
     elf.extend([0_u64, 0, 64].iter().flat_map(|word| word.to_le_bytes()));
-    elf.extend([0_u32.to_le_bytes(), [64, 0, 56, 0], [0, 0, 64, 0], [3, 0, 0, 0]].concat());
+    elf.extend([0_u32.to_le_bytes(), [64, 0, 56, 0], [0, 0, 64, 0], [3, 0, 1, 0]].concat());
     let section = |kind: u32, offset: u64, size: u64, link: u32, entry: u64| {
         let words = [0_u64, 0, offset, size].map(u64::to_le_bytes).concat();
         [
@@ -247,7 +247,7 @@ fn sparse_elf() -> (Vec<u8>, u64) {
         ]
         .concat()
     };
-    let size = 24 * 33_000_000;
+    let size = 24 * 18_750_000;
     elf.extend([section(0, 0, 0, 0, 0), section(3, 256, 16, 0, 0), section(11, 4096, size, 1, 24)].concat());
     (elf, 4096 + size)
 }
