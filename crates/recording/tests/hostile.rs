@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use peak_alloc::PeakAlloc;
-use remora_profile::{Frame, Profile, Sample, State, Thread};
+use remora_profile::{Frame, LossCause, Profile, Sample, State, Thread};
 use remora_recording::{Error, Writer, limits, read};
 
 #[global_allocator]
@@ -10,6 +10,16 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Samples of which each takes four bytes of the content, and all are the same.
 const SAMPLES: usize = 6 << 20;
+
+#[test]
+fn losses_that_a_target_made_up_do_not_make_the_file_unreadable() {
+    let mut profile = Profile::default();
+    profile.loss.taken = u64::MAX;
+    profile.loss.lost = vec![(LossCause::RingFull, u64::MAX), (LossCause::TransportFull, 7)];
+    let file = Writer::create(Vec::new()).unwrap().finish(&profile).unwrap();
+    let lost = read(&file[..]).unwrap().profile.loss.lost;
+    assert_eq!(lost[0], (LossCause::RingFull, limits::NANOSECONDS));
+}
 
 #[test]
 fn samples_that_are_all_the_same_do_not_fill_the_memory_from_a_file_of_some_kilobytes() {

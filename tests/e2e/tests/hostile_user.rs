@@ -307,6 +307,19 @@ fn nothing_that_a_process_is_called_or_says_drives_the_terminal() {
 }
 
 #[test]
+fn a_recording_of_an_agent_whose_numbers_are_anything_can_be_read() {
+    let hostile = Hostile::of_today("", "scrambled", &[]);
+    let recorded = hostile.record();
+    assert_eq!(recorded.code(), UNCLEAN, "{recorded}");
+    let file = hostile.folder.path().join("out.remora");
+    for form in ["html", "folded", "speedscope.json", "pb.gz", "firefox.json.gz"] {
+        let made = hostile.folder.path().join(format!("out.{form}"));
+        remora([Path::new("convert"), &file, Path::new("-o"), &made]).succeeded();
+    }
+    remora([Path::new("report"), Path::new("--json"), &file]).succeeded().json();
+}
+
+#[test]
 fn nothing_is_asked_of_another_users_process_whose_socket_is_mounted_over_the_targets() {
     let victim = Hostile::of_today("", "refusing", &[]);
     let (own, pid) = (victim.folder.path().join("own"), victim.target.pid());

@@ -115,11 +115,19 @@ impl MetaState {
 }
 
 impl LossState {
+    /// All that is lost together is clamped, since the target counts it, and what it makes up must not make the file unreadable.
     fn of(loss: &Loss) -> LossState {
+        let delivered = loss.delivered.min(limits::NANOSECONDS);
+        let mut left = limits::NANOSECONDS - delivered;
+        let mut clamped = |count: u64| {
+            let count = count.min(left);
+            left -= count;
+            count
+        };
         LossState {
             taken: loss.taken,
-            delivered: loss.delivered,
-            lost: loss.lost.iter().map(|(cause, count)| (cause.id(), *count)).collect(),
+            delivered,
+            lost: loss.lost.iter().map(|(cause, count)| (cause.id(), clamped(*count))).collect(),
             truncated_stacks: loss.truncated_stacks,
             broken_stacks: loss.broken_stacks,
             repaired_stacks: loss.repaired_stacks,

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 use remora_agent_ring::{HEADER_WORDS, Ring};
-use remora_wire::{Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent, layout};
+use remora_wire::{Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind, layout};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::fs::File;
 use std::io::{Error, IoSliceMut, Read, Result, Write};
@@ -28,6 +28,9 @@ const UNKNOWN_COMMAND: u32 = 0x8013_1385;
 /// Set of the commands that begin and end a stream of events.
 const EVENTS: u8 = 2;
 
+/// Numbers at which sums and places go wrong.
+const NUMBERS: [u64; 6] = [0, 1, 1 << 32, i64::MAX as u64, 1 << 63, u64::MAX];
+
 /// Bytes of a block of events.
 const BLOCK: u32 = 1 << 16;
 
@@ -48,6 +51,8 @@ enum Manner {
     Refusing,
     /// Whatever its agent says and names drives a terminal.
     Coloured,
+    /// The numbers in what its agent sends are anything.
+    Scrambled,
 }
 
 /// Clears the screen, sets the window's title, begins a line, is a C1 character, and turns what follows around.
@@ -62,6 +67,7 @@ fn main() -> Result<()> {
         Some("flooding") => Manner::Flooding,
         Some("refusing") => Manner::Refusing,
         Some("coloured") => Manner::Coloured,
+        Some("scrambled") => Manner::Scrambled,
         _ => return Err(Error::other("which manner?")),
     };
     let socket = socket_path()?;
@@ -157,6 +163,12 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         &FromAgent::Started { signal: 0, thread: std::process::id(), threads: 1, time: 0, engine: engine(manner) }
             .encode(),
     )?;
+    if manner == Manner::Scrambled {
+        memory.write_all_at(&ring_of(scrambled()), message_place())?;
+        // What is counted stands before the rings.
+        memory.write_all_at(&[0xff; 8 * (layout::HEAP_STAYS_SHARED + 1 - layout::TAKEN)], layout::TAKEN as u64 * 8)?;
+        return agent.write_all(&FromAgent::Failed { what: "scrambled".to_owned() }.encode());
+    }
     if manner == Manner::Coloured {
         memory.write_all_at(&ring_of(coloured().iter().map(Message::encode)), message_place())?;
         // Whoever is told that it failed takes what is in the ring, and hears that it is gone.
@@ -189,6 +201,31 @@ fn coloured() -> [Message; 5] {
         Message::Address { address, place: Place::Managed { method: 0, il_offset: None } },
         Message::Sample { thread, time: 0, weight: 1_000_000, flags: 0, addresses: vec![address] },
     ]
+}
+
+/// Messages of each kind with each of their words replaced in turn by numbers at which sums and places go wrong.
+fn scrambled() -> Vec<Vec<u64>> {
+    let class = TypeKind::Class { module: 0, token: 0x0200_0002, arguments: vec![0] };
+    let token = MethodKind::Token { module: 0, token: 1, class_arguments: vec![0], arguments: vec![0], names: None };
+    let times = [
+        Message::Type { index: 0, kind: class },
+        Message::Type { index: 1, kind: TypeKind::Array { element: Some(1), rank: 2, element_kind: 0x12 } },
+        Message::Method { index: 1, kind: token },
+        Message::Address { address: 0x2000, place: Place::Managed { method: 1, il_offset: Some(7) } },
+        Message::Repeat { thread: 1, time: 1, weight: 1 },
+        Message::ThreadTime { thread: 1, used: 1 },
+        Message::ProcessTime { process: 1, agent: 1, unfollowed: 1 },
+    ];
+    let all: Vec<Vec<u64>> = coloured().iter().chain(&times).map(Message::encode).collect();
+    let mut scrambled = all.clone();
+    for record in &all {
+        for (at, number) in (0..record.len()).flat_map(|at| NUMBERS.map(|number| (at, number))) {
+            let mut other = record.clone();
+            other[at] = number;
+            scrambled.push(other);
+        }
+    }
+    scrambled
 }
 
 /// Writes a full ring of messages over that in the shared memory, again and again.
