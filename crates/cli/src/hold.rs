@@ -262,6 +262,21 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_file_that_says_anything_else_than_an_id_and_its_namespace_names_nobody() {
+        let (name, user) = (own("odd"), rustix::process::geteuid().as_raw());
+        let first = lock(user, &name).expect("it is free");
+        let here = own_namespace();
+        let long = "1".repeat(1 << 20);
+        let odd =
+            [&format!("-1 {here}"), &format!("4294967297 {here}"), &format!("1 {here}0"), &format!("1  {here}"), &long];
+        for text in odd.map(String::as_bytes).into_iter().chain([&b"1 \xff\x1b[2J"[..], b"\0\0 1", b" 1 1"]) {
+            first.file.set_len(0).expect("emptied");
+            first.file.write_all_at(text, 0).expect("written");
+            assert_eq!(holder_among(user, &name), Some(0), "{}", String::from_utf8_lossy(&text[..text.len().min(80)]));
+        }
+    }
+
+    #[test]
     fn what_a_killed_holder_left_is_removed_and_what_is_held_stays() {
         let (name, user) = (own("stale"), rustix::process::geteuid().as_raw());
         let held = lock(user, &name).expect("it is free");

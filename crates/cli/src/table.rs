@@ -11,6 +11,8 @@ use std::io::IsTerminal;
 
 /// Characters in which most names can be recognized. With less than that a column that may, goes to lines of its own.
 const READABLE: usize = 36;
+/// Characters beyond which a column is not filled up. A process can be called by a megabyte; that is no reason to write as much in each row.
+const WIDEST: usize = 1 << 10;
 /// Characters between two columns.
 const GAP: usize = 2;
 
@@ -117,7 +119,10 @@ impl Table {
         let mut cells = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             let cell = shortened(cell, *width);
-            cells += &if self.right[column] { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+            // `{cell:<width$}` panics where a width has more than 16 bits.
+            let padding = " ".repeat((*width).min(WIDEST).saturating_sub(cell.chars().count()));
+            let (before, behind) = if self.right[column] { (&*padding, "") } else { ("", &*padding) };
+            cells.extend([before, &cell, behind, "  "]);
         }
         line(cells.trim_end())
     }
@@ -126,6 +131,18 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_of_any_length_is_shown_and_widens_no_other_row_by_as_much() {
+        let mut table = Table::new(&["name", "command line"]);
+        let long = "n".repeat(1 << 20);
+        table.row([long.clone(), long.clone()]);
+        table.row(["b", "c"].map(String::from));
+        let text = table.rendered(None);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], format!("{long}  {long}"));
+        assert!(lines[2].len() < 2_000 && lines[2].ends_with(" c"), "{} bytes", lines[2].len());
+    }
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {

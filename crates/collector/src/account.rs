@@ -18,7 +18,7 @@ pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool
     loss.lose(LossCause::RingFull, counter(layout::LOST_RING_FULL));
     loss.lose(LossCause::TransportFull, counter(layout::LOST_TRANSPORT_FULL));
     loss.lose(LossCause::ThreadSilent, counter(layout::LOST_THREAD_SILENT));
-    let missing = loss.taken.saturating_sub(loss.delivered + loss.total_lost());
+    let missing = loss.taken.saturating_sub(loss.delivered.saturating_add(loss.total_lost()));
     loss.lose(if target_ended { LossCause::TargetEnded } else { LossCause::Unaccounted }, missing);
 }
 

@@ -6,6 +6,10 @@ use remora_profile::{FrameIx, LossCause, NumberMap, Profile, Sample, StackIx, St
 use remora_wire::{Message, Place, sample_flags};
 use std::collections::HashMap;
 
+/// Time that all samples together may stand for, nanoseconds: 146 years. What a hostile agent sends beyond is damage: a recording whose
+/// weights are more than a number holds could not be read again.
+pub(crate) const MOST_TIME: u64 = 1 << 62;
+
 /// The profile under construction.
 pub struct Assembler {
     /// What has been assembled so far.
@@ -25,6 +29,8 @@ pub struct Assembler {
     /// CPU time, as the agent reported it at its end; `None` if it did not get there.
     pub used: Option<Used>,
     by_clock: HashMap<ThreadIx, u64>,
+    /// Sum of all weights.
+    sampled: u64,
 }
 
 /// What is known of an address.
@@ -63,6 +69,7 @@ impl Assembler {
             managed_frames_named: 0,
             used: None,
             by_clock: HashMap::new(),
+            sampled: 0,
         }
     }
 
@@ -166,6 +173,12 @@ impl Assembler {
     }
 
     fn add(&mut self, sample: Sample) {
+        let sampled = self.sampled.saturating_add(sample.weight);
+        if sampled > MOST_TIME {
+            self.profile.loss.lose(LossCause::Damaged, 1);
+            return;
+        }
+        self.sampled = sampled;
         self.first_sample.get_or_insert(sample.time);
         self.profile.loss.delivered += 1;
         self.profile.add_sample(Sample { time: sample.time.saturating_sub(self.started), ..sample });
@@ -259,6 +272,19 @@ mod tests {
         assert_eq!(assembler.managed_frames(0), (0, 0), "the runtime has looked at each of them");
         assert_eq!(assembler.managed_frames(1), (2, 0), "one of them it could not tell");
         assert_eq!(assembler.managed_frames(9), (3, 0), "what is in an ELF file is native whoever says so");
+    }
+
+    #[test]
+    fn samples_that_stand_for_more_time_than_a_number_holds_are_damage() {
+        let mut assembler = assembler();
+        for weight in [1 << 61, u64::MAX, 1 << 61, 1] {
+            let message = Message::Sample { thread: 1, time: 1, weight, flags: 0, addresses: vec![1] };
+            assembler.take(&message.encode());
+        }
+        let weights: Vec<u64> = assembler.profile.samples().iter().map(|sample| sample.weight).collect();
+        assert_eq!(weights, [1 << 61, 1 << 61]);
+        assert_eq!(assembler.profile.loss.lost, [(LossCause::Damaged, 2)]);
+        assert_eq!(assembler.profile.loss.delivered, 2);
     }
 
     #[test]

@@ -44,8 +44,7 @@ impl Control {
 
     /// The process on the other end, as this side numbers it; `None` if it is in a namespace that cannot be seen from here.
     pub fn peer(&self) -> Option<u32> {
-        let credentials = rustix::net::sockopt::socket_peercred(&self.stream).ok()?;
-        u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
+        remora_trigger::peer(&self.stream)
     }
 
     /// The inode of the agent's end, if the kernel tells.

@@ -311,7 +311,7 @@ impl HeapSession {
         notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
         HeapAbout {
             objects: counter(layout::HEAP_OBJECTS),
-            ranges_unwalked: counter(layout::HEAP_BROKEN) + counter(layout::HEAP_LEFT_OUT),
+            ranges_unwalked: counter(layout::HEAP_BROKEN).saturating_add(counter(layout::HEAP_LEFT_OUT)),
             objects_unwalked: counter(layout::HEAP_WITHOUT_CLASS),
             complete: self.stream.beside.has_ended()
                 && self.told.described

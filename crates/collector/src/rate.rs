@@ -25,7 +25,7 @@ pub fn notes(profile: &Profile, counter: impl Fn(usize) -> u64) -> Vec<String> {
     }
     let left_out = counter(layout::OVER_BUDGET);
     if left_out as f64 > profile.loss.delivered as f64 * TELLING_LEFT_OUT {
-        let part = left_out as f64 / (left_out + profile.loss.delivered) as f64 * 100.0;
+        let part = left_out as f64 / left_out.saturating_add(profile.loss.delivered) as f64 * 100.0;
         let less_certain = if profile.meta.event == Event::Wall { ", so short waits are less certain" } else { "" };
         notes.push(format!(
             "threads were sampled less often than {asked} times a second, to stay within the signal budget: {part:.0} % of the samples \

@@ -28,8 +28,8 @@ pub struct Used {
     pub unfollowed: u64,
 }
 
-/// Scales the running samples.
-pub fn scale(profile: &mut Profile, used: &Used) {
+/// Scales the running samples; false if these clocks make no sense, since the sum would be more than `most` nanoseconds. Nothing is scaled then.
+pub fn scale(profile: &mut Profile, used: &Used, most: u64) -> bool {
     let mut sampled = vec![(0_u64, 0_u64); profile.threads().len()];
     for sample in profile.samples().iter().filter(|sample| sample.state == State::Running) {
         let (count, weight) = &mut sampled[sample.thread.0 as usize];
@@ -46,14 +46,20 @@ pub fn scale(profile: &mut Profile, used: &Used) {
     for (index, (count, weight)) in sampled.iter().enumerate() {
         if let Some((used, _)) = own(index) {
             others.used = others.used.saturating_sub(used);
-            (scaled.used, scaled.weight) = (scaled.used + used, scaled.weight + weight);
+            (scaled.used, scaled.weight) = (scaled.used.saturating_add(used), scaled.weight + weight);
         } else {
             (others.count, others.weight) = (others.count + count, others.weight + weight);
         }
     }
     let together = together(&others, &scaled);
     let scales = (0..sampled.len()).map(|index| own(index).map_or(together, |(used, weight)| factor(used, weight)));
-    profile.scale_running(scales.collect());
+    let scales: Vec<u64> = scales.collect();
+    let all = sampled.iter().zip(&scales).map(|((_, weight), factor)| u128::from(*weight) * u128::from(*factor));
+    let makes_sense = all.sum::<u128>() / u128::from(UNSCALED) <= u128::from(most);
+    if makes_sense {
+        profile.scale_running(scales);
+    }
+    makes_sense
 }
 
 /// Samples of several threads, their weight, and the CPU time of these threads, nanoseconds.
@@ -71,7 +77,7 @@ fn together(others: &Sum, scaled: &Sum) -> u64 {
         0 => (1.0, MOST_TOGETHER),
         weight => (scaled.used as f64 / weight as f64, 1.0 + CHANCE / (others.count.max(1) as f64).sqrt()),
     };
-    (wanted.clamp(expected / most, expected * most) * UNSCALED as f64) as u64
+    ((wanted.clamp(expected / most, expected * most) * UNSCALED as f64) as u64).min(LARGEST_SCALE)
 }
 
 fn factor(used: u64, weight: u64) -> u64 {
@@ -99,6 +105,15 @@ mod tests {
         profile
     }
 
+    #[test]
+    fn clocks_whose_sum_is_more_than_can_be_scale_nothing() {
+        let mut profile = profile(&[20]);
+        assert!(!scale(&mut profile, &used(&[(0, u64::MAX)], u64::MAX, 0), 1_000));
+        assert_eq!((weights(&profile), profile.scales().len()), (vec![200], 0));
+        assert!(scale(&mut profile, &used(&[(0, 900)], 900, 0), 1_000));
+        assert_eq!(weights(&profile), [900]);
+    }
+
     fn weights(profile: &Profile) -> Vec<u64> {
         let mut sums = vec![0; profile.threads().len()];
         profile.samples().iter().for_each(|sample| sums[sample.thread.0 as usize] += sample.weight);
@@ -114,7 +129,7 @@ mod tests {
     fn threads_with_enough_samples_get_what_their_clock_says_and_the_others_share_the_rest() {
         let mut profile = profile(&[100, 20, 3, 2]);
         // The last one has ended: only the process's clock includes its time.
-        scale(&mut profile, &used(&[(0, 1_500), (1, 100), (2, 20)], 1_700, 0));
+        assert!(scale(&mut profile, &used(&[(0, 1_500), (1, 100), (2, 20)], 1_700, 0), u64::MAX));
         assert_eq!(weights(&profile), [1_500, 100, 60, 40]);
         assert_eq!(profile.total_weight(), 1_700);
     }
@@ -122,18 +137,18 @@ mod tests {
     #[test]
     fn what_cannot_be_followed_or_was_never_met_is_not_given_to_others() {
         let mut followed = profile(&[100, 4]);
-        scale(&mut followed, &used(&[(0, 1_000), (1, 40)], 5_000, 3_960));
+        assert!(scale(&mut followed, &used(&[(0, 1_000), (1, 40)], 5_000, 3_960), u64::MAX));
         assert_eq!(weights(&followed), [1_000, 40]);
         let mut unmet = profile(&[100, 4]);
-        scale(&mut unmet, &used(&[(0, 1_000)], 5_000, 0));
+        assert!(scale(&mut unmet, &used(&[(0, 1_000)], 5_000, 0), u64::MAX));
         assert_eq!(
             weights(&unmet),
             [1_000, 100],
             "two and a half times as much: chance does no more with four samples"
         );
         let mut nobody_is_sure = profile(&[4]);
-        scale(&mut nobody_is_sure, &used(&[], 5_000, 0));
+        assert!(scale(&mut nobody_is_sure, &used(&[], 5_000, 0), u64::MAX));
         assert_eq!(weights(&nobody_is_sure), [160], "four times as much at most");
-        scale(&mut profile(&[]), &used(&[], 0, 0));
+        assert!(scale(&mut profile(&[]), &used(&[], 0, 0), u64::MAX));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::account;
 use crate::arrival::{Began, Task, monotonic, shown_runtime};
-use crate::assembler::Assembler;
+use crate::assembler::{Assembler, MOST_TIME};
 use crate::count::arrive_heard;
 use crate::files::Files;
 use crate::limits::{Allowance, MemoryLimit};
@@ -174,10 +174,10 @@ impl Session {
         let seconds = self.presence.begun.elapsed().as_secs_f64();
         Progress {
             samples: loss.delivered,
-            lost: self.presence.memory.counter(layout::LOST_RING_FULL)
-                + self.presence.memory.counter(layout::LOST_TRANSPORT_FULL)
-                + self.presence.memory.counter(layout::LOST_THREAD_SILENT)
-                + loss.total_lost(),
+            lost: [layout::LOST_RING_FULL, layout::LOST_TRANSPORT_FULL, layout::LOST_THREAD_SILENT]
+                .into_iter()
+                .map(|which| self.presence.memory.counter(which))
+                .fold(loss.total_lost(), u64::saturating_add),
             threads: self.assembler.profile.threads().len(),
             effective_rate: if seconds > 0.0 { loss.delivered as f64 / seconds } else { 0.0 },
             target_cpu: self.presence.target.used_since_last(),
@@ -191,9 +191,10 @@ impl Session {
         let used = self.assembler.used.take();
         let unread = self.assembler.note();
         let profile = &mut self.assembler.profile;
+        // Clocks that make no sense are as good as none.
+        let used = used.filter(|used| scale(profile, used, MOST_TIME));
         if let Some(used) = &used {
             profile.meta.target_cpu = Some(used.process);
-            scale(profile, used);
         }
         account::close(&mut profile.loss, counter, self.presence.target_ended);
         let mut notes = account::notes(counter, self.presence.leaving.unwrap_or_default().impatient_unloads);

@@ -106,7 +106,7 @@ pub struct Loss {
 impl Loss {
     /// All samples that are not in the profile.
     pub fn total_lost(&self) -> u64 {
-        self.lost.iter().map(|(_, count)| count).sum()
+        self.lost.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     /// Adds to what was lost by `cause`.
@@ -115,13 +115,13 @@ impl Loss {
             return;
         }
         match self.lost.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, total)) => *total += count,
+            Some((_, total)) => *total = total.saturating_add(count),
             None => self.lost.push((cause, count)),
         }
     }
 
     /// Whether the account adds up.
     pub fn adds_up(&self) -> bool {
-        self.taken == self.delivered + self.total_lost()
+        self.taken == self.delivered.saturating_add(self.total_lost())
     }
 }

@@ -3,7 +3,7 @@
 
 use peak_alloc::PeakAlloc;
 use remora_chunks::{HEADER, Next, Unpacked};
-use remora_profile::{Frame, Profile, Sample, State, Thread};
+use remora_profile::{Frame, LossCause, Profile, Sample, State, Thread};
 use remora_recording::{Error, FORMAT, Writer, limits, read};
 
 #[global_allocator]
@@ -19,6 +19,16 @@ fn packed_well(file: &[u8]) -> Vec<u8> {
         FORMAT.put(&mut packed, chunk.kind, &chunk.plain, &mut Unpacked::default());
     }
     packed
+}
+
+#[test]
+fn losses_that_a_target_made_up_do_not_make_the_file_unreadable() {
+    let mut profile = Profile::default();
+    profile.loss.taken = u64::MAX;
+    profile.loss.lost = vec![(LossCause::RingFull, u64::MAX), (LossCause::TransportFull, 7)];
+    let file = Writer::create(Vec::new()).unwrap().finish(&profile).unwrap();
+    let lost = read(&file[..]).unwrap().profile.loss.lost;
+    assert_eq!(lost[0], (LossCause::RingFull, limits::NANOSECONDS));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::codec::{CodecError, HEADER_SIZE, Header, Reply, Request};
 use crate::error::Error;
-use crate::socket::DiagnosticsSocket;
+use crate::socket::{DiagnosticsSocket, peer};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -51,7 +51,8 @@ impl Deadline {
     }
 }
 
-/// Connects to a runtime's socket.
+/// Connects to a runtime's socket. Who listens there is asked of the kernel: in a mount namespace of its own, a process can mount the socket
+/// of another one, and of another user, over its name. That one would then load a library from a path that the process chose.
 pub(crate) fn connect(socket: &DiagnosticsSocket, deadline: Deadline) -> Result<UnixStream, Error> {
     const STEP: &str = "accept a connection";
     let failed = |errno: Errno| Error::Connect { path: socket.host_path.clone(), source: errno.into() };
@@ -64,11 +65,15 @@ pub(crate) fn connect(socket: &DiagnosticsSocket, deadline: Deadline) -> Result<
     set_socket_timeout(&fd, Timeout::Send, Some(deadline.left(STEP)?)).map_err(failed)?;
     loop {
         match rustix::net::connect(&fd, &address) {
-            Ok(()) => return Ok(UnixStream::from(fd)),
+            Ok(()) => break,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Err(deadline.passed(STEP)),
             Err(errno) => return Err(failed(errno)),
         }
+    }
+    match peer(&fd) {
+        Some(listener) if listener == socket.listener => Ok(UnixStream::from(fd)),
+        listener => Err(Error::SocketOfAnother { path: socket.host_path.clone(), pid: socket.listener, listener }),
     }
 }
 

@@ -81,6 +81,10 @@ pub enum Reason {
     },
 }
 
+fn shown(listener: Option<u32>) -> String {
+    listener.map_or("a process that cannot be seen from here".to_owned(), |pid| format!("process {pid}"))
+}
+
 fn become_owner(owner: &str) -> String {
     if owner == "root" { "run remora as root".to_owned() } else { format!("run remora as {owner} or as root") }
 }
@@ -130,6 +134,19 @@ pub enum Error {
         path: PathBuf,
         /// The system's answer.
         source: std::io::Error,
+    },
+    /// Another process listens on the socket that has the target's name. Nothing was sent to it.
+    #[error(
+        "{} listens on the diagnostics socket {path}, not process {pid}: nothing was sent to it; see what the target has mounted there (`/proc/{pid}/mountinfo`), or start the target again",
+        shown(*listener)
+    )]
+    SocketOfAnother {
+        /// The socket.
+        path: PathBuf,
+        /// The target.
+        pid: u32,
+        /// Who listens; `None` if it cannot be seen from here.
+        listener: Option<u32>,
     },
     /// The runtime did not answer in time. It may still do what was asked, later.
     #[error(

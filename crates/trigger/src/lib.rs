@@ -71,5 +71,5 @@ pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};
 pub use rights::Rights;
 pub use runtime::{Deployment, Runtime, RuntimeKind, Version};
 pub use session::EventPipeSession;
-pub use socket::DiagnosticsSocket;
+pub use socket::{DiagnosticsSocket, peer};
 pub use target::{Fate, Target};

@@ -57,7 +57,7 @@ fn request(timeout: Duration) -> Attach {
 #[test]
 fn att_02_a_served_request_arrives_whole_and_succeeds() {
     let (made, server) = process_served_by(one_answer(answer(0, &[0; 4])));
-    attach(&made.find(), &request(PATIENT)).expect("attached");
+    attach(&made.find_served(), &request(PATIENT)).expect("attached");
     let (command, payload) = server.join().expect("served");
     assert_eq!(command, [3, 1]);
     assert_eq!(payload[..4], 60_000_u32.to_le_bytes(), "milliseconds, not seconds");
@@ -74,7 +74,7 @@ fn att_07_a_refusal_names_cause_and_remedy() {
     ];
     for (code, text) in cases {
         let (made, server) = process_served_by(one_answer(answer(0xFF, &code.to_le_bytes())));
-        let error = attach(&made.find(), &request(PATIENT)).expect_err("refused");
+        let error = attach(&made.find_served(), &request(PATIENT)).expect_err("refused");
         assert!(matches!(error, Error::Refused(HResult(found)) if found == code), "{error:?}");
         assert!(error.to_string().contains(text), "{error}");
         server.join().expect("served");
@@ -91,7 +91,7 @@ fn att_08_a_target_that_does_not_answer_in_time_may_still_do_it_later() {
         stream.read_to_end(&mut rest).expect("closed");
         request
     });
-    let error = attach(&made.find(), &request(IMPATIENT)).expect_err("no answer");
+    let error = attach(&made.find_served(), &request(IMPATIENT)).expect_err("no answer");
     assert!(matches!(error, Error::TimedOut { step: "answer", after: IMPATIENT }), "{error:?}");
     assert!(error.to_string().contains("may still do what was asked later"), "{error}");
     server.join().expect("served");
@@ -107,7 +107,7 @@ fn att_08_a_server_that_takes_no_more_connections_cannot_hold_us() {
     rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(&path).expect("fits")).expect("bound");
     rustix::net::listen(&socket, 0).expect("listens");
     let _fills_the_backlog = UnixStream::connect(&path).expect("connected");
-    let error = attach(&made.find(), &request(IMPATIENT)).expect_err("full");
+    let error = attach(&made.find_served(), &request(IMPATIENT)).expect_err("full");
     assert!(matches!(error, Error::TimedOut { step: "accept a connection", .. }), "{error:?}");
 }
 
@@ -123,7 +123,7 @@ fn dribbled_bytes_are_put_together_and_cannot_hold_us() {
             bytes.iter().for_each(|byte| stream.write_all(&[*byte]).expect("written"));
             stream.read_to_end(&mut Vec::new()).expect("closed");
         });
-        match attach(&made.find(), &request(if is_whole { PATIENT } else { IMPATIENT })) {
+        match attach(&made.find_served(), &request(if is_whole { PATIENT } else { IMPATIENT })) {
             Ok(()) => assert!(is_whole),
             Err(error) => assert!(!is_whole && matches!(error, Error::TimedOut { .. }), "{sent}: {error:?}"),
         }
@@ -147,7 +147,7 @@ fn damaged_answers_are_named() {
     ];
     for (bytes, expected) in cases {
         let (made, server) = process_served_by(one_answer(bytes));
-        match attach(&made.find(), &request(PATIENT)) {
+        match attach(&made.find_served(), &request(PATIENT)) {
             Err(Error::Protocol(found)) => assert_eq!(found, expected),
             other => assert!(matches!(other, Err(Error::Protocol(_))), "{other:?}, expected {expected:?}"),
         }
@@ -161,7 +161,7 @@ fn a_connection_that_breaks_is_told_from_silence() {
         let (mut stream, _) = listener.accept().expect("a connection");
         read_request(&mut stream);
     });
-    let error = attach(&made.find(), &request(PATIENT)).expect_err("broken");
+    let error = attach(&made.find_served(), &request(PATIENT)).expect_err("broken");
     assert!(matches!(error, Error::Broken { step: "answer", .. }), "{error:?}");
     server.join().expect("served");
 }
@@ -174,7 +174,7 @@ fn att_11_client_data_that_is_too_large_is_refused_before_anybody_is_asked() {
     });
     let listener = server.join().expect("served");
     let large = Attach { client_data: vec![0; 65_536], ..request(PATIENT) };
-    let error = attach(&made.find(), &large).expect_err("too large");
+    let error = attach(&made.find_served(), &large).expect_err("too large");
     assert!(matches!(error, Error::Protocol(CodecError::TooLarge { .. })), "{error:?}");
     assert_eq!(listener.accept().map(|_| ()).expect_err("nobody came").kind(), std::io::ErrorKind::WouldBlock);
 }
@@ -183,11 +183,11 @@ fn att_11_client_data_that_is_too_large_is_refused_before_anybody_is_asked() {
 fn att_16_a_stopped_target_is_not_asked_and_one_that_stops_meanwhile_is_explained() {
     let stopped = MadeUp::core_clr();
     stopped.state('T', 0);
-    let error = attach(&stopped.find(), &request(PATIENT)).expect_err("stopped");
+    let error = attach(&stopped.find_served(), &request(PATIENT)).expect_err("stopped");
     assert!(matches!(error, Error::NotAttachable { reason: Reason::Stopped { .. }, .. }), "{error:?}");
 
     let (made, server) = process_served_by(|listener| listener.accept().expect("a connection"));
-    let process = made.find();
+    let process = made.find_served();
     let asking = std::thread::spawn(move || attach(&process, &request(IMPATIENT)));
     let (mut stream, _) = server.join().expect("served");
     read_request(&mut stream);
@@ -201,7 +201,7 @@ fn att_16_a_stopped_target_is_not_asked_and_one_that_stops_meanwhile_is_explaine
 fn a_process_that_ends_while_it_is_asked_has_ended() {
     for said in [vec![], answer(0, &[0; 4])[..10].to_vec(), answer(0xFF, &0x8000_4005_u32.to_le_bytes())] {
         let (made, server) = process_served_by(|listener| listener.accept().expect("a connection"));
-        let process = made.find();
+        let process = made.find_served();
         let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));
         let (mut stream, _) = server.join().expect("served");
         read_request(&mut stream);
@@ -250,7 +250,7 @@ fn a_program_that_was_replaced_before_it_answered_is_told_as_replaced() {
 #[test]
 fn a_process_id_that_was_used_again_is_not_asked() {
     let made = MadeUp::core_clr();
-    let process = made.find();
+    let process = made.find_served();
     made.set("stat", format!("777 (other) S {}654321 0 0\n", "0 ".repeat(18)).as_bytes());
     let error = attach(&process, &request(PATIENT)).expect_err("another process");
     assert!(matches!(error, Error::Changed { pid: 777, .. }), "{error:?}");
@@ -259,11 +259,11 @@ fn a_process_id_that_was_used_again_is_not_asked() {
 #[test]
 fn a_stale_socket_is_refused_whether_or_not_the_kernel_lists_it() {
     let made = MadeUp::core_clr();
-    let process = made.find();
+    let process = made.find_served();
     let error = attach(&process, &request(PATIENT)).expect_err("nobody listens");
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");
     made.listening(&[]);
-    let error = attach(&made.find(), &request(PATIENT)).expect_err("nobody listens");
+    let error = attach(&made.find_served(), &request(PATIENT)).expect_err("nobody listens");
     assert!(matches!(error, Error::NotAttachable { reason: Reason::SocketStale { .. }, .. }), "{error:?}");
 }
 
@@ -279,16 +279,33 @@ fn a_socket_of_another_user_or_behind_a_link_is_not_connected_to() {
         assert!(matches!(&error, Error::Connect { .. }), "{error:?}");
         assert_eq!(listener.accept().map(drop).map_err(|error| error.kind()), Err(std::io::ErrorKind::WouldBlock));
     };
-    let process = made.find();
+    let process = made.find_served();
     std::fs::remove_file(&path).expect("removed");
-    std::os::unix::fs::symlink("/bait", &path).expect("linked");
+    std::os::unix::fs::symlink(&bait, &path).expect("linked");
     nobody_came(&process);
     std::fs::remove_file(&path).expect("removed");
     std::fs::rename(&bait, &path).expect("moved");
     std::os::unix::fs::chown(&path, Some(STRANGER), Some(STRANGER)).expect("given");
     nobody_came(&process);
-    let error = attach(&made.find(), &request(PATIENT)).expect_err("there is none of its own");
+    let error = attach(&made.find_served(), &request(PATIENT)).expect_err("there is none of its own");
     assert!(matches!(&error, Error::NotAttachable { .. }), "{error:?}");
+}
+
+/// Who may make a mount namespace can mount the socket of a process of root's over its own: the owner is one that is trusted.
+#[test]
+fn nothing_is_sent_to_another_process_that_listens_under_the_targets_name() {
+    let made = MadeUp::core_clr();
+    let path = made.in_root("tmp").join(socket_name());
+    std::fs::remove_file(&path).expect("removed");
+    let listener = UnixListener::bind(&path).expect("bound");
+    let own = std::process::id();
+    let session = EventPipeSession::start(&made.find(), &configuration()).map(drop);
+    for refused in [attach(&made.find(), &request(PATIENT)), ask(&made.find(), PATIENT).map(drop), session] {
+        let error = refused.expect_err("it is this program that listens");
+        assert!(matches!(error, Error::SocketOfAnother { listener: Some(other), .. } if other == own), "{error:?}");
+        let (mut stream, _) = listener.accept().expect("it was connected to");
+        assert_eq!(stream.read(&mut [0]).expect("its end"), 0, "nothing was sent");
+    }
 }
 
 #[test]
@@ -311,7 +328,7 @@ fn att_03_older_runtimes_are_asked_in_older_words() {
         }
         asked
     });
-    let info = ask(&made.find(), PATIENT).expect("answered");
+    let info = ask(&made.find_served(), PATIENT).expect("answered");
     assert_eq!((info.pid, info.command_line.as_str(), info.runtime_version), (77, "dotnet x.dll", None));
     assert_eq!(server.join().expect("served"), [[4, 8], [4, 4], [4, 0]]);
 }
@@ -329,7 +346,7 @@ fn a_runtime_that_is_just_starting_is_asked_again() {
             stream.write_all(&reply).expect("written");
         }
     });
-    attach_when_ready(&made.find(), &request(PATIENT)).expect("attached at the third time");
+    attach_when_ready(&made.find_served(), &request(PATIENT)).expect("attached at the third time");
     server.join().expect("served");
 }
 
@@ -357,7 +374,7 @@ fn a_session_streams_until_it_is_stopped_and_what_follows_the_stop_is_read_too()
         stopping.write_all(&answer(0, &42_u64.to_le_bytes())).expect("written");
         stop
     });
-    let mut session = EventPipeSession::start(&made.find(), &configuration()).expect("started");
+    let mut session = EventPipeSession::start(&made.find_served(), &configuration()).expect("started");
     let mut first = [0; 8];
     session.read_exact(&mut first).expect("read");
     assert_eq!(&first, b"Nettrace");
@@ -381,7 +398,7 @@ fn a_runtime_that_cannot_leave_something_out_is_asked_for_all() {
         asked
     });
     let wanted = EventPipeConfig { rundown: Rundown::Keywords(8), stacks: Stacks::None, ..configuration() };
-    let session = EventPipeSession::start(&made.find(), &wanted).expect("started");
+    let session = EventPipeSession::start(&made.find_served(), &wanted).expect("started");
     assert_eq!(session.config(), &configuration());
     assert_eq!(server.join().expect("served"), [[2, 5], [2, 3]]);
 }

@@ -8,11 +8,12 @@ use crate::proc::{Proc, Stat, Status, own_link};
 use crate::rights::Rights;
 use crate::survey::Survey;
 use crate::view::Directory;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use remora_symbols::TargetPath;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Variables that switch the port off when they are 0 (or false).
@@ -32,6 +33,8 @@ pub struct DiagnosticsSocket {
     pub host_path: PathBuf,
     /// User that owns it; nobody else but root may use it.
     pub owner: u32,
+    /// The process that must listen on it, as we see it.
+    pub(crate) listener: u32,
     root: PathBuf,
 }
 
@@ -48,6 +51,13 @@ impl DiagnosticsSocket {
         let is_same = FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == self.owner;
         if is_same { Ok(file) } else { Err(Errno::NOTSOCK) }
     }
+}
+
+/// The process at the other end of a connected Unix socket, as this side numbers it: the one that connected, or that listens. `None` if it
+/// is in a namespace that cannot be seen from here.
+pub fn peer(socket: &impl AsFd) -> Option<u32> {
+    let credentials = getsockopt(socket, PeerCredentials).ok()?;
+    u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0)
 }
 
 /// Finds the socket of the process, or why there is none.
@@ -93,6 +103,7 @@ fn absent(name: &Name, environment: &[(String, String)], directories: &[TargetPa
 
 /// What the socket's file is called.
 struct Name {
+    listener: u32,
     start: String,
     /// `None` where the target's clock is not ours, so that it writes another start time than we read.
     start_time: Option<String>,
@@ -110,6 +121,7 @@ impl Name {
             _ => true,
         };
         Name {
+            listener: pid,
             start: format!("dotnet-diagnostic-{own_pid}-"),
             start_time: same_clock.then(|| stat.start_time.to_string()),
             owners: [0, status.effective_uid, proc.root_user(pid)],
@@ -137,6 +149,7 @@ impl Name {
             target_path: opened.path().join(&name),
             host_path: opened.host_path().join(&name),
             owner: stat.st_uid,
+            listener: self.listener,
             root: root.to_path_buf(),
         })
     }

@@ -179,6 +179,15 @@ impl MadeUp {
         self.try_find().expect("found")
     }
 
+    /// The process as one on whose socket this very program listens.
+    pub(crate) fn find_served(&self) -> Process {
+        let mut process = self.find();
+        if let Ok(socket) = &mut process.diagnostics {
+            socket.listener = std::process::id();
+        }
+        process
+    }
+
     /// The process, or why it is not found.
     pub(crate) fn try_find(&self) -> Result<Process, Error> {
         find_in(&self.proc(), PID)

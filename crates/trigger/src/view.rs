@@ -333,6 +333,14 @@ mod tests {
         ] {
             assert_eq!(Permissions { uid, gid, mode }.is_kept_by(&[0, 10]), expected, "{uid} {gid} {mode:o}");
         }
+        let root = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(root.path().join("above/kept")).expect("made");
+        let own = [rustix::process::geteuid().as_raw()];
+        for (mode, expected) in [(0o755, true), (0o777, false)] {
+            std::fs::set_permissions(root.path().join("above"), std::fs::Permissions::from_mode(mode)).expect("set");
+            let directory = Directory::open(root.path(), Path::new("/above/kept")).expect("opens");
+            assert_eq!(directory.is_kept_by(&own), expected, "what is above it can be replaced as a whole");
+        }
     }
 
     #[test]

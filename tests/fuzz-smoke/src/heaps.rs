@@ -10,6 +10,8 @@ use std::io::{self, Write};
 
 /// Objects that a file of some kilobytes may claim.
 const OBJECTS: u32 = 1 << 20;
+/// Bytes that these may have: exports tell an object in pieces of 2 GiB, and an address space has 131,072 of them.
+const BYTES: u64 = 1 << 42;
 /// Bytes of the name of a type, and how many types have one.
 const NAME: usize = 16;
 const NAMES: usize = 32;
@@ -32,7 +34,7 @@ const LONGEST: u64 = 512;
 const BESIDE: u64 = 64 << 10;
 
 fn opened(file: &[u8]) -> Option<remora_heap_file::Snapshot> {
-    let limits = Limits { objects: OBJECTS, references: OBJECTS, types: OBJECTS, ..Limits::MOST };
+    let limits = Limits { objects: OBJECTS, references: OBJECTS, types: OBJECTS, bytes: BYTES, ..Limits::MOST };
     let mut snapshot = remora_heap_file::read(file, limits).ok()?;
     snapshot.graph.infer_roots();
     Some(snapshot)

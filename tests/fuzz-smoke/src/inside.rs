@@ -1,7 +1,7 @@
 //! What the agent and the collector read of each other, and what the agent reads of code.
 
 use remora_agent_core::{Caller, caller};
-use remora_agent_hot::{RawSample, Scheduled};
+use remora_agent_hot::{Link, Links, RawSample, Scheduled};
 use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor, statics};
 use remora_wire::{Config, Frame, FromAgent, Message, ToAgent, unwind};
@@ -161,6 +161,29 @@ pub(crate) fn leaf_caller(bytes: &[u8]) -> bool {
         assert!(depth <= (code.len() as u64 + 8) << 32);
     }
     true
+}
+
+/// A table of links whose words are anybody's, and return addresses that are looked up, added and removed.
+pub(crate) fn agent_links(bytes: &[u8]) -> bool {
+    let all = words(bytes);
+    let (table, addresses) = all.split_at(all.len() / 2);
+    let table: Vec<AtomicU64> = table.iter().map(|word| AtomicU64::new(*word)).collect();
+    let links = Links::new(&table);
+    let mut found = false;
+    for address in addresses {
+        let known = links.find(*address);
+        if let Some(Link::Frameless(bytes) | Link::Replaced(bytes)) = known {
+            assert!(bytes.is_multiple_of(8) && bytes < 8 << 14, "more than an entry has room for");
+        }
+        found |= known.is_some();
+        for link in [Link::Framed, Link::Native, Link::Frameless(*address & 0xfff8), Link::Replaced(*address)] {
+            let is_kept = links.learn(*address, link);
+            assert!(!is_kept || links.find(*address) == Some(link));
+        }
+        links.forget(*address);
+        assert_eq!(links.find(*address), None);
+    }
+    found
 }
 
 /// Whole words; what is left over is left out.

@@ -23,7 +23,7 @@ mod outside;
 mod seeds;
 mod symbols;
 
-pub use mutation::mutate;
+pub use mutation::{mutate, with_counts};
 
 /// One decoder.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 30] = [
+pub const ENTRIES: [Entry; 31] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
@@ -48,6 +48,7 @@ pub const ENTRIES: [Entry; 30] = [
     Entry { name: "wire_unwind", run: inside::wire_unwind, seeds: seeds::unwind_tables, rounds: 20_000 },
     Entry { name: "agent_sample", run: inside::agent_sample, seeds: seeds::samples, rounds: 20_000 },
     Entry { name: "agent_ring", run: inside::agent_ring, seeds: seeds::rings, rounds: 20_000 },
+    Entry { name: "agent_links", run: inside::agent_links, seeds: seeds::links, rounds: 20_000 },
     Entry { name: "leaf_caller", run: inside::leaf_caller, seeds: seeds::methods, rounds: 20_000 },
     Entry { name: "trigger_codec", run: outside::trigger_codec, seeds: seeds::diagnostics, rounds: 20_000 },
     Entry { name: "trigger_elf", run: outside::trigger_elf, seeds: seeds::elfs, rounds: 1_000 },

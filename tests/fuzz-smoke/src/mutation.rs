@@ -13,6 +13,22 @@ pub fn mutate(input: &[u8], round: u64) -> Vec<u8> {
     bytes
 }
 
+/// A large count as formats here write it: seven bits in a byte, or four bytes. Each passes for possible, and what believes it takes much memory.
+const COUNTS: [[u8; 4]; 2] = [0x1f80_8080_u32.to_le_bytes(), 0x0180_0000_u32.to_le_bytes()];
+
+/// `input` with a large count at each of its places in turn, or at some that lie evenly, so that there are about `most`. Damage by chance
+/// seldom meets the one place where a count stands.
+pub fn with_counts(input: &[u8], most: u64) -> impl Iterator<Item = Vec<u8>> {
+    let step = (COUNTS.len() * input.len()).div_ceil((most as usize).max(1)).max(1);
+    (0..input.len()).step_by(step).flat_map(move |at| {
+        COUNTS.map(|count| {
+            let mut bytes = input.to_vec();
+            bytes[at..].iter_mut().zip(count).for_each(|(byte, new)| *byte = new);
+            bytes
+        })
+    })
+}
+
 fn change(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     let at = numbers.below(bytes.len() + 1);
     let end = (at + numbers.below(48)).min(bytes.len());

@@ -1,10 +1,12 @@
 //! Inputs that the entries understand: damage to these reaches further than bytes by chance.
 
+use remora_agent_hot::{Link, Links};
 use remora_agent_ring::HEADER_WORDS;
 use remora_heap::layout::{Slot, SlotKind};
 use remora_heap::{StaticContent, StaticField};
 use remora_trigger::codec::{ProcessInfoVersion, Request};
 use remora_wire::{Config, EventKind, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind};
+use std::sync::atomic::AtomicU64;
 
 /// A module whose PDB is a fixture, too.
 pub(crate) const NAMES_DLL: &[u8] = include_bytes!("../../../crates/symbols/fixtures/names.dll");
@@ -254,6 +256,17 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
 
 fn in_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Eight sets of a table that knows eight addresses, and those.
+pub(crate) fn links() -> Vec<Vec<u8>> {
+    let table: Vec<AtomicU64> = (0..32).map(|_| AtomicU64::new(0)).collect();
+    let links = Links::new(&table);
+    let addresses: Vec<u64> = (0..8).map(|number| 0x7f00_0000_1000 + number * 0x33).collect();
+    let kinds = [Link::Framed, Link::Native, Link::Frameless(40), Link::Replaced(0x1_0000)];
+    addresses.iter().zip(kinds.iter().cycle()).for_each(|(address, link)| assert!(links.learn(*address, *link)));
+    let table = table.into_iter().map(AtomicU64::into_inner);
+    vec![table.chain(addresses.iter().copied().cycle().take(32)).flat_map(u64::to_le_bytes).collect()]
 }
 
 pub(crate) fn recordings() -> Vec<Vec<u8>> {

@@ -8,7 +8,7 @@
 #![allow(clippy::print_stderr, reason = "what the kernel ends is named before")]
 
 use peak_alloc::PeakAlloc;
-use remora_fuzz_smoke::{ENTRIES, Entry, mutate};
+use remora_fuzz_smoke::{ENTRIES, Entry, mutate, with_counts};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +38,14 @@ fn every_entry_survives_what_is_fed_to_it() {
     let greedy = Entry { name: "greedy", run: greedy, seeds: || vec![vec![7; 9]], rounds: 0 };
     let found = run(&greedy, 1).unwrap_or_default();
     assert!(found.starts_with("greedy: input 0 takes"), "{found}");
+    // A count that is believed, somewhere in the middle.
+    let believes = |bytes: &[u8]| {
+        let count = bytes[60..].iter().take(4).rev().fold(0, |count, byte| count << 7 | usize::from(byte & 0x7f));
+        Vec::<u64>::with_capacity(count).capacity() >= count
+    };
+    let believes = Entry { name: "believes", run: believes, seeds: || vec![vec![0; 100]], rounds: 200 };
+    let found = run(&believes, 0).unwrap_or_default();
+    assert!(found.starts_with("believes: round 1"), "{found}");
     let found: Vec<String> = ENTRIES.iter().filter_map(|entry| run(entry, times)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -91,8 +99,11 @@ fn run(entry: &Entry, times: u64) -> Option<String> {
             Ok(_) => {}
         }
     }
-    for round in 0..entry.rounds * times {
-        let bytes = mutate(inputs[(round % inputs.len() as u64) as usize], round);
+    let each = (entry.rounds / inputs.len() as u64).max(1);
+    let counts = inputs.iter().flat_map(|input| with_counts(input, each));
+    let mutations =
+        (0..entry.rounds * times).map(|round| mutate(inputs[(round % inputs.len() as u64) as usize], round));
+    for (round, bytes) in counts.chain(mutations).enumerate() {
         if let Err(what) = feed(entry, &bytes) {
             let kept = std::env::temp_dir().join(format!("remora-fuzz-{}-{round}", entry.name));
             let _ = std::fs::write(&kept, bytes);

@@ -115,9 +115,10 @@ impl MetaState {
 }
 
 impl LossState {
+    /// All that is lost together is clamped, since the target counts it, and what it makes up must not make the file unreadable.
     fn of(loss: &Loss) -> LossState {
-        // The target counts some of it: no more than is read again.
-        let mut left = limits::NANOSECONDS;
+        let delivered = loss.delivered.min(limits::NANOSECONDS);
+        let mut left = limits::NANOSECONDS - delivered;
         let mut clamped = |count: u64| {
             let count = count.min(left);
             left -= count;
@@ -125,7 +126,7 @@ impl LossState {
         };
         LossState {
             taken: loss.taken,
-            delivered: clamped(loss.delivered),
+            delivered,
             lost: loss.lost.iter().map(|(cause, count)| (cause.id(), clamped(*count))).collect(),
             truncated_stacks: loss.truncated_stacks,
             broken_stacks: loss.broken_stacks,

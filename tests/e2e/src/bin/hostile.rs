@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 use remora_agent_ring::{HEADER_WORDS, Ring};
-use remora_wire::{Config, Frame, FromAgent, ToAgent, layout};
+use remora_wire::{Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind, layout};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::fs::File;
 use std::io::{Error, IoSliceMut, Read, Result, Write};
@@ -28,6 +28,9 @@ const UNKNOWN_COMMAND: u32 = 0x8013_1385;
 /// Set of the commands that begin and end a stream of events.
 const EVENTS: u8 = 2;
 
+/// Numbers at which sums and places go wrong.
+const NUMBERS: [u64; 6] = [0, 1, 1 << 32, i64::MAX as u64, 1 << 63, u64::MAX];
+
 /// Bytes of a block of events.
 const BLOCK: u32 = 1 << 16;
 
@@ -44,7 +47,16 @@ enum Manner {
     HalfWay,
     /// The ring of its agent's recording never runs empty.
     Flooding,
+    /// It loads no library, and says which one it was asked to.
+    Refusing,
+    /// Whatever its agent says and names drives a terminal.
+    Coloured,
+    /// The numbers in what its agent sends are anything.
+    Scrambled,
 }
+
+/// Clears the screen, sets the window's title, begins a line, is a C1 character, and turns what follows around.
+const COLOURED: &str = "\u{1b}[2J\u{1b}]0;mine\u{7}\r\nleft: nothing\u{9b}31m\u{202e}";
 
 fn main() -> Result<()> {
     let manner = match std::env::args().nth(1).as_deref() {
@@ -53,6 +65,9 @@ fn main() -> Result<()> {
         Some("silent") => Manner::Silent,
         Some("half-way") => Manner::HalfWay,
         Some("flooding") => Manner::Flooding,
+        Some("refusing") => Manner::Refusing,
+        Some("coloured") => Manner::Coloured,
+        Some("scrambled") => Manner::Scrambled,
         _ => return Err(Error::other("which manner?")),
     };
     let socket = socket_path()?;
@@ -132,6 +147,12 @@ fn events(manner: Manner, mut stream: UnixStream) -> Result<()> {
 fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()> {
     // Time-out, class, and the path: the number of its units, and those.
     let units = payload.get(20..24).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes) as usize;
+    if manner == Manner::Refusing {
+        let path = payload.get(24..24 + 2 * units).unwrap_or_default();
+        let letters = path.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+        println!("asked to load {}", char::decode_utf16(letters).flatten().collect::<String>());
+        return answer(&mut runtime, FAILED, &UNKNOWN_COMMAND.to_le_bytes());
+    }
     let data = payload.get(24 + 2 * units + 4..).ok_or_else(|| Error::other("no client data"))?;
     let config = Config::decode(data).map_err(|_| Error::other("other client data"))?;
     let mut agent = UnixStream::connect(&config.socket_path)?;
@@ -139,9 +160,20 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
     let memory = welcomed(&agent)?;
     answer(&mut runtime, DONE, &[0; 4])?;
     agent.write_all(
-        &FromAgent::Started { signal: 0, thread: std::process::id(), threads: 1, time: 0, engine: "none".to_owned() }
+        &FromAgent::Started { signal: 0, thread: std::process::id(), threads: 1, time: 0, engine: engine(manner) }
             .encode(),
     )?;
+    if manner == Manner::Scrambled {
+        memory.write_all_at(&ring_of(scrambled()), message_place())?;
+        // What is counted stands before the rings.
+        memory.write_all_at(&[0xff; 8 * (layout::HEAP_STAYS_SHARED + 1 - layout::TAKEN)], layout::TAKEN as u64 * 8)?;
+        return agent.write_all(&FromAgent::Failed { what: "scrambled".to_owned() }.encode());
+    }
+    if manner == Manner::Coloured {
+        memory.write_all_at(&ring_of(coloured().iter().map(Message::encode)), message_place())?;
+        // Whoever is told that it failed takes what is in the ring, and hears that it is gone.
+        return agent.write_all(&FromAgent::Failed { what: COLOURED.to_owned() }.encode());
+    }
     if manner == Manner::Flooding {
         std::thread::spawn(move || flood(&memory));
     } else if manner == Manner::HalfWay {
@@ -155,18 +187,68 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
     Ok(())
 }
 
+fn engine(manner: Manner) -> String {
+    if manner == Manner::Coloured { COLOURED } else { "none" }.to_owned()
+}
+
+/// A thread, a method and a sample with names that drive a terminal.
+fn coloured() -> [Message; 5] {
+    let (thread, name, address) = (1, COLOURED.to_owned(), 0x1000);
+    [
+        Message::Module { index: 0, path: format!("/{COLOURED}.dll"), mvid: None },
+        Message::Thread { thread, name: name.clone() },
+        Message::Method { index: 0, kind: MethodKind::Named { module: Some(0), name } },
+        Message::Address { address, place: Place::Managed { method: 0, il_offset: None } },
+        Message::Sample { thread, time: 0, weight: 1_000_000, flags: 0, addresses: vec![address] },
+    ]
+}
+
+/// Messages of each kind with each of their words replaced in turn by numbers at which sums and places go wrong.
+fn scrambled() -> Vec<Vec<u64>> {
+    let class = TypeKind::Class { module: 0, token: 0x0200_0002, arguments: vec![0] };
+    let token = MethodKind::Token { module: 0, token: 1, class_arguments: vec![0], arguments: vec![0], names: None };
+    let times = [
+        Message::Type { index: 0, kind: class },
+        Message::Type { index: 1, kind: TypeKind::Array { element: Some(1), rank: 2, element_kind: 0x12 } },
+        Message::Method { index: 1, kind: token },
+        Message::Address { address: 0x2000, place: Place::Managed { method: 1, il_offset: Some(7) } },
+        Message::Repeat { thread: 1, time: 1, weight: 1 },
+        Message::ThreadTime { thread: 1, used: 1 },
+        Message::ProcessTime { process: 1, agent: 1, unfollowed: 1 },
+    ];
+    let all: Vec<Vec<u64>> = coloured().iter().chain(&times).map(Message::encode).collect();
+    let mut scrambled = all.clone();
+    for record in &all {
+        for (at, number) in (0..record.len()).flat_map(|at| NUMBERS.map(|number| (at, number))) {
+            let mut other = record.clone();
+            other[at] = number;
+            scrambled.push(other);
+        }
+    }
+    scrambled
+}
+
 /// Writes a full ring of messages over that in the shared memory, again and again.
 fn flood(memory: &File) -> Result<()> {
-    let place = layout::messages(false, HEADER_WORDS);
-    let words: Vec<AtomicU64> = place.clone().map(|_| AtomicU64::new(0)).collect();
-    if let Some(ring) = Ring::new(&words) {
-        // No message at all.
-        while ring.push(&[&[8; 100]]).is_ok() {}
-    }
-    let bytes: Vec<u8> = words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect();
+    // No message at all.
+    let bytes = ring_of(std::iter::repeat_with(|| vec![8; 100]));
     loop {
-        memory.write_all_at(&bytes, place.start as u64 * 8)?;
+        memory.write_all_at(&bytes, message_place())?;
     }
+}
+
+/// Where the ring of messages lies in the shared memory, bytes.
+fn message_place() -> u64 {
+    layout::messages(false, HEADER_WORDS).start as u64 * 8
+}
+
+/// A ring with as many of these records as it takes.
+fn ring_of(records: impl IntoIterator<Item = Vec<u64>>) -> Vec<u8> {
+    let words: Vec<AtomicU64> = layout::messages(false, HEADER_WORDS).map(|_| AtomicU64::new(0)).collect();
+    if let Some(ring) = Ring::new(&words) {
+        let _full = records.into_iter().find(|record| ring.push(&[record]).is_err());
+    }
+    words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect()
 }
 
 /// The shared memory, which comes with the answer to the hello; a table may come before it.

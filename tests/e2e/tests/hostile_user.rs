@@ -1,0 +1,339 @@
+//! What a process of another user can do to root: each attack is made on the whole command, which runs as root.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
+
+mod support;
+
+use remora_e2e::{Finished, Remora, Start, Target, remora};
+use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{compile, open_folder};
+
+/// Users that nobody else is: the target's, and another one.
+const USER: u32 = 64_201;
+const STRANGER: u32 = 64_202;
+
+/// Exit codes: nobody answers, another command records it, the target refuses, the output cannot be written, something stays in the target.
+const NO_ANSWER: i32 = 15;
+const HELD: i32 = 18;
+const REFUSED: i32 = 19;
+const OUTPUT_REFUSED: i32 = 20;
+const UNCLEAN: i32 = 40;
+
+/// A process of [`USER`] that has one of the manners of `src/bin/hostile.rs`, and passes for a .NET process.
+struct Hostile {
+    target: Target,
+    folder: tempfile::TempDir,
+    /// What it has mapped as its runtime.
+    library: PathBuf,
+}
+
+impl Hostile {
+    /// Its runtime tells its version by its content alone. `script`, which ends in `exec "$@"`, runs as root before it in a mount namespace
+    /// of its own; it can use `$FOLDER`.
+    fn behind(script: &str, manner: &str, arguments: &[&str]) -> Hostile {
+        let folder = open_folder();
+        let (own, program) = (folder.path().join("own"), folder.path().join("program"));
+        fs::create_dir(&own).unwrap();
+        chown(&own, Some(USER), Some(USER)).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_hostile"), &program).unwrap();
+        let library = compile("old_runtime", &["-shared", "-fPIC"], &own.join("libcoreclr.so"));
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={USER}")).arg(format!("--regid={USER}")).args(["--clear-groups"]);
+        command.arg(program).arg(manner).args(arguments);
+        let start = Start::of(command, manner).env("LD_PRELOAD", &library).env("TMPDIR", &own);
+        let start = if script.is_empty() { start } else { start.env("FOLDER", folder.path()).behind(script) };
+        Hostile { target: start.ready(), folder, library }
+    }
+
+    fn start(manner: &str) -> Hostile {
+        Hostile::behind("", manner, &[])
+    }
+
+    /// Of a version that can be recorded.
+    fn of_today(script: &str, manner: &str, arguments: &[&str]) -> Hostile {
+        let hostile = Hostile::behind(script, manner, arguments);
+        hostile.replaces_its_library(|path| {
+            let old = fs::read(&hostile.library).unwrap();
+            let at = old.windows(12).position(|window| window == b"4.6.29719.3 ").unwrap();
+            fs::write(path, [&old[..at], b"8.0.424.169 ", &old[at + 12..]].concat()).unwrap();
+        });
+        hostile
+    }
+
+    /// Puts something else under the name of the library that it has mapped.
+    fn replaces_its_library(&self, make: impl FnOnce(&Path)) {
+        let other = self.folder.path().join("own/other");
+        make(&other);
+        fs::rename(other, &self.library).unwrap();
+    }
+
+    fn pid(&self) -> String {
+        self.target.pid().to_string()
+    }
+
+    /// Its row in what `remora ps --json` lists.
+    fn row(&self) -> Value {
+        let listed = bounded(&["ps", "--json"]).succeeded().json();
+        let rows = listed.as_array().unwrap();
+        rows.iter().find(|row| row["process_id"] == self.target.pid()).unwrap().clone()
+    }
+
+    /// Where it listens.
+    fn socket(&self) -> PathBuf {
+        let mut entries = fs::read_dir(self.folder.path().join("own")).unwrap().map(|entry| entry.unwrap().path());
+        entries.find(|path| path.to_str().unwrap().ends_with("-socket")).unwrap()
+    }
+
+    fn remora(&self, arguments: &[&str]) -> Finished {
+        remora(arguments.iter().copied().chain(["-p", &self.pid()]))
+    }
+
+    fn record(&self) -> Finished {
+        let file = self.folder.path().join("out.remora");
+        self.remora(&["record", "--engine", "agent", "-d", "1s", "-o", file.to_str().unwrap()])
+    }
+}
+
+/// What it is, and how it is put under a path.
+type Attack<'a> = (&'a str, &'a dyn Fn(&Path));
+
+/// Runs `remora` with bounded memory, to its end.
+fn bounded(arguments: &[&str]) -> Finished {
+    let remora = Remora::command();
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -v 700000 && exec "$0" "$@""#]).arg(remora.get_program()).args(arguments);
+    Remora::spawn(command).finish()
+}
+
+#[test]
+fn the_socket_of_an_attach_is_the_targets_from_the_start_and_is_never_given_away() {
+    let hostile = Hostile::of_today("", "refusing", &[]);
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let kinds = WatchFlags::ATTRIB | WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE;
+    inotify::add_watch(&watch, hostile.folder.path().join("own"), kinds).unwrap();
+    hostile.record().failed_with(REFUSED, &["the runtime refused"]);
+    let mut space = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(watch, &mut space);
+    let mut seen = Vec::new();
+    while let Ok(event) = reader.next() {
+        if event.file_name().is_some_and(|name| name.to_bytes().starts_with(b"remora-")) {
+            seen.push(event.events());
+        }
+    }
+    assert_eq!(seen, [ReadFlags::CREATE, ReadFlags::DELETE]);
+}
+
+#[test]
+fn what_is_under_the_name_of_a_library_is_opened_only_if_it_is_a_file_that_the_targets_user_can_read() {
+    let jail = r#"mkdir "$FOLDER/jail" "$FOLDER/outside" && mount --bind / "$FOLDER/jail" &&
+                  mount --bind /proc "$FOLDER/jail/proc" &&
+                  mount -t tmpfs none "$FOLDER/jail/$FOLDER/outside" && exec chroot "$FOLDER/jail" "$@""#;
+    let hostile = Hostile::behind(jail, "refusing", &[]);
+    let runtime = fs::read(&hostile.library).unwrap();
+    let version = || hostile.row()["runtime_version"].clone();
+    assert_eq!(version(), "2.0", "its own file is read");
+    let outside = hostile.folder.path().join("outside/libcoreclr.so");
+    fs::write(&outside, &runtime).unwrap();
+    let attacks: [Attack; 5] = [
+        ("a file of root's", &|path| {
+            fs::write(path, &runtime).unwrap();
+            fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
+        }),
+        ("a link to a file outside of its root", &|path| symlink(&outside, path).unwrap()),
+        ("a link through a magic link", &|path| symlink(Path::new("/proc/1/root").join(&outside), path).unwrap()),
+        ("a device without an end", &|path| symlink("/dev/zero", path).unwrap()),
+        ("a pipe that nobody writes to", &|path| {
+            assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+        }),
+    ];
+    for (what, attack) in attacks {
+        hostile.replaces_its_library(attack);
+        assert_eq!(version(), Value::Null, "{what}");
+        let checked = hostile.remora(&["check", "--json"]);
+        assert!(checked.json()["checks"].is_array(), "{what}: {checked}");
+    }
+}
+
+#[test]
+fn output_does_not_go_where_a_link_of_another_user_leads() {
+    let folder = open_folder();
+    let (link, recording) = (folder.path().join("out"), folder.path().join("x.remora"));
+    fs::write(&recording, include_bytes!("../../../crates/recording/tests/golden/v1.remora")).unwrap();
+    symlink("/dev/null", &link).unwrap();
+    let convert =
+        || remora(["convert", "--format", "folded", "-o"].map(Path::new).into_iter().chain([&*link, &*recording]));
+    convert().succeeded();
+    rustix::fs::chownat(
+        rustix::fs::CWD,
+        &link,
+        Some(rustix::fs::Uid::from_raw(STRANGER)),
+        None,
+        rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+    )
+    .unwrap();
+    convert().failed_with(OUTPUT_REFUSED, &["it is a link of another user"]);
+}
+
+#[test]
+fn the_library_does_not_go_where_another_user_can_replace_it() {
+    for (owner, mode, is_used) in
+        [(USER, 0o700, true), (USER, 0o777, false), (STRANGER, 0o755, false), (0, 0o1777, true)]
+    {
+        let hostile = Hostile::of_today("", "refusing", &[]);
+        let own = hostile.folder.path().join("own");
+        chown(&own, Some(owner), None).unwrap();
+        fs::set_permissions(&own, PermissionsExt::from_mode(mode)).unwrap();
+        let checked = hostile.remora(&["check"]).text();
+        assert_eq!(
+            checked.contains(&format!("{} can hold the library", own.display())),
+            is_used,
+            "{owner} {mode:o}: {checked}"
+        );
+        hostile.record().failed_with(REFUSED, &["the runtime refused"]);
+        let asked = hostile.target.read_line();
+        let is_there = asked.starts_with(&format!("asked to load {}/libremora_agent-", own.display()));
+        assert_eq!(is_there, is_used, "{owner} {mode:o}: {asked}");
+    }
+}
+
+#[test]
+fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
+    let hostile = Hostile::of_today("", "refusing", &[]);
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (pid, locks) = (hostile.pid(), folder.path().join("remora-0"));
+    fs::create_dir(&locks).unwrap();
+    let namespace = std::os::unix::fs::MetadataExt::ino(&fs::metadata(format!("/proc/{pid}/ns/pid")).unwrap());
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
+    let lock = fs::File::create(locks.join(format!("recording-{namespace}-{pid}-{start}"))).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    // `/tmp` of another view, in which that folder has root's name.
+    let script = r#"mount -t tmpfs -o mode=1777 none /tmp && mkdir /tmp/remora-0 && mount --bind "$0" /tmp/remora-0 && exec "$@""#;
+    let record = || {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-ec", script]).arg(&locks).arg(Remora::command().get_program());
+        command.args(["record", "--engine", "agent", "-d", "1s", "-p", &pid, "-o"]);
+        Remora::spawn({
+            command.arg(folder.path().join("out.remora"));
+            command
+        })
+        .finish()
+    };
+    record().failed_with(HELD, &[]);
+    chown(&locks, Some(STRANGER), Some(STRANGER)).unwrap();
+    record().failed_with(REFUSED, &["the runtime refused"]);
+}
+
+/// A file of some kilobytes that claims a table of symbols of 450 MB.
+fn sparse_elf() -> (Vec<u8>, u64) {
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0".to_vec();
+    elf.extend([0_u64, 0, 64].iter().flat_map(|word| word.to_le_bytes()));
+    elf.extend([0_u32.to_le_bytes(), [64, 0, 56, 0], [0, 0, 64, 0], [3, 0, 1, 0]].concat());
+    let section = |kind: u32, offset: u64, size: u64, link: u32, entry: u64| {
+        let words = [0_u64, 0, offset, size].map(u64::to_le_bytes).concat();
+        [
+            &0_u32.to_le_bytes()[..],
+            &kind.to_le_bytes(),
+            &words,
+            &link.to_le_bytes(),
+            &[0; 4],
+            &8_u64.to_le_bytes(),
+            &entry.to_le_bytes(),
+        ]
+        .concat()
+    };
+    let size = 24 * 18_750_000;
+    elf.extend([section(0, 0, 0, 0, 0), section(3, 256, 16, 0, 0), section(11, 4096, size, 1, 24)].concat());
+    (elf, 4096 + size)
+}
+
+#[test]
+fn a_process_with_a_sparse_library_or_a_megabyte_of_arguments_spoils_no_list_for_the_others() {
+    let arguments = "\u{202e}".repeat(40_000);
+    let (sparse, other) = (Hostile::start("refusing"), Hostile::behind("", "refusing", &[&*arguments; 10]));
+    sparse.replaces_its_library(|path| {
+        let (bytes, length) = sparse_elf();
+        fs::write(path, bytes).unwrap();
+        fs::File::options().write(true).open(path).unwrap().set_len(length).unwrap();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    });
+    assert_eq!(sparse.row()["runtime_version"], Value::Null);
+    assert_eq!(other.row()["runtime_version"], "2.0");
+    let text = bounded(&["ps"]).succeeded().text();
+    let all = [&sparse, &other].map(Hostile::pid);
+    assert!(
+        all.iter().all(|pid| text.lines().any(|line| line.trim_start().starts_with(&format!("{pid} ")))),
+        "{all:?}"
+    );
+}
+
+/// Whether it is lines, and drives no terminal.
+#[track_caller]
+fn is_harmless(finished: &Finished) {
+    let drives = |letter: char| letter != '\n' && letter.is_control() || letter == '\u{202e}';
+    for text in [finished.text(), finished.stderr.clone()] {
+        assert!(!text.contains(drives) && !text.contains("\nleft: nothing"), "{text:?}");
+    }
+}
+
+#[test]
+fn nothing_that_a_process_is_called_or_says_drives_the_terminal() {
+    let coloured = "\u{1b}[2J\u{1b}]0;mine\u{7}\r\nleft: nothing\u{9b}31m\u{202e}";
+    let hostile = Hostile::of_today("", "coloured", &[coloured]);
+    let (pid, file) = (hostile.pid(), hostile.folder.path().join("out.remora"));
+    for arguments in [&["ps"][..], &["ps", "--json"]] {
+        is_harmless(&remora(arguments).succeeded());
+    }
+    for arguments in [&["check"][..], &["check", "--json"], &["detach"], &["detach", "--json"], &["heap"]] {
+        is_harmless(&hostile.remora(arguments));
+    }
+    let recorded = hostile.record();
+    assert_eq!(recorded.code(), UNCLEAN, "{recorded}");
+    is_harmless(&recorded);
+    let receipt = hostile.folder.path().join("receipt.json");
+    let again =
+        ["record", "--engine", "agent", "--json", "--force", "-p", &pid, "--receipt", receipt.to_str().unwrap(), "-o"];
+    is_harmless(&remora(again.iter().map(Path::new).chain([&*file])));
+    for arguments in [&["report"][..], &["report", "--json"]] {
+        let told = remora(arguments.iter().map(Path::new).chain([&*file])).succeeded();
+        is_harmless(&told);
+        assert!(told.text().contains("left: nothing"), "what it said is shown: {told}");
+    }
+}
+
+#[test]
+fn a_recording_of_an_agent_whose_numbers_are_anything_can_be_read() {
+    let hostile = Hostile::of_today("", "scrambled", &[]);
+    let recorded = hostile.record();
+    assert_eq!(recorded.code(), UNCLEAN, "{recorded}");
+    let file = hostile.folder.path().join("out.remora");
+    for form in ["html", "folded", "speedscope.json", "pb.gz", "firefox.json.gz"] {
+        let made = hostile.folder.path().join(format!("out.{form}"));
+        remora([Path::new("convert"), &file, Path::new("-o"), &made]).succeeded();
+    }
+    remora([Path::new("report"), Path::new("--json"), &file]).succeeded().json();
+}
+
+#[test]
+fn nothing_is_asked_of_another_users_process_whose_socket_is_mounted_over_the_targets() {
+    let victim = Hostile::of_today("", "refusing", &[]);
+    let (own, pid) = (victim.folder.path().join("own"), victim.target.pid());
+    chown(victim.socket(), Some(0), Some(0)).unwrap();
+    // Whoever may make a user namespace can do so without root.
+    let hostile = Hostile::of_today(r#"exec "$@""#, "refusing", &[]);
+    let mut mount = Command::new("nsenter");
+    mount.args(["-m", "-t", &hostile.pid(), "mount", "--bind"]).args([victim.socket(), hostile.socket()]);
+    assert!(mount.status().unwrap().success());
+    let words = [&format!("process {pid} listens on the diagnostics socket"), "nothing was sent to it"];
+    hostile.record().failed_with(NO_ANSWER, &words.map(|word| word as &str));
+    let sample = ["record", "--engine", "eventpipe", "-d", "1s", "-o", "-", "--format", "folded"];
+    hostile.remora(&sample).failed_with(NO_ANSWER, &["nothing was sent to it"]);
+    // The first thing that it was ever asked is what it is asked now.
+    victim.record().failed_with(REFUSED, &["the runtime refused"]);
+    assert!(victim.target.read_line().contains(own.to_str().unwrap()));
+}
