@@ -338,7 +338,7 @@ mod tests {
         let own = [rustix::process::geteuid().as_raw()];
         for (mode, expected) in [(0o755, true), (0o777, false)] {
             std::fs::set_permissions(root.path().join("above"), std::fs::Permissions::from_mode(mode)).expect("set");
-            let directory = Directory::open(root.path(), Path::new("/above/kept")).expect("opens");
+            let directory = Directory::open(root.path(), &TargetPath::from("/above/kept")).expect("opens");
             assert_eq!(directory.is_kept_by(&own), expected, "what is above it can be replaced as a whole");
         }
     }
