@@ -104,7 +104,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "contract",
         usage: "[--check | --tables] [--results FOLDER] | --mutate [CLAUSE]...",
-        summary: "run the tests that hold the clauses and write docs/contract.md; --check runs and writes nothing, --tables runs nothing, --results takes what a run has left, --mutate breaks the model and sees them notice",
+        summary: "run the tests that hold the clauses and write docs/authors/contract.md; --check runs and writes nothing, --tables runs nothing, --results takes what a run has left, --mutate breaks the model and sees them notice",
         run: |arguments| match arguments.split_first() {
             Some((first, clauses)) if first == "--mutate" => mutate::run(clauses),
             _ => contract::run(arguments),
