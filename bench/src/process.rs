@@ -47,7 +47,7 @@ pub fn machine() -> String {
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("an unknown model", |(_, model)| model.trim());
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{processors} processors ({model}), Linux {}", release.trim())
+    format!("{processors} CPUs ({model}), Linux {}", release.trim())
 }
 
 /// How busy it is.

@@ -1,4 +1,4 @@
-//! `cargo xtask contract`: runs the tests that hold the clauses of `docs/contract.md` and makes that page: clause by clause, what is shown where, by which tests.
+//! `cargo xtask contract`: runs the tests that hold the clauses of `docs/authors/contract.md` and makes that page: clause by clause, what is shown where, by which tests.
 //!
 //! A cell that is owed and not shown is a failure, and so is a page that says otherwise than what was seen.
 //! What no test fills, and why, stands in `contract-pending.toml`. Columns of runtimes that are not on this machine keep what they had.

@@ -60,7 +60,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "soak",
         usage: "HOURS [--rounds N] [--seed S] [--first N]",
-        summary: "attach, record, interrupt and kill at random moments against many targets under load, until a fault (docs/soak.md)",
+        summary: "attach, record, interrupt and kill at random moments against many targets under load, until a fault (docs/internals/soak.md)",
         run: soak::run,
     },
     Task { name: "ci", usage: "", summary: "every check and every test", run: ci::run },
@@ -104,7 +104,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "contract",
         usage: "[--check | --tables] [--results FOLDER] | --mutate [CLAUSE]...",
-        summary: "run the tests that hold the clauses and write docs/contract.md; --check runs and writes nothing, --tables runs nothing, --results takes what a run has left, --mutate breaks the model and sees them notice",
+        summary: "run the tests that hold the clauses and write docs/authors/contract.md; --check runs and writes nothing, --tables runs nothing, --results takes what a run has left, --mutate breaks the model and sees them notice",
         run: |arguments| match arguments.split_first() {
             Some((first, clauses)) if first == "--mutate" => mutate::run(clauses),
             _ => contract::run(arguments),

@@ -41,8 +41,8 @@ enum Collector {
 impl Collector {
     fn shown(self) -> &'static str {
         match self {
-            Collector::Server => "the server's collector",
-            Collector::Workstation => "the workstation's collector",
+            Collector::Server => "server GC",
+            Collector::Workstation => "workstation GC",
         }
     }
 }
@@ -59,7 +59,7 @@ enum State {
 impl State {
     fn shown(self) -> &'static str {
         match self {
-            State::Computes => "computing on one processor",
+            State::Computes => "computing on one CPU",
             State::Waits => "waiting",
         }
     }
@@ -141,9 +141,9 @@ impl Turns {
         let numbers = json!({ "plain": self.plain, "stops": self.stops, "peer_stops": self.peer_stops,
             "resident_gib": self.gibibytes });
         Ok(Row::shown(
-            &format!("the program stands for a snapshot, {about}, {:.2} GiB resident", self.gibibytes),
+            &format!("pause for a snapshot, {about}, {:.2} GiB resident", self.gibibytes),
             format!(
-                "{:.0} ms, {:.2} of the dump; for a plain forced collection {:.0} ms",
+                "{:.0} ms, {:.2} of the dump; a plain forced GC {:.0} ms",
                 stop * 1e3,
                 stop / peer_stop,
                 plain * 1e3
@@ -151,7 +151,7 @@ impl Turns {
         )
         .beside(format!("{:.0} ms for its heap dump", peer_stop * 1e3))
         .against(
-            &format!("{:.0} ms (1.15 of the collection, and 40 ms a GiB), and a fifth of the dump", most * 1e3),
+            &format!("{:.0} ms (1.15 of the GC, and 40 ms a GiB), and a fifth of the dump", most * 1e3),
             stop <= most && stop <= STOP_OF_PEER * peer_stop,
         )
         .numbers(numbers))
@@ -168,16 +168,14 @@ impl Turns {
         Ok(Row::shown(
             &format!("from the command to its file, {about}"),
             format!(
-                "{seconds:.3} s, {:.3} of the dump: collection {:.0} ms, copy {:.0} ms, the rest {:.0} ms",
+                "{seconds:.3} s, {:.3} of the dump: GC {:.0} ms, fork {:.0} ms, the rest {:.0} ms",
                 seconds / peer,
                 (stood - copy) * 1e3,
                 copy * 1e3,
                 (seconds - stood) * 1e3
             ),
         )
-        .beside(format!(
-            "{peer:.3} s to the heap's last byte; {tool:.3} s with what its tool asks for before and behind"
-        ))
+        .beside(format!("{peer:.3} s to the heap's last byte; {tool:.3} s with the tool's other requests"))
         .against("a third of the dump or less", seconds <= TIME_OF_PEER * peer)
         .numbers(numbers))
     }

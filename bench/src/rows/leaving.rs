@@ -65,7 +65,7 @@ fn before_and_after(bench: &mut Bench) -> Outcome<Row> {
     let by_clock = Interval::of(&column(|ratio| ratio.0)).ok_or("no process")?;
     let by_processor = Interval::of(&column(|ratio| ratio.1)).ok_or("no process")?;
     let measured = format!(
-        "{:.4} (95 %: {:.4} to {:.4}); for each second of processor time {:.4}",
+        "{:.4} (95 %: {:.4} to {:.4}); for each second of CPU time {:.4}",
         by_clock.mean, by_clock.low, by_clock.high, by_processor.mean
     );
     Ok(Row::shown(&format!("throughput after a recording to before, {} processes", ratios.len()), measured)
@@ -94,7 +94,7 @@ fn rounds(bench: &mut Bench) -> Outcome<Vec<Row>> {
                 "mappings": growth.mappings, "timers": growth.timers,
                 "resident_kib": totals.iter().map(|totals| totals.memory.resident / 1024).collect::<Vec<_>>(),
             })),
-        Row::shown("operations for each second of processor time, after these rounds to before", percent(ratio))
+        Row::shown("operations for each second of CPU time, after these rounds to before", percent(ratio))
             .numbers(json!(ratio)),
     ])
 }

@@ -57,7 +57,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let [growth, collected, alone] = [shown.growth()?, collected.growth()?, alone.growth()?];
     let middle = median(&stood).unwrap_or(0.0);
     let measured = format!(
-        "{served} requests, {failed} failed ({}); all receipts clean; stood {middle:.0} ms in the median; {}; under as many collections that it forces itself {}; by itself {:+.2} KiB a round",
+        "{served} requests, {failed} failed ({}); all receipts clean; paused {middle:.0} ms in the median; {}; under as many forced GCs {}; left alone {:+.2} KiB a round",
         percent(failed as f64 / served.max(1) as f64),
         growth.told(),
         collected.told(),

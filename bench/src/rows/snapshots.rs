@@ -122,7 +122,7 @@ fn as_it_is(bench: &Bench, folder: &Folder) -> Outcome<Row> {
     }
     let (stop, peer) = (middle(&stops)?, middle(&peer_stops)?);
     let what = format!(
-        "the program stands for a snapshot with `--no-gc`, {:.1} million linked objects, {}",
+        "pause for a snapshot with `--no-gc`, {:.1} million linked objects, {}",
         bench.sizes.snapshot_objects as f64 / 1e6,
         runtime.name()
     );
@@ -143,7 +143,7 @@ fn large(bench: &Bench, folder: &Folder) -> Outcome<Row> {
     let number = |what: &str| told[what].as_u64().unwrap_or(0);
     let there = number("objects") >= objects && target.ask_number("nodes") == objects;
     let measured = format!(
-        "complete after {:.1} s; stood {:.0} ms, of which {:.0} ms for the copy; {bytes:.1} bytes an object; the copy cost {:.0} MiB; resident {before:.0} to {after:.0} MiB",
+        "complete after {:.1} s; paused {:.0} ms (fork: {:.0} ms); {bytes:.1} bytes an object; the copy cost {:.0} MiB; resident {before:.0} to {after:.0} MiB",
         taken.seconds,
         number("collection_nanoseconds") as f64 / 1e6,
         number("fork_nanoseconds") as f64 / 1e6,

@@ -26,7 +26,7 @@ pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
         Row::shown("that loss as a part of what the runtime's own sampler costs", quotient)
             .against("0.1 or less", by_clock.quotient.is_some_and(|quotient| quotient.mean <= 0.1))
             .numbers(json!(by_clock.quotient)),
-        costs_row("operations lost for each second of the target's processor time", &by_processor),
+        costs_row("operations lost for each second of the target's CPU time", &by_processor),
     ])
 }
 
@@ -42,7 +42,7 @@ pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
         format!("throughput lost with 500 threads, two of them busy, --event wall, {} paired seconds", blocks.len());
     Ok(vec![
         costs_row(&what, &costs).against("2 % or less", costs.agent.mean <= 0.02),
-        costs_row("operations lost for each second of the target's processor time", &by_processor),
+        costs_row("operations lost for each second of the target's CPU time", &by_processor),
     ])
 }
 

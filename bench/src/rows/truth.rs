@@ -49,9 +49,9 @@ const PROGRAMS: &[Program] = &[
 
 /// These also wait for a processor about half of the time.
 const CROWDED: &[Program] = &[
-    shares_of("shares in a period of 4 ms, processors shared with busy threads", "4"),
+    shares_of("shares in a period of 4 ms, CPUs shared with busy threads", "4"),
     Program {
-        what: "half in system calls, processors shared with busy threads",
+        what: "half in system calls, CPUs shared with busy threads",
         name: "syscalls",
         argument: None,
         methods: &["InSystemCalls", "InManagedCode"],

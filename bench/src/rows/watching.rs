@@ -84,7 +84,7 @@ fn watched(bench: &Bench, about: &str, start: &dyn Fn() -> Target) -> Outcome<Ro
     let [time, extra, made] = sums;
     let afterwards: Vec<f64> = runs.iter().map(|run| run.after / run.before).collect();
     let measured = format!(
-        "{} done less; of the collections' time {:.0} % were for the watch, {:.1} ns for each object that was made; afterwards {:.2} of what it did before",
+        "{} less work; {:.0} % of GC time for tracking, {:.1} ns for each allocated object; afterwards {:.2} of the work before",
         percents(&loss),
         extra / time.max(1.0) * 100.0,
         extra / made.max(1.0),
@@ -121,8 +121,7 @@ fn roots(bench: &Bench) -> Outcome<Row> {
         seen.iter().copied().fold(f64::INFINITY, f64::min),
         plain.iter().copied().fold(f64::INFINITY, f64::min),
     );
-    let what =
-        format!("the program stands for a snapshot with --roots, {:.1} million linked objects", objects as f64 / 1e6);
+    let what = format!("pause for a snapshot with --roots, {:.1} million linked objects", objects as f64 / 1e6);
     Ok(Row::shown(&what, measured).numbers(json!({ "with_ms": seen, "without_ms": plain })))
 }
 

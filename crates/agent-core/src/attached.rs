@@ -153,7 +153,7 @@ fn after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outco
 }
 
 /// The runtime waits for callbacks on its own threads only. ProfilerAttachComplete runs on the diagnostics thread, which it does not
-/// count: a detach asked for meanwhile would be over while that callback still runs (docs/contract-findings.md, DET-07). No callback
+/// count: a detach asked for meanwhile would be over while that callback still runs (docs/authors/contract-findings.md, DET-07). No callback
 /// of ours waits for anything but the worker, which has ended: so this ends, too.
 fn until_no_callback_runs(shared: &Shared<impl Platform>) {
     while shared.inside.load(Ordering::SeqCst) != 0 && !is_on(Sabotage::NotWaitForOwnCallbacks) {

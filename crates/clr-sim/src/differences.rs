@@ -1,7 +1,7 @@
 //! Where the runtimes differ, as one table: each row a fact, each column a runtime, and at its end where it was read or seen.
 //!
 //! Sources: *seed* is one of the five founding documents; *source* is dotnet/runtime (or dotnet/coreclr for 3.1) with the file;
-//! *live* is a test of `tests/conformance` or `tests/e2e` that shows it on that version (see docs/contract-findings.md). 6 was never run: it is read, or, where a row says so, assumed to be as the version that its cell agrees with.
+//! *live* is a test of `tests/conformance` or `tests/e2e` that shows it on that version (see docs/authors/contract-findings.md). 6 was never run: it is read, or, where a row says so, assumed to be as the version that its cell agrees with.
 
 /// Which runtime the model is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! What live runtimes do otherwise than the contract says, from `docs/contract-findings.md`: each is a line of the contract's page, and has a test.
+//! What live runtimes do otherwise than the contract says, from `docs/authors/contract-findings.md`: each is a line of the contract's page, and has a test.
 
 use super::named::Tests;
 use super::page::Clause;
@@ -6,7 +6,7 @@ use crate::outcome::{Context, Outcome};
 use std::fs;
 
 /// Where they are told.
-const FILE: &str = "docs/contract-findings.md";
+const FILE: &str = "docs/authors/contract-findings.md";
 
 /// One thing that is otherwise.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `docs/contract.md` as rows and back: people write the clauses, we write the cells and what stands between marks.
+//! `docs/authors/contract.md` as rows and back: people write the clauses, we write the cells and what stands between marks.
 
 use super::columns::{self, Column};
 use super::departures::Departure;
@@ -8,7 +8,7 @@ use crate::outcome::{Failure, Outcome, bail};
 use std::fmt::Write;
 
 /// Where it is.
-pub const PAGE: &str = "docs/contract.md";
+pub const PAGE: &str = "docs/authors/contract.md";
 
 /// What a cell says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
