@@ -65,6 +65,29 @@ pub(crate) enum Command {
     LabRun(LabRunArgs),
 }
 
+impl Command {
+    /// Whether standard output is for JSON.
+    pub(crate) fn prints_json(&self) -> bool {
+        let to_stdout = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        match self {
+            Command::Record(args) => args.json && !to_stdout(&args.output) && !to_stdout(&args.receipt),
+            Command::Report(args) => args.json,
+            Command::Ps(args) => args.json,
+            Command::Check(args) => args.json,
+            Command::Detach(args) => args.json,
+            Command::Lab(args) => args.json,
+            Command::Heap(args) => match &args.command {
+                None => args.take.shown.json && !to_stdout(&args.take.receipt),
+                Some(HeapCommand::Report(args)) => args.shown.json,
+                Some(HeapCommand::Show(args)) => args.shown.json,
+                Some(HeapCommand::Diff(args)) => args.shown.json,
+                Some(HeapCommand::View(_) | HeapCommand::Convert(_)) => false,
+            },
+            Command::Convert(_) | Command::LabRun(_) => false,
+        }
+    }
+}
+
 /// Flags of `remora record`.
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_EXAMPLES)]

@@ -25,7 +25,7 @@ pub(crate) fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
 }
 
 fn gone(process_id: u32) -> Failure {
-    Failure::Trigger(remora_trigger::Error::Changed { pid: process_id, what: "has ended" })
+    Failure::Attach(remora_trigger::Error::Changed { pid: process_id, what: "has ended" })
 }
 
 /// What a process is called, where its runtime is concerned: `Orders`, else `dotnet`.

@@ -1,18 +1,19 @@
-//! What can be wrong with a snapshot's file, with the likely cause and what to do.
+//! What can be wrong with a snapshot's file.
 
 use crate::VERSION;
 use remora_chunks::{Fault, HeaderFault};
 use std::io;
 
 /// Why a snapshot could not be read or written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
     /// The file does not begin as a snapshot does: another format, or an empty file.
-    #[error("not a heap snapshot: it does not begin with RMHEAP; give a file that `remora heap -p PID -o FILE` wrote")]
+    #[error("not a heap snapshot: it does not begin with RMHEAP")]
     NotASnapshot,
     /// The file was written by a newer Remora.
-    #[error("a heap snapshot of format version {version}; this Remora reads versions up to {reads}: use {needs}")]
+    #[error("a heap snapshot of format version {version}; this Remora reads versions up to {reads}")]
     Newer {
         /// Its format version.
         version: u16,
@@ -22,17 +23,13 @@ pub enum Error {
         reads: u16,
     },
     /// The file ends before anything of the heap.
-    #[error(
-        "truncated: it ends after {length} bytes, before the first object; copy it again if it was copied, else take another snapshot"
-    )]
+    #[error("truncated: it ends after {length} bytes, before the first object")]
     Truncated {
         /// Bytes there are.
         length: u64,
     },
     /// The file was changed after it was written: a bad disk, a text-mode transfer, an editor.
-    #[error(
-        "damaged at byte {offset}: {what}; {objects} objects before it were readable; copy it again from where it was written"
-    )]
+    #[error("damaged at byte {offset}: {what} ({objects} objects before it were readable)")]
     Damaged {
         /// Where the damaged chunk begins.
         offset: u64,
@@ -53,6 +50,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A name that keeps its meaning, in kebab case.
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+
     /// Of a chunk at `offset`, behind so many objects.
     pub(crate) fn of_chunk(fault: Fault, offset: u64, objects: u64) -> Error {
         match fault {

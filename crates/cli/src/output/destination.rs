@@ -106,8 +106,11 @@ impl Destination {
     /// Lets `write` write, and puts the result in place if that went well.
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         match self {
-            Destination::Stdout => read_enough(write(&mut io::stdout().lock()))
-                .map_err(|error| Failure::output(Place::StandardOutput, error)),
+            Destination::Stdout => {
+                crate::console::prints();
+                read_enough(write(&mut io::stdout().lock()))
+                    .map_err(|error| Failure::output(Place::StandardOutput, error))
+            }
             Destination::File { path, flag, .. } if is_special(path) => {
                 let written = open_special(path).and_then(|mut file| write(&mut file));
                 read_enough(written).map_err(|error| flag.failed(path, error))

@@ -92,7 +92,7 @@ impl Finish<'_> {
         let file = self.plan.receipt.as_ref().filter(|_| written.is_ok());
         let told = tell_of_nothing(&receipt, &failure, file, (self.plan.json, &self.output));
         for lesser in [written, told].into_iter().filter_map(Result::err) {
-            note(&format!("remora: {lesser}"));
+            note(&format!("remora: {}", lesser.line()));
         }
         if receipt.clean() { failure } else { Failure::LeftBehind(Box::new(failure)) }
     }
