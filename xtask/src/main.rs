@@ -60,7 +60,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "soak",
         usage: "HOURS [--rounds N] [--seed S] [--first N]",
-        summary: "attach, record, interrupt and kill at random moments against many targets under load, until a fault (docs/soak.md)",
+        summary: "attach, record, interrupt and kill at random moments against many targets under load, until a fault (docs/internals/soak.md)",
         run: soak::run,
     },
     Task { name: "ci", usage: "", summary: "every check and every test", run: ci::run },

@@ -275,7 +275,7 @@ Exit status:
   42  not all of the heap is in the snapshot, or the picture of --watch was not true to the end
   43  a condition of --fail-if is met
   130 interrupted before anything was there
-docs/heap.md says what the words mean, docs/exit-codes.md has the whole table.
+docs/reference/heap-report.md explains the words, docs/exit-codes.md has the whole table.
 
 Examples:
   remora heap -p 4242                    take a snapshot, keep it, show it
@@ -323,10 +323,10 @@ pub(crate) struct HeapTakeArgs {
     /// Take the heap as it is, garbage included, without a collection (.NET 9 and later)
     #[arg(long)]
     pub(crate) no_gc: bool,
-    /// See what holds objects from outside (locals, handles, the finalizer queue), as the main profiler; from .NET 6 on an inert library stays: see docs/heap.md
+    /// See what holds objects from outside (locals, handles, the finalizer queue), as the main profiler; from .NET 6 on an inert library stays: see docs/reference/heap-roots.md
     #[arg(long, conflicts_with = "no_gc")]
     pub(crate) roots: bool,
-    /// Watch the heap for so long (30s, 5m): which types grow, which objects survive, as the main profiler; from .NET 6 on an inert library stays: see docs/heap.md
+    /// Watch the heap for so long (30s, 5m): which types grow, which objects survive, as the main profiler; from .NET 6 on an inert library stays: see docs/reference/heap-watch.md
     #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["no_gc", "roots", "strings", "values", "fail_if"])]
     pub(crate) watch: Option<Duration>,
     /// Keep the characters of strings, too: the file then holds data of the application

@@ -345,7 +345,7 @@ fn a_copy_that_hangs_is_ended_and_what_it_has_told_is_kept() {
     assert_eq!(target.ask_number("nodes"), MANY);
 }
 
-/// docs/heap.md says so beforehand: nothing tells from outside that a program is in such a region.
+/// docs/reference/heap.md says so beforehand: nothing tells from outside that a program is in such a region.
 #[test]
 fn gch_02_a_region_without_collections_is_ended_by_a_snapshot_as_by_any_collection_that_is_asked_for() {
     on_every_runtime(|runtime| {

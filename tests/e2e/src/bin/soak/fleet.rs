@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 /// The programs, with their arguments: allocation, exceptions, types and methods that are thrown away, threads that come and go, and child
-/// processes. No null references: docs/production.md says what these do.
+/// processes. No null references: docs/guide/live-server.md says what these do.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("gc", &["2"]),
     ("exceptions", &[]),
