@@ -134,10 +134,10 @@ pub(crate) enum Failure {
     #[error("{0}")]
     TargetEnded(String),
     /// The recording was ended because the disk was nearly full; it was written as asked for.
-    #[error("the recording ended early because the disk is full; it is complete until then")]
+    #[error("the recording ended early because the disk is full: what was recorded until then is complete")]
     EndedByFullDisk,
     /// The recording took as much as it may; it was written as asked for.
-    #[error("the recording ended early, since {0}; it is complete until then")]
+    #[error("the recording ended early, since {0}: what was recorded until then is complete")]
     EndedByLimit(String),
     /// It ended like this, and something of Remora is in the process; the receipt lists it.
     #[error("{0}, and something of Remora remains in the process")]

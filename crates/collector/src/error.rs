@@ -42,7 +42,7 @@ pub enum Error {
     AgentRefused(String),
     /// The system gives the process no memory, most likely by its limit of address space: the agent wants up to 64 MiB of that, most of
     /// which is never touched.
-    #[error("the agent got no memory in this process: {0} (it needs 64 MiB of address space)")]
+    #[error("the agent was given no memory in this process: {0} (it needs 64 MiB of address space)")]
     NoMemory(String),
     /// The agent stays in the process, doing nothing.
     #[error("the agent is loaded but must stay inert: {0}")]

@@ -299,7 +299,7 @@ mod tests {
             for (destination, flag) in
                 [(Destination::of(path, false), " -o "), (Destination::of_receipt(path, false), " --receipt ")]
             {
-                let told = destination.check().expect_err("it cannot be written").to_string();
+                let told = destination.check().expect_err("it cannot be written").line();
                 assert!(told.contains(&format!("give{flag}")), "{told}");
             }
         }
@@ -307,7 +307,7 @@ mod tests {
             std::fs::write(directory.path().join("new.json"), "somebody else's")?;
             out.write_all(b"ours")
         });
-        assert!(written.expect_err("it is there by now").to_string().contains("give --receipt another name"));
+        assert!(written.expect_err("it is there by now").line().contains("give --receipt another name"));
     }
 
     #[test]

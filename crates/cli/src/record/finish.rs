@@ -218,7 +218,7 @@ mod tests {
         for why in [Why::TimeIsOver, Why::Asked, gone(), Why::DiskFull, Why::Failed(Failure::Interrupted)] {
             assert_eq!(code(ended(why, false), false), Exit::Unclean);
         }
-        let told = verdict(ended(Why::DiskFull, false), false).expect_err("two things are to be told").to_string();
+        let told = verdict(ended(Why::DiskFull, false), false).expect_err("two things are to be told").line();
         assert!(told.contains("the disk is full") && told.contains("the receipt lists it"), "{told}");
     }
 
