@@ -1,7 +1,7 @@
 //! Why `remora` did not do what was asked: a code, facts, a message, remedies and an exit status.
 //!
 //! `Display` is the message. [`Failure::line`] adds the remedies, [`Failure::json`] has everything for programs.
-//! docs/troubleshooting.md has a heading for each code.
+//! docs/troubleshooting has a heading for each code, docs/reference/errors.md a row.
 
 mod code;
 mod exit_status;
