@@ -25,7 +25,7 @@ Exit status:
   3x  the recording file cannot be read
   4x  recorded, but: 40 something was left in the process, 41 it ended early; for `heap`:
       42 not all of the heap is in the snapshot, 43 a condition of --fail-if is met
-docs/exit-codes.md has the whole table.";
+docs/reference/exit-codes.md has the whole table.";
 
 /// Records where a running .NET process spends its time, and leaves it as it was
 #[derive(Debug, Parser)]
@@ -275,7 +275,7 @@ Exit status:
   42  not all of the heap is in the snapshot, or the picture of --watch was not true to the end
   43  a condition of --fail-if is met
   130 interrupted before anything was there
-docs/reference/heap-report.md explains the words, docs/exit-codes.md has the whole table.
+docs/reference/heap-report.md explains the words, docs/reference/exit-codes.md has the whole table.
 
 Examples:
   remora heap -p 4242                    take a snapshot, keep it, show it

@@ -1,7 +1,7 @@
 //! Why `remora` did not do what was asked: a code, facts, a message, remedies and an exit status.
 //!
 //! `Display` is the message. [`Failure::line`] adds the remedies, [`Failure::json`] has everything for programs.
-//! docs/troubleshooting.md has a heading for each code.
+//! docs/troubleshooting has a heading for each code, docs/reference/errors.md a row.
 
 mod code;
 mod exit_status;
@@ -77,6 +77,7 @@ pub(crate) enum Failure {
         remedies: Remedies,
     },
     /// Somebody else is recording the process.
+    #[strum(serialize = "recording-in-progress")]
     #[error("process {process_id} is being recorded by {holder}")]
     Held {
         /// The process.
@@ -94,6 +95,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Snapshot(remora_receipt::Error),
     /// Signals could not be listened to.
+    #[strum(serialize = "signals-unavailable")]
     #[error("Ctrl-C cannot be caught: {0}")]
     Signals(io::Error),
     /// Ctrl-C before there was anything to end.
@@ -105,6 +107,7 @@ pub(crate) enum Failure {
     )]
     InterruptedTwice,
     /// The command to record did not start.
+    #[strum(serialize = "command-not-started")]
     #[error("{name} cannot be started: {error}")]
     Command {
         /// The program.
@@ -162,6 +165,7 @@ pub(crate) enum Failure {
         path: PathBuf,
     },
     /// What was kept true by collections is not what a second snapshot shows.
+    #[strum(serialize = "heap-tracking-lost-events")]
     #[error("heap tracking lost events: {0}; only the totals by type are reliable")]
     NotTrue(String),
     /// Nothing was walked.
@@ -171,6 +175,7 @@ pub(crate) enum Failure {
     #[error("no object was walked: the disk is full")]
     NoRoomForASnapshot,
     /// Nothing was walked: with `--roots` and `--watch` the runtime counts what was made of late.
+    #[strum(serialize = "too-many-young-objects")]
     #[error(
         "no snapshot was taken: with --roots and --watch the runtime counts young objects, and here that would pause the program for half a second or more"
     )]
@@ -227,12 +232,15 @@ pub(crate) enum Failure {
         format: String,
     },
     /// The output is there already.
+    #[strum(serialize = "output-exists")]
     #[error("{0} exists and is not overwritten")]
     Exists(Place),
     /// The output is a directory.
+    #[strum(serialize = "output-is-directory")]
     #[error("{0} is a directory")]
     IsDirectory(Place),
     /// The output's directory is not there.
+    #[strum(serialize = "no-output-directory")]
     #[error("{place} cannot be written: there is no directory {}", .directory.display())]
     NoDirectory {
         /// The output.
@@ -249,6 +257,7 @@ pub(crate) enum Failure {
         why: String,
     },
     /// The output cannot be written for another reason.
+    #[strum(serialize = "output-failed")]
     #[error("{place} cannot be written: {error}")]
     Output {
         /// What was written.
@@ -257,6 +266,7 @@ pub(crate) enum Failure {
         error: io::Error,
     },
     /// A recording that cannot be opened.
+    #[strum(serialize = "input-failed")]
     #[error("{} cannot be read: {error}", .file.display())]
     Input {
         /// The file.
@@ -304,6 +314,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Index(remora_heap_view::Error),
     /// The page of a snapshot cannot be served.
+    #[strum(serialize = "port-unavailable")]
     #[error("port {port} of 127.0.0.1 cannot be served: {error}")]
     Port {
         /// Which was asked for; 0 for any.
@@ -312,6 +323,7 @@ pub(crate) enum Failure {
         error: io::Error,
     },
     /// A heap snapshot that does not hold all of the heap; what there is has been shown.
+    #[strum(serialize = "heap-incomplete")]
     #[error("{} does not hold all of the heap: what is shown is the part that it has", .file.display())]
     PartOfTheHeap {
         /// The file.
@@ -329,6 +341,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     TooLargeToExport(#[from] remora_heap_export::TooLarge),
     /// A recording that ended early; what there is has been shown or written.
+    #[strum(serialize = "recording-incomplete")]
     #[error("{} is truncated: what could be read, {samples} ({lasted}), is in the output", .file.display())]
     Incomplete {
         /// The file.
@@ -339,6 +352,7 @@ pub(crate) enum Failure {
         lasted: String,
     },
     /// A profiler's library that cannot be opened.
+    #[strum(serialize = "library-unreadable")]
     #[error("the library {} cannot be opened: {error}", .file.display())]
     Library {
         /// The file.
@@ -347,6 +361,7 @@ pub(crate) enum Failure {
         error: io::Error,
     },
     /// The laboratory could not do its work.
+    #[strum(serialize = "lab-failed")]
     #[error("the lab failed: {0}; what it found until then is in the output")]
     Laboratory(String),
     /// No thread of that name or id in the recording.

@@ -15,23 +15,28 @@ pub enum Error {
     Attach(#[from] remora_trigger::Error),
     /// The runtime has no place left for a notification-only profiler. It refuses a main one with the same code, which is about something
     /// else then: `CORPROF_E_PROFILER_ALREADY_ACTIVE` (vm/profilinghelper.cpp, LoadProfiler; `MAX_NOTIFICATION_PROFILERS`, vm/profilepriv.h).
+    #[strum(serialize = "profiler-slot-taken")]
     #[error(
         "the runtime refused: all of its 32 places for notification-only profilers are taken (CORPROF_E_PROFILER_ALREADY_ACTIVE, \
          0x8013136a)"
     )]
     NoPlaceLeft,
     /// No memory for the ring.
+    #[strum(serialize = "shared-memory-failed")]
     #[error("the shared memory for samples could not be made: {0}")]
     SharedMemory(#[source] io::Error),
     /// The channel to the agent failed.
+    #[strum(serialize = "agent-connection-lost")]
     #[error("the connection to the agent in the target failed: {0}")]
     Channel(#[source] io::Error),
     /// The runtime said yes, but the agent never came.
+    #[strum(serialize = "agent-not-connected")]
     #[error(
         "the runtime accepted the agent, but it did not connect within {0} seconds: the target may be stopped or starved"
     )]
     NoHello(u64),
     /// Somebody else connected.
+    #[strum(serialize = "wrong-peer")]
     #[error(
         "another process connected in place of the agent ({}), and nothing was recorded",
         .0.map_or_else(|| "unknown".to_owned(), |id| format!("process {id}"))
@@ -45,15 +50,19 @@ pub enum Error {
     #[error("the agent was given no memory in this process: {0} (it needs 64 MiB of address space)")]
     NoMemory(String),
     /// The agent stays in the process, doing nothing.
+    #[strum(serialize = "agent-inert")]
     #[error("the agent is loaded but must stay inert: {0}")]
     Inert(String),
     /// After a main profiler, the attach that would set the count right failed.
+    #[strum(serialize = "profiler-count-wrong")]
     #[error("the runtime's count of profilers could not be corrected: {0}")]
     Count(String),
     /// It was set right by one, and nobody could look whether that was enough.
+    #[strum(serialize = "profiler-count-unknown")]
     #[error("whether the runtime counts its profilers correctly could not be seen: {0}")]
     CountUnseen(String),
     /// The target ended during the attach.
+    #[strum(serialize = "process-ended")]
     #[error("the target ended while the agent was attaching")]
     TargetEnded,
 }

@@ -13,6 +13,7 @@ pub enum Error {
     #[error("not a heap snapshot: it does not begin with RMHEAP")]
     NotASnapshot,
     /// The file was written by a newer Remora.
+    #[strum(serialize = "newer-format")]
     #[error("a heap snapshot of format version {version}; this Remora reads versions up to {reads}")]
     Newer {
         /// Its format version.
@@ -39,12 +40,15 @@ pub enum Error {
         objects: u64,
     },
     /// More than can be held.
+    #[strum(serialize = "heap-too-large")]
     #[error(transparent)]
     Graph(#[from] remora_heap::Error),
     /// The file could not be read.
+    #[strum(serialize = "read-failed")]
     #[error("cannot read the heap snapshot: {0}")]
     Read(#[source] io::Error),
     /// The file could not be written: disk full, most likely. What was written before is readable.
+    #[strum(serialize = "write-failed")]
     #[error("cannot write the heap snapshot: {0}")]
     Write(#[source] io::Error),
 }

@@ -9,12 +9,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// There is no such process, or it ended while it was read.
+    #[strum(serialize = "process-ended")]
     #[error("process {process_id} has ended: there is nothing left to look at")]
     Gone {
         /// The process.
         process_id: u32,
     },
     /// Not even the process's `stat` can be read: `/proc` is mounted with `hidepid`, or is not mounted.
+    #[strum(serialize = "process-unreadable")]
     #[error("process {process_id} cannot be looked at: {source}")]
     Unreadable {
         /// The process.

@@ -13,6 +13,7 @@ pub enum Error {
     #[error("not a Remora recording: it does not begin with REMORA")]
     NotARecording,
     /// The file was written by a newer Remora.
+    #[strum(serialize = "newer-format")]
     #[error("a recording of format version {version}; this Remora reads versions up to {reads}")]
     Newer {
         /// Its format version.
@@ -47,9 +48,11 @@ pub enum Error {
         limit: u64,
     },
     /// The file could not be read.
+    #[strum(serialize = "read-failed")]
     #[error("cannot read the recording: {0}")]
     Read(#[source] io::Error),
     /// The file could not be written: disk full, most likely. What was appended before is readable.
+    #[strum(serialize = "write-failed")]
     #[error("cannot write the recording: {0}")]
     Write(#[source] io::Error),
 }

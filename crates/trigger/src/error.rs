@@ -14,6 +14,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Reason {
     /// It has ended, or ends.
+    #[strum(serialize = "process-ended")]
     #[error("the process has ended")]
     Ended,
     /// It is not CoreCLR: NativeAOT.
@@ -66,6 +67,7 @@ pub enum Reason {
         searched: String,
     },
     /// It is stopped and cannot answer.
+    #[strum(serialize = "process-stopped")]
     #[error("the process is stopped by {by} and cannot answer")]
     Stopped {
         /// What stops it.
@@ -127,6 +129,7 @@ pub enum Error {
         reason: Reason,
     },
     /// The process that was found has ended or replaced its program meanwhile.
+    #[strum(serialize = "process-changed")]
     #[error("process {pid} {what} since it was found")]
     Changed {
         /// The process.
@@ -135,6 +138,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The diagnostics socket could not be reached.
+    #[strum(serialize = "connect-failed")]
     #[error("cannot connect to the diagnostics socket {path}: {source} (the process may be going down)")]
     Connect {
         /// The socket.
@@ -153,6 +157,7 @@ pub enum Error {
         after: Duration,
     },
     /// The connection broke. Likely cause: the process ended.
+    #[strum(serialize = "connection-broken")]
     #[error("the connection to the target broke while waiting for it to {step}: {source} (the process may have ended)")]
     Broken {
         /// What was waited for.
@@ -164,6 +169,7 @@ pub enum Error {
     #[error("the runtime refused: {0}")]
     RuntimeRefused(HResult),
     /// What was sent or received does not follow the protocol.
+    #[strum(serialize = "protocol-error")]
     #[error("diagnostics protocol: {0}")]
     Protocol(#[source] CodecError),
     /// No directory serves for the library.
@@ -185,6 +191,7 @@ pub enum Error {
         why: String,
     },
     /// A file or directory could not be used.
+    #[strum(serialize = "io-failed")]
     #[error("cannot {what} {path}: {source}")]
     Io {
         /// What was tried.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{AS_NOBODY, Watched, behind, compile, open_folder, record, refused, remora_behind, samples_in};
 
-/// Exit codes of `remora`, as docs/exit-codes.md has them.
+/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
 const USAGE: i32 = 2;
 const NO_PROCESS: i32 = 10;
 const NOT_DOTNET: i32 = 11;

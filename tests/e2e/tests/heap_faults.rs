@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{behind, compile, open_folder};
 
-/// Documented in docs/exit-codes.md.
+/// Documented in docs/reference/exit-codes.md.
 const REFUSED: i32 = 19;
 const HELD: i32 = 18;
 const LEFT: i32 = 40;

@@ -29,14 +29,14 @@ fn of_a_check(subject: Subject) -> &'static str {
         Subject::Runtime => "runtime-not-loaded",
         Subject::Rights => "not-owner",
         Subject::DiagnosticsPort => "no-socket",
-        Subject::Running => "stopped",
+        Subject::Running => "process-stopped",
         Subject::Mappings => "mappings-unreadable",
         Subject::Architecture => "other-architecture",
         Subject::Libc => "libc-not-suitable",
         Subject::Libraries => "libraries-missing",
         Subject::Directory => "no-library-place",
-        Subject::ProfilerSlot => "no-place-left",
-        Subject::OwnAgent => "held",
+        Subject::ProfilerSlot => "profiler-slot-taken",
+        Subject::OwnAgent => "recording-in-progress",
         Subject::Signals => "too-few-signals",
         Subject::Descriptors | Subject::AgentDescriptors => "too-few-descriptors",
         Subject::Answer => "timed-out",
@@ -87,19 +87,63 @@ pub(crate) fn all() -> std::collections::BTreeSet<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs;
+    use std::path::Path;
+
+    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+    /// The pages of docs/troubleshooting, by file name.
+    fn pages() -> BTreeMap<String, String> {
+        let folder = fs::read_dir(Path::new(DOCS).join("troubleshooting")).expect("the folder is there");
+        let paths = folder.map(|entry| entry.expect("it can be read").path());
+        let name = |path: &Path| path.file_name().expect("it has a name").to_string_lossy().into_owned();
+        paths.map(|path| (name(&path), fs::read_to_string(&path).expect("it is text"))).collect()
+    }
+
+    fn headings(page: &str) -> Vec<&str> {
+        page.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect()
+    }
 
     #[test]
-    fn every_code_has_its_heading_in_the_troubleshooting_page_in_order() {
-        let page = include_str!("../../../../docs/troubleshooting.md");
-        let headings: Vec<&str> =
-            page.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
-        let codes: Vec<&str> = all().into_iter().collect();
-        let missing: Vec<&&str> = codes.iter().filter(|code| !headings.contains(code)).collect();
+    fn every_code_has_one_heading_in_the_troubleshooting_pages_in_order() {
+        let pages = pages();
+        let mut found = BTreeSet::new();
+        for (name, page) in &pages {
+            let headings = headings(page);
+            assert!(headings.is_sorted(), "{name}: the headings are not in order");
+            for heading in headings {
+                assert!(found.insert(heading), "{name}: {heading} has a heading already");
+            }
+        }
+        let known = all();
+        let missing: Vec<_> = known.difference(&found).collect();
         assert!(missing.is_empty(), "without a heading: {missing:?}");
-        let known: BTreeSet<&str> = all();
-        let stale: Vec<&&str> = headings.iter().filter(|code| !known.contains(**code)).collect();
-        assert!(stale.is_empty(), "headings that are no code: {stale:?}");
-        assert!(headings.is_sorted(), "the headings are not in order");
+        let stale: Vec<_> = found.difference(&known).collect();
+        assert!(stale.is_empty(), "headings without a code: {stale:?}");
+    }
+
+    #[test]
+    fn the_reference_lists_every_code_with_a_link_to_its_heading() {
+        let reference = fs::read_to_string(Path::new(DOCS).join("reference/errors.md")).expect("the page is there");
+        let pages = pages();
+        let mut listed = Vec::new();
+        for row in reference.lines().filter_map(|line| line.strip_prefix("| [`")) {
+            let (code, rest) = row.split_once("`](../troubleshooting/").expect("a code and a link");
+            let (link, _) = rest.split_once(')').expect("the link ends");
+            let (page, anchor) = link.split_once('#').expect("it leads to a heading");
+            assert_eq!(anchor, code);
+            assert!(pages.get(page).is_some_and(|page| headings(page).contains(&code)), "{code} is not on {page}");
+            listed.push(code);
+        }
+        assert_eq!(listed, all().into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_code_of_the_runtime_is_in_the_table() {
+        let page = &pages()["runtime-codes.md"];
+        let names = remora_trigger::hresult::table().iter().map(|row| row.name);
+        let missing: Vec<&str> = names.filter(|name| !page.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 }

@@ -60,6 +60,7 @@ impl Failure {
                 Recording::Truncated { .. } => Exit::Truncated,
                 Recording::Damaged { .. } | Recording::TooLarge { .. } => Exit::Damaged,
                 Recording::Newer { .. } => Exit::Newer,
+                Recording::Write(_) => Exit::OutputRefused,
                 _ => Exit::NotARecording,
             },
         }
@@ -88,6 +89,7 @@ fn heap_file_exit(error: &remora_heap_file::Error) -> Exit {
         Error::Truncated { .. } => Exit::Truncated,
         Error::Damaged { .. } | Error::Graph(_) => Exit::Damaged,
         Error::Newer { .. } => Exit::Newer,
+        Error::Write(_) => Exit::OutputRefused,
         _ => Exit::NotARecording,
     }
 }

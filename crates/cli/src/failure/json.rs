@@ -32,6 +32,15 @@ impl Failure {
             Failure::Collector(remora_collector::Error::Stranger(Some(id))) => {
                 vec![("stranger_process_id", (*id).into())]
             }
+            Failure::Collector(
+                remora_collector::Error::SharedMemory(error) | remora_collector::Error::Channel(error),
+            ) => vec![errno(error)],
+            Failure::Snapshot(remora_receipt::Error::Gone { process_id }) => {
+                vec![("process_id", (*process_id).into())]
+            }
+            Failure::Snapshot(remora_receipt::Error::Unreadable { process_id, source }) => {
+                vec![("process_id", (*process_id).into()), errno(source)]
+            }
             Failure::Precondition { process_id, subject, found, remedies } => vec![
                 ("process_id", (*process_id).into()),
                 ("check", subject.name().into()),
@@ -125,6 +134,8 @@ mod tests {
         assert_eq!(json["error"]["hresult"], "0x8013136A");
         assert_eq!(json["error"]["exit"], 17);
         assert!(json["error"]["remedy"].as_str().is_some_and(|remedy| remedy.contains("notification-only")));
+        let gone = Failure::Snapshot(remora_receipt::Error::Gone { process_id: 7 }).json_value();
+        assert_eq!((&gone["code"], &gone["process_id"]), (&"process-ended".into(), &7.into()));
         let left = Failure::LeftBehind(Box::new(Failure::Interrupted));
         let json: Value = serde_json::from_str(&left.json()).expect("it is JSON");
         assert_eq!((&json["error"]["code"], &json["error"]["cause"]), (&"left-behind".into(), &"interrupted".into()));

@@ -175,6 +175,7 @@ impl Failure {
             Failure::Held { .. } => "wait for that recording to end, or end it",
             Failure::Snapshot(remora_receipt::Error::Gone { .. }) => "`remora ps` lists the processes that run",
             Failure::Snapshot(_) => "run remora as its user or as root, with /proc mounted",
+            Failure::Signals(_) => "run remora where it may handle signals: a sandbox forbids that here",
             Failure::InterruptedTwice => "`remora detach -p PID` shows whether the agent has left",
             Failure::Command { .. } | Failure::CommandEnded { .. } => "check the command after `--`",
             Failure::NoRuntime { .. } => "record it with -p once it has one",
@@ -195,6 +196,9 @@ impl Failure {
             Failure::BinaryToTerminal { .. } => "redirect it or use `-o FILE`",
             Failure::Input { .. } | Failure::Library { .. } => "check the name and the permissions",
             Failure::NotAFile { .. } => "write the snapshot into a file first: it is read more than once",
+            Failure::Index(remora_heap_view::Error::Damaged(_) | remora_heap_view::Error::Read(_)) => {
+                "copy the snapshot to another disk"
+            }
             Failure::Index(remora_heap_view::Error::TooLarge { .. }) => {
                 "look into the snapshot with `remora heap report` and `remora heap show`"
             }
@@ -228,6 +232,7 @@ fn of_a_recording(error: &remora_recording::Error) -> Option<String> {
         Error::Truncated { .. } => "copy it again if it was copied, else record again".to_owned(),
         Error::Damaged { .. } => "copy it again from where it was written".to_owned(),
         Error::TooLarge { .. } => "record for a shorter time, or at a lower frequency".to_owned(),
+        Error::Read(_) => "copy it to a local disk".to_owned(),
         _ => return None,
     })
 }
@@ -240,6 +245,7 @@ fn of_a_snapshot(error: &remora_heap_file::Error) -> Option<String> {
         Error::Truncated { .. } => "copy it again if it was copied, else take another snapshot".to_owned(),
         Error::Damaged { .. } => "copy it again from where it was written".to_owned(),
         Error::Graph(_) => "take the snapshot again, or one of a smaller process".to_owned(),
+        Error::Read(_) => "copy it to a local disk".to_owned(),
         _ => return None,
     })
 }
