@@ -177,7 +177,7 @@ fn att_06_where_nothing_serves_each_directory_is_named_and_nothing_is_asked() {
         assert!(text.contains("/tmp: mounted noexec") && text.contains("/var/tmp: read-only"), "{text}");
         let requirements = Requirements::of_library(&probe()).expect("a library");
         let checks = check(&process, &requirements);
-        let failed: Vec<&str> = checks.iter().filter(|check| !check.passed).map(|check| check.name).collect();
+        let failed: Vec<&str> = checks.iter().filter(|check| !check.passed).map(|check| check.subject.name()).collect();
         assert_eq!(failed, ["directory"], "{checks:?}");
     });
 }
