@@ -25,7 +25,7 @@ Exit status:
   3x  the recording file cannot be read
   4x  recorded, but: 40 something was left in the process, 41 it ended early; for `heap`:
       42 not all of the heap is in the snapshot, 43 a condition of --fail-if is met
-docs/exit-codes.md has the whole table.";
+docs/reference/exit-codes.md has the whole table.";
 
 /// Records where a running .NET process spends its time, and leaves it as it was
 #[derive(Debug, Parser)]
@@ -63,6 +63,29 @@ pub(crate) enum Command {
     /// One run of the laboratory, in a process of its own: started by `lab` only
     #[command(hide = true)]
     LabRun(LabRunArgs),
+}
+
+impl Command {
+    /// Whether standard output is for JSON.
+    pub(crate) fn prints_json(&self) -> bool {
+        let to_stdout = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        match self {
+            Command::Record(args) => args.json && !to_stdout(&args.output) && !to_stdout(&args.receipt),
+            Command::Report(args) => args.json,
+            Command::Ps(args) => args.json,
+            Command::Check(args) => args.json,
+            Command::Detach(args) => args.json,
+            Command::Lab(args) => args.json,
+            Command::Heap(args) => match &args.command {
+                None => args.take.shown.json && !to_stdout(&args.take.receipt),
+                Some(HeapCommand::Report(args)) => args.shown.json,
+                Some(HeapCommand::Show(args)) => args.shown.json,
+                Some(HeapCommand::Diff(args)) => args.shown.json,
+                Some(HeapCommand::View(_) | HeapCommand::Convert(_)) => false,
+            },
+            Command::Convert(_) | Command::LabRun(_) => false,
+        }
+    }
 }
 
 /// Flags of `remora record`.
@@ -252,7 +275,7 @@ Exit status:
   42  not all of the heap is in the snapshot, or the picture of --watch was not true to the end
   43  a condition of --fail-if is met
   130 interrupted before anything was there
-docs/reference/heap-report.md explains the words, docs/exit-codes.md has the whole table.
+docs/reference/heap-report.md explains the words, docs/reference/exit-codes.md has the whole table.
 
 Examples:
   remora heap -p 4242                    take a snapshot, keep it, show it

@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::console::{Page, line, out};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, Goal, in_words};
 use crate::library::{FOR_RECORDINGS, requirements};
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::target::choose;
@@ -27,7 +27,7 @@ struct Line<'a> {
     name: &'static str,
     passed: bool,
     found: &'a str,
-    remedy: Option<&'a str>,
+    remedy: Option<String>,
 }
 
 /// Runs the command.
@@ -92,10 +92,10 @@ impl std::fmt::Display for Verdict<'_> {
 
 fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
     let lines = checks.iter().map(|check| Line {
-        name: check.name,
+        name: check.subject.name(),
         passed: check.passed,
         found: &check.found,
-        remedy: check.remedy.as_deref(),
+        remedy: in_words(&check.remedies, Goal::Recording),
     });
     let engine = verdict.engine();
     let (recordable, verdict) = (engine.is_some(), verdict.to_string());
@@ -103,12 +103,12 @@ fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
 }
 
 fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
-    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let width = checks.iter().map(|check| check.subject.name().len()).max().unwrap_or(0);
     let mut text = Page::default();
     for check in checks {
         let mark = if check.passed { "passed" } else { "FAILED" };
-        let remedy = check.remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
-        text += line(format!("{mark}  {:width$}  {}{remedy}", check.name, check.found));
+        let remedy = in_words(&check.remedies, Goal::Recording).map_or(String::new(), |remedy| format!("; {remedy}"));
+        text += line(format!("{mark}  {:width$}  {}{remedy}", check.subject.name(), check.found));
     }
     text + line(verdict.to_string())
 }

@@ -7,10 +7,25 @@ mod page;
 use crate::failure::{Failure, Place};
 pub(crate) use page::{Page, harmless_json, line, plain, titled};
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether standard output has been written to.
+static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a result, or a part of one, is on standard output.
+pub(crate) fn has_printed() -> bool {
+    HAS_PRINTED.load(Ordering::Relaxed)
+}
+
+/// The result itself is about to be written to standard output.
+pub(crate) fn prints() {
+    HAS_PRINTED.store(true, Ordering::Relaxed);
+}
 
 /// Writes a page to standard output.
 /// A reader that has gone away (`remora report x.remora | head -1`) is no failure: it has seen enough.
 pub(crate) fn out(page: &Page) -> Result<(), Failure> {
+    prints();
     let mut stdout = io::stdout().lock();
     match stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(Place::StandardOutput, error)),

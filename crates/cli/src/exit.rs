@@ -1,4 +1,4 @@
-//! How the command ends, as a number. The table is a promise: a number keeps its meaning; docs/exit-codes.md explains each.
+//! How the command ends, as a number. The table is a promise: a number keeps its meaning; docs/reference/exit-codes.md explains each.
 
 use std::process::ExitCode;
 
@@ -110,7 +110,7 @@ mod tests {
     /// The page that documents them has a row for each, and no others.
     #[test]
     fn the_page_of_exit_codes_is_complete() {
-        let page = include_str!("../../../docs/exit-codes.md");
+        let page = include_str!("../../../docs/reference/exit-codes.md");
         let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(' ')?.0.parse().ok());
         let documented: Vec<u8> = rows.collect();
         assert_eq!(documented, Exit::ALL.map(Exit::code));

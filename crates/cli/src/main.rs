@@ -63,12 +63,16 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args),
         Command::LabRun(args) => lab::run_one(args),
     };
-    ended.unwrap_or_else(|failure| told(&failure)).into()
+    ended.unwrap_or_else(|failure| failed(&failure, line.command.prints_json())).into()
 }
 
-/// Tells why the command failed.
-fn told(failure: &Failure) -> Exit {
-    console::note(&format!("remora: {failure}"));
+/// Reports why the command failed: for people on standard error, and for programs on standard output, unless a result is there.
+fn failed(failure: &Failure, json: bool) -> Exit {
+    if json && !console::has_printed() {
+        // Whoever does not read it has the exit status.
+        let _ = console::out(&failure.json());
+    }
+    console::note(&format!("remora: {}", failure.line()));
     failure.exit()
 }
 
@@ -79,7 +83,7 @@ fn refused(error: &clap::Error) -> Exit {
             let asked = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             match error.print() {
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    told(&Failure::output(failure::Place::StandardOutput, error))
+                    failed(&Failure::output(failure::Place::StandardOutput, error), false)
                 }
                 _ if asked => Exit::Done,
                 _ => Exit::Usage,
@@ -87,7 +91,7 @@ fn refused(error: &clap::Error) -> Exit {
         }
         _ => {
             let words: Vec<String> = std::env::args_os().skip(1).map_while(|word| word.into_string().ok()).collect();
-            told(&Failure::Usage(args::in_one_line(error, &words)))
+            failed(&Failure::Usage(args::in_one_line(error, &words)), words.iter().any(|word| word == "--json"))
         }
     }
 }

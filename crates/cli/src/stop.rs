@@ -134,7 +134,7 @@ impl Stop {
 fn leave_at_the_second(mut signals: Signals) {
     if signals.forever().nth(1).is_some() {
         let failure = Failure::InterruptedTwice;
-        note(&format!("remora: {failure}"));
+        note(&format!("remora: {}", failure.line()));
         std::process::exit(failure.exit().code().into());
     }
 }

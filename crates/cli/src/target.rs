@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_only_process_is_the_only_one_that_can_be_attached_to() {
         let pick = |ready: &[&'static str], others: &[&'static str]| {
-            sole(ready.to_vec(), others.to_vec(), |name| (*name).to_owned()).map_err(|failure| failure.to_string())
+            sole(ready.to_vec(), others.to_vec(), |name| (*name).to_owned()).map_err(|failure| failure.line())
         };
         assert_eq!(pick(&["1 a"], &[]), Ok(("1 a", None)));
         assert_eq!(pick(&["1 a"], &["2 b", "3 c"]), Ok(("1 a", Some("2 b, 3 c".to_owned()))));

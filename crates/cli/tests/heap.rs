@@ -101,7 +101,7 @@ fn what_is_no_file_is_refused_at_once() {
             assert_eq!(
                 message,
                 format!(
-                    "remora: {given} is {kind}, and no file; a snapshot is read more than once: write it into a file first, and give that"
+                    "remora: {given} is {kind}, and no file; write the snapshot into a file first: it is read more than once"
                 )
             );
         }
@@ -145,7 +145,7 @@ fn a_condition_that_is_met_ends_with_a_status_of_its_own_after_the_report() {
     .assert_debug_eq(&told);
     let message = format!(
         "remora: {file} meets a condition of --fail-if: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B); \
-         `remora heap show {file} TYPE` tells what keeps objects of a type alive\n"
+         `remora heap show {file} TYPE` shows what keeps objects of a type alive\n"
     );
     assert_eq!(ran.stderr, message);
     report(&["count('string') > 100", "bytes() < 1KB"]).succeeds();
@@ -212,7 +212,7 @@ fn a_snapshot_is_converted_by_extension_or_by_name() {
 fn what_cannot_be_converted_is_refused() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 3, End::Whole);
-    expect![[r#"remora: unknown format "out.html": there are heapsnapshot (.heapsnapshot), gcdump (.gcdump), parquet (.parquet); give -o a file with one of these extensions, or --format with one of these names"#]]
+    expect![[r#"remora: unknown format "out.html": there are heapsnapshot (.heapsnapshot), gcdump (.gcdump), parquet (.parquet); give -o a file with one of these extensions, or --format one of these names"#]]
         .assert_eq(&remora(["heap", "convert", &file, "-o", "out.html"]).fails(2));
     expect![
         "remora: standard output has no extension that says the format; add --format, for example --format heapsnapshot"
@@ -321,13 +321,12 @@ fn a_table_that_is_cut_says_how_much_it_leaves_out() {
 fn a_file_of_the_other_kind_is_told_with_the_command_that_shows_it() {
     let directory = Directory::new();
     let (snapshot, recording) = (snapshot(&directory, "a.remora-heap", 4, End::Whole), golden());
-    let told = format!(
-        "remora: {snapshot} is a snapshot of a heap, and no recording; `remora heap report {snapshot}` shows it, `remora heap --help` has the rest"
-    );
+    let told =
+        format!("remora: {snapshot} is a heap snapshot, and no recording; `remora heap report {snapshot}` shows it");
     assert_eq!(remora(["report", &snapshot]).fails(30), told);
     assert_eq!(remora(["convert", &snapshot, "-o", &directory.path("a.html")]).fails(30), told);
     let told =
-        format!("remora: {recording} is a recording, and no snapshot of a heap; `remora report {recording}` shows it");
+        format!("remora: {recording} is a recording, and no heap snapshot; `remora report {recording}` shows it");
     for command in
         [&["report", recording][..], &["show", recording, "A"], &["view", recording], &["diff", recording, &snapshot]]
     {

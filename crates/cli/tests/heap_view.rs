@@ -204,7 +204,7 @@ fn a_snapshot_with_a_hole_behind_it_is_refused_where_the_hole_begins() {
     File::options().write(true).open(&file).and_then(|file| file.set_len(100 << 30)).expect("made longer");
     let ran = remora(["heap", "view", &file]);
     let damaged =
-        format!("{file} cannot be read: damaged at byte {length}: the checksum of a chunk is wrong; 10 objects before");
+        format!("{file} cannot be read: damaged at byte {length}: the checksum of a chunk is wrong (10 objects before");
     assert!(ran.code == 32 && ran.stderr.contains(&damaged), "{}", ran.stderr);
 }
 
@@ -218,7 +218,7 @@ fn a_port_that_is_taken_and_a_file_that_is_no_snapshot_are_refused() {
     let message = remora(["heap", "view", &file, "--port", &port]).fails(20);
     assert_eq!(
         message.replace(&port, "PORT"),
-        "remora: port PORT of 127.0.0.1 cannot be served: Address already in use (os error 98); give another one with --port, or none for any that is free"
+        "remora: port PORT of 127.0.0.1 cannot be served: Address already in use (os error 98); give another port with --port, or none for any that is free"
     );
     let message = remora(["heap", "view", golden()]).fails(30);
     assert!(message.contains("is a recording, and no snapshot of a heap"), "{message}");

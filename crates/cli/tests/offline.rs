@@ -237,9 +237,9 @@ fn stdout_takes_a_format_by_name() {
 
 #[test]
 fn an_unknown_format_is_refused() {
-    expect![[r#"remora: unknown format "out.svg": there are remora (.remora), html (.html), folded (.folded), speedscope (.speedscope.json), pprof (.pb.gz), firefox (.firefox.json.gz); give -o a file with one of these extensions, or --format with one of these names"#]]
+    expect![[r#"remora: unknown format "out.svg": there are remora (.remora), html (.html), folded (.folded), speedscope (.speedscope.json), pprof (.pb.gz), firefox (.firefox.json.gz); give -o a file with one of these extensions, or --format one of these names"#]]
         .assert_eq(&remora(["convert", golden(), "-o", "out.svg"]).fails(2));
-    expect![[r#"remora: unknown format "svg": there are remora (.remora), html (.html), folded (.folded), speedscope (.speedscope.json), pprof (.pb.gz), firefox (.firefox.json.gz); give -o a file with one of these extensions, or --format with one of these names"#]]
+    expect![[r#"remora: unknown format "svg": there are remora (.remora), html (.html), folded (.folded), speedscope (.speedscope.json), pprof (.pb.gz), firefox (.firefox.json.gz); give -o a file with one of these extensions, or --format one of these names"#]]
         .assert_eq(&remora(["convert", golden(), "-o", "out", "--format", "svg"]).fails(2));
 }
 
@@ -450,7 +450,7 @@ fn a_truncated_recording_is_used_as_far_as_it_goes_and_told() {
     std::fs::write(&file, &whole[..whole.len() - 3]).expect("written");
     let told = format!(
         "remora: {file} is truncated: what could be read, 40 samples (2.0 s), is in the output; \
-         nothing more can be had from it"
+         nothing more can be read from it"
     );
     let report = remora(["report", &file]);
     assert_eq!((report.code, report.stderr.trim_end()), (31, told.as_str()));
@@ -465,7 +465,7 @@ fn a_truncated_recording_is_used_as_far_as_it_goes_and_told() {
 fn a_process_that_is_not_there_or_not_dotnet_is_told() {
     let ourselves = std::process::id().to_string();
     for command in ["record", "check"] {
-        expect!["remora: there is no process 2147483647; `remora ps` lists those that can be recorded"]
+        expect!["remora: there is no process 2147483647; `remora ps` lists the processes that can be recorded"]
             .assert_eq(&remora([command, "-p", "2147483647"]).fails(10));
         let message = remora([command, "-p", &ourselves]).fails(11);
         assert!(message.contains("has not loaded a .NET runtime"), "{message}");

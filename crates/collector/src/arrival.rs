@@ -278,7 +278,7 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
             Err(Error::Inert(reason))
         }
         Heard::Message(FromAgent::Failed { what }) => Err(Error::of_the_agent(what)),
-        Heard::Message(other) => Err(Error::Refused(format!("it answered out of turn: {other:?}"))),
+        Heard::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
         Heard::HungUp => Err(Error::TargetEnded),
         Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
     }

@@ -106,7 +106,7 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration, fac
         return Err(Error::Count("the runtime does not tell its version".into()));
     }
     one_stays(process, library, timeout, facts)?;
-    one_is_called(process, library, timeout, facts).map_err(|error| Error::CountUnseen(error.what_happened()))?;
+    one_is_called(process, library, timeout, facts).map_err(|error| Error::CountUnseen(error.to_string()))?;
     facts.count = ProfilerCount::SetRight;
     Ok(())
 }
@@ -118,7 +118,7 @@ fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut F
         // An agent that works is not the one that was sent.
         Ok((presence, _)) => (Some(presence.facts), Err("it did not stay".to_owned())),
         Err(NotAttached { error: Error::Inert(_), facts }) => (facts.map(|facts| *facts), Ok(())),
-        Err(NotAttached { error, facts }) => (facts.map(|facts| *facts), Err(error.what_happened())),
+        Err(NotAttached { error, facts }) => (facts.map(|facts| *facts), Err(error.to_string())),
     };
     let mut came = came.unwrap_or_default();
     facts.staying.append(&mut came.stayed);

@@ -1,75 +1,69 @@
-//! Why a recording could not be taken.
+//! Why a recording could not be taken: codes, facts and remedies. `Display` says what happened; what to do is in [`Error::remedies`].
 
 use crate::target::Target;
 use remora_receipt::{Facts, ProfilerSlot};
-use remora_trigger::HResult;
+use remora_trigger::{HResult, Remedy};
 use std::io;
 
-/// See the variants; each says what happened, why, and what to do.
-#[derive(Debug, thiserror::Error)]
+/// See the variants.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
     /// The target refused, or could not be asked.
     #[error(transparent)]
-    Trigger(#[from] remora_trigger::Error),
+    Attach(#[from] remora_trigger::Error),
     /// The runtime has no place left for a notification-only profiler. It refuses a main one with the same code, which is about something
     /// else then: `CORPROF_E_PROFILER_ALREADY_ACTIVE` (vm/profilinghelper.cpp, LoadProfiler; `MAX_NOTIFICATION_PROFILERS`, vm/profilepriv.h).
+    #[strum(serialize = "profiler-slot-taken")]
     #[error(
         "the runtime refused: all of its 32 places for notification-only profilers are taken (CORPROF_E_PROFILER_ALREADY_ACTIVE, \
-         0x8013136a); have other profilers detach, start the program anew (what earlier `--roots` and `--watch` left holds its places \
-         until then), or use `--engine eventpipe`"
+         0x8013136a)"
     )]
     NoPlaceLeft,
     /// No memory for the ring.
-    #[error("the shared memory for samples could not be made: {0}; free 8 MiB of memory, or use --engine eventpipe")]
+    #[strum(serialize = "shared-memory-failed")]
+    #[error("the shared memory for samples could not be made: {0}")]
     SharedMemory(#[source] io::Error),
     /// The channel to the agent failed.
-    #[error(
-        "the connection to the agent in the target failed: {0}; look whether the target still runs, then record again"
-    )]
+    #[strum(serialize = "agent-connection-lost")]
+    #[error("the connection to the agent in the target failed: {0}")]
     Channel(#[source] io::Error),
     /// The runtime said yes, but the agent never came.
+    #[strum(serialize = "agent-not-connected")]
     #[error(
-        "the runtime accepted the agent, but it did not connect within {0} seconds; the target may be stopped or starved: \
-         look whether it runs, then try again"
+        "the runtime accepted the agent, but it did not connect within {0} seconds: the target may be stopped or starved"
     )]
     NoHello(u64),
     /// Somebody else connected.
+    #[strum(serialize = "wrong-peer")]
     #[error(
-        "a stranger connected in place of the agent (process {}); nothing was recorded: find out what that process is, and give \
-         the target a TMPDIR of its own",
-        .0.map_or_else(|| "unknown".to_owned(), |id| id.to_string())
+        "another process connected in place of the agent ({}), and nothing was recorded",
+        .0.map_or_else(|| "unknown".to_owned(), |id| format!("process {id}"))
     )]
     Stranger(Option<u32>),
     /// The agent cannot work in this process.
-    #[error("the agent cannot record in this process: {0}; use --engine eventpipe")]
-    Refused(String),
+    #[error("the agent cannot record in this process: {0}")]
+    AgentRefused(String),
     /// The system gives the process no memory, most likely by its limit of address space: the agent wants up to 64 MiB of that, most of
     /// which is never touched.
-    #[error(
-        "the agent was given no memory in this process: {0}; free memory, or raise the limit of its container or of its address space, of \
-         which 64 MiB are wanted (`prlimit --pid PID --as`, `ulimit -v`), or use --engine eventpipe"
-    )]
+    #[error("the agent was given no memory in this process: {0} (it needs 64 MiB of address space)")]
     NoMemory(String),
     /// The agent stays in the process, doing nothing.
-    #[error(
-        "the agent is loaded but must stay inert: {0}; the same command works if it is given again, or use --engine eventpipe"
-    )]
+    #[strum(serialize = "agent-inert")]
+    #[error("the agent is loaded but must stay inert: {0}")]
     Inert(String),
     /// After a main profiler, the attach that would set the count right failed.
-    #[error(
-        "the runtime's count of profilers could not be set right: {0}; attach once more with any command of Remora before another \
-         vendor's notification-only profiler comes"
-    )]
+    #[strum(serialize = "profiler-count-wrong")]
+    #[error("the runtime's count of profilers could not be corrected: {0}")]
     Count(String),
     /// It was set right by one, and nobody could look whether that was enough.
-    #[error(
-        "whether the runtime counts its profilers right could not be seen: {0}; attach once more with any command of Remora before \
-         another vendor's notification-only profiler comes"
-    )]
+    #[strum(serialize = "profiler-count-unknown")]
+    #[error("whether the runtime counts its profilers correctly could not be seen: {0}")]
     CountUnseen(String),
     /// The target ended during the attach.
-    #[error("the target ended while the agent was attaching; look why it ended, and record a process that stays")]
+    #[strum(serialize = "process-ended")]
+    #[error("the target ended while the agent was attaching")]
     TargetEnded,
 }
 
@@ -87,21 +81,37 @@ pub struct NotAttached {
 const NO_MEMORY: &str = "(os error 12)";
 
 impl Error {
-    /// What happened and why, without what to do: as part of another message, which says that.
-    pub(crate) fn what_happened(&self) -> String {
-        let told = self.to_string();
-        told.split_once("; ").map_or(told.as_str(), |(what, _)| what).to_owned()
+    /// A name that keeps its meaning, in kebab case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Attach(error) => error.code(),
+            other => other.into(),
+        }
+    }
+
+    /// What to do about it; any of these helps.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        match self {
+            Error::Attach(error) => error.remedies(),
+            Error::NoPlaceLeft => vec![Remedy::DetachOthers, Remedy::Restart, Remedy::UseEventPipe],
+            Error::SharedMemory(_) | Error::NoMemory(_) => vec![Remedy::FreeMemory, Remedy::UseEventPipe],
+            Error::Channel(_) | Error::NoHello(_) | Error::TargetEnded => vec![Remedy::LookAtTarget],
+            Error::Stranger(_) => vec![Remedy::GiveOwnTmpdir],
+            Error::AgentRefused(_) => vec![Remedy::UseEventPipe],
+            Error::Inert(_) => vec![Remedy::TryAgain, Remedy::UseEventPipe],
+            Error::Count(_) | Error::CountUnseen(_) => vec![Remedy::AttachOnceMore],
+        }
     }
 
     /// Whether the runtime had no place for it: then it is no profiler that has come, and none that leaves (vm/profilinghelper.cpp,
     /// LoadProfiler).
     pub(crate) fn is_refused_for_want_of_a_place(&self) -> bool {
-        matches!(self, Error::Trigger(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE)))
+        matches!(self, Error::Attach(remora_trigger::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)))
     }
 
     /// What the agent says that failed; the system's number for it stands at the end of that.
     pub(crate) fn of_the_agent(what: String) -> Error {
-        if what.contains(NO_MEMORY) { Error::NoMemory(what) } else { Error::Refused(what) }
+        if what.contains(NO_MEMORY) { Error::NoMemory(what) } else { Error::AgentRefused(what) }
     }
 
     /// Whatever went wrong with a target that has ended, its end is the reason.
@@ -113,7 +123,7 @@ impl Error {
     pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {
         match (self, slot) {
             (
-                Error::Trigger(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE)),
+                Error::Attach(remora_trigger::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)),
                 ProfilerSlot::NotificationOnly,
             ) => Error::NoPlaceLeft,
             (other, _) => other,
@@ -139,7 +149,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn each_message_says_what_to_do() {
+    fn each_error_has_a_remedy_and_its_message_none() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         let own = [
             Error::NoPlaceLeft,
@@ -148,7 +158,7 @@ mod tests {
             Error::NoHello(5),
             Error::Stranger(Some(42)),
             Error::Stranger(None),
-            Error::Refused("no signal is free".into()),
+            Error::AgentRefused("no signal is free".into()),
             Error::of_the_agent("Cannot allocate memory (os error 12)".into()),
             Error::Inert("another profiler has left".into()),
             Error::Count("it ends".into()),
@@ -157,21 +167,21 @@ mod tests {
         ];
         for error in own {
             let text = error.to_string();
-            assert!(text.split_once("; ").is_some_and(|(_, remedy)| !remedy.is_empty()), "{text}");
+            assert!(!error.remedies().is_empty() && !text.contains("; "), "{text}");
             assert!(!text.contains("Some(") && !text.contains("None"), "{text}");
         }
     }
 
     #[test]
     fn det_18_who_is_refused_for_want_of_a_place_has_not_come_and_another_messages_advice_is_left_out() {
-        let refused = |code| Error::from(remora_trigger::Error::Refused(HResult(code)));
+        let refused = |code| Error::from(remora_trigger::Error::RuntimeRefused(HResult(code)));
         assert!(refused(0x8013_136A).is_refused_for_want_of_a_place());
         assert!(
             !refused(0x8000_4005).is_refused_for_want_of_a_place()
                 && !Error::TargetEnded.is_refused_for_want_of_a_place()
         );
-        let unseen = Error::CountUnseen(Error::NoPlaceLeft.what_happened()).to_string();
-        assert!(unseen.contains("32 places") && unseen.matches("; ").count() == 1, "{unseen}");
+        let unseen = Error::CountUnseen(Error::NoPlaceLeft.to_string()).to_string();
+        assert!(unseen.contains("32 places"), "{unseen}");
     }
 
     #[test]
@@ -180,7 +190,7 @@ mod tests {
         let told = Error::of_the_agent(format!("the shared memory is not usable: {no_memory}"));
         assert!(matches!(told, Error::NoMemory(_)), "{told}");
         let told = Error::of_the_agent(io::Error::from_raw_os_error(11).to_string());
-        assert!(matches!(told, Error::Refused(_)), "{told}");
+        assert!(matches!(told, Error::AgentRefused(_)), "{told}");
     }
 
     #[test]
@@ -198,7 +208,7 @@ mod tests {
 
     #[test]
     fn no_place_for_one_that_is_only_notified_is_nobody_elses_main_place() {
-        let refused = || Error::from(remora_trigger::Error::Refused(HResult::PROFILER_ALREADY_ACTIVE));
+        let refused = || Error::from(remora_trigger::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE));
         let told = refused().in_place_of(ProfilerSlot::NotificationOnly).to_string();
         assert!(told.contains("32 places") && !told.contains("main profiler"), "{told}");
         let told = refused().in_place_of(ProfilerSlot::Main).to_string();

@@ -32,9 +32,7 @@ use std::io::{self, Write};
 
 /// More than the readers of a format can hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the readers of {format} hold {limit} {what} at most, and these are {count}; read the snapshot with `remora heap report` and `remora heap show`, or take one of a smaller process"
-)]
+#[error("readers of {format} hold {limit} {what} at most, and the snapshot has {count}")]
 pub struct TooLarge {
     /// How names of such files end.
     pub format: &'static str,

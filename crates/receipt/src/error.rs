@@ -4,25 +4,31 @@
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why no snapshot could be taken.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
     /// There is no such process, or it ended while it was read.
-    #[error(
-        "process {process_id} has ended: there is nothing left to look at; `remora ps` lists the processes that run"
-    )]
+    #[strum(serialize = "process-ended")]
+    #[error("process {process_id} has ended: there is nothing left to look at")]
     Gone {
         /// The process.
         process_id: u32,
     },
     /// Not even the process's `stat` can be read: `/proc` is mounted with `hidepid`, or is not mounted.
-    #[error(
-        "process {process_id} cannot be looked at: {source}; run remora as its user or as root, with /proc mounted"
-    )]
+    #[strum(serialize = "process-unreadable")]
+    #[error("process {process_id} cannot be looked at: {source}")]
     Unreadable {
         /// The process.
         process_id: u32,
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl Error {
+    /// A name that keeps its meaning, in kebab case.
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
 }

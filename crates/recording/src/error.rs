@@ -1,20 +1,20 @@
-//! What can be wrong with a recording, with the likely cause and what to do.
+//! What can be wrong with a recording.
 
 use crate::VERSION;
 use remora_chunks::HeaderFault;
 use std::io;
 
 /// Why a recording could not be read or written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
     /// The file does not begin as a recording does: another format, or an empty file.
-    #[error(
-        "not a Remora recording: it does not begin with REMORA; give a file that `remora record -o FILE.remora` wrote"
-    )]
+    #[error("not a Remora recording: it does not begin with REMORA")]
     NotARecording,
     /// The file was written by a newer Remora.
-    #[error("a recording of format version {version}; this Remora reads versions up to {reads}: use {needs}")]
+    #[strum(serialize = "newer-format")]
+    #[error("a recording of format version {version}; this Remora reads versions up to {reads}")]
     Newer {
         /// Its format version.
         version: u16,
@@ -24,17 +24,13 @@ pub enum Error {
         reads: u16,
     },
     /// The file ends before its first whole append, so that nothing is readable. (A file that ends later is a recording, marked incomplete.)
-    #[error(
-        "truncated: it ends after {length} bytes, before the first sample was complete, and nothing is readable; copy it again if it was copied, else record again"
-    )]
+    #[error("truncated: it ends after {length} bytes, before the first sample was complete, and nothing is readable")]
     Truncated {
         /// Bytes there are.
         length: u64,
     },
     /// The file was changed after it was written: a bad disk, a text-mode transfer, an editor.
-    #[error(
-        "damaged at byte {offset}: {what}; {samples} samples before it were readable; copy it again from where it was written"
-    )]
+    #[error("damaged at byte {offset}: {what} ({samples} samples before it were readable)")]
     Damaged {
         /// Where the damaged chunk begins.
         offset: u64,
@@ -44,7 +40,7 @@ pub enum Error {
         samples: u64,
     },
     /// More than a recording can hold.
-    #[error("more {what} than a recording can hold ({limit}); record for a shorter time, or at a lower frequency")]
+    #[error("more {what} than a recording can hold ({limit})")]
     TooLarge {
         /// Of what there is too much.
         what: &'static str,
@@ -52,9 +48,11 @@ pub enum Error {
         limit: u64,
     },
     /// The file could not be read.
+    #[strum(serialize = "read-failed")]
     #[error("cannot read the recording: {0}")]
     Read(#[source] io::Error),
     /// The file could not be written: disk full, most likely. What was appended before is readable.
+    #[strum(serialize = "write-failed")]
     #[error("cannot write the recording: {0}")]
     Write(#[source] io::Error),
 }
@@ -89,6 +87,13 @@ impl From<remora_chunks::Fault> for Fault {
             remora_chunks::Fault::Damaged(what) => Fault::Damaged(what),
             remora_chunks::Fault::Read(error) => Fault::Read(error),
         }
+    }
+}
+
+impl Error {
+    /// A name that keeps its meaning, in kebab case.
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 }
 

@@ -117,7 +117,7 @@ pub fn ask(process: &Process, timeout: Duration) -> Result<ProcessInfo, Error> {
             .and_then(|mut stream| exchange(&mut stream, &Request::ProcessInfo(version), deadline));
         match (answer, version.older()) {
             (Ok(payload), _) => return Ok(ProcessInfo::decode(version, &payload)?),
-            (Err(Error::Refused(HResult::UNKNOWN_COMMAND)), Some(older)) => version = older,
+            (Err(Error::RuntimeRefused(HResult::UNKNOWN_COMMAND)), Some(older)) => version = older,
             (Err(error), _) => return Err(process.explain(error)),
         }
     }

@@ -10,6 +10,7 @@ use crate::libc_kind::Libc;
 use crate::placement::look_for_library_place;
 use crate::proc::Status;
 use crate::process::Process;
+use crate::remedy::Remedy;
 use crate::requirements::{Requirements, Slot};
 use crate::runtime::{RuntimeKind, Version, with_elf, with_elf_within};
 use crate::windowed::Budget;
@@ -30,34 +31,89 @@ const MOST_LIBRARIES: usize = 512;
 const SIGNALS_WANTED: u64 = 64;
 /// Queued signals per thread, at most: the pending one, or the timer that sends it.
 const SIGNALS_OF_A_THREAD: u64 = 1;
-/// Said where a refusal names no remedy of its own.
-const REMEDY_PORT: &str = "start the program again with diagnostics on and TMPDIR where nobody cleans";
+/// What a precondition is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Subject {
+    /// Whether there is such a process.
+    Process,
+    /// Its runtime.
+    Runtime,
+    /// Whether the user may.
+    Rights,
+    /// The diagnostics socket.
+    #[strum(serialize = "diagnostics port")]
+    DiagnosticsPort,
+    /// Whether it is stopped.
+    Running,
+    /// Its memory mappings.
+    Mappings,
+    /// Its processor architecture.
+    Architecture,
+    /// Its C library.
+    Libc,
+    /// What else the agent's library needs.
+    Libraries,
+    /// A directory for the agent's library.
+    Directory,
+    /// Other profilers.
+    #[strum(serialize = "profiler slot")]
+    ProfilerSlot,
+    /// An agent that is there already.
+    #[strum(serialize = "remora's agent")]
+    OwnAgent,
+    /// Queued signals.
+    Signals,
+    /// System calls that are filtered.
+    Confinement,
+    /// Free descriptors for anybody who attaches.
+    Descriptors,
+    /// Free descriptors for the agent.
+    #[strum(serialize = "descriptors of the agent")]
+    AgentDescriptors,
+    /// Whether the runtime answers.
+    Answer,
+}
+
+impl Subject {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether it concerns the agent only, so that the runtime's own sampler works without.
+    pub fn concerns_the_agent_only(self) -> bool {
+        use Subject::{AgentDescriptors, Architecture, Directory, Libc, Libraries, ProfilerSlot, Signals};
+        matches!(self, Architecture | Libc | Libraries | Directory | ProfilerSlot | Signals | AgentDescriptors)
+    }
+}
 
 /// One precondition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
     /// What was looked at.
-    pub name: &'static str,
+    pub subject: Subject,
     /// Whether recording is possible as far as this goes.
     pub passed: bool,
     /// What was found.
     pub found: String,
     /// What to do about it; with a passed check, something to know.
-    pub remedy: Option<String>,
+    pub remedies: Vec<Remedy>,
 }
 
 impl Check {
-    fn passed(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, passed: true, found: found.into(), remedy: None }
+    fn passed(subject: Subject, found: impl Into<String>) -> Check {
+        Check { subject, passed: true, found: found.into(), remedies: Vec::new() }
     }
 
-    fn failed(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check { name, passed: false, found: found.into(), remedy: Some(remedy.into()) }
+    fn failed(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
+        Check { subject, passed: false, found: found.into(), remedies: remedies.into() }
     }
 
-    fn noted(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check { passed: true, ..Check::failed(name, found, remedy) }
+    fn noted(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
+        Check { passed: true, ..Check::failed(subject, found, remedies) }
     }
 }
 
@@ -71,10 +127,8 @@ pub fn check_pid(pid: u32, requirements: &Requirements) -> Vec<Check> {
 
 /// Why a process was not found, as the one check that there is then.
 pub(crate) fn unfound(error: &Error) -> Check {
-    let text = error.to_string();
-    let (found, remedy) = text.rsplit_once("; ").unwrap_or((text.as_str(), "`remora ps` lists what can be recorded"));
-    let name = if matches!(error, Error::NoSuchProcess { .. }) { "process" } else { "runtime" };
-    Check::failed(name, found, remedy)
+    let missing = matches!(error, Error::NoSuchProcess { .. });
+    Check::failed(if missing { Subject::Process } else { Subject::Runtime }, error.to_string(), error.remedies())
 }
 
 /// Checks everything about a process that was found.
@@ -87,14 +141,14 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
         return vec![unfound(&Error::NoSuchProcess { pid: process.pid })];
     };
     let mut checks = vec![
-        Check::passed("process", format!("{} ({})", process.pid, process.name())),
+        Check::passed(Subject::Process, format!("{} ({})", process.pid, process.name())),
         runtime(process),
         rights(process, &status),
         port(process),
         stopped(process),
     ];
     if let Some(error) = hidden {
-        checks.push(Check::failed("mappings", error.to_string(), "run remora as the target's user or as root"));
+        checks.push(Check::failed(Subject::Mappings, error.to_string(), [Remedy::RunAsOwner]));
         return checks;
     }
     checks.extend([
@@ -113,33 +167,24 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
 
 /// Asks the runtime who it is, which is harmless, and says whether it answers in time.
 pub fn check_answer(process: &Process, timeout: Duration) -> Check {
-    const NAME: &str = "answer";
+    const SUBJECT: Subject = Subject::Answer;
     match ask(process, timeout) {
         Ok(info) => {
             let version = info.runtime_version.unwrap_or_else(|| "5".to_owned());
-            Check::passed(NAME, format!("the runtime answers: .NET {version}, {}", info.architecture))
+            Check::passed(SUBJECT, format!("the runtime answers: .NET {version}, {}", info.architecture))
         }
         // .NET Core 3.1 answers that it does not know the question, which is an answer.
-        Err(Error::Refused(_)) => Check::passed(NAME, "the runtime answers"),
-        Err(error @ Error::TimedOut { .. }) => Check::failed(
-            NAME,
-            error.to_string(),
-            "another profiler may be detaching (all diagnostics wait for that): try again in a few seconds",
-        ),
-        Err(error) => Check { name: NAME, ..unfound(&error) },
+        Err(Error::RuntimeRefused(_)) => Check::passed(SUBJECT, "the runtime answers"),
+        Err(error) => Check::failed(SUBJECT, error.to_string(), error.remedies()),
     }
 }
 
 /// The attachability that concerns one check, or that it passes.
-fn judged(process: &Process, name: &'static str, concerns: fn(&Reason) -> bool, found: String) -> Check {
+fn attachable(process: &Process, subject: Subject, concerns: fn(&Reason) -> bool, found: String) -> Check {
     let reasons = process.attachable.as_ref().err().into_iter().chain(process.diagnostics.as_ref().err());
     match reasons.into_iter().find(|reason| concerns(reason)) {
-        Some(reason) => {
-            let text = reason.to_string();
-            let (cause, remedy) = text.split_once("; ").unwrap_or((text.as_str(), REMEDY_PORT));
-            Check::failed(name, cause, remedy)
-        }
-        None => Check::passed(name, found),
+        Some(reason) => Check::failed(subject, reason.to_string(), reason.remedies()),
+        None => Check::passed(subject, found),
     }
 }
 
@@ -161,21 +206,25 @@ fn runtime(process: &Process) -> Check {
             Reason::Ended | Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } | Reason::RuntimeNotLoaded
         )
     };
-    judged(process, "runtime", concerns, if all.is_empty() { "hidden from you".to_owned() } else { all.join(", ") })
+    attachable(
+        process,
+        Subject::Runtime,
+        concerns,
+        if all.is_empty() { "hidden from you".to_owned() } else { all.join(", ") },
+    )
 }
 
 fn rights(process: &Process, status: &Status) -> Check {
-    const NAME: &str = "rights";
     let owner = process.user.clone().unwrap_or_else(|| process.uid.to_string());
     let viewer = process.proc.viewer();
     if viewer.may_act_for(process.uid) && viewer.uid != status.file_uid && !viewer.takes_rights {
         return Check::failed(
-            NAME,
+            Subject::Rights,
             format!("runs as {owner}, and remora cannot take that user's rights: it lacks CAP_SETUID or CAP_SETGID"),
-            "give remora both capabilities (`docker run --cap-add SETUID --cap-add SETGID`), or run it as the target's user",
+            [Remedy::AddCapabilities, Remedy::RunAsOwner],
         );
     }
-    judged(process, NAME, |reason| matches!(reason, Reason::NotOwner { .. }), format!("runs as {owner}"))
+    attachable(process, Subject::Rights, |reason| matches!(reason, Reason::NotOwner { .. }), format!("runs as {owner}"))
 }
 
 fn port(process: &Process) -> Check {
@@ -189,56 +238,50 @@ fn port(process: &Process) -> Check {
         )
     };
     let found = process.diagnostics.as_ref().map(|socket| format!("listens on {}", socket.target_path));
-    judged(process, "diagnostics port", concerns, found.unwrap_or_else(|_| "not looked for".to_owned()))
+    attachable(process, Subject::DiagnosticsPort, concerns, found.unwrap_or_else(|_| "not looked for".to_owned()))
 }
 
 fn stopped(process: &Process) -> Check {
     match process.stopped_now() {
-        None => Check::passed("running", "not stopped, not traced to a halt"),
-        Some(reason) => {
-            let text = reason.to_string();
-            let (found, remedy) = text.split_once("; ").unwrap_or((text.as_str(), "let it go on"));
-            Check::failed("running", found, remedy)
-        }
+        None => Check::passed(Subject::Running, "not stopped, not traced to a halt"),
+        Some(reason) => Check::failed(Subject::Running, reason.to_string(), reason.remedies()),
     }
 }
 
 fn architecture(process: &Process, requirements: &Requirements) -> Check {
-    const NAME: &str = "architecture";
+    const SUBJECT: Subject = Subject::Architecture;
     match (process.architecture, requirements.architecture) {
         (Some(theirs), Some(ours)) if theirs != ours => Check::failed(
-            NAME,
-            format!("the target is {theirs}, the library is {ours}"),
-            "the agent cannot be loaded there, and is made for x64 only (arm64 is not supported); use `--engine eventpipe`",
+            SUBJECT,
+            format!("the target is {theirs}, the library is {ours}, and only x64 is supported"),
+            [Remedy::UseEventPipe],
         ),
-        (Some(theirs), _) => Check::passed(NAME, theirs.to_string()),
-        (None, _) => {
-            Check::noted(NAME, "the executable cannot be read", "make sure that it is for this machine's architecture")
-        }
+        (Some(theirs), _) => Check::passed(SUBJECT, theirs.to_string()),
+        (None, _) => Check::noted(SUBJECT, "the executable cannot be read", [Remedy::CheckArchitecture]),
     }
 }
 
 fn libc(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Check {
-    const NAME: &str = "libc";
+    const SUBJECT: Subject = Subject::Libc;
     match (&process.libc, requirements.glibc) {
         (Libc::Glibc { version: Some(theirs), .. }, Some(needed)) if *theirs < needed => Check::failed(
-            NAME,
+            SUBJECT,
             format!("the target runs on glibc {theirs}, the library needs {needed}"),
-            "build remora by `cargo xtask dist`, whose library needs glibc 2.17 only, or use `--engine eventpipe`",
+            [Remedy::UsePortableBuild, Remedy::UseEventPipe],
         ),
         (Libc::Musl { file }, _) => musl(process, file, requirements, maps),
-        (Libc::Unknown, _) => Check::noted(NAME, "not recognised", "if loading fails, use `--engine eventpipe`"),
-        (known, Some(needed)) => Check::passed(NAME, format!("{known}; the library needs {needed}")),
-        (known, None) => Check::passed(NAME, known.to_string()),
+        (Libc::Unknown, _) => Check::noted(SUBJECT, "not recognised", [Remedy::UseEventPipe]),
+        (known, Some(needed)) => Check::passed(SUBJECT, format!("{known}; the library needs {needed}")),
+        (known, None) => Check::passed(SUBJECT, known.to_string()),
     }
 }
 
 /// musl has no versions: each name that the library needs must be there, in musl itself or in a mapped library that it needs.
 fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps: &[MapEntry]) -> Check {
-    const NAME: &str = "libc";
+    const SUBJECT: Subject = Subject::Libc;
     let exported = |path: &TargetPath| with_elf(process.proc.open(process.pid, path), |elf| elf.exported_names());
     let Some(mut names) = exported(file) else {
-        return Check::noted(NAME, "musl, whose file cannot be read", "if loading fails, use `--engine eventpipe`");
+        return Check::noted(SUBJECT, "musl, whose file cannot be read", [Remedy::UseEventPipe]);
     };
     for library in &requirements.libraries {
         let mapped = maps.iter().find(|mapping| mapping.file_name() == library);
@@ -250,44 +293,38 @@ fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps:
     let missing: Vec<&str> =
         requirements.names.iter().map(String::as_str).filter(|name| !is_there(name)).take(5).collect();
     if missing.is_empty() {
-        return Check::noted(
-            NAME,
-            "musl",
-            "musl never unmaps a library: after detach it stays, inert, and the next attach uses it again",
-        );
+        return Check::noted(SUBJECT, "musl", [Remedy::StaysOnMusl]);
     }
     let found = format!("the target runs on musl, which lacks {}", missing.join(", "));
-    Check::failed(NAME, found, "use `--engine eventpipe`, and report the target's version of musl as a fault of Remora")
+    Check::failed(SUBJECT, found, [Remedy::UseEventPipe, Remedy::Report])
 }
 
 fn libraries(maps: &[MapEntry], requirements: &Requirements) -> Check {
-    const NAME: &str = "libraries";
+    const SUBJECT: Subject = Subject::Libraries;
     let is_mapped = |name: &String| maps.iter().any(|mapping| mapping.file_name() == name);
     let missing: Vec<&str> =
         requirements.libraries.iter().filter(|name| !is_mapped(name)).map(String::as_str).collect();
     if missing.is_empty() {
-        return Check::passed(NAME, "nothing beyond what the target has");
+        return Check::passed(SUBJECT, "nothing beyond what the target has");
     }
     let found = format!("the library needs {}, which the target has not loaded", missing.join(", "));
-    let remedy =
-        "build remora by `cargo xtask dist`, whose library needs the C library only, or use `--engine eventpipe`";
-    Check::failed(NAME, found, remedy)
+    Check::failed(SUBJECT, found, [Remedy::UsePortableBuild, Remedy::UseEventPipe])
 }
 
 fn directory(process: &Process, requirements: &Requirements) -> Check {
-    const NAME: &str = "directory";
+    const SUBJECT: Subject = Subject::Directory;
     match look_for_library_place(process, requirements.bytes) {
-        Ok(path) => Check::passed(NAME, format!("{path} can hold the library")),
+        Ok(path) => Check::passed(SUBJECT, format!("{path} can hold the library")),
         Err(tried) => Check::failed(
-            NAME,
+            SUBJECT,
             format!("no directory that the target can load a library from: {tried}"),
-            "give it a directory without noexec that other users cannot write to, by TMPDIR or a mount; or name one with `--library-directory`; or use `--engine eventpipe`",
+            [Remedy::GiveLibraryDirectory, Remedy::UseEventPipe],
         ),
     }
 }
 
 fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Check {
-    const NAME: &str = "profiler slot";
+    const SUBJECT: Subject = Subject::ProfilerSlot;
     let budget = Budget::new();
     let others = other_profilers(process, maps, &budget);
     let environment = process.proc.environment(process.pid).unwrap_or_default();
@@ -298,27 +335,23 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
         .is_none_or(|version| version.major >= FIRST_WITH_ROOM_BESIDE);
     match (others.is_empty(), has_room && requirements.slot == Slot::Beside) {
         (false, false) => Check::failed(
-            NAME,
+            SUBJECT,
             format!("taken by {}", others.join(", ")),
-            "use `--engine eventpipe`, or start the program without the other profiler",
+            [Remedy::UseEventPipe, Remedy::RestartWithoutProfiler],
         ),
-        (false, true) => Check::noted(
-            NAME,
-            format!("{} is loaded", others.join(", ")),
-            "Remora attaches beside it; while both are there the other one should not leave first",
-        ),
+        (false, true) => Check::noted(SUBJECT, format!("{} is loaded", others.join(", ")), [Remedy::OthersStay]),
         (true, _) => match asked {
             Some((key, value)) => Check::noted(
-                NAME,
+                SUBJECT,
                 format!("no other profiler is loaded, although {key}={value} is set"),
-                "one that detached leaves no sign; if attaching is refused, use `--engine eventpipe`",
+                [Remedy::DetachedLeavesNoSign],
             ),
             None if budget.is_used_up() => Check::noted(
-                NAME,
+                SUBJECT,
                 "no other profiler was seen, and not all libraries could be looked at: what they claim is more than is read of them",
-                "if attaching is refused, use `--engine eventpipe`",
+                [Remedy::UseEventPipe],
             ),
-            None => Check::passed(NAME, "no other profiler is loaded"),
+            None => Check::passed(SUBJECT, "no other profiler is loaded"),
         },
     }
 }
@@ -353,31 +386,31 @@ fn other_profilers(process: &Process, maps: &[MapEntry], budget: &Budget) -> Vec
 }
 
 fn own_agent(process: &Process, maps: &[MapEntry]) -> Check {
-    const NAME: &str = "remora's agent";
+    const SUBJECT: Subject = Subject::OwnAgent;
     let is_agent = |mapping: &&MapEntry| {
         mapping.file_name().starts_with(AGENT) || mapping.path.starts_with("/memfd:libremora_agent")
     };
     match maps.iter().find(is_agent) {
-        None => Check::passed(NAME, "not loaded"),
+        None => Check::passed(SUBJECT, "not loaded"),
         Some(mapping) => Check::failed(
-            NAME,
+            SUBJECT,
             format!("already loaded as {}", mapping.path),
-            format!("another recording holds the target; wait for it, or run `remora detach -p {}`", process.pid),
+            [Remedy::WaitForRecording, Remedy::DetachAgent { pid: process.pid }],
         ),
     }
 }
 
 fn signals(status: &Status) -> Check {
-    const NAME: &str = "signals";
+    const SUBJECT: Subject = Subject::Signals;
     let wanted = SIGNALS_WANTED + SIGNALS_OF_A_THREAD * u64::from(status.threads);
     match status.queued_signals {
         Some((used, limit)) if limit.saturating_sub(used) < wanted => Check::failed(
-            NAME,
+            SUBJECT,
             format!("{used} of {limit} queued signals of its user are in use, and a recording wants {wanted}"),
-            "raise RLIMIT_SIGPENDING (`prlimit --sigpending`), or use `--engine eventpipe`",
+            [Remedy::RaiseQueuedSignals, Remedy::UseEventPipe],
         ),
-        Some((used, limit)) => Check::passed(NAME, format!("{used} of {limit} queued signals in use")),
-        None => Check::passed(NAME, "no limit is told"),
+        Some((used, limit)) => Check::passed(SUBJECT, format!("{used} of {limit} queued signals in use")),
+        None => Check::passed(SUBJECT, "no limit is told"),
     }
 }
 
@@ -387,31 +420,25 @@ fn signals(status: &Status) -> Check {
 const NEEDED_DESCRIPTORS: u64 = 8;
 /// Whoever asks the runtime anything needs a connection, and the runtime room beside it.
 const NEEDED_BY_ANYBODY: u64 = 4;
-/// What is in the agent's way alone.
-const FOR_THE_AGENT: &str = "descriptors of the agent";
 
 fn descriptors(process: &Process) -> Check {
-    const NAME: &str = "descriptors";
+    const SUBJECT: Subject = Subject::Descriptors;
     let Some(limit) = process.proc.read(process.pid, "limits").ok().and_then(|bytes| open_files(&bytes)) else {
-        return Check::passed(NAME, "how many there may be cannot be read");
+        return Check::passed(SUBJECT, "how many there may be cannot be read");
     };
     let Ok(entries) = std::fs::read_dir(process.proc.path(process.pid, "fd")) else {
-        return Check::passed(NAME, format!("{limit} at most; how many there are cannot be read"));
+        return Check::passed(SUBJECT, format!("{limit} at most; how many there are cannot be read"));
     };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
     let free = limit - numbers.filter(|number| *number < limit).count() as u64;
     if free >= NEEDED_DESCRIPTORS {
-        return Check::passed(NAME, format!("{free} of {limit} are free"));
+        return Check::passed(SUBJECT, format!("{free} of {limit} are free"));
     }
-    let name = if free >= NEEDED_BY_ANYBODY { FOR_THE_AGENT } else { NAME };
+    let subject = if free >= NEEDED_BY_ANYBODY { Subject::AgentDescriptors } else { SUBJECT };
     let found = format!(
         "{free} of the {limit} descriptors that the process may have are free, and an attach needs {NEEDED_DESCRIPTORS} for a moment"
     );
-    Check::failed(
-        name,
-        found,
-        format!("raise the limit, which needs no restart: prlimit --pid {} --nofile=65536", process.pid),
-    )
+    Check::failed(subject, found, [Remedy::RaiseOpenFiles { pid: process.pid }])
 }
 
 /// The soft limit of open files; `None` where there is none.
@@ -422,15 +449,11 @@ fn open_files(limits: &[u8]) -> Option<u64> {
 }
 
 fn confinement(status: &Status) -> Check {
-    const NAME: &str = "confinement";
+    const SUBJECT: Subject = Subject::Confinement;
     match (status.seccomp, status.no_new_privileges) {
-        (0, 0) => Check::passed(NAME, "none"),
-        (0, _) => Check::passed(NAME, "no new privileges, which does not matter here"),
-        _ => Check::noted(
-            NAME,
-            "system calls are filtered (seccomp)",
-            "if signals are refused inside, the agent reports it, and `record` uses the runtime's own sampler instead",
-        ),
+        (0, 0) => Check::passed(SUBJECT, "none"),
+        (0, _) => Check::passed(SUBJECT, "no new privileges, which does not matter here"),
+        _ => Check::noted(SUBJECT, "system calls are filtered (seccomp)", [Remedy::MayFallBack]),
     }
 }
 

@@ -1,40 +1,40 @@
-//! Everything that can go wrong between finding a process and having attached to it, each with cause and remedy.
+//! Everything that can go wrong between finding a process and having attached to it: codes, facts and remedies.
+//! `Display` says what happened; what to do about it is in [`Error::remedies`].
 
 use crate::codec::CodecError;
 use crate::hresult::HResult;
+use crate::remedy::Remedy;
 use crate::runtime::Version;
 use remora_symbols::TargetPath;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why a process cannot be attached to, as far as can be told from outside without asking it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Reason {
     /// It has ended, or ends.
-    #[error("the process has ended; nothing can be done")]
+    #[strum(serialize = "process-ended")]
+    #[error("the process has ended")]
     Ended,
     /// It is not CoreCLR: NativeAOT.
-    #[error(
-        "the program was compiled by NativeAOT, which has no profiling interface; use a native profiler such as perf"
-    )]
+    #[error("the program was compiled by NativeAOT, which has no profiling interface")]
     NativeAot,
     /// It is not CoreCLR: Mono.
-    #[error("the program runs on Mono, which cannot load a CoreCLR profiler; run it on .NET 6 or later")]
+    #[error("the program runs on Mono, which cannot load a CoreCLR profiler")]
     Mono,
     /// Before .NET Core 3.0 there is no diagnostics port.
-    #[error(".NET Core {version} has no diagnostics port, which came with 3.0; move the program to .NET 8 or later")]
+    #[error(".NET Core {version} has no diagnostics port, which came with 3.0")]
     TooOld {
         /// The runtime's version.
         version: Version,
     },
     /// The host is there, the runtime is not yet.
-    #[error(
-        "the process has not loaded the .NET runtime yet; try again in a moment, or profile from the start with `remora record -- CMD`"
-    )]
+    #[error("the process has not loaded the .NET runtime yet")]
     RuntimeNotLoaded,
     /// It belongs to somebody else.
-    #[error("access denied: the process belongs to {owner} and you are user {viewer}; {}", become_owner(owner))]
+    #[error("access denied: the process belongs to {owner} and you are user {viewer}")]
     NotOwner {
         /// Name or number of its user.
         owner: String,
@@ -42,31 +42,25 @@ pub enum Reason {
         viewer: u32,
     },
     /// Diagnostics were switched off at its start.
-    #[error("diagnostics are switched off in it by {variable}; start it again without that")]
+    #[error("diagnostics are switched off in it by {variable}")]
     DiagnosticsDisabled {
         /// The variable and its value.
         variable: String,
     },
     /// The runtime listens, but the socket's file is gone.
-    #[error(
-        "the diagnostics socket {path} was deleted (a cleaner of temporary files does that); start the program again, with TMPDIR set to a directory that nobody cleans"
-    )]
+    #[error("the diagnostics socket {path} was deleted (a cleaner of temporary files does that)")]
     SocketDeleted {
         /// Where it was, in the target's view.
         path: TargetPath,
     },
     /// The file is there, but nobody listens.
-    #[error(
-        "nobody listens on the diagnostics socket {path}: the process replaced its program or is going down; start the program again"
-    )]
+    #[error("nobody listens on the diagnostics socket {path}: the process replaced its program or is going down")]
     SocketStale {
         /// Where it is, in the target's view.
         path: TargetPath,
     },
     /// No socket, and no sign of why.
-    #[error(
-        "no diagnostics socket {name} in {searched}; if the program is just starting try again, else look for EnableDiagnostics in its runtimeconfig.json, or start it with `remora record -- CMD`"
-    )]
+    #[error("no diagnostics socket {name} in {searched}")]
     NoSocket {
         /// Name that it should have.
         name: String,
@@ -74,7 +68,8 @@ pub enum Reason {
         searched: String,
     },
     /// It is stopped and cannot answer.
-    #[error("the process is stopped by {by} and cannot answer; let it go on (`kill -CONT PID`, or leave the debugger)")]
+    #[strum(serialize = "process-stopped")]
+    #[error("the process is stopped by {by} and cannot answer")]
     Stopped {
         /// What stops it.
         by: String,
@@ -85,24 +80,45 @@ fn shown(listener: Option<u32>) -> String {
     listener.map_or("a process that cannot be seen from here".to_owned(), |pid| format!("process {pid}"))
 }
 
-fn become_owner(owner: &str) -> String {
-    if owner == "root" { "run remora as root".to_owned() } else { format!("run remora as {owner} or as root") }
+impl Reason {
+    /// A name that keeps its meaning, in kebab case.
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+
+    /// What to do about it; any of these helps.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        match self {
+            Reason::Ended => vec![Remedy::ListProcesses],
+            Reason::NativeAot => vec![Remedy::UseNativeProfiler],
+            Reason::Mono => vec![Remedy::UseCoreClr],
+            Reason::TooOld { .. } => vec![Remedy::UseNewerRuntime],
+            Reason::RuntimeNotLoaded => vec![Remedy::TryAgain, Remedy::RecordFromStart],
+            Reason::NotOwner { owner, .. } => vec![Remedy::RunAs { user: owner.clone() }],
+            Reason::DiagnosticsDisabled { variable } => vec![Remedy::RestartWithout { variable: variable.clone() }],
+            Reason::SocketDeleted { .. } => vec![Remedy::RestartWithStableTmpdir],
+            Reason::SocketStale { .. } => vec![Remedy::Restart],
+            Reason::NoSocket { .. } => {
+                vec![Remedy::TryAgainWhenItRuns, Remedy::LookForDiagnosticsSetting, Remedy::RecordFromStart]
+            }
+            Reason::Stopped { .. } => vec![Remedy::Resume],
+        }
+    }
 }
 
 /// What can go wrong outside the target.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
     /// Nothing has this process id. Likely cause: it ended, or the id is one of another pid namespace.
-    #[error("there is no process {pid}; `remora ps` lists those that can be recorded")]
+    #[error("there is no process {pid}")]
     NoSuchProcess {
         /// The id asked for.
         pid: u32,
     },
     /// The process shows no sign of a .NET runtime.
-    #[error(
-        "process {pid} ({name}) has not loaded a .NET runtime; if it will do so later, profile from the start with `remora record -- CMD`"
-    )]
+    #[error("process {pid} ({name}) has not loaded a .NET runtime")]
     NotDotNet {
         /// The process.
         pid: u32,
@@ -118,7 +134,8 @@ pub enum Error {
         reason: Reason,
     },
     /// The process that was found has ended or replaced its program meanwhile.
-    #[error("process {pid} {what} since it was found; look again with `remora ps`")]
+    #[strum(serialize = "process-changed")]
+    #[error("process {pid} {what} since it was found")]
     Changed {
         /// The process.
         pid: u32,
@@ -126,9 +143,8 @@ pub enum Error {
         what: &'static str,
     },
     /// The diagnostics socket could not be reached.
-    #[error(
-        "cannot connect to the diagnostics socket {path}: {source}; the process may be going down, see `remora check -p PID`"
-    )]
+    #[strum(serialize = "connect-failed")]
+    #[error("cannot connect to the diagnostics socket {path}: {source} (the process may be going down)")]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -137,7 +153,7 @@ pub enum Error {
     },
     /// Another process listens on the socket that has the target's name. Nothing was sent to it.
     #[error(
-        "{} listens on the diagnostics socket {path}, not process {pid}: nothing was sent to it; see what the target has mounted there (`/proc/{pid}/mountinfo`), or start the target again",
+        "{} listens on the diagnostics socket {path}, not process {pid}: nothing was sent to it",
         shown(*listener)
     )]
     SocketOfAnother {
@@ -150,7 +166,7 @@ pub enum Error {
     },
     /// The runtime did not answer in time. It may still do what was asked, later.
     #[error(
-        "the target did not {step} within {after:?}; it may be busy, paused or detaching another profiler, and may still do what was asked later; try again in a few seconds"
+        "the target did not {step} within {after:?}: it may be busy, paused or detaching another profiler, and may still do what was asked later"
     )]
     TimedOut {
         /// What was waited for.
@@ -159,7 +175,8 @@ pub enum Error {
         after: Duration,
     },
     /// The connection broke. Likely cause: the process ended.
-    #[error("the connection to the target broke while waiting for it to {step}: {source}; the process may have ended")]
+    #[strum(serialize = "connection-broken")]
+    #[error("the connection to the target broke while waiting for it to {step}: {source} (the process may have ended)")]
     Broken {
         /// What was waited for.
         step: &'static str,
@@ -168,34 +185,32 @@ pub enum Error {
     },
     /// The runtime refused.
     #[error("the runtime refused: {0}")]
-    Refused(HResult),
+    RuntimeRefused(HResult),
     /// What was sent or received does not follow the protocol.
+    #[strum(serialize = "protocol-error")]
     #[error("diagnostics protocol: {0}")]
     Protocol(#[source] CodecError),
     /// No directory serves for the library.
-    #[error(
-        "no directory that the target can load a library from: {tried}; give it a directory without noexec that other users cannot write to, by TMPDIR or a mount, or name one with --library-directory"
-    )]
+    #[error("no directory that the target can load a library from: {tried}")]
     NoLibraryPlace {
         /// Each directory and what is wrong with it.
         tried: String,
     },
     /// No directory serves for the socket.
-    #[error(
-        "no directory in which the target can reach a socket: {tried}; give it a writable directory, by TMPDIR or a mount"
-    )]
+    #[error("no directory in which the target can reach a socket: {tried}")]
     NoSocketPlace {
         /// Each directory and what is wrong with it.
         tried: String,
     },
     /// The bytes to place are not a library.
-    #[error("the library is not an ELF shared object that can be read: {why}; build remora again, or copy it again")]
+    #[error("the library is not an ELF shared object that can be read: {why}")]
     BadLibrary {
         /// What is wrong.
         why: String,
     },
     /// A file or directory could not be used.
-    #[error("cannot {what} {path}: {source}; check its permissions")]
+    #[strum(serialize = "io-failed")]
+    #[error("cannot {what} {path}: {source}")]
     Io {
         /// What was tried.
         what: &'static str,
@@ -211,16 +226,42 @@ impl Error {
         Error::Io { what, path: path.into(), source: source.into() }
     }
 
+    /// A name that keeps its meaning, in kebab case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::NotAttachable { reason, .. } => reason.code(),
+            other => other.into(),
+        }
+    }
+
+    /// What to do about it; any of these helps.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        match self {
+            Error::NoSuchProcess { .. } | Error::Changed { .. } => vec![Remedy::ListProcesses],
+            Error::NotDotNet { .. } => vec![Remedy::RecordFromStart],
+            Error::NotAttachable { reason, .. } => reason.remedies(),
+            Error::Connect { .. } | Error::Broken { .. } => vec![Remedy::CheckProcess],
+            Error::SocketOfAnother { pid, .. } => vec![Remedy::LookAtMounts { pid: *pid }, Remedy::Restart],
+            Error::TimedOut { .. } => vec![Remedy::TryAgain],
+            Error::RuntimeRefused(code) => code.meaning().map_or(vec![Remedy::Report], |row| row.remedies.to_vec()),
+            Error::Protocol(_) => vec![Remedy::Report],
+            Error::NoLibraryPlace { .. } => vec![Remedy::GiveLibraryDirectory, Remedy::UseEventPipe],
+            Error::NoSocketPlace { .. } => vec![Remedy::GiveSocketDirectory, Remedy::UseEventPipe],
+            Error::BadLibrary { .. } => vec![Remedy::ReinstallRemora],
+            Error::Io { .. } => vec![Remedy::CheckPermissions],
+        }
+    }
+
     /// Whether the runtime was merely not ready yet, so that asking again makes sense.
     pub fn is_too_early(&self) -> bool {
-        matches!(self, Error::Refused(HResult::NOT_YET_AVAILABLE | HResult::RUNTIME_UNINITIALIZED))
+        matches!(self, Error::RuntimeRefused(HResult::NOT_YET_AVAILABLE | HResult::RUNTIME_UNINITIALIZED))
     }
 }
 
 impl From<CodecError> for Error {
     fn from(error: CodecError) -> Error {
         match error {
-            CodecError::Refused(code) => Error::Refused(code),
+            CodecError::Refused(code) => Error::RuntimeRefused(code),
             other => Error::Protocol(other),
         }
     }

@@ -1,13 +1,15 @@
-//! The codes with which a runtime refuses, what they mean, and what to do about each.
+//! The codes with which a runtime refuses, what they mean, and the remedies.
 //!
 //! A code that is not in the table is carried as its number; nothing is guessed about it,
 //! except that a code of the WIN32 facility is an operating system error translated by the runtime.
+
+use crate::remedy::{ProfilerFix, Remedy};
 
 /// A result code of the runtime; negative as a signed number means failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HResult(pub u32);
 
-/// A code's name, meaning and remedy.
+/// A code's name, meaning and remedies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
     /// The code.
@@ -17,7 +19,7 @@ pub struct Meaning {
     /// What happened.
     pub meaning: &'static str,
     /// What to do.
-    pub remedy: &'static str,
+    pub remedies: &'static [Remedy],
 }
 
 impl HResult {
@@ -52,7 +54,7 @@ impl HResult {
 impl std::fmt::Display for HResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.meaning() {
-            Some(row) => write!(f, "0x{:08X} {}: {}; {}", self.0, row.name, row.meaning, row.remedy),
+            Some(row) => write!(f, "0x{:08X} {}: {}", self.0, row.name, row.meaning),
             None if self.0 >> 16 == 0x8007 => {
                 write!(f, "0x{:08X}: the runtime met operating system error {}", self.0, self.0 & 0xFFFF)
             }
@@ -61,148 +63,141 @@ impl std::fmt::Display for HResult {
     }
 }
 
-/// What to do where the runtime got no memory: seen with a limit of address space, on 3.1, 8 and 10.
-const MORE_MEMORY: &str =
-    "free memory, or raise the limit of its container or of its address space (`prlimit --pid PID --as`, `ulimit -v`)";
-
 /// All codes with a known meaning.
 pub fn table() -> &'static [Meaning] {
     TABLE
 }
 
-const fn row(code: u32, name: &'static str, meaning: &'static str, remedy: &'static str) -> Meaning {
-    Meaning { code: HResult(code), name, meaning, remedy }
+const fn row(code: u32, name: &'static str, meaning: &'static str, remedies: &'static [Remedy]) -> Meaning {
+    Meaning { code: HResult(code), name, meaning, remedies }
 }
 
-const REPORT: &str = "this is a defect of Remora: please report it with the runtime's version";
-const CHECK: &str = "run `remora check -p PID`, which tells these causes apart";
-
 static TABLE: &[Meaning] = &[
-    row(0x8013_1384, "DS_IPC_E_BAD_ENCODING", "the runtime could not read the request", REPORT),
+    row(0x8013_1384, "DS_IPC_E_BAD_ENCODING", "the runtime could not read the request", &[Remedy::Report]),
+    row(0x8013_1385, "DS_IPC_E_UNKNOWN_COMMAND", "this runtime is too old for the request", &[Remedy::UseNewerRuntime]),
     row(
-        0x8013_1385,
-        "DS_IPC_E_UNKNOWN_COMMAND",
-        "this runtime is too old for the request",
-        "use what this version of .NET offers, or a newer .NET",
+        0x8013_1386,
+        "DS_IPC_E_UNKNOWN_MAGIC",
+        "the runtime does not know this version of the protocol",
+        &[Remedy::Report],
     ),
-    row(0x8013_1386, "DS_IPC_E_UNKNOWN_MAGIC", "the runtime does not know this version of the protocol", REPORT),
     row(
         0x8013_1515,
         "CORDIAGIPC_E_NOTSUPPORTED",
         "the runtime has no profiling interface, as Mono and NativeAOT have none",
-        "use `--engine eventpipe`, or run the program on CoreCLR",
+        &[Remedy::UseEventPipe, Remedy::UseCoreClr],
     ),
     row(
         0x8013_135B,
         "CORPROF_E_NOT_YET_AVAILABLE",
         "the runtime has not started yet, or waits to be resumed",
-        "try again when the program runs, or start it with `remora record -- CMD`",
+        &[Remedy::TryAgainWhenItRuns, Remedy::RecordFromStart],
     ),
     row(
         0x8013_1371,
         "CORPROF_E_RUNTIME_UNINITIALIZED",
         "the runtime is starting up or shutting down",
-        "try again when the program runs, or start it with `remora record -- CMD`",
+        &[Remedy::TryAgainWhenItRuns, Remedy::RecordFromStart],
     ),
     row(
         0x8013_136A,
         "CORPROF_E_PROFILER_ALREADY_ACTIVE",
         "another profiler holds the runtime's place for a main profiler",
-        "on .NET 6 and later attach notification-only (the default), else use `--engine eventpipe`",
+        &[Remedy::AttachNotificationOnly, Remedy::UseEventPipe],
     ),
     row(
         0x8013_1368,
         "CORPROF_E_PROFILER_NOT_ATTACHABLE",
         "the profiler does not support attaching, or refused it",
-        "use a profiler with ICorProfilerCallback3 and InitializeForAttach",
+        &[Remedy::FixProfiler(ProfilerFix::Attachable)],
     ),
-    row(
-        0x8013_1367,
-        "CORPROF_E_PROFILER_DETACHING",
-        "a profiler is leaving this process",
-        "try again in a few seconds",
-    ),
-    row(
-        0x8013_1375,
-        "CORPROF_E_PROFILER_CANCEL_ACTIVATION",
-        "the profiler declined to start",
-        "see the profiler's own messages",
-    ),
+    row(0x8013_1367, "CORPROF_E_PROFILER_DETACHING", "a profiler is leaving this process", &[Remedy::TryAgain]),
+    row(0x8013_1375, "CORPROF_E_PROFILER_CANCEL_ACTIVATION", "the profiler declined to start", &[Remedy::ReadMessages]),
     row(
         0x8013_1376,
         "CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE",
         "concurrent collection is on and the profiler asked to watch the heap",
-        "record without `--roots`",
+        &[Remedy::RecordWithoutRoots],
     ),
     row(
         0x8013_1379,
         "CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC",
         "a background collection did not end in time",
-        "try again, or allow more time",
+        &[Remedy::TryAgain],
     ),
     row(
         0x8013_136F,
         "CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER",
         "the profiler asked for something that only one loaded at startup may have",
-        "load it at startup, or ask for less",
+        &[Remedy::FixProfiler(ProfilerFix::LoadAtStartup)],
     ),
     row(
         0x8013_136E,
         "CORPROF_E_CALLBACK3_REQUIRED",
         "the profiler lacks ICorProfilerCallback3",
-        "use a profiler that can attach",
+        &[Remedy::FixProfiler(ProfilerFix::Attachable)],
     ),
-    row(0x8013_1363, "CORPROF_E_UNSUPPORTED_CALL_SEQUENCE", "the call came at a moment when it is not allowed", REPORT),
+    row(
+        0x8013_1363,
+        "CORPROF_E_UNSUPPORTED_CALL_SEQUENCE",
+        "the call came at a moment when it is not allowed",
+        &[Remedy::Report],
+    ),
     row(
         0x8007_007E,
         "ERROR_MOD_NOT_FOUND",
         "the target could not load the library: the file is missing or unreadable for it, lies on a noexec mount, or needs another libc",
-        CHECK,
+        &[Remedy::CheckProcess],
     ),
-    row(0x8007_007F, "ERROR_PROC_NOT_FOUND", "the library has no DllGetClassObject", "give the path of a profiler"),
-    row(0x8007_0002, "ERROR_FILE_NOT_FOUND", "the target does not see the library's file", CHECK),
-    row(0x8007_0003, "ERROR_PATH_NOT_FOUND", "the target does not see the library's directory", CHECK),
-    row(0x8007_0005, "E_ACCESSDENIED", "the target may not read the library", CHECK),
+    row(
+        0x8007_007F,
+        "ERROR_PROC_NOT_FOUND",
+        "the library has no DllGetClassObject",
+        &[Remedy::FixProfiler(ProfilerFix::Path)],
+    ),
+    row(0x8007_0002, "ERROR_FILE_NOT_FOUND", "the target does not see the library's file", &[Remedy::CheckProcess]),
+    row(
+        0x8007_0003,
+        "ERROR_PATH_NOT_FOUND",
+        "the target does not see the library's directory",
+        &[Remedy::CheckProcess],
+    ),
+    row(0x8007_0005, "E_ACCESSDENIED", "the target may not read the library", &[Remedy::CheckProcess]),
     row(
         0x8007_000B,
         "ERROR_BAD_FORMAT",
         "the library is for another architecture",
-        "use the library built for the target's architecture",
+        &[Remedy::FixProfiler(ProfilerFix::Architecture)],
     ),
     row(
         0x8007_00C1,
         "ERROR_BAD_EXE_FORMAT",
         "the library is for another architecture or damaged",
-        "use the library built for the target's architecture",
+        &[Remedy::FixProfiler(ProfilerFix::Architecture)],
     ),
-    row(0x8007_0008, "ERROR_NOT_ENOUGH_MEMORY", "the target was given no memory for it", MORE_MEMORY),
-    row(0x8007_000E, "E_OUTOFMEMORY", "the target was given no memory for it", MORE_MEMORY),
-    row(0x8007_0057, "E_INVALIDARG", "the runtime did not accept the request's values", REPORT),
-    row(0x8007_05B4, "ERROR_TIMEOUT", "the runtime gave up waiting", "try again, or allow more time"),
-    row(
-        0x8000_4001,
-        "E_NOTIMPL",
-        "the runtime or the profiler does not implement this",
-        "use what this version of .NET offers",
-    ),
+    row(0x8007_0008, "ERROR_NOT_ENOUGH_MEMORY", "the target was given no memory for it", &[Remedy::FreeMemory]),
+    row(0x8007_000E, "E_OUTOFMEMORY", "the target was given no memory for it", &[Remedy::FreeMemory]),
+    row(0x8007_0057, "E_INVALIDARG", "the runtime did not accept the request's values", &[Remedy::Report]),
+    row(0x8007_05B4, "ERROR_TIMEOUT", "the runtime gave up waiting", &[Remedy::TryAgain]),
+    row(0x8000_4001, "E_NOTIMPL", "the runtime or the profiler does not implement this", &[Remedy::UseNewerRuntime]),
     row(
         0x8000_4002,
         "E_NOINTERFACE",
         "the profiler lacks an interface that the runtime needs",
-        "use a profiler made for this runtime",
+        &[Remedy::FixProfiler(ProfilerFix::Runtime)],
     ),
-    row(0x8000_4003, "E_POINTER", "a pointer was null", REPORT),
+    row(0x8000_4003, "E_POINTER", "a pointer was null", &[Remedy::Report]),
     row(
         0x8000_4005,
         "E_FAIL",
         "the runtime or the profiler failed without saying why",
-        "see the target's own messages, then run `remora check -p PID`",
+        &[Remedy::ReadMessages, Remedy::CheckProcess],
     ),
     row(
         0x8004_0111,
         "CLASS_E_CLASSNOTAVAILABLE",
         "the library does not know the class that was asked for",
-        "give the library's own CLSID",
+        &[Remedy::FixProfiler(ProfilerFix::OwnClassId)],
     ),
-    row(0x8004_0154, "REGDB_E_CLASSNOTREG", "the class is not known", "give the library's own CLSID"),
+    row(0x8004_0154, "REGDB_E_CLASSNOTREG", "the class is not known", &[Remedy::FixProfiler(ProfilerFix::OwnClassId)]),
 ];

@@ -34,6 +34,7 @@ mod memory;
 pub mod placement;
 pub mod proc;
 mod process;
+mod remedy;
 mod requirements;
 mod reverse;
 mod rights;
@@ -52,7 +53,7 @@ mod view;
 mod windowed;
 
 pub use attach::{Asked, Attach, ask, attach, attach_when_ready, begin_attach};
-pub use check::{Check, check, check_answer, check_pid, loaded_profilers};
+pub use check::{Check, Subject, check, check_answer, check_pid, loaded_profilers};
 pub use codec::{EventPipeConfig, Guid, ProcessInfo, Provider, Rundown, Stacks};
 pub use container::{Container, read_any_group};
 pub use discovery::{descendants, descendants_in, find, find_in, processes, processes_in};
@@ -65,6 +66,7 @@ pub use placement::{
     MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep,
 };
 pub use process::Process;
+pub use remedy::{ProfilerFix, Remedy};
 pub use remora_symbols::{MapEntry, TargetPath};
 pub use requirements::{Requirements, Slot};
 pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};

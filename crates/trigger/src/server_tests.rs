@@ -75,7 +75,7 @@ fn att_07_a_refusal_names_cause_and_remedy() {
     for (code, text) in cases {
         let (made, server) = process_served_by(one_answer(answer(0xFF, &code.to_le_bytes())));
         let error = attach(&made.find_served(), &request(PATIENT)).expect_err("refused");
-        assert!(matches!(error, Error::Refused(HResult(found)) if found == code), "{error:?}");
+        assert!(matches!(error, Error::RuntimeRefused(HResult(found)) if found == code), "{error:?}");
         assert!(error.to_string().contains(text), "{error}");
         server.join().expect("served");
     }

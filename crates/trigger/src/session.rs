@@ -28,7 +28,7 @@ impl EventPipeSession {
     /// [`Self::config`] tells what was agreed.
     pub fn start(process: &Process, config: &EventPipeConfig) -> Result<EventPipeSession, Error> {
         match (start_as(process, config), config.for_older_runtimes()) {
-            (Err(Error::Refused(HResult::UNKNOWN_COMMAND)), Some(older)) => start_as(process, &older),
+            (Err(Error::RuntimeRefused(HResult::UNKNOWN_COMMAND)), Some(older)) => start_as(process, &older),
             (started, _) => started,
         }
     }

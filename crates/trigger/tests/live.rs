@@ -33,7 +33,7 @@ fn att_03_a_runtime_says_who_it_is_from_version_5_on() {
     each_root(|root| {
         let sleeper = Sleeper::start(root, &[], &[]);
         match (ask(&sleeper.find(), PATIENT), root.version().major) {
-            (Err(Error::Refused(code)), 3) => assert_eq!(code, HResult::UNKNOWN_COMMAND),
+            (Err(Error::RuntimeRefused(code)), 3) => assert_eq!(code, HResult::UNKNOWN_COMMAND),
             (Ok(info), _) => {
                 assert_eq!(info.pid, u64::from(sleeper.find().pid));
                 assert_eq!(info.entry_assembly.as_deref(), Some("Sleeper"));
@@ -67,7 +67,7 @@ fn att_06_the_placed_library_is_loaded_and_a_missing_one_is_not() {
         let sleeper = Sleeper::start(root, &[], &[]);
         library_loads(&sleeper.find());
         let missing = attach(&sleeper.find(), &Attach::new(Guid([1; 16]), "/nonexistent/x.so"));
-        assert!(matches!(missing, Err(Error::Refused(HResult::MODULE_NOT_FOUND))), "{missing:?}");
+        assert!(matches!(missing, Err(Error::RuntimeRefused(HResult::MODULE_NOT_FOUND))), "{missing:?}");
     });
 }
 
@@ -177,7 +177,7 @@ fn att_06_where_nothing_serves_each_directory_is_named_and_nothing_is_asked() {
         assert!(text.contains("/tmp: mounted noexec") && text.contains("/var/tmp: read-only"), "{text}");
         let requirements = Requirements::of_library(&probe()).expect("a library");
         let checks = check(&process, &requirements);
-        let failed: Vec<&str> = checks.iter().filter(|check| !check.passed).map(|check| check.name).collect();
+        let failed: Vec<&str> = checks.iter().filter(|check| !check.passed).map(|check| check.subject.name()).collect();
         assert_eq!(failed, ["directory"], "{checks:?}");
     });
 }
@@ -308,7 +308,7 @@ fn att_04_a_program_is_held_at_its_start_and_attached_to_when_it_goes_on() {
         port.accept(PATIENT).expect("it connects again").resume(PATIENT).expect("resumed");
         let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), library.target_path.clone()) };
         let answer = attach_when_ready(&process, &request);
-        assert!(matches!(answer, Err(Error::Refused(HResult(0x8004_0111)))), "{answer:?}");
+        assert!(matches!(answer, Err(Error::RuntimeRefused(HResult(0x8004_0111)))), "{answer:?}");
         sleeper.wait_until_ready();
     });
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{AS_NOBODY, Watched, behind, compile, open_folder, record, refused, remora_behind, samples_in};
 
-/// Exit codes of `remora`, as docs/exit-codes.md has them.
+/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
 const USAGE: i32 = 2;
 const NO_PROCESS: i32 = 10;
 const NOT_DOTNET: i32 = 11;
@@ -111,7 +111,7 @@ fn diagnostics_that_are_switched_off() {
         // Before .NET 6 the variable has the older prefix only.
         let variable = if runtime.major() < 6 { "COMPlus_EnableDiagnostics" } else { "DOTNET_EnableDiagnostics" };
         let mut target = Watched::busy(runtime, |start| start.env(variable, "0"));
-        let words = [&format!("switched off in it by {variable}=0"), "start it again without that"];
+        let words = [&format!("switched off in it by {variable}=0"), "start the program again without"];
         target.is_refused(&[], DIAGNOSTICS_OFF, &words);
         target.fails_the_check("diagnostics port", DIAGNOSTICS_OFF);
     });
@@ -338,7 +338,7 @@ fn a_recording_that_is_truncated_damaged_newer_or_none() {
         fs::write(&path, bytes).unwrap();
         remora([Path::new("report"), &path])
     };
-    refused(&report("a.remora", &whole[..whole.len() - 1]), TRUNCATED, &["is truncated", "nothing more can be had"]);
+    refused(&report("a.remora", &whole[..whole.len() - 1]), TRUNCATED, &["is truncated", "nothing more can be read"]);
     refused(&report("b.remora", &whole[..20]), TRUNCATED, &["truncated", "record again"]);
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 0x55;

@@ -12,7 +12,7 @@ use remora_e2e::{
 /// Each sequence is tried so often in one process: what a round leaves behind must not harm the next.
 const ROUNDS: usize = 3;
 
-/// Exit codes of `remora`, as docs/exit-codes.md has them.
+/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
 const SLOT_TAKEN: i32 = 17;
 const HELD: i32 = 18;
 const UNCLEAN: i32 = 40;

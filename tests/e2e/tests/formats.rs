@@ -15,7 +15,7 @@ type Stacks = BTreeMap<Vec<String>, u64>;
 /// What `-o` may end in.
 const ENDINGS: [&str; 6] = ["remora", "html", "folded", "speedscope.json", "pb.gz", "firefox.json.gz"];
 
-/// Exit codes of `remora`, as docs/exit-codes.md has them.
+/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
 const USAGE: i32 = 2;
 const OUTPUT_REFUSED: i32 = 20;
 

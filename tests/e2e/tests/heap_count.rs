@@ -11,7 +11,7 @@ const FIRST_WITH_COUNT: u32 = 6;
 /// Places of a runtime for notification-only profilers.
 const PLACES: usize = 32;
 
-/// Exit code of `remora`, as docs/exit-codes.md has it.
+/// Exit code of `remora`, as docs/reference/exit-codes.md has it.
 const UNCLEAN: i32 = 40;
 
 /// Longer than any test: it is ended before.

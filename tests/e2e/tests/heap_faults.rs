@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{behind, compile, open_folder};
 
-/// Documented in docs/exit-codes.md.
+/// Documented in docs/reference/exit-codes.md.
 const REFUSED: i32 = 19;
 const HELD: i32 = 18;
 const LEFT: i32 = 40;
@@ -267,7 +267,7 @@ fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stay
         until("the runtime has begun to stop the program", || program.target.thread_state(program.worker) == 'S');
         command.signal(Signal::INT);
         let finished = command.finish();
-        finished.failed_with(LEFT, &["interrupted before anything was recorded", "something of Remora is left"]);
+        finished.failed_with(LEFT, &["interrupted before anything was recorded", "something of Remora remains"]);
         assert!(!file.exists(), "nothing was walked");
         program.relent();
         until("nothing is left", || Facts::of(program.target.pid()).left_since(&before).is_empty());

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Made-up files, and damage to a whole one.
 const ROUNDS: u64 = 40;
 
-/// The ends that docs/exit-codes.md has for a file: read, cannot be read, part of a heap, and of `show` that there is no such object.
+/// The ends that docs/reference/exit-codes.md has for a file: read, cannot be read, part of a heap, and of `show` that there is no such object.
 const ENDS: [i32; 7] = [0, 2, 30, 31, 32, 33, 42];
 
 /// What begins an order to a terminal.

@@ -16,7 +16,7 @@ const LONG: &str = "1h";
 /// First version that counts profilers beside the main one.
 const FIRST_WITH_COUNT: u32 = 6;
 
-/// Exit code of `remora`, as docs/exit-codes.md has it.
+/// Exit code of `remora`, as docs/reference/exit-codes.md has it.
 const UNCLEAN: i32 = 40;
 
 fn program(runtime: &Runtime) -> Target {

@@ -173,8 +173,7 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
         }
         command.signal(Signal::CONT);
         does(&mut target, &["make pair 5", "collect 2"]);
-        let ended =
-            ended(command).failed_with(42, &["the picture of the heap was not true to the end", "found no room once"]);
+        let ended = ended(command).failed_with(42, &["heap tracking lost events", "found no room once"]);
         let told = ended.json();
         assert_eq!((&told["picture"]["lost"], &told["receipt"]["clean"]), (&1.into(), &true.into()), "{told:#}");
         assert_eq!(row(&told, "Generations.Pair<string>")["objects"], 15);

@@ -77,7 +77,7 @@ fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale
             does(&mut target, &["make node 3000", "waste node 20000", "hole pair", "make pair 1500", "collect 1"]);
             does(&mut target, &["drop node 3000", "waste boxed 20000", "collect 0"]);
         }
-        let finished = ended(command).failed_with(42, &["the picture of the heap was not true to the end"]);
+        let finished = ended(command).failed_with(42, &["heap tracking lost events"]);
         let told = finished.json();
         let picture = &told["picture"];
         assert!(picture["lost"].as_u64() > Some(0), "{picture:#}");

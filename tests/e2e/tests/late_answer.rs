@@ -11,7 +11,7 @@ use rustix::fs::inotify;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 
-/// Exit codes of `remora`, as docs/exit-codes.md has them.
+/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
 const NO_PROCESS: i32 = 10;
 const NO_ANSWER: i32 = 15;
 

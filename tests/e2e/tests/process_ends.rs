@@ -12,7 +12,7 @@ use remora_e2e::{
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// Exit codes of `remora`, as docs/exit-codes.md has them.
+/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
 const NO_PROCESS: i32 = 10;
 const NO_ANSWER: i32 = 15;
 const TRUNCATED: i32 = 31;

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Exit codes of `remora`, as docs/exit-codes.md has them.
+/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
 const USAGE: i32 = 2;
 const NO_PROCESS: i32 = 10;
 
@@ -92,7 +92,7 @@ fn det_16_a_second_signal_leaves_at_once_says_so_and_the_agent_leaves_by_itself(
     let recorded = recording.finish();
     recorded.ended_with(130);
     let told = recorded.finished.to_string();
-    assert!(told.contains("remora: interrupted a second time: left without waiting for the end"), "{told}");
+    assert!(told.contains("remora: interrupted a second time: the agent detaches by itself"), "{told}");
     until("the agent has left", || Facts::of(target.pid()).remora().is_empty());
     goes_on(&mut target);
 }

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn a_snapshot_without_an_object_for_want_of_room_is_told_as_a_full_disk() {
-    let failure = Failure::no_snapshot(&["a note".to_owned(), FULL_DISK.to_owned()]);
-    assert!(failure.to_string().ends_with("free some space, or give -o a place on another disk"), "{failure}");
+    let failure = Failure::no_snapshot(Some(&Cut::FullDisk), vec!["a note".to_owned()]);
+    assert!(failure.line().ends_with("free some space, or give -o a place on another disk"), "{failure}");
     assert_eq!(failure.exit(), Exit::DiskFull);
 }
 
@@ -15,8 +15,8 @@ fn a_file_for_which_there_is_no_memory_is_not_called_damaged() {
     let file = Path::new("a");
     let recording = Failure::recording(file, remora_recording::Error::Read(error()));
     let snapshot = Failure::heap_file(file, remora_heap_file::Error::Read(error()));
-    let told = "reading a takes more than half of the free memory; read it where more is free, it is not damaged";
-    assert_eq!((recording.to_string(), snapshot.to_string()), (told.to_owned(), told.to_owned()));
+    let message = "reading a takes more than half of the free memory (it is not damaged)";
+    assert_eq!((recording.to_string(), snapshot.to_string()), (message.to_owned(), message.to_owned()));
     assert_eq!(recording.exit(), Exit::TooLargeToRead);
     let other = Failure::recording(file, remora_recording::Error::Read(io::ErrorKind::NotFound.into()));
     assert_eq!(other.exit(), Exit::NotARecording);
@@ -24,10 +24,10 @@ fn a_file_for_which_there_is_no_memory_is_not_called_damaged() {
 
 #[test]
 fn who_counts_too_long_is_not_told_to_look_for_limits() {
-    let why = |last: &str| ["a note".to_owned(), format!("the agent: {last}")];
-    let failure = Failure::no_snapshot(&why(TOO_MUCH_MADE));
-    assert!(failure.to_string().contains("leave --roots out"), "{failure}");
+    let why = |last: &str| vec!["a note".to_owned(), format!("the agent: {last}")];
+    let failure = Failure::no_snapshot(None, why(TOO_MUCH_MADE));
+    assert!(failure.line().contains("leave --roots out"), "{failure}");
     assert_eq!(failure.exit(), Exit::Refused);
-    let failure = Failure::no_snapshot(&why("fork refused"));
-    assert!(failure.to_string().contains("a note; the agent: fork refused; look what limits"), "{failure}");
+    let failure = Failure::no_snapshot(None, why("fork refused"));
+    assert!(failure.line().contains("a note, the agent: fork refused; look what limits"), "{failure}");
 }

@@ -8,7 +8,7 @@ use super::{open, size};
 use crate::args::HeapTakeArgs;
 use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
 use crate::exit::Exit;
-use crate::failure::{FULL_DISK, Failure};
+use crate::failure::{Cut, Failure, Remedies};
 use crate::hold::Hold;
 use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
@@ -24,7 +24,7 @@ use remora_collector::{
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
-use remora_trigger::{Process, Slot, Version, loaded_profilers};
+use remora_trigger::{Process, Slot, Subject, Version, loaded_profilers};
 use remora_wire::heap::ClassFacts;
 use remora_wire::{Contents, Moment, Roots};
 use serde::Serialize;
@@ -199,22 +199,27 @@ pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
         found: format!(
             "{held} libraries of earlier snapshots with --roots or --watch stay in it, and each holds a place of its runtime's 32"
         ),
-        remedy: "take one without, or restart the program: only its end gives the places back".to_owned(),
-        exit: Exit::SlotTaken,
+        subject: Subject::ProfilerSlot,
+        remedies: Remedies::Text("take one without, or restart the program: only its end gives the places back"),
     })
 }
 
 /// What remains possible where the main profiler's place is taken.
 fn beside_another(args: &HeapTakeArgs, failure: Failure) -> Failure {
     match failure {
-        Failure::Precondition { process_id, found, exit: Exit::SlotTaken, .. } => {
+        Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
             let remedy = match args.roots {
                 true => {
                     "leave --roots out: a snapshot is then taken beside the other profiler (.NET 6 and later), and roots are inferred"
                 }
                 false => "start the program without the other profiler: before .NET 6 there is room for one only",
             };
-            Failure::Precondition { process_id, found, remedy: remedy.to_owned(), exit: Exit::SlotTaken }
+            Failure::Precondition {
+                process_id,
+                found,
+                subject: Subject::ProfilerSlot,
+                remedies: Remedies::Text(remedy),
+            }
         }
         other => other,
     }
@@ -292,7 +297,7 @@ fn walk(
     spool: &mut HeapSpool,
     stop: &mut Stop,
     allowance: &Allowance,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<Cut>, Failure> {
     let mut line = StatusLine::new();
     let begun = Instant::now();
     let mut progress = HeapProgress::default();
@@ -306,11 +311,11 @@ fn walk(
         }
         let walked = walks.map(|(walks, told): (Instant, u64)| (walks.elapsed(), progress.objects - told));
         line.show(&progressed(&progress, begun.elapsed(), walked));
-        cut = allowance.exceeded(&progress);
+        cut = allowance.exceeded(&progress).map(Cut::Limit);
     }
     line.clear();
-    let interrupted = || stop.wish().map(|_| "interrupted".to_owned());
-    Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then(|| FULL_DISK.to_owned())))
+    let interrupted = || stop.wish().map(|_| Cut::Interrupted);
+    Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then_some(Cut::FullDisk)))
 }
 
 /// `walked` is how long has been walked, and how many objects were told in that time.
@@ -357,14 +362,13 @@ struct Keeping<'a> {
     destination: &'a Destination,
     args: &'a HeapTakeArgs,
     /// Why it ended before it was complete.
-    cut: Option<String>,
+    cut: Option<Cut>,
 }
 
 impl Keeping<'_> {
     /// Why there is nothing to keep.
-    fn nothing(&self, mut notes: Vec<String>, interrupted: bool) -> Failure {
-        notes.extend(self.cut.clone());
-        if interrupted { Failure::Interrupted } else { Failure::no_snapshot(&notes) }
+    fn nothing(&self, notes: Vec<String>, interrupted: bool) -> Failure {
+        if interrupted { Failure::Interrupted } else { Failure::no_snapshot(self.cut.as_ref(), notes) }
     }
 
     /// Puts the snapshot where it was asked for.
@@ -373,7 +377,7 @@ impl Keeping<'_> {
         let laid_out = classes.laid_out();
         let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, laid_out: &laid_out };
         let mut notes = about.notes;
-        notes.extend(self.cut.clone());
+        notes.extend(self.cut.as_ref().map(Cut::to_string));
         notes.extend(classes.note());
         let state = State {
             taken_unix_nanoseconds: now(),

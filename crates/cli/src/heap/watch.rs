@@ -10,7 +10,7 @@ use super::watched::Watched;
 use crate::args::HeapTakeArgs;
 use crate::console::{StatusLine, counted, grouped, note, note_all};
 use crate::exit::Exit;
-use crate::failure::{FULL_DISK, Failure};
+use crate::failure::{Cut, Failure, Remedies};
 use crate::hold::Hold;
 use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
@@ -22,7 +22,7 @@ use crate::target::{choose, unless_it_ended};
 use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
 use remora_heap_watch::{Compared, Difference, Watch};
 use remora_receipt::Facts;
-use remora_trigger::{Process, Slot};
+use remora_trigger::{Process, Slot, Subject};
 use std::time::{Duration, Instant};
 
 /// How long an attach may take: it waits for a collection that runs beside the program.
@@ -59,7 +59,9 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let written = write_receipt(&receipt, destination.as_ref());
     let target_ended = finished.target_ended;
     let failure = finished.failure.take().map(Failure::from);
-    finished.notes.extend(cut);
+    if picture.watch.cache().is_some() {
+        finished.notes.extend(cut.as_ref().map(Cut::to_string));
+    }
     let Picture { watch, both } = picture;
     let runtime = finished.facts.runtime.clone();
     let kept = both.map_or(Ok(Vec::new()), |both| both.keep(&process, &runtime, &mut finished.classes));
@@ -71,7 +73,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         receipt_alone(args, &receipt)?;
         Err(match stop.wish() {
             Some(_) => Failure::Interrupted,
-            None => Failure::no_snapshot(&finished.notes),
+            None => Failure::no_snapshot(cut.as_ref(), std::mem::take(&mut finished.notes)),
         })
     };
     let ended = match broke.or(failure) {
@@ -131,10 +133,15 @@ fn say_beforehand(process: &Process) {
 /// What remains possible where the main profiler's place is taken.
 fn beside_another(failure: Failure) -> Failure {
     match failure {
-        Failure::Precondition { process_id, found, exit: Exit::SlotTaken, .. } => {
+        Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
             let remedy = "take two snapshots beside the other profiler (.NET 6 and later), `remora heap -p PID -o FILE` now and later, \
                           and compare them with `remora heap diff`";
-            Failure::Precondition { process_id, found, remedy: remedy.to_owned(), exit: Exit::SlotTaken }
+            Failure::Precondition {
+                process_id,
+                found,
+                subject: Subject::ProfilerSlot,
+                remedies: Remedies::Text(remedy),
+            }
         }
         other => other,
     }
@@ -202,7 +209,7 @@ struct Course {
     /// How long it was watched.
     lasted: Duration,
     /// Why it ended before its time.
-    cut: Option<String>,
+    cut: Option<Cut>,
 }
 
 impl Course {
@@ -239,11 +246,11 @@ impl Course {
                 self.snapshot_ended(compared);
             }
             line.show(&self.progressed(&state));
-            self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)));
+            self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)).map(Cut::Limit));
             if self.picture.both.as_ref().is_some_and(Both::must_end) {
-                self.cut = Some(FULL_DISK.to_owned());
+                self.cut = Some(Cut::FullDisk);
             }
-            self.cut = self.cut.take().or_else(|| too_dear(self.picture.watch.dearest()));
+            self.cut = self.cut.take().or_else(|| too_dear(self.picture.watch.dearest()).map(Cut::Limit));
             let wishes_end = stop.wish().is_some();
             if state.ended || self.cut.is_some() || wishes_end && self.begun.is_none() {
                 break;
@@ -290,7 +297,7 @@ impl Course {
                 self.ends(lasted);
             }
             (Due::GiveUp, None) => {
-                self.cut = Some(format!("of {MOST_IN_A_ROW} snapshots none was whole and had its collection told"));
+                self.cut = Some(Cut::Limit(format!("all {MOST_IN_A_ROW} snapshot attempts failed")));
             }
             (Due::Now, _) => self.session.take_another(),
             (Due::Later, _) => {}

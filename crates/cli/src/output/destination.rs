@@ -106,8 +106,11 @@ impl Destination {
     /// Lets `write` write, and puts the result in place if that went well.
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         match self {
-            Destination::Stdout => read_enough(write(&mut io::stdout().lock()))
-                .map_err(|error| Failure::output(Place::StandardOutput, error)),
+            Destination::Stdout => {
+                crate::console::prints();
+                read_enough(write(&mut io::stdout().lock()))
+                    .map_err(|error| Failure::output(Place::StandardOutput, error))
+            }
             Destination::File { path, flag, .. } if is_special(path) => {
                 let written = open_special(path).and_then(|mut file| write(&mut file));
                 read_enough(written).map_err(|error| flag.failed(path, error))
@@ -318,7 +321,7 @@ mod tests {
             for (destination, flag) in
                 [(Destination::of(path, false), " -o "), (Destination::of_receipt(path, false), " --receipt ")]
             {
-                let told = destination.check().expect_err("it cannot be written").to_string();
+                let told = destination.check().expect_err("it cannot be written").line();
                 assert!(told.contains(&format!("give{flag}")), "{told}");
             }
         }
@@ -326,7 +329,7 @@ mod tests {
             std::fs::write(directory.path().join("new.json"), "somebody else's")?;
             out.write_all(b"ours")
         });
-        assert!(written.expect_err("it is there by now").to_string().contains("give --receipt another name"));
+        assert!(written.expect_err("it is there by now").line().contains("give --receipt another name"));
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Finish<'_> {
         let file = self.plan.receipt.as_ref().filter(|_| written.is_ok());
         let told = tell_of_nothing(&receipt, &failure, file, (self.plan.json, &self.output));
         for lesser in [written, told].into_iter().filter_map(Result::err) {
-            note(&format!("remora: {lesser}"));
+            note(&format!("remora: {}", lesser.line()));
         }
         if receipt.clean() { failure } else { Failure::LeftBehind(Box::new(failure)) }
     }
@@ -218,7 +218,7 @@ mod tests {
         for why in [Why::TimeIsOver, Why::Asked, gone(), Why::DiskFull, Why::Failed(Failure::Interrupted)] {
             assert_eq!(code(ended(why, false), false), Exit::Unclean);
         }
-        let told = verdict(ended(Why::DiskFull, false), false).expect_err("two things are to be told").to_string();
+        let told = verdict(ended(Why::DiskFull, false), false).expect_err("two things are to be told").line();
         assert!(told.contains("the disk is full") && told.contains("the receipt lists it"), "{told}");
     }
 

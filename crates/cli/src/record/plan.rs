@@ -121,7 +121,7 @@ mod tests {
         let words = ["remora", "record"].into_iter().chain(line.split_ascii_whitespace());
         let parsed = CommandLine::try_parse_from(words).map_err(|error| error.to_string())?;
         let Command::Record(args) = parsed.command else { panic!("it is record") };
-        Plan::resolve(&args).map_err(|failure| failure.to_string())
+        Plan::resolve(&args).map_err(|failure| failure.line())
     }
 
     #[test]

@@ -47,7 +47,7 @@ struct Json<'a> {
 struct NothingJson {
     clean: bool,
     ended: &'static str,
-    error: String,
+    error: serde_json::Map<String, serde_json::Value>,
     files: Vec<String>,
     receipt: serde_json::Value,
 }
@@ -64,7 +64,7 @@ pub(crate) fn tell_of_nothing(
         Page::json(&NothingJson {
             clean: receipt.clean(),
             ended: "not-begun",
-            error: failure.to_string(),
+            error: failure.json_value(),
             files,
             receipt: as_value(receipt),
         })

@@ -71,7 +71,11 @@ pub fn library_loads(process: &Process) {
     let library = place_library(process, &probe()).expect("placed");
     let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), library.target_path.clone()) };
     let answer = attach(process, &request);
-    assert!(matches!(answer, Err(Error::Refused(HResult(0x8004_0111)))), "{answer:?} from {:?}", library.target_path);
+    assert!(
+        matches!(answer, Err(Error::RuntimeRefused(HResult(0x8004_0111)))),
+        "{answer:?} from {:?}",
+        library.target_path
+    );
     library.remove().expect("removed");
 }
 

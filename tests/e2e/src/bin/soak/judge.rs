@@ -1,4 +1,4 @@
-//! Whether the commands of a round ended as docs/exit-codes.md has it, with a clean receipt and files that can be read.
+//! Whether the commands of a round ended as docs/reference/exit-codes.md has it, with a clean receipt and files that can be read.
 
 use crate::plan::{End, Plan, Task};
 use crate::round::{Act, RECEIPT};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The codes of docs/exit-codes.md that a round may have.
+/// The codes of docs/reference/exit-codes.md that a round may have.
 const NO_PROCESS: i32 = 10;
 const NO_RUNTIME: i32 = 11;
 const SOCKET_GONE: i32 = 14;
