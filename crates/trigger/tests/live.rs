@@ -326,7 +326,7 @@ fn att_08_a_short_time_out_is_ours_to_keep() {
     each_root(|root| {
         let sleeper = Sleeper::start(root, &[], &[]);
         let process = sleeper.find();
-        let request = Attach { timeout: Duration::ZERO, ..Attach::new(Guid([1; 16]), Path::new("/x.so")) };
+        let request = Attach { timeout: Duration::ZERO, ..Attach::new(Guid([1; 16]), "/x.so") };
         let answer = attach(&process, &request);
         assert!(matches!(answer, Err(Error::TimedOut { .. })), "{answer:?}");
         library_loads(&process);
