@@ -10,7 +10,6 @@ mod support;
 use remora_trigger::codec::ProcessInfoVersion;
 use remora_trigger::*;
 use std::io::Read;
-use std::path::Path;
 use std::time::Duration;
 use support::{PATIENT, Sleeper, each_root, library_loads, probe};
 

@@ -135,7 +135,7 @@ fn att_05_a_container_that_may_not_take_another_users_rights_is_told_which_capab
         let proc = made.proc().seen_by(viewer(takes_rights));
         let process = crate::discovery::find_in(&proc, crate::test_process::PID).expect("found");
         let checks = check(&process, &needs(|_| {}));
-        let rights = checks.iter().find(|check| check.name == "rights").expect("it is checked");
+        let rights = checks.iter().find(|check| check.subject == Subject::Rights).expect("it is checked");
         assert_eq!(rights.passed, expected, "user {uid}, {takes_rights}: {rights:?}");
         assert_eq!(rights.found.contains("CAP_SETUID"), !expected);
     }
