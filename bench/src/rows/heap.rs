@@ -23,7 +23,7 @@ fn row(shape: Shape, about: &str, seconds_bar: f64) -> Outcome<Row> {
         millions(measured.references)
     );
     let result = format!(
-        "{:.2} s ({:.2} s of processor time); {:.2} s more to find what a report finds by itself; peak {:.0} MiB; before that, {:.1} s to build the graph and {:.1} s to infer {} roots",
+        "{:.2} s ({:.2} s of CPU time); {:.2} s more to find what a report finds by itself; peak {:.0} MiB; before that, {:.1} s to build the graph and {:.1} s to infer {} roots",
         measured.dominators.clock,
         measured.dominators.processor,
         measured.findings.clock,
