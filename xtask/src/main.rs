@@ -157,10 +157,9 @@ pub(crate) fn target_folder() -> Outcome<PathBuf> {
 }
 
 fn print_targets(_: &[String]) -> Outcome<()> {
-    let runtimes = runtimes::matrix()?;
+    let roots = runtimes::joined(&runtimes::matrix()?)?;
     let folder = targets::provide(&target_folder()?)?;
-    let roots: Vec<String> = runtimes.iter().map(|runtime| runtime.root.display().to_string()).collect();
-    println!("export REMORA_TEST_DOTNET_ROOTS={}", roots.join(":"));
+    println!("export REMORA_TEST_DOTNET_ROOTS={}", roots.display());
     println!("export REMORA_TEST_TARGETS={}", folder.display());
     Ok(())
 }

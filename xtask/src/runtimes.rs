@@ -3,8 +3,9 @@
 //! Tests run on 3.1.23, 8.0.4 and 9.0.7 always, and on every root that `REMORA_DOTNET_ROOTS` names.
 //! A runtime that cannot be had is a failure: a matrix with silent holes would prove nothing.
 
-use crate::outcome::{Outcome, bail};
+use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, frameworks, packages};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -84,6 +85,12 @@ pub fn matrix() -> Outcome<Vec<Runtime>> {
         }
     }
     Ok(runtimes)
+}
+
+/// The folders of these runtimes in one variable.
+pub fn joined(matrix: &[Runtime]) -> Outcome<OsString> {
+    let roots = matrix.iter().map(|runtime| &runtime.root);
+    std::env::join_paths(roots).context(|| "the folder of a runtime has a colon in its name")
 }
 
 /// A runtime to show something on: the newest supported one that is installed, else .NET 8.0.4, fetched.

@@ -3,7 +3,7 @@
 //! Unit tests come first: they are fast, and the rest is not worth the wait if they fail.
 //! The end-to-end tests run against the command as it ships (`dist.rs`), since that is what users have.
 
-use crate::outcome::{Context, Outcome, bail};
+use crate::outcome::{Outcome, bail};
 use crate::runtimes::{self, Runtime};
 use crate::test_output::{Count, conclude, nextest};
 use crate::{contract, debian, dist, musl, packages, process, targets};
@@ -70,13 +70,11 @@ fn prepare_on(matrix: &[Runtime]) -> Outcome<Environment> {
     }
     let target_folder = crate::target_folder()?;
     let programs = targets::provide(&target_folder)?;
-    let roots = std::env::join_paths(matrix.iter().map(|runtime| &runtime.root))
-        .context(|| "the folder of a runtime has a colon in its name")?;
     let on_musl = musl::provide(&programs)?;
     process::run(process::cargo().args(["build", "--lib", "--bins", "--examples"]).args(LOADED))?;
     let built = target_folder.join("debug");
     Ok(vec![
-        ("REMORA_TEST_DOTNET_ROOTS", roots),
+        ("REMORA_TEST_DOTNET_ROOTS", runtimes::joined(matrix)?),
         ("REMORA_TEST_TARGETS", programs.into()),
         ("REMORA_TEST_MUSL", on_musl.into()),
         ("REMORA_TEST_SELF_CONTAINED", packages::provide("self-contained")?.into()),
