@@ -5,7 +5,7 @@ use crate::table::Row;
 use remora_profile::{Loss, LossCause};
 use serde_json::json;
 
-/// Detaches that a median is judged by.
+/// Detaches that a median needs.
 const ENOUGH: usize = 20;
 
 /// What has been added up so far.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn proofs_and_times_are_judged_over_all() {
+    fn receipts_and_times_count_over_all() {
         let mut account = Account::default();
         assert!(account.rows().is_empty());
         (0..20).for_each(|_| account.add_detach(None, 301.0));

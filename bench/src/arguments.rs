@@ -1,44 +1,60 @@
-//! What the command line asks for.
+//! The command line.
 
 use crate::graphs::{OBJECTS, Shape};
 use crate::rows;
+use clap::builder::PossibleValuesParser;
+use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
-/// What this process is to do.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Measure.
-    Measure(Arguments),
-    /// Be the recorder that a measurement starts with the rights under test.
-    Record(Order),
-    /// Be the recorder that a measurement starts and kills.
+/// Measures what Remora costs and how true it is, beside the runtime's own sampler.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench")]
+pub struct Arguments {
+    /// Repeat less than the bars ask for: whether everything works, in a few minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Only this group; may be given several times
+    #[arg(long, value_name = "GROUP", value_parser = PossibleValuesParser::new(rows::names()))]
+    pub only: Vec<String>,
+    /// Major version of the runtime that targets run on
+    #[arg(long, value_name = "MAJOR", default_value_t = 8)]
+    pub runtime: u32,
+    /// Where the numbers go
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// The document whose table is written anew
+    #[arg(long = "write", value_name = "DOCUMENT")]
+    pub document: Option<PathBuf>,
+    /// What else this process may be, started by a measurement.
+    #[command(subcommand)]
+    pub role: Option<Role>,
+}
+
+/// What a measurement starts this program as.
+#[derive(Debug, Subcommand)]
+#[command(hide = true)]
+pub enum Role {
+    /// The recorder with the rights under test.
+    RecordShares(Order),
+    /// The recorder that is killed.
     RecordUntilKilled {
         /// The target.
         process_id: u32,
-        /// Whether all its threads are recorded, by the clock.
-        wall: bool,
+        /// `cpu`, or `wall` for all threads.
+        event: String,
     },
-    /// Be the process in which a graph of so many objects is measured.
-    MeasureGraph(Shape, u64),
-}
-
-/// How to measure.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Arguments {
-    /// Fewer repetitions than the bars ask for: whether everything works, in a few minutes.
-    pub quick: bool,
-    /// Only these groups; all, if empty.
-    pub only: Vec<String>,
-    /// Major version of the runtime that targets run on.
-    pub runtime: u32,
-    /// Where the numbers go.
-    pub json: Option<PathBuf>,
-    /// The document whose table is written anew.
-    pub document: Option<PathBuf>,
+    /// The process in which a graph of so many objects is measured.
+    MeasureGraph {
+        /// Who refers to whom.
+        shape: Shape,
+        /// How many there are.
+        #[arg(default_value_t = OBJECTS)]
+        objects: u64,
+    },
 }
 
 /// The order of a separate recorder.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, clap::Args)]
 pub struct Order {
     /// The target.
     pub process_id: u32,
@@ -50,9 +66,6 @@ pub struct Order {
     pub methods: Vec<String>,
 }
 
-/// The version of the runtime that is measured if nothing is said.
-const DEFAULT_RUNTIME: u32 = 8;
-
 impl Arguments {
     /// Whether a group is to be measured.
     pub fn wants(&self, group: &str) -> bool {
@@ -60,86 +73,49 @@ impl Arguments {
     }
 }
 
-/// Reads the arguments.
-pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
-    let mut arguments = Arguments { runtime: DEFAULT_RUNTIME, ..Arguments::default() };
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value; {}", usage()));
-        match word.as_str() {
-            "--quick" => arguments.quick = true,
-            "--only" => arguments.only.push(known_group(value()?)?),
-            "--runtime" => arguments.runtime = number(&value()?)?,
-            "--json" => arguments.json = Some(value()?.into()),
-            "--write" => arguments.document = Some(value()?.into()),
-            "record-shares" => {
-                let (process_id, samples, seconds) = (number(&value()?)?, number(&value()?)?, number(&value()?)?);
-                return Ok(Command::Record(Order { process_id, samples, seconds, methods: words.collect() }));
-            }
-            "record-until-killed" => {
-                let (process_id, event) = (number(&value()?)?, value()?);
-                return Ok(Command::RecordUntilKilled { process_id, wall: event == "wall" });
-            }
-            "measure-graph" => {
-                let name = value()?;
-                let shape = Shape::from_name(&name).ok_or_else(|| format!("there is no graph called `{name}`"))?;
-                let objects = words.next().map_or(Ok(OBJECTS), |word| number(&word))?;
-                return Ok(Command::MeasureGraph(shape, objects));
-            }
-            other => return Err(format!("`{other}` is not known; {}", usage())),
-        }
-    }
-    Ok(Command::Measure(arguments))
-}
-
-fn usage() -> String {
-    let names: Vec<&str> = rows::GROUPS.iter().map(|group| group.name).collect();
-    format!(
-        "cargo xtask bench [--quick] [--only {}]... [--runtime MAJOR] [--json FILE] [--write DOCUMENT]",
-        names.join("|")
-    )
-}
-
-fn known_group(name: String) -> Result<String, String> {
-    let known = rows::GROUPS.iter().any(|group| group.name == name);
-    if known { Ok(name) } else { Err(format!("there is nothing called `{name}`; {}", usage())) }
-}
-
-fn number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| format!("`{text}` is not a number; {}", usage()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Command, String> {
-        parse(line.split_whitespace().map(str::to_owned))
+    fn parsed(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from(["bench"].into_iter().chain(line.split_whitespace()))
     }
 
     #[test]
     fn everything_is_measured_on_8_unless_said_otherwise() {
-        let Ok(Command::Measure(arguments)) = parsed("") else { panic!("nothing is a fine command line") };
+        let arguments = parsed("").unwrap();
         assert_eq!(arguments.runtime, 8);
         assert!(rows::GROUPS.iter().all(|group| arguments.wants(group.name)));
     }
 
     #[test]
     fn groups_can_be_picked() {
-        let Ok(Command::Measure(arguments)) = parsed("--quick --only truth --only attach --runtime 10") else {
-            panic!("a fine command line")
-        };
+        let arguments = parsed("--quick --only truth --only attach --runtime 10").unwrap();
         assert!(arguments.quick && arguments.wants("truth") && arguments.wants("attach"));
         assert!(!arguments.wants("memory"));
         assert_eq!(arguments.runtime, 10);
     }
 
     #[test]
+    fn what_a_measurement_starts_is_understood() {
+        let role = |line| parsed(line).unwrap().role.unwrap();
+        let Role::RecordShares(order) = role("record-shares 12 800 4 Alpha Beta") else { panic!("a recorder") };
+        assert_eq!((order.process_id, order.samples, order.seconds), (12, 800, 4));
+        assert_eq!(order.methods, ["Alpha", "Beta"]);
+        assert!(matches!(
+            role("measure-graph uniform"),
+            Role::MeasureGraph { shape: Shape::Uniform, objects: OBJECTS }
+        ));
+        assert!(matches!(role("measure-graph local 1000"), Role::MeasureGraph { shape: Shape::Local, objects: 1000 }));
+    }
+
+    #[test]
     fn what_is_not_understood_is_named() {
         for (line, named) in
-            [("--only nothing", "nothing"), ("--runtime", "--runtime"), ("--runtime x", "`x`"), ("so", "`so`")]
+            [("--only nothing", "nothing"), ("--runtime", "--runtime"), ("--runtime x", "'x'"), ("so", "'so'")]
         {
-            let message = parsed(line).unwrap_err();
-            assert!(message.contains(named) && message.contains("--quick"), "{message}");
+            let message = parsed(line).unwrap_err().to_string();
+            assert!(message.contains(named), "{message}");
         }
     }
 }

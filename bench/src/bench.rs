@@ -14,126 +14,68 @@ pub struct Bench {
     pub library: Vec<u8>,
     /// What targets run on.
     pub runtime: Runtime,
-    /// How much is repeated.
-    pub sizes: Sizes,
+    /// Whether little is repeated.
+    quick: bool,
     /// What all recordings took, delivered, lost and left.
     pub account: Account,
 }
 
-/// How often and how long things are done.
+/// How much is done: in a full run, and in a quick one.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizes {
-    /// Attaches in fresh processes, and again in one.
-    pub attaches: usize,
-    /// Blocks of seconds with and without a recording.
-    pub blocks: usize,
-    /// Every how many blocks the peer takes its turn.
-    pub peer_every: usize,
-    /// The same with 500 threads.
-    pub blocks_of_500: usize,
-    /// Samples of a truth.
-    pub samples: u64,
-    /// Samples of a program of bursts. After `burst_seconds`, fewer must do.
-    pub burst_samples: u64,
-    /// See [`Sizes::burst_samples`].
-    pub burst_seconds: u32,
-    /// How long waiting threads are recorded, and how often.
-    pub parked: Duration,
-    /// See [`Sizes::parked`].
-    pub rounds_of_parked: usize,
-    /// Paired seconds of a server under load, for each event.
-    pub blocks_of_server: usize,
-    /// Paired seconds of the cost of a sample, for each frequency and number of threads.
-    pub blocks_of_cost: usize,
-    /// How long each frequency is measured.
-    pub rate: Duration,
-    /// How long the peer records for a truth.
-    pub peer_of_truth: Duration,
-    /// How long each test program is recorded for its names.
-    pub names: Duration,
-    /// How long the large programs are.
-    pub large: Duration,
-    /// Fresh processes whose throughput is compared before and after.
-    pub befores: usize,
-    /// Attach-detach rounds in one process.
-    pub rounds: usize,
-    /// Recorders that are killed, for each event.
-    pub kills: usize,
-    /// Recordings whose memory is measured.
-    pub memories: usize,
-    /// Schedules that are explored in the model.
-    pub schedules: u64,
-    /// Heap snapshots, heap dumps and plain collections in turns, and how many objects there are.
-    pub snapshots: usize,
-    /// See [`Sizes::snapshots`].
-    pub snapshot_objects: u64,
-    /// Objects of a large heap.
-    pub large_heap: u64,
-    /// Snapshots of one server.
-    pub snapshots_in_a_row: usize,
-    /// Objects of the snapshot that is shown in the browser, and how often it is opened.
-    pub view_objects: u64,
-    /// See [`Sizes::view_objects`].
-    pub views: usize,
-}
+pub struct Amount<T>(T, T);
 
-const FULL: Sizes = Sizes {
-    attaches: 20,
-    blocks: 160,
-    peer_every: 4,
-    blocks_of_500: 20,
-    samples: 8_050,
-    burst_samples: 8_000,
-    burst_seconds: 16,
-    parked: Duration::from_secs(10),
-    rounds_of_parked: 3,
-    blocks_of_server: 40,
-    blocks_of_cost: 24,
-    rate: Duration::from_secs(5),
-    peer_of_truth: Duration::from_secs(4),
-    names: Duration::from_secs(1),
-    large: Duration::from_secs(8),
-    befores: 8,
-    rounds: 200,
-    kills: 10,
-    memories: 3,
-    schedules: 200_000,
-    snapshots: 5,
-    snapshot_objects: 8_000_000,
-    large_heap: 50_000_000,
-    snapshots_in_a_row: 100,
-    view_objects: 10_000_000,
-    views: 5,
-};
-
-const QUICK: Sizes = Sizes {
-    attaches: 5,
-    blocks: 10,
-    peer_every: 2,
-    blocks_of_500: 4,
-    samples: 1_000,
-    burst_samples: 1_500,
-    burst_seconds: 4,
-    parked: Duration::from_secs(3),
-    rounds_of_parked: 1,
-    blocks_of_server: 5,
-    blocks_of_cost: 4,
-    rate: Duration::from_secs(2),
-    peer_of_truth: Duration::from_secs(2),
-    names: Duration::from_millis(500),
-    large: Duration::from_secs(3),
-    befores: 3,
-    rounds: 40,
-    kills: 3,
-    memories: 1,
-    schedules: 20_000,
-    snapshots: 1,
-    snapshot_objects: 1_000_000,
-    large_heap: 2_000_000,
-    snapshots_in_a_row: 5,
-    view_objects: 1_000_000,
-    views: 2,
-};
+/// Attaches in fresh processes, and again in one.
+pub const ATTACHES: Amount<usize> = Amount(20, 5);
+/// Blocks of seconds with and without a recording.
+pub const BLOCKS: Amount<usize> = Amount(160, 10);
+/// Every how many blocks the peer takes its turn.
+pub const PEER_EVERY: Amount<usize> = Amount(4, 2);
+/// The same with 500 threads.
+pub const BLOCKS_OF_500: Amount<usize> = Amount(20, 4);
+/// Samples of a truth.
+pub const SAMPLES: Amount<u64> = Amount(8_050, 1_000);
+/// Samples of a program of bursts. After [`BURST_SECONDS`], fewer must do.
+pub const BURST_SAMPLES: Amount<u64> = Amount(8_000, 1_500);
+/// See [`BURST_SAMPLES`].
+pub const BURST_SECONDS: Amount<u32> = Amount(16, 4);
+/// How long waiting threads are recorded, and how often.
+pub const PARKED: Amount<Duration> = Amount(Duration::from_secs(10), Duration::from_secs(3));
+/// See [`PARKED`].
+pub const ROUNDS_OF_PARKED: Amount<usize> = Amount(3, 1);
+/// Paired seconds of a server under load, for each event.
+pub const BLOCKS_OF_SERVER: Amount<usize> = Amount(40, 5);
+/// Paired seconds of the cost of a sample, for each frequency and number of threads.
+pub const BLOCKS_OF_COST: Amount<usize> = Amount(24, 4);
+/// How long each frequency is measured.
+pub const RATE: Amount<Duration> = Amount(Duration::from_secs(5), Duration::from_secs(2));
+/// How long the peer records for a truth.
+pub const PEER_OF_TRUTH: Amount<Duration> = Amount(Duration::from_secs(4), Duration::from_secs(2));
+/// How long each test program is recorded for its names.
+pub const NAMES: Amount<Duration> = Amount(Duration::from_secs(1), Duration::from_millis(500));
+/// How long the large programs are.
+pub const LARGE: Amount<Duration> = Amount(Duration::from_secs(8), Duration::from_secs(3));
+/// Fresh processes whose throughput is compared before and after.
+pub const BEFORES: Amount<usize> = Amount(8, 3);
+/// Attach-detach rounds in one process.
+pub const ROUNDS: Amount<usize> = Amount(200, 40);
+/// Recorders that are killed, for each event.
+pub const KILLS: Amount<usize> = Amount(10, 3);
+/// Recordings whose memory is measured.
+pub const MEMORIES: Amount<usize> = Amount(3, 1);
+/// Schedules that are explored in the model.
+pub const SCHEDULES: Amount<u64> = Amount(200_000, 20_000);
+/// Heap snapshots, heap dumps and plain collections in turns, and how many objects there are.
+pub const SNAPSHOTS: Amount<usize> = Amount(5, 1);
+/// See [`SNAPSHOTS`].
+pub const SNAPSHOT_OBJECTS: Amount<u64> = Amount(8_000_000, 1_000_000);
+/// Objects of a large heap.
+pub const LARGE_HEAP: Amount<u64> = Amount(50_000_000, 2_000_000);
+/// Snapshots of one server.
+pub const SNAPSHOTS_IN_A_ROW: Amount<usize> = Amount(100, 5);
+/// Objects of the snapshot that is shown in the browser, and how often it is opened.
+pub const VIEW_OBJECTS: Amount<u64> = Amount(10_000_000, 1_000_000);
+/// See [`VIEW_OBJECTS`].
+pub const VIEWS: Amount<usize> = Amount(5, 2);
 
 /// The variable that names the library.
 pub const LIBRARY: &str = "REMORA_BENCH_LIBRARY";
@@ -144,9 +86,14 @@ impl Bench {
         Ok(Bench {
             library: library()?,
             runtime: Runtime::major_is(arguments.runtime),
-            sizes: if arguments.quick { QUICK } else { FULL },
+            quick: arguments.quick,
             account: Account::default(),
         })
+    }
+
+    /// How much is done in this run.
+    pub fn amount<T: Copy>(&self, amount: Amount<T>) -> T {
+        if self.quick { amount.1 } else { amount.0 }
     }
 
     /// A target of `tests/targets` on the runtime.

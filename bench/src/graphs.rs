@@ -1,9 +1,11 @@
 //! Two graphs of ten million objects, built and measured in a process of their own, whose peak of memory so is that of a graph and nothing else.
 
-mod found;
+mod findings;
 
 use crate::Outcome;
-use crate::statistics::Chance;
+use crate::process::cpu_time;
+use clap::ValueEnum;
+use fastrand::Rng;
 use remora_heap::{Builder, DominatorTree, HeapGraph, Object, TypeIx};
 use remora_heap_file::{State, TypeRow, Writer};
 use remora_wire::heap::{CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
@@ -25,27 +27,12 @@ const STRIDE: u64 = 64;
 const CLASSES: u64 = 64;
 
 /// Who refers to whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shape {
     /// As in a heap: every other object refers to none, and what the others refer to was mostly allocated at about their time.
     Local,
     /// Each object refers to three, any of them.
     Uniform,
-}
-
-impl Shape {
-    /// The word for it on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Shape::Local => "local",
-            Shape::Uniform => "uniform",
-        }
-    }
-
-    /// The shape called `name`, if there is one.
-    pub fn from_name(name: &str) -> Option<Shape> {
-        [Shape::Local, Shape::Uniform].into_iter().find(|shape| shape.name() == name)
-    }
 }
 
 /// What was measured of one graph.
@@ -72,28 +59,29 @@ pub struct Measured {
 /// How long something took.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Took {
-    /// Seconds by the clock.
+    /// Seconds in wall-clock time.
     pub clock: f64,
-    /// Seconds of processor time, on all threads.
+    /// Seconds of CPU time, on all threads.
     pub processor: f64,
 }
 
 /// Starts this program again to measure, and reads what it says.
 pub fn in_a_process(shape: Shape) -> Outcome<Measured> {
-    let output = Command::new(std::env::current_exe()?).args(["measure-graph", shape.name()]).output()?;
+    let name = format!("{shape:?}").to_lowercase();
+    let output = Command::new(std::env::current_exe()?).args(["measure-graph", &name]).output()?;
     if !output.status.success() {
-        return Err(format!("the process with the {} graph ended with {}", shape.name(), output.status).into());
+        return Err(format!("the process with the {name} graph ended with {}", output.status).into());
     }
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// Is that process, of so many objects.
 pub fn measure(shape: Shape, objects: u64) -> Outcome<()> {
-    let (graph, build) = timed(|| build(shape, objects))?;
+    let (graph, build) = timed(|| build(shape, objects));
     let mut graph = graph?;
-    let (roots, infer) = timed(|| graph.infer_roots() as u64)?;
-    let (tree, dominators) = timed(|| DominatorTree::new(&graph))?;
-    let (kinds, findings) = timed(|| found::look(&graph, &tree))?;
+    let (roots, infer) = timed(|| graph.infer_roots() as u64);
+    let (tree, dominators) = timed(|| DominatorTree::new(&graph));
+    let (kinds, findings) = timed(|| findings::look(&graph, &tree));
     if kinds < 4 {
         return Err("there is something to be found of each kind".into());
     }
@@ -107,23 +95,24 @@ pub fn measure(shape: Shape, objects: u64) -> Outcome<()> {
     Ok(())
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> Outcome<(T, Took)> {
-    let (begun, used) = (Instant::now(), processor_seconds()?);
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Took) {
+    let used = || cpu_time(std::process::id());
+    let (begun, before) = (Instant::now(), used());
     let done = work();
-    Ok((done, Took { clock: begun.elapsed().as_secs_f64(), processor: processor_seconds()? - used }))
+    (done, Took { clock: begun.elapsed().as_secs_f64(), processor: used() - before })
 }
 
 fn build(shape: Shape, objects: u64) -> Outcome<HeapGraph> {
-    let mut chance = Chance::new(20);
+    let mut chance = Rng::with_seed(20);
     let mut builder = Builder::new();
-    found::add_types(&mut builder)?;
+    findings::add_types(&mut builder)?;
     for index in 0..objects {
-        let type_ix = TypeIx(index as u32 % found::TYPES);
-        let object = Object { address: BASE + index * STRIDE, type_ix, bytes: 24 + 8 * chance.below(5) as u64 };
+        let type_ix = TypeIx(index as u32 % findings::TYPES);
+        let object = Object { address: BASE + index * STRIDE, type_ix, bytes: 24 + 8 * chance.usize(..5) as u64 };
         let count = match shape {
             Shape::Uniform => REFERENCES,
-            Shape::Local if chance.below(2) == 0 => 0,
-            Shape::Local => 1 + chance.below(4 * REFERENCES as usize - 1) as u64,
+            Shape::Local if chance.usize(..2) == 0 => 0,
+            Shape::Local => 1 + chance.usize(..4 * REFERENCES as usize - 1) as u64,
         };
         builder.add_object(object, (0..count).map(|_| BASE + target(shape, index, objects, &mut chance) * STRIDE))?;
     }
@@ -132,7 +121,7 @@ fn build(shape: Shape, objects: u64) -> Outcome<HeapGraph> {
 
 /// Writes a snapshot of so many objects with a heap's locality, as the copy of a process would tell it; how many references it has.
 pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
-    let mut chance = Chance::new(20);
+    let mut chance = Rng::with_seed(20);
     let mut writer = Writer::create(BufWriter::with_capacity(1 << 20, out))?;
     writer.stream(&numbers(&[RANGE, 2, BASE, objects * STRIDE]))?;
     for class in 0..CLASSES {
@@ -140,15 +129,15 @@ pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
     }
     let mut references = 0;
     for index in 0..objects {
-        let (address, bytes) = (BASE + index * STRIDE, 24 + 8 * chance.below(5) as u64);
-        let count = if chance.below(2) == 0 { 0 } else { 1 + chance.below(4 * REFERENCES as usize - 1) as u64 };
+        let (address, bytes) = (BASE + index * STRIDE, 24 + 8 * chance.usize(..5) as u64);
+        let count = if chance.usize(..2) == 0 { 0 } else { 1 + chance.usize(..4 * REFERENCES as usize - 1) as u64 };
         references += count;
-        let mut told = vec![FIRST_CLASS + index % CLASSES, bytes];
-        told.extend(
+        let mut object = vec![FIRST_CLASS + index % CLASSES, bytes];
+        object.extend(
             (0..count).map(|_| distance(address, BASE + target(Shape::Local, index, objects, &mut chance) * STRIDE)),
         );
-        told.extend([0, GAP, STRIDE - bytes]);
-        writer.stream(&numbers(&told))?;
+        object.extend([0, GAP, STRIDE - bytes]);
+        writer.stream(&numbers(&object))?;
     }
     writer.stream(&numbers(&[END, objects]))?;
     let row =
@@ -169,15 +158,15 @@ fn numbers(numbers: &[u64]) -> Vec<u8> {
     bytes
 }
 
-fn target(shape: Shape, index: u64, objects: u64, chance: &mut Chance) -> u64 {
-    let reach = match chance.below(100) {
+fn target(shape: Shape, index: u64, objects: u64, chance: &mut Rng) -> u64 {
+    let reach = match chance.usize(..100) {
         _ if shape == Shape::Uniform => objects,
         0..85 => 64,
         85..97 => 16_384,
         _ => objects,
     };
     let low = index.saturating_sub(reach / 2).min(objects - reach);
-    low + chance.below(reach as usize) as u64
+    low + chance.usize(..reach as usize) as u64
 }
 
 /// The most memory that this process has had resident, MiB.
@@ -186,13 +175,4 @@ fn peak() -> Outcome<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
     let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kibibytes / 1024.0)
-}
-
-/// The processor time that this process has used, user and kernel, in hundredths of a second.
-fn processor_seconds() -> Outcome<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The name in parentheses may have spaces in it. Behind it the two are the twelfth and the thirteenth field.
-    let (_, fields) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
-    let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(ticks.iter().sum::<u64>() as f64 / 100.0)
 }

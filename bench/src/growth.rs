@@ -63,7 +63,7 @@ impl Growth {
     }
 
     /// For people.
-    pub fn told(&self) -> String {
+    pub fn text(&self) -> String {
         format!(
             "memory {:+.2} KiB a round; threads {:+}, descriptors {:+}, mappings {:+}, timers {:+}",
             self.resident, self.threads, self.descriptors, self.mappings, self.timers

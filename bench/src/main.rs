@@ -17,7 +17,8 @@ mod account;
 mod agent;
 mod arguments;
 mod bench;
-mod dump;
+mod event_pipe;
+mod gcdump;
 mod graphs;
 mod growth;
 mod killed;
@@ -32,27 +33,28 @@ mod shares;
 mod statistics;
 mod table;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Role};
 use bench::Bench;
+use clap::Parser as _;
 use remora_profile::Event;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 use table::{Row, Table};
 
-/// What can go wrong here is told to a person, and nothing is done about it.
+/// A failure is only printed.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
-    let outcome = match arguments::parse(std::env::args().skip(1)) {
-        Ok(Command::Measure(arguments)) => measure(&arguments),
-        Ok(Command::Record(order)) => rights::record(&order).map(|()| true),
-        Ok(Command::RecordUntilKilled { process_id, wall }) => {
-            let event = if wall { Event::Wall } else { Event::Cpu };
-            killed::record(process_id, event).map(|()| true)
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.role {
+        None => measure(&arguments),
+        Some(Role::RecordShares(order)) => rights::record(order).map(|()| true),
+        Some(Role::RecordUntilKilled { process_id, event }) => {
+            let event = if event == "wall" { Event::Wall } else { Event::Cpu };
+            killed::record(*process_id, event).map(|()| true)
         }
-        Ok(Command::MeasureGraph(shape, objects)) => graphs::measure(shape, objects).map(|()| true),
-        Err(message) => Err(message.into()),
+        Some(Role::MeasureGraph { shape, objects }) => graphs::measure(*shape, *objects).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

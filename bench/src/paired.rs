@@ -6,35 +6,50 @@ use crate::Outcome;
 use crate::agent::Agent;
 use crate::bench::Bench;
 use crate::peer::Peer;
-use crate::process::processor_time;
-use crate::statistics::{Chance, Interval, quotient_of_means};
+use crate::process::cpu_time;
+use crate::statistics::{Interval, quotient_of_means};
+use fastrand::Rng;
 use remora_e2e::Target;
 use remora_profile::Event;
 use std::time::{Duration, Instant};
 
 /// What is measured at a time.
-const SECOND: Duration = Duration::from_secs(1);
+pub const SECOND: Duration = Duration::from_secs(1);
 /// What lies before it.
-const PAUSE: Duration = Duration::from_millis(60);
+pub const PAUSE: Duration = Duration::from_millis(60);
 
-/// What a target got done in one second.
+/// What a target got done.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// Operations a second of the clock.
-    pub by_clock: f64,
-    /// Operations a second of the target's own processor time.
-    pub by_processor: f64,
+pub struct Work {
+    /// Operations.
+    pub done: f64,
+    /// Seconds of the clock.
+    pub seconds: f64,
+    /// Seconds of the target's own CPU time.
+    pub used: f64,
+}
+
+impl Work {
+    /// Operations for each second of the clock.
+    pub fn by_clock(&self) -> f64 {
+        self.done / self.seconds
+    }
+
+    /// Operations for each second of the target's own CPU time.
+    pub fn by_cpu(&self) -> f64 {
+        self.done / self.used
+    }
 }
 
 /// One turn of each.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
     /// Without a recording.
-    pub alone: Pace,
+    pub alone: Work,
     /// While Remora records.
-    pub agent: Pace,
+    pub agent: Work,
     /// While the runtime's own sampler does, if that had its turn.
-    pub peer: Option<Pace>,
+    pub peer: Option<Work>,
 }
 
 /// What is repeated.
@@ -59,9 +74,9 @@ enum Turn {
 
 /// Takes turns on `target`, which must answer `count`. One recording of each kind goes before: what only the first one costs is not measured.
 pub fn take_turns(bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome<Vec<Block>> {
-    let mut chance = Chance::new(plan.blocks as u64);
+    let mut chance = Rng::with_seed(plan.blocks as u64);
     for turn in [Turn::Agent, Turn::Peer] {
-        pace_in(turn, bench, target, plan)?;
+        work_in(turn, bench, target, plan)?;
     }
     let mut blocks = Vec::with_capacity(plan.blocks);
     for block in 0..plan.blocks {
@@ -70,11 +85,11 @@ pub fn take_turns(bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome
         chance.shuffle(&mut turns);
         let (mut alone, mut agent, mut peer) = (None, None, None);
         for turn in turns {
-            let pace = Some(pace_in(turn, bench, target, plan)?);
+            let work = Some(work_in(turn, bench, target, plan)?);
             match turn {
-                Turn::Alone => alone = pace,
-                Turn::Agent => agent = pace,
-                Turn::Peer => peer = pace,
+                Turn::Alone => alone = work,
+                Turn::Agent => agent = work,
+                Turn::Peer => peer = work,
             }
         }
         if let (Some(alone), Some(agent)) = (alone, agent) {
@@ -84,38 +99,38 @@ pub fn take_turns(bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome
     Ok(blocks)
 }
 
-/// The pace of `target` in a second of its own.
-pub fn pace_alone(target: &mut Target) -> Outcome<Pace> {
-    std::thread::sleep(PAUSE);
-    pace(target, || {
+/// The work of `target` in a second of its own, after a pause.
+pub fn work_alone(target: &mut Target, pause: Duration) -> Outcome<Work> {
+    std::thread::sleep(pause);
+    work(target, || {
         std::thread::sleep(SECOND);
         Ok(())
     })
 }
 
-fn pace_in(turn: Turn, bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome<Pace> {
+fn work_in(turn: Turn, bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome<Work> {
     match turn {
-        Turn::Alone => pace_alone(target),
+        Turn::Alone => work_alone(target, PAUSE),
         Turn::Agent => {
             let mut agent = Agent::attach_at(&bench.library, target.pid(), plan.event, plan.frequency)?;
             agent.run(PAUSE)?;
-            let pace = pace(target, || agent.run(SECOND))?;
+            let work = work(target, || agent.run(SECOND))?;
             agent.end(&mut bench.account)?;
-            Ok(pace)
+            Ok(work)
         }
         Turn::Peer => {
             let mut peer = Peer::start(target.pid())?;
             peer.run(PAUSE)?;
-            let pace = pace(target, || peer.run(SECOND))?;
+            let work = work(target, || peer.run(SECOND))?;
             peer.end()?;
-            Ok(pace)
+            Ok(work)
         }
     }
 }
 
 /// What `target` gets done while `meanwhile` takes its time.
-fn pace(target: &mut Target, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<Pace> {
-    let look = |target: &mut Target| (target.ask_number("count"), Instant::now(), processor_time(target.pid()));
+pub fn work(target: &mut Target, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<Work> {
+    let look = |target: &mut Target| (target.ask_number("count"), Instant::now(), cpu_time(target.pid()));
     let (count, begun, used) = look(target);
     meanwhile()?;
     let (count_after, ended, used_after) = look(target);
@@ -123,8 +138,7 @@ fn pace(target: &mut Target, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome
     if done == 0.0 {
         return Err("the target got nothing done in a second".into());
     }
-    let by_clock = done / ended.duration_since(begun).as_secs_f64();
-    Ok(Pace { by_clock, by_processor: done / (used_after - used) })
+    Ok(Work { done, seconds: ended.duration_since(begun).as_secs_f64(), used: used_after - used })
 }
 
 /// What is lost while something records, and how the two compare.
@@ -139,9 +153,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Of these blocks, by one of their paces.
-    pub fn of(blocks: &[Block], by: impl Fn(&Pace) -> f64) -> Outcome<Costs> {
-        let ratio = |pace: &Pace, block: &Block| by(pace) / by(&block.alone);
+    /// Of these blocks, by one of their rates.
+    pub fn of(blocks: &[Block], by: impl Fn(&Work) -> f64) -> Outcome<Costs> {
+        let ratio = |work: &Work, block: &Block| by(work) / by(&block.alone);
         let agent: Vec<f64> = blocks.iter().map(|block| ratio(&block.agent, block)).collect();
         let peer: Vec<f64> = blocks.iter().filter_map(|block| Some(ratio(block.peer.as_ref()?, block))).collect();
         let losses = |ratios: &[f64]| ratios.iter().map(|ratio| 1.0 - ratio).collect::<Vec<f64>>();
@@ -159,20 +173,20 @@ mod tests {
     use super::*;
 
     fn block(alone: f64, agent: f64, peer: Option<f64>) -> Block {
-        let pace = |value| Pace { by_clock: value, by_processor: value / 2.0 };
-        Block { alone: pace(alone), agent: pace(agent), peer: peer.map(pace) }
+        let work = |done| Work { done, seconds: 1.0, used: 2.0 };
+        Block { alone: work(alone), agent: work(agent), peer: peer.map(work) }
     }
 
     #[test]
     fn costs_are_paired_within_a_block() {
         // The machine gets slower by half, which touches no ratio.
         let blocks = [block(1000.0, 990.0, Some(800.0)), block(500.0, 495.0, None), block(500.0, 490.0, Some(400.0))];
-        let costs = Costs::of(&blocks, |pace| pace.by_clock).unwrap();
+        let costs = Costs::of(&blocks, Work::by_clock).unwrap();
         assert!((costs.agent.mean - 0.04 / 3.0).abs() < 1e-12, "{costs:?}");
         assert!((costs.peer.mean - 0.2).abs() < 1e-12, "{costs:?}");
         let quotient = costs.quotient.unwrap();
         assert!((quotient.mean - 0.2 / 3.0).abs() < 1e-12 && quotient.count == 2, "{costs:?}");
-        assert_eq!(Costs::of(&blocks, |pace| pace.by_processor).unwrap().agent.count, 3);
-        assert!(Costs::of(&[], |pace| pace.by_clock).is_err());
+        assert_eq!(Costs::of(&blocks, Work::by_cpu).unwrap().agent.count, 3);
+        assert!(Costs::of(&[], Work::by_clock).is_err());
     }
 }

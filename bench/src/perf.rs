@@ -23,11 +23,11 @@ const START: Duration = Duration::from_millis(500);
 pub fn record(process_id: u32, duration: Duration, methods: &[String]) -> Outcome<Option<Shares>> {
     let file = std::env::temp_dir().join(format!("remora-bench-{process_id}.perf"));
     let recorded = run(recorder(process_id, &file).args(["--", "sleep", &duration.as_secs().to_string()]));
-    let told = recorded
+    let script = recorded
         .and_then(|_| run(Command::new("perf").args(["script", "-F", "tid,ip,sym", "-i", &file.to_string_lossy()])));
     // There may be no file.
     let _ = std::fs::remove_file(&file);
-    Ok(shares_in(&told?, methods))
+    Ok(shares_in(&script?, methods))
 }
 
 /// Does something while `perf` records a process, and throws the recording away; an error where `perf` cannot record.

@@ -16,13 +16,13 @@ pub struct Memory {
 }
 
 /// CPU time of a process, with its ended threads, seconds. 0 if the process is gone. Running threads count up to the last kernel tick.
-pub fn processor_time(process_id: u32) -> f64 {
+pub fn cpu_time(process_id: u32) -> f64 {
     let clock = i32::try_from(process_id).ok().and_then(|id| clock_getcpuclockid(Pid::from_raw(id)).ok());
     clock.and_then(|clock| clock.now().ok()).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }
 
 /// CPU time of a process's threads whose names begin with `start`, seconds. Ended threads are not in it.
-pub fn processor_time_of(process_id: u32, start: &str) -> f64 {
+pub fn cpu_time_of(process_id: u32, start: &str) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{process_id}/task")).into_iter().flatten().flatten();
     let names_match = |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(start));
     let tasks = tasks.map(|task| task.path()).filter(names_match);
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn our_own_processor_time_grows() {
-        let before = processor_time(std::process::id());
+        let before = cpu_time(std::process::id());
         let mut sum = 0_u64;
-        while processor_time(std::process::id()) == before {
+        while cpu_time(std::process::id()) == before {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(before >= 0.0);

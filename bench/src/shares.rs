@@ -40,7 +40,7 @@ pub fn largest_deviation(found: &[f64], truth: &[f64]) -> f64 {
 }
 
 /// What a target answers: `Alpha=0.50000 Beta=0.30000`, in the order of `methods`.
-pub fn told(answer: &str, methods: &[String]) -> Option<Vec<f64>> {
+pub fn parse(answer: &str, methods: &[String]) -> Option<Vec<f64>> {
     let share = |method: &String| {
         answer.split(' ').find_map(|word| word.strip_prefix(method.as_str())?.strip_prefix('=')?.parse().ok())
     };
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn answers_are_read_by_name() {
-        assert_eq!(told("Beta=0.25 Alpha=0.75000", &methods()), Some(vec![0.75, 0.25]));
-        assert_eq!(told("Alpha=0.75", &methods()), None);
+        assert_eq!(parse("Beta=0.25 Alpha=0.75000", &methods()), Some(vec![0.75, 0.25]));
+        assert_eq!(parse("Alpha=0.75", &methods()), None);
         assert!((largest_deviation(&[0.5, 0.52], &[0.5, 0.5]) - 2.0).abs() < 1e-9);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A bar that is not met is said and no more: a number from a busy machine must not fail anything.
 
+use comfy_table::presets::ASCII_HORIZONTAL_ONLY;
+use comfy_table::{ColumnConstraint, ContentArrangement, Width};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -73,33 +75,21 @@ pub struct Table {
 }
 
 const TITLES: [&str; 5] = ["what", "Remora", "the runtime's own sampler", "bar", ""];
-/// The widest a column of the text may be.
-const WIDEST: [usize; 5] = [36, 44, 40, 26, 10];
+/// The widest a column of the text may be, and all of it.
+const WIDEST: [u16; 5] = [38, 46, 42, 28, 12];
+const WIDTH: u16 = 168;
 
 impl Table {
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut text = self.head.join("\n") + "\n\n";
-        let rows: Vec<[Vec<String>; 5]> =
-            std::iter::once(TITLES).chain(self.rows.iter().map(Row::cells)).map(broken).collect();
-        let width = |column: usize| {
-            let lines = rows.iter().flat_map(|row| &row[column]);
-            lines.map(|line| line.chars().count()).max().unwrap_or(0)
-        };
-        let widths: [usize; 5] = std::array::from_fn(width);
-        let rule = "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)) + "\n";
-        for row in &rows {
-            let height = row.iter().map(Vec::len).max().unwrap_or(0);
-            for line in 0..height {
-                let cells = row.iter().zip(widths).map(|(cell, width)| {
-                    let part = cell.get(line).map_or("", String::as_str);
-                    format!("{part:width$}")
-                });
-                text += cells.collect::<Vec<_>>().join("  ").trim_end();
-                text.push('\n');
-            }
-            text += &rule;
+        let mut table = comfy_table::Table::new();
+        table.load_style(ASCII_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+        table.set_header(TITLES).add_rows(self.rows.iter().map(Row::cells));
+        for (column, most) in table.column_iter_mut().zip(WIDEST) {
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(most)));
         }
+        text.extend(table.lines().map(|line| format!("{}\n", line.trim_end())));
         text
     }
 
@@ -124,26 +114,6 @@ impl Table {
     pub fn json(&self) -> Value {
         json!({ "run": self.head, "rows": self.rows })
     }
-}
-
-/// Cells as lines, broken between words where they are too wide.
-fn broken(cells: [&str; 5]) -> [Vec<String>; 5] {
-    std::array::from_fn(|column| {
-        let mut lines = vec![String::new()];
-        for word in cells[column].split(' ') {
-            let last = lines.len() - 1;
-            let joined = lines[last].chars().count() + 1 + word.chars().count();
-            if lines[last].is_empty() {
-                lines[last] = word.to_owned();
-            } else if joined > WIDEST[column] {
-                lines.push(word.to_owned());
-            } else {
-                lines[last].push(' ');
-                lines[last].push_str(word);
-            }
-        }
-        lines
-    })
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 
 use crate::csharp::Compiler;
 use crate::outcome::{Context, Outcome};
-use crate::{cache, dist, process, runtimes, targets};
+use crate::{dist, process, runtimes, targets};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A program that runs the C# compiler again and again, without the ending of its file.
 const PROGRAM: &str = "compile";
@@ -30,29 +30,17 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
 
 /// Fetches and builds; the environment that tells where everything is.
 fn prepare(folder: &Path) -> Outcome<Vec<(&'static str, OsString)>> {
-    let matrix = runtimes::matrix()?;
-    let roots = std::env::join_paths(matrix.iter().map(|runtime| &runtime.root))
-        .context(|| "the folder of a runtime has a colon in its name")?;
     let compiler = Compiler::provide()?;
-    let programs = compiled(&compiler)?;
+    let programs = targets::provide_program(&compiler, PROGRAMS, PROGRAM)?;
     let mut in_a_loop = vec![crate::root().join(COMPILED), folder.join("bench-compiled.dll")];
     in_a_loop.extend(compiler.program.iter().cloned());
     let in_a_loop = std::env::join_paths(in_a_loop).context(|| "a folder has a colon in its name")?;
     Ok(vec![
-        ("REMORA_TEST_DOTNET_ROOTS", roots),
+        ("REMORA_TEST_DOTNET_ROOTS", runtimes::joined(&runtimes::matrix()?)?),
         ("REMORA_TEST_TARGETS", targets::provide(folder)?.into()),
         ("REMORA_BENCH_COMMAND", dist::command()?.into()),
         ("REMORA_BENCH_LIBRARY", dist::RECORDINGS.embedded()?.into()),
         ("REMORA_BENCH_PROGRAMS", programs.into()),
         ("REMORA_BENCH_COMPILER", in_a_loop),
     ])
-}
-
-fn compiled(compiler: &Compiler) -> Outcome<PathBuf> {
-    let source = Path::new(PROGRAMS).join(format!("{PROGRAM}.cs"));
-    let text = std::fs::read(crate::root().join(&source)).context(|| format!("cannot read {}", source.display()))?;
-    let key = process::sha256(&[compiler.identity.as_bytes(), &text].concat())?;
-    cache::provide(&format!("targets/bench-{PROGRAM}-{}", &key[..16]), |folder| {
-        targets::compile_program(compiler, &source, &folder.join(format!("{PROGRAM}.dll")))
-    })
 }

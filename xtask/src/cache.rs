@@ -39,14 +39,19 @@ fn provide_in(cache: &Path, name: &str, make: impl FnOnce(&Path) -> Outcome<()>)
     if place.is_dir() {
         return Ok(place);
     }
-    let unfinished = cache.join(format!(".{flat_name}.unfinished"));
-    if unfinished.exists() {
-        fs::remove_dir_all(&unfinished).context(|| format!("cannot remove {}", unfinished.display()))?;
-    }
-    fs::create_dir_all(&unfinished).context(|| format!("cannot make {}", unfinished.display()))?;
+    let unfinished = empty_folder(&cache.join(format!(".{flat_name}.unfinished")))?;
     make(&unfinished)?;
     fs::rename(&unfinished, &place).context(|| format!("cannot put {} into place", place.display()))?;
     Ok(place)
+}
+
+/// Makes `folder`, without what an earlier run may have left in it.
+pub fn empty_folder(folder: &Path) -> Outcome<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder.to_path_buf())
 }
 
 #[cfg(test)]
@@ -54,7 +59,7 @@ mod tests {
     use super::*;
     use crate::outcome::Failure;
 
-    fn empty_folder(name: &str) -> PathBuf {
+    fn test_cache(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("remora-xtask-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         folder
@@ -62,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_thing_is_made_once_and_never_half() {
-        let cache = empty_folder("cache");
+        let cache = test_cache("cache");
         let failed = provide_in(&cache, "a/b", |folder| {
             fs::write(folder.join("half"), "x").unwrap();
             Err(Failure::new("no network"))
@@ -79,7 +84,7 @@ mod tests {
 
     #[test]
     fn two_at_a_time_make_it_once() {
-        let cache = empty_folder("lock");
+        let cache = test_cache("lock");
         let made = std::sync::atomic::AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {

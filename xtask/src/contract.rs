@@ -1,30 +1,30 @@
 //! `cargo xtask contract`: runs the tests that hold the clauses of `docs/authors/contract.md` and makes that page: clause by clause, what is shown where, by which tests.
 //!
-//! A cell that is owed and not shown is a failure, and so is a page that says otherwise than what was seen.
-//! What no test fills, and why, stands in `contract-pending.toml`. Columns of runtimes that are not on this machine keep what they had.
+//! A cell that is required and not shown is a failure, and so is a page that says otherwise than what was seen.
+//! What no test fills, and why, is in `contract-pending.toml`. Columns of runtimes that are not on this machine keep what they had.
 
+mod cells;
 mod columns;
-mod departures;
+mod deviations;
 mod named;
 mod page;
 mod pending;
 pub mod results;
 mod run;
-mod verdict;
 
 use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::runtimes;
 use columns::Column;
 use named::Tests;
 use page::{Cell, Clause, Content, PAGE};
-use pending::{Owed, Pending};
-use results::Sight;
+use pending::{Pending, Required};
+use results::Results;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What the words after the task's name ask for.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wish {
+struct Options {
     /// Nothing is written, and without results nothing is run.
     check: bool,
     /// What is made of the sources alone is written, and without results nothing is run.
@@ -35,52 +35,52 @@ struct Wish {
 
 /// The task.
 pub fn run(arguments: &[String]) -> Outcome<()> {
-    fulfil(&Wish::of(arguments)?)
+    update_page(&Options::of(arguments)?)
 }
 
 /// Whether the page says what a run has shown.
 pub fn agrees(results: &Path) -> Outcome<()> {
-    fulfil(&Wish { check: true, results: Some(results.to_path_buf()), ..Wish::default() })
+    update_page(&Options { check: true, results: Some(results.to_path_buf()), ..Options::default() })
 }
 
-impl Wish {
-    fn of(arguments: &[String]) -> Outcome<Wish> {
-        let mut wish = Wish::default();
+impl Options {
+    fn of(arguments: &[String]) -> Outcome<Options> {
+        let mut options = Options::default();
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             match (word.as_str(), word.as_str() == "--results") {
-                ("--check", _) => wish.check = true,
-                ("--tables", _) => wish.tables = true,
+                ("--check", _) => options.check = true,
+                ("--tables", _) => options.tables = true,
                 (_, true) => match words.next() {
-                    Some(folder) => wish.results = Some(folder.into()),
+                    Some(folder) => options.results = Some(folder.into()),
                     None => bail!("--results wants the folder of a run's results"),
                 },
                 _ => bail!("`{word}` is not understood: there are --check, --tables and --results FOLDER"),
             }
         }
-        Ok(wish)
+        Ok(options)
     }
 }
 
-fn fulfil(wish: &Wish) -> Outcome<()> {
+fn update_page(options: &Options) -> Outcome<()> {
     let path = crate::root().join(PAGE);
     let text = fs::read_to_string(&path).context(|| format!("cannot read {PAGE}"))?;
-    let (tests, pending, departures) = (Tests::read()?, Pending::read()?, departures::read()?);
+    let (tests, pending, deviations) = (Tests::read()?, Pending::read()?, deviations::read()?);
     let clauses = page::clauses(&text)?;
-    let (sight, mut findings) = sight(wish, &tests)?;
-    let verdict = verdict::of(&clauses, &pending, &tests, &sight);
-    findings.extend(verdict.findings);
-    findings.extend(departures::faults(&departures, &clauses, &tests));
-    let content = Content { clauses: &verdict.clauses, tests: &tests, pending: &pending, departures: &departures };
+    let (results, mut findings) = results(options, &tests)?;
+    let checked = cells::of(&clauses, &pending, &tests, &results);
+    findings.extend(checked.findings);
+    findings.extend(deviations::faults(&deviations, &clauses, &tests));
+    let content = Content { clauses: &checked.clauses, tests: &tests, pending: &pending, deviations: &deviations };
     let made = page::made(&text, &content)?;
-    if wish.check && made != text {
-        findings.extend(verdict::differing(&clauses, &verdict.clauses));
+    if options.check && made != text {
+        findings.extend(cells::differing(&clauses, &checked.clauses));
         findings.push(format!("{PAGE} is not what would be made now: run `cargo xtask contract --tables`, or `cargo xtask contract` if tests show more or less than before"));
     } else if made != text {
         fs::write(&path, &made).context(|| format!("cannot write {PAGE}"))?;
     }
-    if !wish.check {
-        report(&verdict.clauses, &pending, &sight);
+    if !options.check {
+        report(&checked.clauses, &pending, &results);
     }
     for finding in &findings {
         eprintln!("{finding}");
@@ -88,34 +88,34 @@ fn fulfil(wish: &Wish) -> Outcome<()> {
     if !findings.is_empty() {
         bail!("the contract is not held, or {PAGE} does not say so: {} findings", findings.len());
     }
-    println!("contract: {}", summary(&verdict.clauses));
+    println!("contract: {}", summary(&checked.clauses));
     Ok(())
 }
 
 /// What was seen, and what is wrong with it already: from a run made now, from one that was made, or nothing.
-fn sight(wish: &Wish, tests: &Tests) -> Outcome<(Sight, Vec<String>)> {
-    let (folder, ended) = match (&wish.results, wish.check || wish.tables) {
+fn results(options: &Options, tests: &Tests) -> Outcome<(Results, Vec<String>)> {
+    let (folder, ended) = match (&options.results, options.check || options.tables) {
         (Some(folder), _) => (folder.clone(), None),
-        (None, true) => return Ok((Sight::default(), Vec::new())),
+        (None, true) => return Ok((Results::default(), Vec::new())),
         (None, false) => run::run()?,
     };
-    let sight = Sight::read(&folder, tests)?;
+    let results = Results::read(&folder, tests)?;
     let mut findings: Vec<String> = ended.iter().map(Failure::to_string).collect();
-    findings.extend(run::silent(&sight, &runtimes::matrix()?));
-    Ok((sight, findings))
+    findings.extend(run::missing_results(&results, &runtimes::matrix()?));
+    Ok((results, findings))
 }
 
-/// What stands open with its reason, and each column in numbers.
-fn report(clauses: &[Clause], pending: &Pending, sight: &Sight) {
-    for entry in pending.entries.iter().filter(|entry| matches!(entry.owed, Owed::Later { .. })) {
+/// The open cells with their reasons, and each column in numbers.
+fn report(clauses: &[Clause], pending: &Pending, results: &Results) {
+    for entry in pending.entries.iter().filter(|entry| matches!(entry.required, Required::Later { .. })) {
         println!("later: {} in {}: {}", entry.clauses.join(", "), entry.columns.join(", "), entry.reason);
     }
-    for world in sight.without_column() {
+    for world in results.without_column() {
         println!("{world}: tests ran there, and {PAGE} has no column for it");
     }
     for (place, column) in columns::ALL.into_iter().enumerate() {
         let count = |cell: Cell| clauses.iter().filter(|clause| clause.cells[place] == cell).count();
-        let kept = if column == Column::Rem || sight.has_run(column) { "" } else { " (not run: as it was)" };
+        let kept = if column == Column::Rem || results.has_run(column) { "" } else { " (not run: as it was)" };
         println!(
             "{:<8} {} shown, {} later, {} not applicable, {} failed{kept}",
             column.name(),
@@ -130,24 +130,24 @@ fn report(clauses: &[Clause], pending: &Pending, sight: &Sight) {
 fn summary(clauses: &[Clause]) -> String {
     let cells = || clauses.iter().flat_map(|clause| clause.cells);
     let count = |cell: Cell| cells().filter(|each| *each == cell).count();
-    format!("{} cells are shown by tests, {} are owed later", count(Cell::Shown), count(Cell::Later))
+    format!("{} cells are shown by tests, {} are required later", count(Cell::Shown), count(Cell::Later))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wish(words: &[&str]) -> Outcome<Wish> {
-        Wish::of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    fn options(words: &[&str]) -> Outcome<Options> {
+        Options::of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_words_after_the_task_are_understood_or_refused() {
-        assert_eq!(wish(&[]).unwrap(), Wish::default());
-        let both = Wish { check: true, results: Some("folder".into()), tables: false };
-        assert_eq!(wish(&["--results", "folder", "--check"]).unwrap(), both);
-        assert!(wish(&["--tables"]).unwrap().tables);
-        assert!(wish(&["--results"]).unwrap_err().to_string().contains("the folder"));
-        assert!(wish(&["--chek"]).unwrap_err().to_string().contains("`--chek`"));
+        assert_eq!(options(&[]).unwrap(), Options::default());
+        let both = Options { check: true, results: Some("folder".into()), tables: false };
+        assert_eq!(options(&["--results", "folder", "--check"]).unwrap(), both);
+        assert!(options(&["--tables"]).unwrap().tables);
+        assert!(options(&["--results"]).unwrap_err().to_string().contains("the folder"));
+        assert!(options(&["--chek"]).unwrap_err().to_string().contains("`--chek`"));
     }
 }

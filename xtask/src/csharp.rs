@@ -15,7 +15,7 @@ pub struct Compiler {
     launcher: PathBuf,
     /// The assembly to start, and what must be its first arguments.
     pub program: Vec<PathBuf>,
-    /// Which compiler it is; stands in the key under which results are cached.
+    /// Which compiler it is; is part of the key under which results are cached.
     pub identity: String,
 }
 
@@ -118,18 +118,9 @@ fn own_compiler() -> Outcome<Compiler> {
     let driver_source = crate::root().join("xtask/csc/csc.cs");
     let source = fs::read(&driver_source).context(|| format!("cannot read {}", driver_source.display()))?;
     let key = &process::sha256(&source)?[..16];
-    let roslyn = cache::provide(&format!("compiler/roslyn-{}", packages::ROSLYN.version), |folder| {
-        let unpacked = folder.join("unpacked");
-        fs::create_dir(&unpacked).context(|| format!("cannot make {}", unpacked.display()))?;
-        packages::ROSLYN.unpack_into(&unpacked)?;
-        for assembly in ["Microsoft.CodeAnalysis.dll", "Microsoft.CodeAnalysis.CSharp.dll"] {
-            let found = unpacked.join("dist/generator").join(assembly);
-            fs::rename(&found, folder.join(assembly)).context(|| format!("the package has no {assembly}"))?;
-        }
-        fs::remove_dir_all(&unpacked).context(|| format!("cannot remove {}", unpacked.display()))
-    })?;
+    let roslyn = packages::provide("roslyn")?;
     let driver = cache::provide(&format!("compiler/driver-{key}"), |folder| compile_driver(&driver_source, folder))?;
-    let identity = format!("Roslyn {}, driver {key}", packages::ROSLYN.version);
+    let identity = format!("Roslyn {}, driver {key}", packages::package("roslyn")?.version);
     Ok(Compiler { launcher, program: vec![driver.join("csc.dll"), roslyn], identity })
 }
 

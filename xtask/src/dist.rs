@@ -5,8 +5,7 @@
 //! asks for, what it exports.
 
 use crate::outcome::{Context, Outcome, bail};
-use crate::packages::{self, Package, Registry};
-use crate::{cache, process};
+use crate::{packages, process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,7 +14,7 @@ use std::process::Command;
 pub struct Library {
     /// The feature of `remora-agent` that it is built with.
     kind: &'static str,
-    /// The most that it may weigh.
+    /// The most bytes that it may have.
     most_bytes: u64,
 }
 
@@ -33,20 +32,6 @@ const LIBC_FAMILY: [&str; 6] =
 /// What the runtime looks for. Nothing else may be seen: a name of ours could take the place of one of the program's.
 const EXPORTS: [&str; 1] = ["DllGetClassObject"];
 
-const ZIG: Package = Package {
-    registry: Registry::PyPi,
-    name: "ziglang",
-    version: "0.14.1",
-    sha256: "6eb9d4d759b292c83810dbee2e9e8e3fbfbf01d864e6e9811bae711fd74e1c2f",
-};
-
-const ZIGBUILD: Package = Package {
-    registry: Registry::PyPi,
-    name: "cargo-zigbuild",
-    version: "0.24.0",
-    sha256: "484412e39e4c6039474535ce97ee75a22bab22d58233056f8ec8a8f9034bb957",
-};
-
 /// See the module's text.
 pub fn run(_: &[String]) -> Outcome<()> {
     println!("\nmade {}, with these libraries inside", command()?.display());
@@ -61,7 +46,7 @@ pub fn command() -> Outcome<PathBuf> {
             .args(["build", "--release", "--package", "remora-cli"])
             .env("REMORA_AGENT_LIBRARIES", &libraries),
     )?;
-    let faults: Vec<String> = [RECORDINGS, HEAP].iter().map(judge).collect::<Outcome<Vec<_>>>()?.concat();
+    let faults: Vec<String> = [RECORDINGS, HEAP].iter().map(check_budget).collect::<Outcome<Vec<_>>>()?.concat();
     for fault in &faults {
         eprintln!("budget: {fault}");
     }
@@ -94,8 +79,8 @@ fn newest(builds: &Path, name: &str) -> Option<PathBuf> {
     dated.max().map(|(_, library)| library)
 }
 
-/// Reports on a library; what is over its budget.
-fn judge(library: &Library) -> Outcome<Vec<String>> {
+/// Prints the facts of a library; returns what is over its budget.
+fn check_budget(library: &Library) -> Outcome<Vec<String>> {
     let embedded = library.embedded()?;
     let facts = Facts::of(&embedded)?;
     println!("\n{}\n{facts} ({} KiB allowed)", embedded.display(), library.most_bytes / 1024);
@@ -104,15 +89,13 @@ fn judge(library: &Library) -> Outcome<Vec<String>> {
 
 /// Builds the libraries; the folder in which they lie, each by its name.
 fn build_libraries() -> Outcome<PathBuf> {
-    let (zig, zigbuild) = tools()?;
-    let mut path = vec![zigbuild];
-    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    let path = std::env::join_paths(path).context(|| "PATH cannot be extended")?;
+    let (zig, zigbuild) =
+        (packages::provide("zig")?.join("zig"), packages::provide("zigbuild")?.join("cargo-zigbuild"));
     let (major, minor) = GLIBC;
     let made = crate::target_folder()?.join("dist");
     for library in [RECORDINGS, HEAP] {
-        let mut command = process::cargo();
-        command.env("PATH", &path).env("CARGO_ZIGBUILD_ZIG_PATH", &zig);
+        let mut command = process::cargo_tool(&zigbuild);
+        command.env("CARGO_ZIGBUILD_ZIG_PATH", &zig);
         command.args(["zigbuild", "--package", "remora-agent", "--no-default-features", "--features", library.kind]);
         command.args(["--profile", "agent", "--target", &format!("{TARGET}.{major}.{minor}")]);
         // Each in a folder of its own: what cargo makes has the same name whatever features it has.
@@ -130,20 +113,6 @@ fn place(from: &Path, to: &Path) -> Outcome<()> {
         return Ok(());
     }
     std::fs::write(to, bytes).context(|| format!("cannot write {}", to.display()))
-}
-
-/// The Zig compiler, and the folder with `cargo-zigbuild`.
-fn tools() -> Outcome<(PathBuf, PathBuf)> {
-    let zig = cache::provide(&format!("tools/zig-{}", ZIG.version), |folder| {
-        ZIG.unpack_into(folder)?;
-        packages::make_executable(&folder.join("ziglang/zig"))
-    })?;
-    let programs = format!("cargo_zigbuild-{}.data/scripts", ZIGBUILD.version);
-    let zigbuild = cache::provide(&format!("tools/cargo-zigbuild-{}", ZIGBUILD.version), |folder| {
-        ZIGBUILD.unpack_into(folder)?;
-        packages::make_executable(&folder.join(&programs).join("cargo-zigbuild"))
-    })?;
-    Ok((zig.join("ziglang/zig"), zigbuild.join(programs)))
 }
 
 /// What there is to say about a library's file.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
 
-/// The framework that every other one stands on.
+/// The framework that every other one builds on.
 const CORE_FRAMEWORK: &str = "Microsoft.NETCore.App";
 
 /// One framework inside an application.
@@ -33,8 +33,7 @@ pub fn rebuild(application: &Path, root: &Path, launcher: &Path) -> Outcome<()> 
     copy(&application.join("libhostfxr.so"), &resolver.join("libhostfxr.so"))?;
     let core_folder = root.join("shared").join(CORE_FRAMEWORK).join(&core.version);
     copy(&application.join("libhostpolicy.so"), &core_folder.join("libhostpolicy.so"))?;
-    copy(launcher, &root.join("dotnet"))?;
-    crate::packages::make_executable(&root.join("dotnet"))
+    copy(launcher, &root.join("dotnet"))
 }
 
 fn read_dependencies(application: &Path) -> Outcome<Value> {
@@ -108,7 +107,8 @@ fn write_json(path: &Path, value: &Value) -> Outcome<()> {
     fs::write(path, format!("{value:#}\n")).context(|| format!("cannot write {}", path.display()))
 }
 
-fn copy(from: &Path, to: &Path) -> Outcome<()> {
+/// Copies a file with its permissions.
+pub fn copy(from: &Path, to: &Path) -> Outcome<()> {
     fs::copy(from, to).context(|| format!("cannot copy {} to {}", from.display(), to.display())).map(drop)
 }
 

@@ -21,7 +21,6 @@ mod mutate;
 mod outcome;
 mod packages;
 mod process;
-mod published;
 mod running;
 mod runtimes;
 mod soak;
@@ -35,88 +34,49 @@ use outcome::{Context, Failure, Outcome, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// A task: its name, what follows it, what it does, and the function.
+/// What a task does with the words after its name.
+type Run = fn(&[String]) -> Outcome<()>;
+
+/// A task, and what help says of it.
 struct Task {
     name: &'static str,
     usage: &'static str,
     summary: &'static str,
-    run: fn(&[String]) -> Outcome<()>,
+    run: Run,
+}
+
+const fn task(name: &'static str, usage: &'static str, run: Run, summary: &'static str) -> Task {
+    Task { name, usage, summary, run }
 }
 
 const TASKS: &[Task] = &[
-    Task {
-        name: "demo",
-        usage: "[--compile]",
-        summary: "record a .NET program for five seconds and leave a flame graph; everything it takes is fetched and built",
-        run: demo::run,
-    },
-    Task {
-        name: "test",
-        usage: "",
-        summary: "set everything up and run every test, on every runtime",
-        run: test_run::run_all,
-    },
-    Task { name: "e2e", usage: "[FILTER]", summary: "the end-to-end tests alone", run: test_run::run_end_to_end },
-    Task {
-        name: "soak",
-        usage: "HOURS [--rounds N] [--seed S] [--first N]",
-        summary: "attach, record, interrupt and kill at random moments against many targets under load, until a fault (docs/internals/soak.md)",
-        run: soak::run,
-    },
-    Task { name: "ci", usage: "", summary: "every check and every test", run: ci::run },
-    Task {
-        name: "dist",
-        usage: "",
-        summary: "build the command as it ships: with libraries for old systems, each held to its budget",
-        run: dist::run,
-    },
-    Task {
-        name: "targets",
-        usage: "",
-        summary: "fetch the runtimes and compile the test programs; prints the environment that the end-to-end tests want",
-        run: print_targets,
-    },
-    Task {
-        name: "bench",
-        usage: "[--quick] [--only GROUP]... [--runtime MAJOR] [--json FILE] [--write DOCUMENT]",
-        summary: "measure what Remora costs and how true it is, beside the runtime's own sampler (docs/benchmarks.md)",
-        run: bench::run,
-    },
-    Task {
-        name: "callers",
-        usage: "RECORDING REFERENCE",
-        summary: "list the callers that a recording has lost, by one of the same program that the runtime's own sampler made",
-        run: callers,
-    },
-    Task {
-        name: "explore",
-        usage: "FIRST COUNT | replay SEED [SWITCH] | broken",
-        summary: "run the agent in the model of the runtime under many schedules, show one, or see which ways to break it are found",
-        run: explore,
-    },
-    Task {
-        name: "walls",
-        usage: "",
-        summary: "check that the crates keep to their rooms (walls.toml)",
-        run: walls::run,
-    },
-    Task { name: "tidy", usage: "", summary: "check what formatter and linter do not see", run: tidy::run },
-    Task {
-        name: "contract",
-        usage: "[--check | --tables] [--results FOLDER] | --mutate [CLAUSE]...",
-        summary: "run the tests that hold the clauses and write docs/authors/contract.md; --check runs and writes nothing, --tables runs nothing, --results takes what a run has left, --mutate breaks the model and sees them notice",
-        run: |arguments| match arguments.split_first() {
-            Some((first, clauses)) if first == "--mutate" => mutate::run(clauses),
-            _ => contract::run(arguments),
-        },
-    },
-    Task {
-        name: "codegen",
-        usage: "[--check]",
-        summary: "make the profiling API of crates/corprof from its table, or check that it is up to date",
-        run: |arguments| codegen::run(arguments.iter().any(|argument| argument == "--check")).map_err(Failure::new),
-    },
+    task("demo", "[--compile]", demo::run, "record a .NET program for five seconds and leave a flame graph"),
+    task("test", "", test_run::run_all, "set everything up and run every test, on every runtime"),
+    task("e2e", "[--runtime MAJOR] [FILTER]", test_run::run_end_to_end, "run only the tests on live runtimes"),
+    task("soak", "HOURS [--rounds N] [--seed S] [--first N]", soak::run, SOAK),
+    task("ci", "", ci::run, "run every check and every test"),
+    task("dist", "", dist::run, "build the command as it ships: its libraries load on old systems, within a budget"),
+    task("targets", "", print_targets, "fetch the runtimes, compile the test programs, print the environment"),
+    task("bench", "[--quick] [--only GROUP]... [--help]", bench::run, "measure what Remora costs and how true it is"),
+    task(
+        "callers",
+        "RECORDING REFERENCE",
+        callers,
+        "list the callers that a recording lacks and EventPipe's sampler has",
+    ),
+    task("explore", "FIRST COUNT | replay SEED [SWITCH] | broken", explore, EXPLORE),
+    task("walls", "", walls::run, "check that the crates keep to their layers (walls.toml)"),
+    task("tidy", "", tidy::run, "check what formatter and linter do not see"),
+    task("contract", "[--check | --tables] [--results FOLDER] | --mutate [CLAUSE]...", contract_or_mutate, CONTRACT),
+    task("codegen", "[--check]", generate, "generate the profiling API of corprof, or check that it is up to date"),
 ];
+
+const SOAK: &str =
+    "attach, record, interrupt and kill at random moments, until something fails (docs/internals/soak.md)";
+const EXPLORE: &str =
+    "run the agent in the runtime model under many schedules, show one, or try each way to break the agent";
+const CONTRACT: &str = "run the tests that hold clauses and write docs/authors/contract.md; --check writes nothing, --tables runs nothing, \
+    --results takes the results of a run, --mutate breaks the model and shows which tests notice";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -141,13 +101,24 @@ fn main() -> ExitCode {
     }
 }
 
+fn contract_or_mutate(arguments: &[String]) -> Outcome<()> {
+    match arguments.split_first() {
+        Some((first, clauses)) if first == "--mutate" => mutate::run(clauses),
+        _ => contract::run(arguments),
+    }
+}
+
+fn generate(arguments: &[String]) -> Outcome<()> {
+    codegen::run(arguments.iter().any(|argument| argument == "--check")).map_err(Failure::new)
+}
+
 /// Compares two recordings.
 fn callers(arguments: &[String]) -> Outcome<()> {
     let words = ["run", "--quiet", "--release", "--package", "remora-e2e", "--bin", "callers", "--"];
     process::run(process::cargo().args(words).args(arguments))
 }
 
-/// The model is no part of this program, which the demo has to build.
+/// A program of its own: the demo has to build this one.
 fn explore(arguments: &[String]) -> Outcome<()> {
     let mut command = process::cargo();
     command
@@ -187,10 +158,9 @@ pub(crate) fn target_folder() -> Outcome<PathBuf> {
 }
 
 fn print_targets(_: &[String]) -> Outcome<()> {
-    let runtimes = runtimes::matrix()?;
+    let roots = runtimes::joined(&runtimes::matrix()?)?;
     let folder = targets::provide(&target_folder()?)?;
-    let roots: Vec<String> = runtimes.iter().map(|runtime| runtime.root.display().to_string()).collect();
-    println!("export REMORA_TEST_DOTNET_ROOTS={}", roots.join(":"));
+    println!("export REMORA_TEST_DOTNET_ROOTS={}", roots.display());
     println!("export REMORA_TEST_TARGETS={}", folder.display());
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! framework of .NET 9.0.7 (the same minor version; framework assemblies are the same for both C libraries).
 //! What the launcher loads comes from a wheel for musl (libstdc++, libgcc_s) and from Debian (musl itself).
 
+use crate::frameworks::copy;
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, debian, packages, runtimes};
 use serde_json::json;
@@ -16,7 +17,7 @@ const PROGRAM: &str = "busy";
 /// musl, as Debian installs it.
 const MUSL: &str = "/lib/ld-musl-x86_64.so.1";
 /// The application in the package, and where its files begin: the launcher ends there.
-const LAUNCHER: &str = "bin/vsce-sign";
+const LAUNCHER: &str = "vsce-sign";
 const ITS_ASSEMBLY: &[u8] = b"vsce-sign.dll\0";
 const LAUNCHER_BYTES: usize = 11_863_456;
 /// The version of the runtime in it.
@@ -59,28 +60,24 @@ pub fn provide(programs: &Path) -> Outcome<PathBuf> {
 fn put_libraries(root: &Path) -> Outcome<()> {
     copy(Path::new(MUSL), &root.join("lib/ld-musl-x86_64.so.1"))?;
     symlink("ld-musl-x86_64.so.1", root.join("lib/libc.musl-x86_64.so.1")).context(|| "cannot link musl")?;
-    in_scratch(root, &packages::MUSL_LIBRARIES, |unpacked| {
-        let entries = fs::read_dir(unpacked.join("ujson.libs")).context(|| "the wheel has no libraries")?;
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // The wheel has changed the names of both, and one needs the other by the changed name.
-            copy(&entry.path(), &root.join("usr/lib").join(&name))?;
-            for usual in ["libstdc++.so.6", "libgcc_s.so.1"] {
-                let (stem, _) = usual.split_once('.').unwrap_or((usual, ""));
-                if name.starts_with(stem) {
-                    copy(&entry.path(), &root.join("usr/lib").join(usual))?;
-                }
+    let libraries = packages::provide("musl-libraries")?;
+    for entry in fs::read_dir(&libraries).context(|| "the wheel has no libraries")?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // The wheel has changed the names of both, and one needs the other by the changed name.
+        copy(&entry.path(), &root.join("usr/lib").join(&name))?;
+        for usual in ["libstdc++.so.6", "libgcc_s.so.1"] {
+            let (stem, _) = usual.split_once('.').unwrap_or((usual, ""));
+            if name.starts_with(stem) {
+                copy(&entry.path(), &root.join("usr/lib").join(usual))?;
             }
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 fn put_program(root: &Path, program: &Path, framework: &Path) -> Outcome<()> {
-    let mut executable = in_scratch(root, &packages::MUSL_APPLICATION, |unpacked| {
-        let launcher = unpacked.join(LAUNCHER);
-        fs::read(&launcher).context(|| format!("cannot read {}", launcher.display()))
-    })?;
+    let launcher = packages::provide("musl-application")?.join(LAUNCHER);
+    let mut executable = fs::read(&launcher).context(|| format!("cannot read {}", launcher.display()))?;
     executable.truncate(LAUNCHER_BYTES);
     let assembly = format!("{PROGRAM}.dll");
     let (Some(mark), Some(name)) = (place_of(&executable, &MARK), place_of(&executable, ITS_ASSEMBLY)) else {
@@ -171,18 +168,4 @@ fn text(text: &str) -> Vec<u8> {
 
 fn place_of(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
-}
-
-/// Unpacks a package, has it looked at, and removes it.
-fn in_scratch<T>(root: &Path, package: &packages::Package, look: impl FnOnce(&Path) -> Outcome<T>) -> Outcome<T> {
-    let unpacked = root.join("unpacked");
-    fs::create_dir(&unpacked).context(|| format!("cannot make {}", unpacked.display()))?;
-    package.unpack_into(&unpacked)?;
-    let result = look(&unpacked)?;
-    fs::remove_dir_all(&unpacked).context(|| format!("cannot remove {}", unpacked.display()))?;
-    Ok(result)
-}
-
-fn copy(from: &Path, to: &Path) -> Outcome<()> {
-    fs::copy(from, to).context(|| format!("cannot copy {} to {}", from.display(), to.display())).map(drop)
 }

@@ -31,6 +31,12 @@ impl fmt::Debug for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Failure(message)
+    }
+}
+
 /// Says in which circumstance something failed.
 pub trait Context<T> {
     /// Puts what `circumstance` returns before the message.

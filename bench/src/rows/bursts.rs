@@ -3,14 +3,14 @@
 //! A full cross product of lengths, wakers, phases, threads and rights would take hours: each value of each occurs in some row.
 //! `perf` is compared where it is installed and may look.
 
-use super::truth::{listed, told, truth_of};
+use super::truth::{Compared, beside_truth, compare, deviation, listed, shares_text};
 use crate::Outcome;
 use crate::arguments::Order;
-use crate::bench::{Bench, Sizes};
+use crate::bench::{BURST_SAMPLES, BURST_SECONDS, Bench, PEER_OF_TRUTH};
+use crate::perf;
 use crate::rights::{Recorded, Rights};
-use crate::shares::{self, Shares};
+use crate::shares::Shares;
 use crate::table::Row;
-use crate::{peer, perf};
 use remora_e2e::{Start, Target};
 use serde_json::json;
 use std::time::Duration;
@@ -127,42 +127,35 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// The results for one program.
-struct Answer {
-    recorded: Recorded,
-    truth: Vec<f64>,
-    /// Results of other samplers, each with the truth of its own time.
-    peer: (Option<Shares>, Vec<f64>),
-    perf: Result<(Option<Shares>, Vec<f64>), String>,
-}
+/// What a sampler found, and the truth of its own time; or why it did not record.
+type Found = Result<(Option<Shares>, Vec<f64>), String>;
 
 /// Measures all of them.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     let mut sums = Vec::new();
     for program in PROGRAMS {
-        let answer = ask(bench, program)?;
+        let (answer, perf) = ask(bench, program)?;
         answer.recorded.enter(&mut bench.account);
         sums.extend(sum_of(&answer.recorded));
-        rows.push(row(program, &answer));
+        rows.push(row(program, &answer, &perf));
     }
     rows.push(sums_row(&sums));
     Ok(rows)
 }
 
-fn ask(bench: &Bench, program: &Program) -> Outcome<Answer> {
+fn ask(bench: &Bench, program: &Program) -> Outcome<(Compared, Found)> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let _crowd = program.crowded.then(|| bench.start("busy", &[&processors.to_string()]));
     let methods: Vec<String> = program.methods.iter().map(|&name| name.to_owned()).collect();
     let mut target = start(bench, program).ready();
-    let Sizes { burst_samples, burst_seconds, peer_of_truth, .. } = bench.sizes;
-    let process_id = target.pid();
-    let order = Order { process_id, samples: burst_samples, seconds: burst_seconds, methods: methods.clone() };
-    let (recorded, truth) = beside_truth(&mut target, &methods, || program.rights.have_recorded(&order))?;
-    let (profile, peer_truth) = beside_truth(&mut target, &methods, || peer::record(process_id, peer_of_truth))?;
+    let (samples, seconds, time) =
+        (bench.amount(BURST_SAMPLES), bench.amount(BURST_SECONDS), bench.amount(PEER_OF_TRUTH));
+    let order = Order { process_id: target.pid(), samples, seconds, methods: methods.clone() };
+    let compared = compare(&mut target, program.rights, &order, time)?;
     drop(target);
-    let perf = ask_perf(start(bench, program), peer_of_truth, &methods).map_err(|error| error.to_string());
-    Ok(Answer { recorded, truth, peer: (shares::of_methods(&profile, &methods), peer_truth), perf })
+    let perf = ask_perf(start(bench, program), time, &methods).map_err(|error| error.to_string());
+    Ok((compared, perf))
 }
 
 fn start(bench: &Bench, program: &Program) -> Start {
@@ -185,34 +178,23 @@ fn ask_perf(mut start: Start, duration: Duration, methods: &[String]) -> Outcome
     found
 }
 
-/// The result of `record`, and the target's own measurement of the same time.
-fn beside_truth<T>(
-    target: &mut Target,
-    methods: &[String],
-    record: impl FnOnce() -> Outcome<T>,
-) -> Outcome<(T, Vec<f64>)> {
-    target.ask("reset");
-    let found = record()?;
-    Ok((found, truth_of(target, methods)?))
-}
-
-fn row(program: &Program, answer: &Answer) -> Row {
+fn row(program: &Program, answer: &Compared, perf: &Found) -> Row {
     let delivered = answer.recorded.delivered;
     let ours = deviation(&answer.recorded.shares, &answer.truth);
     let chance = chance(&answer.truth, delivered);
     let measured = format!(
         "off by {ours:.2} points: {} for {}, {delivered} samples (by chance up to {chance:.1})",
-        told(&answer.recorded.shares),
+        shares_text(&answer.recorded.shares),
         listed(&answer.truth)
     );
     Row::shown(program.what, measured)
-        .beside(format!("{}; {}", others(&answer.peer), perf_told(&answer.perf)))
+        .beside(format!("{}; {}", off_by(&answer.peer, &answer.peer_truth), perf_text(perf)))
         .against("2 points or less at 4,000 samples", verdict(ours, chance, delivered))
         .numbers(json!({
             "actors": program.actors, "rights": format!("{:?}", program.rights), "crowded": program.crowded,
             "truth": answer.truth, "found": answer.recorded.shares, "deviation_points": ours, "samples": delivered,
             "weight": answer.recorded.weight, "target_cpu": answer.recorded.target_cpu,
-            "peer_found": answer.peer.0, "peer_truth": answer.peer.1, "perf": answer.perf,
+            "peer_found": answer.peer, "peer_truth": answer.peer_truth, "perf": perf,
         }))
 }
 
@@ -228,17 +210,13 @@ fn chance(truth: &[f64], samples: u64) -> f64 {
     200.0 * (widest / samples.max(1) as f64).sqrt()
 }
 
-fn deviation(found: &Option<Shares>, truth: &[f64]) -> f64 {
-    found.as_ref().map_or(100.0, |found| shares::largest_deviation(&found.shares, truth))
+fn off_by(found: &Option<Shares>, truth: &[f64]) -> String {
+    format!("off by {:.2} points: {}", deviation(found, truth), shares_text(found))
 }
 
-fn others((found, truth): &(Option<Shares>, Vec<f64>)) -> String {
-    format!("off by {:.2} points: {}", deviation(found, truth), told(found))
-}
-
-fn perf_told(perf: &Result<(Option<Shares>, Vec<f64>), String>) -> String {
+fn perf_text(perf: &Found) -> String {
     match perf {
-        Ok(found) => format!("perf {}", others(found)),
+        Ok((found, truth)) => format!("perf {}", off_by(found, truth)),
         Err(why) => format!("no perf here: {why}"),
     }
 }
@@ -252,10 +230,10 @@ fn sum_of(recorded: &Recorded) -> Option<f64> {
 fn sums_row(sums: &[f64]) -> Row {
     let off = |sum: &&f64| (**sum - 1.0).abs();
     let worst = sums.iter().max_by(|this, that| off(this).total_cmp(&off(that)));
-    let told = worst.map_or("unknown".to_owned(), |worst| {
+    let text = worst.map_or("unknown".to_owned(), |worst| {
         format!("{:.1} % of it in the worst of {} recordings", worst * 100.0, sums.len())
     });
-    Row::shown("sum of the weights of these programs, for the CPU time of the target", told)
+    Row::shown("sum of the weights of these programs, for the CPU time of the target", text)
         .against("within 2 %, or with a reason", worst.map(|worst| off(&worst) <= SUM_BAR))
         .numbers(json!(sums))
 }

@@ -2,20 +2,20 @@
 //!
 //! A stack walk that skips a caller gives its time to somebody else.
 
-use super::truth::truth_of;
+use super::truth::{Compared, compare};
 use crate::arguments::Order;
-use crate::bench::Bench;
+use crate::bench::{Bench, PEER_OF_TRUTH, SAMPLES};
 use crate::rights::Rights;
 use crate::shares::Shares;
 use crate::table::Row;
-use crate::{Outcome, peer, shares};
+use crate::{Outcome, shares};
 use remora_e2e::{Start, Target};
 use serde_json::json;
 
 /// The largest error of a share, in percentage points.
 const BAR: f64 = 1.0;
 /// How many samples the bar is for: twice the deviation by chance of a thirtieth is then 0.4 points.
-const SAMPLES: u64 = 8_000;
+const ENOUGH: u64 = 8_000;
 /// Samples a second below which a row is not judged.
 const SLOWEST: u32 = 150;
 /// How many of the methods with the largest errors are named.
@@ -27,22 +27,17 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     command.arg(Target::assembly("framework_cpu"));
     let mut target = Start::of(command, "framework_cpu").ready();
     let methods: Vec<String> = target.ask("methods").split(' ').map(str::to_owned).collect();
-    let samples = bench.sizes.samples;
+    let samples = bench.amount(SAMPLES);
     let seconds = u32::try_from(samples)? / SLOWEST;
-    target.ask("reset");
     let order = Order { process_id: target.pid(), samples, seconds, methods: methods.clone() };
-    let recorded = Rights::Unprivileged.have_recorded(&order)?;
-    let truth = truth_of(&mut target, &methods)?;
+    let compared = compare(&mut target, Rights::Unprivileged, &order, bench.amount(PEER_OF_TRUTH))?;
+    let Compared { recorded, truth, peer: found, peer_truth, .. } = compared;
     recorded.enter(&mut bench.account);
-    target.ask("reset");
-    let profile = peer::record(target.pid(), bench.sizes.peer_of_truth)?;
-    let peer_truth = truth_of(&mut target, &methods)?;
-    let found = shares::of_methods(&profile, &methods);
     let (ours, theirs) = (parts(&recorded.shares, methods.len()), parts(&found, methods.len()));
     let deviation = shares::largest_deviation(&ours, &truth);
     let peer_deviation = shares::largest_deviation(&theirs, &peer_truth);
     let elsewhere = |found: &Option<Shares>| found.as_ref().map_or(100.0, |found| found.elsewhere * 100.0);
-    let enough = recorded.delivered >= SAMPLES || deviation > 2.0 * BAR;
+    let enough = recorded.delivered >= ENOUGH || deviation > 2.0 * BAR;
     Ok(vec![
         Row::shown(
             &format!("{} framework methods, each below a method of its own: shares of these", methods.len()),
@@ -77,11 +72,11 @@ fn worst(methods: &[String], found: &[f64], truth: &[f64]) -> String {
     let mut all: Vec<_> = methods.iter().zip(found.iter().zip(truth)).collect();
     let off = |(found, truth): (&f64, &f64)| (found - truth).abs();
     all.sort_by(|this, that| off(that.1).total_cmp(&off(this.1)));
-    let told = all
+    let named = all
         .iter()
         .take(NAMED)
         .map(|(method, (found, truth))| format!("{method} {:.1} for {:.1}", **found * 100.0, **truth * 100.0));
-    told.collect::<Vec<_>>().join(", ")
+    named.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 
 use crate::Outcome;
 use crate::agent::{Agent, HERTZ};
-use crate::bench::Bench;
-use crate::process::{own_time, processor_time, processor_time_of};
-use crate::statistics::{Chance, Interval};
+use crate::bench::{BLOCKS_OF_COST, Bench, RATE};
+use crate::paired::{SECOND, Work, work, work_alone};
+use crate::process::{cpu_time, cpu_time_of, own_time};
+use crate::statistics::Interval;
 use crate::table::Row;
+use fastrand::Rng;
 use remora_e2e::Target;
 use remora_profile::Event;
 use remora_wire::THREAD_NAME;
@@ -23,8 +25,7 @@ const BAR: f64 = 10.0;
 const FREQUENCIES: [u32; 4] = [99, 999, 4_999, 9_999];
 /// The largest error of the rate of samples, as a part of the requested rate.
 const RATE_BAR: f64 = 0.03;
-/// The length of a measurement, and of the pause before it.
-const SECOND: Duration = Duration::from_secs(1);
+/// What lies before a measurement.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// One turn with a recording beside one without, in seconds of CPU time.
@@ -45,7 +46,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
         let blocks = take_turns(bench, &mut target, frequency)?;
         rows.push(cost_row(threads, frequency, &blocks)?);
     }
-    rows.extend(super::floor::measure(bench)?);
+    rows.extend(super::lowest_cost::measure(bench)?);
     for frequency in FREQUENCIES {
         rows.push(rate_row(bench, frequency)?);
     }
@@ -53,40 +54,26 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 }
 
 fn take_turns(bench: &mut Bench, target: &mut Target, frequency: u32) -> Outcome<Vec<Block>> {
-    let mut chance = Chance::new(u64::from(frequency));
+    let mut chance = Rng::with_seed(u64::from(frequency));
     // The extra costs of the first recording are not measured.
     with_recording(bench, target, frequency)?;
     let mut blocks = Vec::new();
-    for _ in 0..bench.sizes.blocks_of_cost {
-        let recorded_first = chance.below(2) == 0;
-        let before = if recorded_first { None } else { Some(without_recording(target)?) };
+    for _ in 0..bench.amount(BLOCKS_OF_COST) {
+        let recorded_first = chance.usize(..2) == 0;
+        let before = if recorded_first { None } else { Some(work_alone(target, PAUSE)?) };
         let (work, mut block) = with_recording(bench, target, frequency)?;
-        let alone = before.map_or_else(|| without_recording(target), Ok)?;
+        let alone = before.map_or_else(|| work_alone(target, PAUSE), Ok)?;
         block.extra = work.used - work.done * alone.used / alone.done;
         blocks.push(block);
     }
     Ok(blocks)
 }
 
-/// The work of a target, and its CPU time.
-struct Work {
-    done: f64,
-    used: f64,
-}
-
-fn without_recording(target: &mut Target) -> Outcome<Work> {
-    std::thread::sleep(PAUSE);
-    work(target, || {
-        std::thread::sleep(SECOND);
-        Ok(())
-    })
-}
-
 fn with_recording(bench: &mut Bench, target: &mut Target, frequency: u32) -> Outcome<(Work, Block)> {
     let process_id = target.pid();
     let mut agent = Agent::attach_at(&bench.library, process_id, Event::Cpu, frequency)?;
     agent.run(PAUSE)?;
-    let look = |agent: &Agent| (agent.profile().loss.delivered, processor_time_of(process_id, THREAD_NAME), own_time());
+    let look = |agent: &Agent| (agent.profile().loss.delivered, cpu_time_of(process_id, THREAD_NAME), own_time());
     let before = look(&agent);
     let work = work(target, || {
         agent.run(SECOND)?;
@@ -98,18 +85,6 @@ fn with_recording(bench: &mut Bench, target: &mut Target, frequency: u32) -> Out
     agent.end(&mut bench.account)?;
     let (samples, threads, recorder) = ((after.0 - before.0) as f64, after.1 - before.1, after.2 - before.2);
     Ok((work, Block { samples, extra: 0.0, agent: threads, recorder }))
-}
-
-fn work(target: &mut Target, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<Work> {
-    let look = |target: &mut Target| (target.ask_number("count"), processor_time(target.pid()));
-    let (count, used) = look(target);
-    meanwhile()?;
-    let (count_after, used_after) = look(target);
-    let done = count_after.saturating_sub(count) as f64;
-    if done == 0.0 {
-        return Err("the target got nothing done in a second".into());
-    }
-    Ok(Work { done, used: used_after - used })
 }
 
 fn cost_row(threads: &str, frequency: u32, blocks: &[Block]) -> Outcome<Row> {
@@ -140,10 +115,10 @@ fn rate_row(bench: &mut Bench, frequency: u32) -> Outcome<Row> {
     let target = bench.start("busy", &["1"]);
     let mut agent = Agent::attach_at(&bench.library, target.pid(), Event::Cpu, frequency)?;
     agent.run(PAUSE)?;
-    let used = || processor_time(target.pid()) - processor_time_of(target.pid(), THREAD_NAME);
+    let used = || cpu_time(target.pid()) - cpu_time_of(target.pid(), THREAD_NAME);
     let look = |agent: &Agent| (agent.profile().loss.delivered, used());
     let (samples, used) = look(&agent);
-    agent.run(bench.sizes.rate)?;
+    agent.run(bench.amount(RATE))?;
     let (samples_after, used_after) = look(&agent);
     agent.end(&mut bench.account)?;
     let count = (samples_after - samples) as f64;

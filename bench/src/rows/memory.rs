@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::agent::Agent;
-use crate::bench::Bench;
+use crate::bench::{Bench, MEMORIES};
 use crate::peer::Peer;
 use crate::process::memory;
 use crate::statistics::{largest, median};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// How long each recording lasts before it is looked at.
 const RECORDING: Duration = Duration::from_secs(1);
-/// How long a fresh program is left alone.
+/// The time for a fresh program to settle.
 const SETTLED: Duration = Duration::from_millis(700);
 /// The most that the library for recordings may weigh, KiB, as in `xtask/src/dist.rs`.
 const LIBRARY_BAR: usize = 320;
@@ -36,7 +36,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 
 fn row(bench: &mut Bench, what: &str, program: (&str, &[&str]), event: Event) -> Outcome<Row> {
     let (mut grown, mut named, mut peer) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.sizes.memories {
+    for _ in 0..bench.amount(MEMORIES) {
         let target = bench.start(program.0, program.1);
         std::thread::sleep(SETTLED);
         let (ours, of_that_named) = by_agent(bench, &target, event)?;

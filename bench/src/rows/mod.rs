@@ -1,24 +1,24 @@
 //! The groups of rows, in the order in which they are measured.
 
 mod attach;
-mod beside_dump;
 mod bursts;
 mod callers;
 mod cost;
-mod floor;
+mod detach;
+mod gcdump;
 mod heap;
-mod leaving;
+mod heap_tracking;
+mod lowest_cost;
 mod memory;
+mod method_names;
 mod model;
-mod names;
 mod parked;
-mod rounds;
+mod snapshot_rounds;
 mod snapshots;
 mod throughput;
 mod truth;
 mod view;
 mod walk;
-mod watching;
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -45,16 +45,29 @@ pub const GROUPS: &[Group] = &[
     Group { name: "sample-cost", about: "sample cost, and the rate that is reached", run: cost::measure },
     Group { name: "parked", about: "waiting threads, and a server under load", run: parked::measure },
     Group { name: "walk", about: "a stack walk in the signal handler", run: walk::measure },
-    Group { name: "names", about: "managed frames named", run: names::measure },
-    Group { name: "threads", about: "500 threads, sampled by the clock", run: throughput::many_threads },
-    Group { name: "leaving", about: "before and after, and many rounds", run: leaving::measure },
+    Group { name: "names", about: "managed frames named", run: method_names::measure },
+    Group { name: "threads", about: "500 threads, sampled in wall-clock time", run: throughput::many_threads },
+    Group { name: "detach", about: "before and after, and many rounds", run: detach::measure },
     Group { name: "memory", about: "memory in the target", run: memory::measure },
     Group { name: "model", about: "schedules in the model of the runtime", run: model::measure },
     Group { name: "snapshots", about: "heap snapshots beside heap dumps", run: snapshots::measure },
-    Group { name: "rounds", about: "one heap snapshot after the other of a server", run: rounds::measure },
-    Group { name: "watching", about: "what a watch of a heap costs, and what roots do", run: watching::measure },
+    Group {
+        name: "snapshot-rounds",
+        about: "one heap snapshot after the other of a server",
+        run: snapshot_rounds::measure,
+    },
+    Group {
+        name: "heap-tracking",
+        about: "what a watch of a heap costs, and what roots do",
+        run: heap_tracking::measure,
+    },
     Group { name: "heap", about: "graphs of ten million objects", run: heap::measure },
 ];
+
+/// Their names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().map(|group| group.name)
+}
 
 /// A part of one, in hundredths.
 fn percent(part: f64) -> String {

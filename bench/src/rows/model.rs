@@ -1,7 +1,7 @@
-//! The model of the runtime: schedules of the agent's whole life in a minute, and how long the laboratory takes for a thousand runs.
+//! The model of the runtime: schedules of the agent's whole life in a minute, and how long `remora lab` takes for a thousand runs.
 
 use crate::Outcome;
-use crate::bench::{self, Bench};
+use crate::bench::{self, Bench, SCHEDULES};
 use crate::table::Row;
 use remora_clr_sim::explore::on_all_processors;
 use remora_clr_sim::scenario::Setting;
@@ -11,16 +11,16 @@ use std::time::Instant;
 
 /// Schedules a minute that are to be reached on two processors.
 const SCHEDULES_BAR: f64 = 100_000.0;
-/// Runs of the laboratory, over all personalities.
+/// Runs of `remora lab`, over all runtime versions.
 const RUNS: u64 = 1000;
-/// The personalities that it runs by default: all of Core.
-const PERSONALITIES: u64 = 5;
+/// The runtime versions that it runs by default: all of Core.
+const VERSIONS: u64 = 5;
 /// How long they may take, seconds.
 const RUNS_BAR: f64 = 60.0;
 
 /// Measures both.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
-    Ok(vec![schedules(bench.sizes.schedules)?, laboratory()?])
+    Ok(vec![schedules(bench.amount(SCHEDULES))?, lab()?])
 }
 
 fn schedules(count: u64) -> Outcome<Row> {
@@ -35,10 +35,10 @@ fn schedules(count: u64) -> Outcome<Row> {
         .numbers(json!({ "schedules": explored.schedules, "a_minute": a_minute })))
 }
 
-/// The laboratory on our own agent.
-fn laboratory() -> Outcome<Row> {
+/// `remora lab` on our own agent.
+fn lab() -> Outcome<Row> {
     let mut command = Command::new(bench::path("REMORA_BENCH_COMMAND")?);
-    command.args(["lab", "--json", "--seeds", &(RUNS / PERSONALITIES).to_string()]).stdout(Stdio::null());
+    command.args(["lab", "--json", "--seeds", &(RUNS / VERSIONS).to_string()]).stdout(Stdio::null());
     let begun = Instant::now();
     let status = command.status()?;
     let seconds = begun.elapsed().as_secs_f64();

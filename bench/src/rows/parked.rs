@@ -3,11 +3,11 @@
 use super::throughput::costs_row;
 use crate::Outcome;
 use crate::agent::{Agent, HERTZ};
-use crate::bench::Bench;
+use crate::bench::{BLOCKS_OF_SERVER, Bench, PARKED, ROUNDS_OF_PARKED};
 use crate::load::Load;
-use crate::paired::{Costs, Plan, take_turns};
+use crate::paired::{Costs, Plan, Work, take_turns};
 use crate::peer::Peer;
-use crate::process::{own_time, processor_time};
+use crate::process::{cpu_time, own_time};
 use crate::statistics::median;
 use crate::table::Row;
 use remora_e2e::{Runtime, Target};
@@ -67,9 +67,9 @@ fn waiting(bench: &mut Bench, target: &Target, what: &str) -> Outcome<Vec<Row>> 
     recorded(bench, target, Event::Wall, short)?;
     sampled_by_peer(target, short)?;
     std::thread::sleep(SETTLED);
-    let duration = bench.sizes.parked;
+    let duration = bench.amount(PARKED);
     let (mut wall, mut cpu, mut peer) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.sizes.rounds_of_parked {
+    for _ in 0..bench.amount(ROUNDS_OF_PARKED) {
         let alone = usage(target, duration, || {
             std::thread::sleep(duration);
             Ok(())
@@ -122,7 +122,7 @@ fn sampled_by_peer(target: &Target, duration: Duration) -> Outcome<Usage> {
 
 /// CPU usage during `meanwhile`, which takes `duration`.
 fn usage(target: &Target, duration: Duration, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<Usage> {
-    let look = || (processor_time(target.pid()), own_time());
+    let look = || (cpu_time(target.pid()), own_time());
     let (before, own_before) = look();
     meanwhile()?;
     let (after, own_after) = look();
@@ -138,11 +138,11 @@ fn under_load(bench: &mut Bench, event: Event, frequency: u32) -> Outcome<Row> {
     let mut target = Target::start(&Runtime::with_aspnet(), "aspnet", &["0"]);
     let load = Load::start(u16::try_from(target.ask_number("port"))?, CONNECTIONS)?;
     std::thread::sleep(SETTLED);
-    let plan = Plan { event, frequency, blocks: bench.sizes.blocks_of_server, peer_every: 4 };
+    let plan = Plan { event, frequency, blocks: bench.amount(BLOCKS_OF_SERVER), peer_every: 4 };
     let blocks = take_turns(bench, &mut target, plan)?;
     drop(load);
-    let costs = Costs::of(&blocks, |pace| pace.by_clock)?;
-    let requests = blocks.iter().map(|block| block.alone.by_clock).sum::<f64>() / blocks.len() as f64;
+    let costs = Costs::of(&blocks, Work::by_clock)?;
+    let requests = blocks.iter().map(|block| block.alone.by_clock()).sum::<f64>() / blocks.len() as f64;
     let what = format!(
         "requests lost by a server of {requests:.0} requests/s, -e {} at {frequency} Hz, {} paired seconds",
         event.name(),

@@ -1,9 +1,9 @@
-//! Heap snapshots by the command itself: beside the runtime's own heap dump (`beside_dump`), without a collection, of a large heap, and
+//! Heap snapshots by the command itself: beside the runtime's own heap dump (`gcdump`), without a collection, of a large heap, and
 //! one in the browser.
 
 use crate::Outcome;
-use crate::bench::{self, Bench};
-use crate::dump::dump;
+use crate::bench::{self, Bench, LARGE_HEAP, SNAPSHOT_OBJECTS, SNAPSHOTS};
+use crate::gcdump::dump;
 use crate::process::memory;
 use crate::statistics::median;
 use crate::table::Row;
@@ -19,7 +19,7 @@ pub(super) const COMMAND: &str = "REMORA_BENCH_COMMAND";
 const LOOK: Duration = Duration::from_millis(1);
 /// How long one snapshot may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The stop may be this part of a heap dump's.
+/// The pause may be this part of a heap dump's.
 pub(super) const STOP_OF_PEER: f64 = 0.2;
 /// First version that shows its objects without a collection.
 const FIRST_AS_IT_IS: u32 = 9;
@@ -27,7 +27,7 @@ const FIRST_AS_IT_IS: u32 = 9;
 /// Measures all of it.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let folder = Folder::make()?;
-    let mut rows = super::beside_dump::measure(bench, &folder)?;
+    let mut rows = super::gcdump::measure(bench, &folder)?;
     rows.push(as_it_is(bench, &folder)?);
     rows.push(large(bench, &folder)?);
     rows.extend(super::view::measure(bench, &folder)?);
@@ -61,7 +61,7 @@ pub(super) struct Taken {
     /// From the command's start to the file, seconds.
     pub(super) seconds: f64,
     pub(super) file_bytes: u64,
-    pub(super) told: Value,
+    pub(super) report: Value,
 }
 
 /// Takes one.
@@ -69,8 +69,8 @@ pub(super) fn take(process_id: u32, folder: &Folder) -> Outcome<Taken> {
     take_as(process_id, folder, &[])
 }
 
-/// Takes one in some way.
-fn take_as(process_id: u32, folder: &Folder, way: &[&str]) -> Outcome<Taken> {
+/// Takes one with further arguments.
+pub(super) fn take_as(process_id: u32, folder: &Folder, way: &[&str]) -> Outcome<Taken> {
     let file = folder.0.join("bench.remora-heap");
     let _ = std::fs::remove_file(&file);
     let mut command = Command::new(bench::path(COMMAND)?);
@@ -80,15 +80,15 @@ fn take_as(process_id: u32, folder: &Folder, way: &[&str]) -> Outcome<Taken> {
     let mut child = command.spawn()?;
     let seconds = until_there(&mut child, &file, begun)?;
     let output = child.wait_with_output()?;
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("remora heap: {}: {said} {}", output.status, told["notes"]).into());
+        return Err(format!("remora heap: {}: {said} {}", output.status, report["notes"]).into());
     }
-    if told["complete"] != true || told["receipt"]["clean"] != true {
-        return Err(format!("not complete, or not clean: {}, {}", told["notes"], told["receipt"]["left"]).into());
+    if report["complete"] != true || report["receipt"]["clean"] != true {
+        return Err(format!("not complete, or not clean: {}, {}", report["notes"], report["receipt"]["left"]).into());
     }
-    Ok(Taken { seconds, file_bytes: std::fs::metadata(&file)?.len(), told })
+    Ok(Taken { seconds, file_bytes: std::fs::metadata(&file)?.len(), report })
 }
 
 /// The file gets its name when it is whole.
@@ -108,12 +108,12 @@ pub(super) fn middle(values: &[f64]) -> Outcome<f64> {
     median(values).ok_or_else(|| "nothing was measured".into())
 }
 
-/// Without a collection the program stands for the copying alone, which needs .NET 9 or later.
+/// Without a collection the target is paused for the fork alone, which needs .NET 9 or later.
 fn as_it_is(bench: &Bench, folder: &Folder) -> Outcome<Row> {
     let runtime = Runtime::major_is(bench.runtime.major().max(FIRST_AS_IT_IS));
-    let mut target = Target::start(&runtime, "stopped", &[&bench.sizes.snapshot_objects.to_string()]);
+    let mut target = Target::start(&runtime, "stopped", &[&bench.amount(SNAPSHOT_OBJECTS).to_string()]);
     let (mut stops, mut peer_stops) = (Vec::new(), Vec::new());
-    for _ in 0..bench.sizes.snapshots {
+    for _ in 0..bench.amount(SNAPSHOTS) {
         target.ask_number("gap");
         take_as(target.pid(), folder, &["--no-gc"])?;
         stops.push(target.ask_number("gap") as f64 / 1e6);
@@ -123,7 +123,7 @@ fn as_it_is(bench: &Bench, folder: &Folder) -> Outcome<Row> {
     let (stop, peer) = (middle(&stops)?, middle(&peer_stops)?);
     let what = format!(
         "pause for a snapshot with `--no-gc`, {:.1} million linked objects, {}",
-        bench.sizes.snapshot_objects as f64 / 1e6,
+        bench.amount(SNAPSHOT_OBJECTS) as f64 / 1e6,
         runtime.name()
     );
     Ok(Row::shown(&what, format!("{:.0} ms", stop * 1e3))
@@ -134,13 +134,13 @@ fn as_it_is(bench: &Bench, folder: &Folder) -> Outcome<Row> {
 
 /// A heap as large as this machine bears.
 fn large(bench: &Bench, folder: &Folder) -> Outcome<Row> {
-    let objects = bench.sizes.large_heap;
+    let objects = bench.amount(LARGE_HEAP);
     let mut target = bench.start("stopped", &[&objects.to_string()]);
     let before = resident(&target);
     let taken = take(target.pid(), folder)?;
     let after = resident(&target);
-    let (told, bytes) = (&taken.told, taken.file_bytes as f64 / objects as f64);
-    let number = |what: &str| told[what].as_u64().unwrap_or(0);
+    let (report, bytes) = (&taken.report, taken.file_bytes as f64 / objects as f64);
+    let number = |what: &str| report[what].as_u64().unwrap_or(0);
     let there = number("objects") >= objects && target.ask_number("nodes") == objects;
     let measured = format!(
         "complete after {:.1} s; paused {:.0} ms (fork: {:.0} ms); {bytes:.1} bytes an object; the copy cost {:.0} MiB; resident {before:.0} to {after:.0} MiB",

@@ -3,20 +3,24 @@
 use super::{percent, percents};
 use crate::Outcome;
 use crate::agent::HERTZ;
-use crate::bench::Bench;
-use crate::paired::{Costs, Plan, take_turns};
+use crate::bench::{BLOCKS, BLOCKS_OF_500, Bench, PEER_EVERY};
+use crate::paired::{Costs, Plan, Work, take_turns};
 use crate::table::Row;
 use remora_profile::Event;
 use serde_json::json;
 
-/// Two busy threads, sampled by processor time.
+/// Two busy threads, sampled by CPU time.
 pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
-    let plan =
-        Plan { event: Event::Cpu, frequency: HERTZ, blocks: bench.sizes.blocks, peer_every: bench.sizes.peer_every };
+    let plan = Plan {
+        event: Event::Cpu,
+        frequency: HERTZ,
+        blocks: bench.amount(BLOCKS),
+        peer_every: bench.amount(PEER_EVERY),
+    };
     let mut target = bench.start("busy", &["2"]);
     let blocks = take_turns(bench, &mut target, plan)?;
-    let by_clock = Costs::of(&blocks, |pace| pace.by_clock)?;
-    let by_processor = Costs::of(&blocks, |pace| pace.by_processor)?;
+    let by_clock = Costs::of(&blocks, Work::by_clock)?;
+    let by_cpu = Costs::of(&blocks, Work::by_cpu)?;
     let quotient = by_clock.quotient.map_or("the runtime's own sampler cost nothing".to_owned(), |quotient| {
         format!("{:.3} (95 %: {:.3} to {:.3})", quotient.mean, quotient.low, quotient.high)
     });
@@ -26,23 +30,23 @@ pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
         Row::shown("that loss as a part of what the runtime's own sampler costs", quotient)
             .against("0.1 or less", by_clock.quotient.is_some_and(|quotient| quotient.mean <= 0.1))
             .numbers(json!(by_clock.quotient)),
-        costs_row("operations lost for each second of the target's CPU time", &by_processor),
+        costs_row("operations lost for each second of the target's CPU time", &by_cpu),
     ])
 }
 
-/// 500 threads of which two work, sampled by the clock.
+/// 500 threads of which two work, sampled in wall-clock time.
 pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
-    let blocks = bench.sizes.blocks_of_500;
+    let blocks = bench.amount(BLOCKS_OF_500);
     let plan = Plan { event: Event::Wall, frequency: HERTZ, blocks, peer_every: 6 };
     let mut target = bench.start("threads", &["500", "2"]);
     let blocks = take_turns(bench, &mut target, plan)?;
-    let costs = Costs::of(&blocks, |pace| pace.by_clock)?;
-    let by_processor = Costs::of(&blocks, |pace| pace.by_processor)?;
+    let costs = Costs::of(&blocks, Work::by_clock)?;
+    let by_cpu = Costs::of(&blocks, Work::by_cpu)?;
     let what =
         format!("throughput lost with 500 threads, two of them busy, --event wall, {} paired seconds", blocks.len());
     Ok(vec![
         costs_row(&what, &costs).against("2 % or less", costs.agent.mean <= 0.02),
-        costs_row("operations lost for each second of the target's CPU time", &by_processor),
+        costs_row("operations lost for each second of the target's CPU time", &by_cpu),
     ])
 }
 

@@ -5,18 +5,19 @@
 
 use crate::Outcome;
 use crate::arguments::Order;
-use crate::bench::{Bench, Sizes};
+use crate::bench::{Bench, PEER_OF_TRUTH, SAMPLES};
 use crate::peer;
 use crate::rights::{Recorded, Rights};
 use crate::shares::{self, Shares};
 use crate::table::Row;
 use remora_e2e::{Start, Target};
 use serde_json::json;
+use std::time::Duration;
 
 /// How far from the truth a share may be, in points of a hundred.
 const BAR: f64 = 2.0;
 /// How many samples the bar is for.
-const SAMPLES: u64 = 8_000;
+const ENOUGH: u64 = 8_000;
 /// A row with fewer samples a second is not judged. Its thread has a processor only part of the time.
 const SLOWEST: u32 = 50;
 
@@ -58,12 +59,12 @@ const CROWDED: &[Program] = &[
     },
 ];
 
-/// What came out for one program.
-struct Answer {
-    recorded: Recorded,
-    truth: Vec<f64>,
-    peer: Option<Shares>,
-    peer_truth: Vec<f64>,
+/// What both samplers found in one program, each beside the program's own measurement of that time.
+pub(super) struct Compared {
+    pub(super) recorded: Recorded,
+    pub(super) truth: Vec<f64>,
+    pub(super) peer: Option<Shares>,
+    pub(super) peer_truth: Vec<f64>,
     peer_samples: usize,
 }
 
@@ -82,14 +83,14 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 
 fn at_once(bench: &mut Bench, programs: &[Program]) -> Outcome<Vec<Row>> {
     let targets: Vec<Target> = programs.iter().map(|program| start(bench, program)).collect();
-    let sizes = bench.sizes;
+    let (samples, peer_time) = (bench.amount(SAMPLES), bench.amount(PEER_OF_TRUTH));
     // Errors cross the threads as text.
-    let answers: Vec<Result<Answer, String>> = std::thread::scope(|scope| {
+    let answers: Vec<Result<Compared, String>> = std::thread::scope(|scope| {
         let asked: Vec<_> = programs
             .iter()
             .zip(targets)
             .map(|(program, target)| {
-                scope.spawn(move || ask(program, target, sizes).map_err(|error| error.to_string()))
+                scope.spawn(move || ask(program, target, samples, peer_time).map_err(|error| error.to_string()))
             })
             .collect();
         let gone = |_| Err("the target misbehaved".to_owned());
@@ -110,25 +111,33 @@ fn start(bench: &Bench, program: &Program) -> Target {
     Start::of(command, program.name).ready()
 }
 
-fn ask(program: &Program, mut target: Target, sizes: Sizes) -> Outcome<Answer> {
-    let methods: Vec<String> = program.methods.iter().map(|&name| name.to_owned()).collect();
-    target.ask("reset");
-    let seconds = u32::try_from(sizes.samples)? / SLOWEST;
-    let order = Order { process_id: target.pid(), samples: sizes.samples, seconds, methods: methods.clone() };
-    let recorded = Rights::Unprivileged.have_recorded(&order)?;
-    let truth = truth_of(&mut target, &methods)?;
-    target.ask("reset");
-    let profile = peer::record(target.pid(), sizes.peer_of_truth)?;
-    let peer_truth = truth_of(&mut target, &methods)?;
-    let peer = shares::of_methods(&profile, &methods);
-    let peer_samples = busiest(&profile);
-    Ok(Answer { recorded, truth, peer, peer_truth, peer_samples })
+fn ask(program: &Program, mut target: Target, samples: u64, peer_time: Duration) -> Outcome<Compared> {
+    let methods = program.methods.iter().map(|&name| name.to_owned()).collect();
+    let seconds = u32::try_from(samples)? / SLOWEST;
+    let order = Order { process_id: target.pid(), samples, seconds, methods };
+    compare(&mut target, Rights::Unprivileged, &order, peer_time)
 }
 
-/// The target's own measurement, in the order of `methods`.
-pub(super) fn truth_of(target: &mut Target, methods: &[String]) -> Outcome<Vec<f64>> {
+/// Has both samplers record a program, one after the other.
+pub(super) fn compare(target: &mut Target, rights: Rights, order: &Order, peer_time: Duration) -> Outcome<Compared> {
+    let Order { process_id, methods, .. } = order;
+    let (recorded, truth) = beside_truth(target, methods, || rights.have_recorded(order))?;
+    let (profile, peer_truth) = beside_truth(target, methods, || peer::record(*process_id, peer_time))?;
+    let peer = shares::of_methods(&profile, methods);
+    Ok(Compared { recorded, truth, peer, peer_truth, peer_samples: busiest(&profile) })
+}
+
+/// The result of `record`, and the target's own measurement of the same time, in the order of `methods`.
+pub(super) fn beside_truth<T>(
+    target: &mut Target,
+    methods: &[String],
+    record: impl FnOnce() -> Outcome<T>,
+) -> Outcome<(T, Vec<f64>)> {
+    target.ask("reset");
+    let found = record()?;
     let answer = target.ask("shares");
-    shares::told(&answer, methods).ok_or_else(|| format!("the target's truth is `{answer}`").into())
+    let truth = shares::parse(&answer, methods).ok_or_else(|| format!("the target's truth is `{answer}`"))?;
+    Ok((found, truth))
 }
 
 /// Samples of the thread that has most: the others wait.
@@ -138,19 +147,21 @@ fn busiest(profile: &remora_profile::Profile) -> usize {
     counts.into_iter().max().unwrap_or(0)
 }
 
-fn row(program: &Program, answer: &Answer) -> Row {
-    let deviation = |found: &Option<Shares>, truth: &[f64]| {
-        found.as_ref().map_or(100.0, |found| shares::largest_deviation(&found.shares, truth))
-    };
+/// How far a sampler's shares are from the truth, in percentage points.
+pub(super) fn deviation(found: &Option<Shares>, truth: &[f64]) -> f64 {
+    found.as_ref().map_or(100.0, |found| shares::largest_deviation(&found.shares, truth))
+}
+
+fn row(program: &Program, answer: &Compared) -> Row {
     let (ours, peer) = (deviation(&answer.recorded.shares, &answer.truth), deviation(&answer.peer, &answer.peer_truth));
     let truth = listed(&answer.truth);
     let delivered = answer.recorded.delivered;
     Row::shown(
         program.what,
-        format!("off by {ours:.2} points: {} for {truth}, {delivered} samples", told(&answer.recorded.shares)),
+        format!("off by {ours:.2} points: {} for {truth}, {delivered} samples", shares_text(&answer.recorded.shares)),
     )
-    .beside(format!("off by {peer:.2} points: {}, {} samples", told(&answer.peer), answer.peer_samples))
-    .against("2 points or less at 8,000 samples", (delivered >= SAMPLES).then_some(ours <= BAR))
+    .beside(format!("off by {peer:.2} points: {}, {} samples", shares_text(&answer.peer), answer.peer_samples))
+    .against("2 points or less at 8,000 samples", (delivered >= ENOUGH).then_some(ours <= BAR))
     .numbers(json!({
         "truth": answer.truth, "found": answer.recorded.shares, "deviation_points": ours, "samples": delivered,
         "peer_truth": answer.peer_truth, "peer_found": answer.peer, "peer_deviation_points": peer,
@@ -159,7 +170,7 @@ fn row(program: &Program, answer: &Answer) -> Row {
 }
 
 /// A sampler's shares as text.
-pub(super) fn told(found: &Option<Shares>) -> String {
+pub(super) fn shares_text(found: &Option<Shares>) -> String {
     found.as_ref().map_or("none of them seen".to_owned(), |found| {
         format!("{} ({:.1} % elsewhere)", listed(&found.shares), found.elsewhere * 100.0)
     })

@@ -2,11 +2,11 @@
 
 use super::snapshots::Folder;
 use crate::Outcome;
-use crate::bench::{self, Bench};
+use crate::bench::{self, Bench, VIEW_OBJECTS, VIEWS};
 use crate::graphs;
 use crate::statistics::median;
 use crate::table::Row;
-use browser::Browser;
+use remora_browser::Browser;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,10 +14,6 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
-
-#[path = "../../../crates/export/tests/support/browser.rs"]
-#[allow(dead_code, clippy::pedantic, reason = "it opens a page, and no more")]
-mod browser;
 
 /// The first picture must be there within so many seconds.
 const PICTURE_BAR: f64 = 2.0;
@@ -29,7 +25,7 @@ const DRAWN: &str = "const root = document.documentElement;
 
 /// Measures both.
 pub(super) fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
-    let objects = bench.sizes.view_objects;
+    let objects = bench.amount(VIEW_OBJECTS);
     let file = folder.path("view.remora-heap");
     let references = graphs::write(objects, File::create(&file)?)?;
     let begun = Instant::now();
@@ -38,26 +34,26 @@ pub(super) fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
     let index = std::fs::metadata(folder.path("view.remora-heap.index"))?.len();
     let (mut answered, mut drawn) = (Vec::new(), Vec::new());
     let browser = browser();
-    for _ in 0..bench.sizes.views {
+    for _ in 0..bench.amount(VIEWS) {
         answered.push(first_answers(&file)?);
         if let Some(browser) = &browser {
             drawn.push(first_picture(browser, &file)?);
         }
     }
     let most = |seconds: &[f64]| seconds.iter().copied().fold(0.0, f64::max);
-    let told = |seconds: &[f64]| {
+    let text = |seconds: &[f64]| {
         format!("{:.2} s in the median, {:.2} s at the most", median(seconds).unwrap_or(0.0), most(seconds))
     };
     let picture = if drawn.is_empty() {
         "no Chromium here to draw it".to_owned()
     } else {
-        format!("drawn after {}", told(&drawn))
+        format!("drawn after {}", text(&drawn))
     };
     let (millions, edges) = (objects as f64 / 1e6, references as f64 / 1e6);
     Ok(vec![
         Row::shown(
             &format!("`heap view` of {millions:.1} million objects, {edges:.1} million references: to the first picture, with its index"),
-            format!("asked and answered after {}; {picture}", told(&answered)),
+            format!("asked and answered after {}; {picture}", text(&answered)),
         )
         .against("2 s or less", most(&answered).max(most(&drawn)) <= PICTURE_BAR)
         .numbers(json!({ "answered": answered, "drawn": drawn })),
@@ -74,9 +70,9 @@ fn first_answers(file: &Path) -> Outcome<f64> {
     let begun = Instant::now();
     let view = View::of(file)?;
     for question in PICTURE {
-        let told = view.answer(question)?;
-        if told.get("error").is_some() {
-            return Err(format!("{question}: {told}").into());
+        let answer = view.answer(question)?;
+        if answer.get("error").is_some() {
+            return Err(format!("{question}: {answer}").into());
         }
     }
     Ok(begun.elapsed().as_secs_f64())
@@ -131,7 +127,7 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // It has nothing to put away; that it cannot be ended is told by the next one.
+        // It has nothing to clean up; if it cannot be ended, the next one fails.
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::Outcome;
 use crate::bench::Bench;
-use crate::statistics::{Chance, median};
+use crate::statistics::median;
 use crate::table::Row;
+use fastrand::Rng;
 use remora_agent_hot::{Code, LINK_WORDS, Link, Links, Memory, Native, Output, Ranges, Registers, WINDOW_WORDS, walk};
 use serde_json::json;
 use std::hint::black_box;
@@ -25,8 +26,8 @@ const STACK: u64 = 0x7ffd_0000_0000;
 
 /// Measures them.
 pub fn measure(_: &mut Bench) -> Outcome<Vec<Row>> {
-    let mut chance = Chance::new(1);
-    let calls: Vec<u64> = (0..CALLS).map(|_| CODE + chance.below(1 << 24) as u64).collect();
+    let mut chance = Rng::with_seed(1);
+    let calls: Vec<u64> = (0..CALLS).map(|_| CODE + chance.usize(..1 << 24) as u64).collect();
     let framed: Vec<(u64, Link)> = calls.iter().map(|call| (*call, Link::Framed)).collect();
     // As in the framework: one in four of the methods that call others has no frame.
     let mixed: Vec<(u64, Link)> = calls
@@ -42,7 +43,7 @@ pub fn measure(_: &mut Bench) -> Outcome<Vec<Row>> {
     Ok(rows.into_iter().map(|(what, made_of, known)| row(what, made_of, known, &mut chance)).collect())
 }
 
-fn row(what: &str, made_of: &[(u64, Link)], known: &[(u64, Link)], chance: &mut Chance) -> Row {
+fn row(what: &str, made_of: &[(u64, Link)], known: &[(u64, Link)], chance: &mut Rng) -> Row {
     let stacks: Vec<Words> = (0..STACKS).map(|_| Words::of(made_of, chance)).collect();
     let table: Vec<AtomicU64> = (0..LINK_WORDS).map(|_| AtomicU64::new(0)).collect();
     let links = Links::new(&table);
@@ -74,11 +75,11 @@ struct Words(Vec<u64>);
 
 impl Words {
     /// Random calls, each with a saved frame pointer or without.
-    fn of(calls: &[(u64, Link)], chance: &mut Chance) -> Words {
+    fn of(calls: &[(u64, Link)], chance: &mut Rng) -> Words {
         let mut words = vec![0];
         let mut frame = 0;
         // The outermost one has a frame.
-        let indexes = (1..FRAMES).map(|_| chance.below(calls.len())).chain([1]);
+        let indexes = (1..FRAMES).map(|_| chance.usize(..calls.len())).chain([1]);
         for (call, link) in indexes.filter_map(|index| calls.get(index)) {
             words.push(*call);
             match link {

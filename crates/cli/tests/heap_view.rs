@@ -221,7 +221,7 @@ fn a_port_that_is_taken_and_a_file_that_is_no_snapshot_are_refused() {
         "remora: port PORT of 127.0.0.1 cannot be served: Address already in use (os error 98); give another port with --port, or none for any that is free"
     );
     let message = remora(["heap", "view", golden()]).fails(30);
-    assert!(message.contains("is a recording, and no snapshot of a heap"), "{message}");
+    assert!(message.contains("is a recording, and no heap snapshot"), "{message}");
     expect![
         "remora: invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535; see `remora heap view --help`"
     ]

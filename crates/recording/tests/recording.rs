@@ -184,10 +184,7 @@ fn damage_is_told_with_its_place() {
     let error = read(bytes.as_slice()).expect_err("it is damaged");
     assert_eq!(
         error.to_string(),
-        format!(
-            "damaged at byte {second}: the checksum of a chunk is wrong; \
-             40 samples before it were readable; copy it again from where it was written"
-        )
+        format!("damaged at byte {second}: the checksum of a chunk is wrong (40 samples before it were readable)")
     );
 }
 
@@ -205,10 +202,10 @@ fn a_newer_version_is_told_with_who_reads_it() {
     let mut newer = b"REMORA\x07\x003.1.0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     let sum = crc32fast::hash(&newer);
     newer.extend(sum.to_le_bytes());
-    assert_eq!(
-        read(newer.as_slice()).expect_err("it is newer").to_string(),
-        "a recording of format version 7; this Remora reads versions up to 1: use Remora 3.1.0, which wrote it, or newer"
-    );
+    match read(newer.as_slice()).expect_err("it is newer") {
+        Error::Newer { version: 7, needs, reads: 1 } => assert_eq!(needs, "Remora 3.1.0, which wrote it, or newer"),
+        other => panic!("{other:?}"),
+    }
     newer[9] = 0xff;
     assert!(matches!(read(newer.as_slice()), Err(Error::Newer { version: 7, .. })));
 }

@@ -4,6 +4,7 @@ use crate::attach::{Attach, ask, attach, attach_when_ready};
 use crate::codec::{CodecError, EventPipeConfig, Guid, Provider, Rundown, Stacks};
 use crate::error::{Error, Reason};
 use crate::hresult::HResult;
+use crate::remedy::Remedy;
 use crate::reverse::ReversePort;
 use crate::session::EventPipeSession;
 use crate::test_process::{MadeUp, socket_name};
@@ -67,16 +68,16 @@ fn att_02_a_served_request_arrives_whole_and_succeeds() {
 #[test]
 fn att_07_a_refusal_names_cause_and_remedy() {
     let cases = [
-        (0x8013_136A_u32, "another profiler holds"),
-        (0x8007_007E, "remora check"),
-        (0x8013_1515, "--engine eventpipe"),
-        (0x8765_4321, "0x87654321"),
+        (0x8013_136A_u32, "another profiler holds", Remedy::AttachNotificationOnly),
+        (0x8007_007E, "could not load the library", Remedy::CheckProcess),
+        (0x8013_1515, "no profiling interface", Remedy::UseEventPipe),
+        (0x8765_4321, "0x87654321", Remedy::Report),
     ];
-    for (code, text) in cases {
+    for (code, text, remedy) in cases {
         let (made, server) = process_served_by(one_answer(answer(0xFF, &code.to_le_bytes())));
         let error = attach(&made.find_served(), &request(PATIENT)).expect_err("refused");
         assert!(matches!(error, Error::RuntimeRefused(HResult(found)) if found == code), "{error:?}");
-        assert!(error.to_string().contains(text), "{error}");
+        assert!(error.to_string().contains(text) && error.remedies().contains(&remedy), "{error}");
         server.join().expect("served");
     }
 }
@@ -223,7 +224,7 @@ fn a_program_that_was_replaced_before_it_answered_is_told_as_replaced() {
     for hangs_up in [true, false] {
         let (made, server) = process_served_by(|listener| listener);
         made.set("auxv", b"before");
-        let process = made.find();
+        let process = made.find_served();
         let listener = server.join().expect("served");
         if hangs_up {
             let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The single file, in the folder of all of them.
-const SINGLE_FILE: &str = "single-file/dist/fabmcp";
+/// The single file: the variable that names its folder, and its name.
+const SINGLE_FILE: (&str, &str) = ("REMORA_TEST_SINGLE_FILE", "fabmcp");
 /// Where a program puts what it extracts, in the folder that it runs in.
 const EXTRACTED: &str = "extracted";
 
@@ -26,7 +26,7 @@ const QUESTIONS: u32 = 2000;
 
 #[test]
 fn att_03_det_14_a_self_contained_program_is_recorded() {
-    is_recorded(&published("self-contained/dist/azmcp"), "9.0.7");
+    is_recorded(&published(("REMORA_TEST_SELF_CONTAINED", "azmcp")), "9.0.7");
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn names_are_those_of_csharp(told: &Value, read: &ReadBack) {
     assert_eq!(silent, Vec::<&str>::new(), "of {} these do not show what they take", of_the_framework.len());
 }
 
-fn published(program: &str) -> PathBuf {
-    let folder = std::env::var_os("REMORA_TEST_PUBLISHED").expect("REMORA_TEST_PUBLISHED is set by `cargo xtask e2e`");
+fn published((variable, program): (&str, &str)) -> PathBuf {
+    let folder = std::env::var_os(variable).expect("it is set by `cargo xtask e2e`");
     PathBuf::from(folder).join(program)
 }
 

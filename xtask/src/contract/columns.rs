@@ -125,7 +125,7 @@ mod tests {
         check_file("crates/clr-sim/tests/attach.rs", &["sim"], &["sim"]);
         check_file("crates/clr-sim/tests/explore.rs", &["sim", "rem"], &["sim", "rem"]);
         check_file("crates/cli/tests/lab.rs", &["sim", "rem"], &["sim", "rem"]);
-        check_file("crates/trigger/tests/live.rs", &["rem"], &["rem"]);
+        check_file("tests/e2e/tests/trigger/main.rs", &live_and_remora, &["rem"]);
         check_file("crates/corprof/src/mask.rs", &["rem"], &["rem"]);
         check_file("tests/e2e/tests/runtime_attach.rs", &live, &[]);
         check_file("tests/e2e/tests/receipt.rs", &live_and_remora, &["rem"]);

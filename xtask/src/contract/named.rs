@@ -48,11 +48,11 @@ impl Tests {
         self.of(clause).any(|(file, _)| column.is_filled_by_whole(file))
     }
 
-    /// The files with a test of this name, in this package if it is known.
-    pub fn files(&self, name: &str, package: Option<&str>) -> BTreeSet<&str> {
+    /// The files of this package with a test of this name.
+    pub fn files(&self, name: &str, package: &str) -> BTreeSet<&str> {
         let clauses = names::clauses(name);
         let all = clauses.iter().flat_map(|clause| self.of(clause)).filter(|(_, names)| names.contains(name));
-        all.map(|(file, _)| file).filter(|file| package.is_none_or(|package| is_of_package(file, package))).collect()
+        all.map(|(file, _)| file).filter(|file| is_of_package(file, package)).collect()
     }
 
     /// Whether there is a test of this name.
@@ -78,10 +78,9 @@ mod tests {
         tests.add("crates/corprof/src/a.rs", "no_clause");
         assert_eq!(tests.of("DET-02").count(), 2);
         assert!(tests.may_show("ATT-01", Column::Sim) && !tests.may_show("ATT-01", Column::Rem));
-        assert_eq!(tests.files("att_01_det_02_x", None).len(), 2);
-        let of_the_model = tests.files("att_01_det_02_x", Some("remora-clr-sim"));
+        let of_the_model = tests.files("att_01_det_02_x", "remora-clr-sim");
         assert_eq!(of_the_model.into_iter().collect::<Vec<_>>(), ["crates/clr-sim/tests/a.rs"]);
-        assert!(tests.files("att_01_det_02_x", Some("corprof")).is_empty());
+        assert!(tests.files("att_01_det_02_x", "corprof").is_empty());
         assert!(tests.has("att_01_det_02_x") && !tests.has("no_clause"));
     }
 }

@@ -1,9 +1,9 @@
 //! `docs/authors/contract.md` as rows and back: people write the clauses, we write the cells and what stands between marks.
 
 use super::columns::{self, Column};
-use super::departures::Departure;
+use super::deviations::Deviation;
 use super::named::Tests;
-use super::pending::{FILE, Owed, Pending};
+use super::pending::{FILE, Pending, Required};
 use crate::outcome::{Failure, Outcome, bail};
 use std::fmt::Write;
 
@@ -17,9 +17,9 @@ pub enum Cell {
     Shown,
     /// It does not apply there.
     Inapplicable,
-    /// It is owed later.
+    /// It is required later.
     Later,
-    /// It is owed, and the last run did not show it.
+    /// It is required, and the last run did not show it.
     Failed,
 }
 
@@ -40,16 +40,16 @@ pub struct Content<'a> {
     pub clauses: &'a [Clause],
     /// Which tests hold them.
     pub tests: &'a Tests,
-    /// What stands open.
+    /// The open cells.
     pub pending: &'a Pending,
     /// What live runtimes do otherwise.
-    pub departures: &'a [Departure],
+    pub deviations: &'a [Deviation],
 }
 
 impl Cell {
     const ALL: [Cell; 4] = [Cell::Shown, Cell::Inapplicable, Cell::Later, Cell::Failed];
 
-    /// As it stands in the page.
+    /// As the page has it.
     pub fn text(self) -> &'static str {
         match self {
             Cell::Shown => "x",
@@ -74,7 +74,7 @@ pub fn clauses(page: &str) -> Outcome<Vec<Clause>> {
 pub fn made(page: &str, content: &Content<'_>) -> Outcome<String> {
     let page = with_cells(page, content.clauses)?;
     let page = between(&page, "open cells", &open_cells(content.pending))?;
-    let page = between(&page, "departures", &departures(content.departures))?;
+    let page = between(&page, "deviations", &deviations(content.deviations))?;
     between(&page, "tests", &tests(content.clauses, content.tests))
 }
 
@@ -125,11 +125,11 @@ fn between(page: &str, name: &str, content: &str) -> Outcome<String> {
 fn open_cells(pending: &Pending) -> String {
     let mut table = String::from("| cells | clauses | columns | why |\n|---|---|---|---|\n");
     for later in [true, false] {
-        for entry in pending.entries.iter().filter(|entry| matches!(entry.owed, Owed::Later { .. }) == later) {
-            let cells = match entry.owed {
-                Owed::Later { partly: true } => "`later`, a part is shown",
-                Owed::Later { partly: false } => "`later`",
-                Owed::Now | Owed::Never => "`-`",
+        for entry in pending.entries.iter().filter(|entry| matches!(entry.required, Required::Later { .. }) == later) {
+            let cells = match entry.required {
+                Required::Later { partly: true } => "`later`, a part is shown",
+                Required::Later { partly: false } => "`later`",
+                Required::Now | Required::Never => "`-`",
             };
             let (clauses, columns) = (entry.clauses.join(", "), entry.columns.join(", "));
             put(&mut table, format_args!("| {cells} | {clauses} | {columns} | {} |", entry.reason));
@@ -141,9 +141,9 @@ fn open_cells(pending: &Pending) -> String {
     table
 }
 
-fn departures(departures: &[Departure]) -> String {
+fn deviations(deviations: &[Deviation]) -> String {
     let mut table = String::from("| clauses | where | test |\n|---|---|---|\n");
-    for Departure { clauses, place, test } in departures {
+    for Deviation { clauses, place, test } in deviations {
         put(&mut table, format_args!("| {} | {place} | `{test}` |", clauses.join(", ")));
     }
     table
@@ -182,7 +182,7 @@ mod tests_of_the_page {
 
     const TEXT: &str = "# Head\n| id | clause | sim | clr 3.1 | clr 8 | clr 9 | clr 10 | rem |\n|---|---|---|---|---|---|---|---|\n\
         | ATT-01 | One. | x | x | no | x | later | - |\n| ATT-02 | Two. | x | x | x | x | x | x |\nwords\n\
-        <!-- open cells: begin -->\nold\n<!-- open cells: end -->\n<!-- departures: begin -->\nold\n<!-- departures: end -->\n\
+        <!-- open cells: begin -->\nold\n<!-- open cells: end -->\n<!-- deviations: begin -->\nold\n<!-- deviations: end -->\n\
         <!-- tests: begin -->\nold\n<!-- tests: end -->\nafter\n";
 
     fn made_of(page: &str, clauses: &[Clause]) -> Outcome<String> {
@@ -193,8 +193,8 @@ mod tests_of_the_page {
         let pending = "[[inapplicable]]\nclauses = ['ATT-01']\ncolumns = ['rem']\nreason = 'never.'\n\
             [[pending]]\nclauses = ['ATT-01']\ncolumns = ['clr 10']\nreason = 'soon.'\npartly = true\n";
         let pending = Pending::parse(pending).unwrap();
-        let departures = [Departure { clauses: vec!["ATT-02".into()], place: "3.1".into(), test: "att_02_a".into() }];
-        made(page, &Content { clauses, tests: &tests, pending: &pending, departures: &departures })
+        let deviations = [Deviation { clauses: vec!["ATT-02".into()], place: "3.1".into(), test: "att_02_a".into() }];
+        made(page, &Content { clauses, tests: &tests, pending: &pending, deviations: &deviations })
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests_of_the_page {
 
     #[test]
     fn a_page_without_marks_is_a_failure() {
-        for name in ["open cells", "departures", "tests"] {
+        for name in ["open cells", "deviations", "tests"] {
             let page = TEXT.replace(&format!("<!-- {name}: end -->"), "");
             let fault = made_of(&page, &[]).unwrap_err().to_string();
             assert!(fault.contains(&format!("<!-- {name}: begin -->")), "{fault}");

@@ -1,30 +1,32 @@
-//! `contract-pending.toml`: the cells of the contract that no test fills, and why: owed later, or not owed there at all.
+//! `contract-pending.toml`: the cells of the contract that no test fills, and why: required later, or not required there at all.
 
 use super::columns::Column;
 use crate::outcome::{Context, Outcome, bail};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
-use toml::{Table, Value};
 
-/// Where that stands.
+/// Its name.
 pub const FILE: &str = "contract-pending.toml";
 
 /// What a cell is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owed {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Required {
     /// A test that passes.
+    #[default]
     Now,
     /// Nothing yet.
     Later {
         /// Tests show a part of it already.
         partly: bool,
     },
-    /// Nothing ever: the clause does not speak of that.
+    /// Nothing ever: the clause does not apply.
     Never,
 }
 
-/// Some cells that stand open for one reason.
-#[derive(Debug, PartialEq, Eq)]
+/// Some open cells, for one reason.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Entry {
     /// The clauses.
     pub clauses: Vec<String>,
@@ -32,8 +34,21 @@ pub struct Entry {
     pub columns: Vec<String>,
     /// Why.
     pub reason: String,
-    /// How.
-    pub owed: Owed,
+    #[serde(default)]
+    partly: bool,
+    /// How: by the list that it is in.
+    #[serde(skip)]
+    pub required: Required,
+}
+
+/// The two lists of the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lists {
+    #[serde(default)]
+    pending: Vec<Entry>,
+    #[serde(default)]
+    inapplicable: Vec<Entry>,
 }
 
 /// Everything that the file says.
@@ -41,7 +56,7 @@ pub struct Entry {
 pub struct Pending {
     /// In its order.
     pub entries: Vec<Entry>,
-    cells: BTreeMap<(String, Column), Owed>,
+    cells: BTreeMap<(String, Column), Required>,
 }
 
 impl Pending {
@@ -53,28 +68,34 @@ impl Pending {
 
     /// From the text of the file.
     pub fn parse(text: &str) -> Outcome<Pending> {
-        let table: Table = text.parse().context(|| "it is not TOML")?;
+        let lists: Lists = toml::from_str(text).context(|| "it cannot be read")?;
         let mut pending = Pending::default();
-        for (kind, entries) in &table {
-            let Some(entries) = entries.as_array() else { bail!("`{kind}` is not a list of [[{kind}]]") };
-            for entry in entries.iter().filter_map(Value::as_table) {
-                pending.add(entry_of(kind, entry)?)?;
+        for entry in lists.pending {
+            pending.add(Entry { required: Required::Later { partly: entry.partly }, ..entry })?;
+        }
+        for entry in lists.inapplicable {
+            if entry.partly {
+                bail!("what does not apply is not shown partly, either");
             }
+            pending.add(Entry { required: Required::Never, ..entry })?;
         }
         Ok(pending)
     }
 
     /// What this cell is asked for.
-    pub fn owed(&self, clause: &str, column: Column) -> Owed {
-        self.cells.get(&(clause.to_owned(), column)).copied().unwrap_or(Owed::Now)
+    pub fn required(&self, clause: &str, column: Column) -> Required {
+        self.cells.get(&(clause.to_owned(), column)).copied().unwrap_or(Required::Now)
     }
 
     fn add(&mut self, entry: Entry) -> Outcome<()> {
+        if entry.clauses.is_empty() || entry.columns.is_empty() || entry.reason.is_empty() {
+            bail!("an entry needs clauses, columns and a reason; one has {:?} and {:?}", entry.clauses, entry.columns);
+        }
         for clause in &entry.clauses {
             for name in &entry.columns {
                 for column in Column::named(name)? {
-                    if self.cells.insert((clause.clone(), column), entry.owed).is_some() {
-                        bail!("{clause} in {} stands there twice", column.name());
+                    if self.cells.insert((clause.clone(), column), entry.required).is_some() {
+                        bail!("{clause} in {} is there twice", column.name());
                     }
                 }
             }
@@ -82,30 +103,6 @@ impl Pending {
         self.entries.push(entry);
         Ok(())
     }
-}
-
-fn entry_of(kind: &str, entry: &Table) -> Outcome<Entry> {
-    let partly = entry.get("partly").and_then(Value::as_bool).unwrap_or(false);
-    let owed = match (kind, partly) {
-        ("pending", partly) => Owed::Later { partly },
-        ("inapplicable", false) => Owed::Never,
-        ("inapplicable", true) => bail!("what does not apply is not shown partly, either"),
-        _ => bail!("there is [[pending]] and [[inapplicable]], and no `{kind}`"),
-    };
-    if let Some(key) = entry.keys().find(|key| !["clauses", "columns", "reason", "partly"].contains(&key.as_str())) {
-        bail!("[[{kind}]] has clauses, columns, reason and partly, and no `{key}`");
-    }
-    let (clauses, columns) = (words(entry, "clauses"), words(entry, "columns"));
-    let reason = entry.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if clauses.is_empty() || columns.is_empty() || reason.is_empty() {
-        bail!("[[{kind}]] needs clauses, columns and a reason; one has clauses {clauses:?} and columns {columns:?}");
-    }
-    Ok(Entry { clauses, columns, reason, owed })
-}
-
-fn words(entry: &Table, key: &str) -> Vec<String> {
-    let list = entry.get(key).and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -119,11 +116,11 @@ mod tests {
             [[inapplicable]]\nclauses = ['ATT-21']\ncolumns = ['rem']\nreason = 'c'\n";
         let pending = Pending::parse(text).unwrap();
         assert_eq!(pending.entries.len(), 3);
-        assert_eq!(pending.owed("GCH-01", Column::Clr10), Owed::Later { partly: false });
-        assert_eq!(pending.owed("GCH-01", Column::Sim), Owed::Now);
-        assert_eq!(pending.owed("ATT-13", Column::Clr8), Owed::Later { partly: true });
-        assert_eq!(pending.owed("ATT-13", Column::Clr9), Owed::Now);
-        assert_eq!(pending.owed("ATT-21", Column::Rem), Owed::Never);
+        assert_eq!(pending.required("GCH-01", Column::Clr10), Required::Later { partly: false });
+        assert_eq!(pending.required("GCH-01", Column::Sim), Required::Now);
+        assert_eq!(pending.required("ATT-13", Column::Clr8), Required::Later { partly: true });
+        assert_eq!(pending.required("ATT-13", Column::Clr9), Required::Now);
+        assert_eq!(pending.required("ATT-21", Column::Rem), Required::Never);
     }
 
     #[track_caller]
@@ -135,14 +132,15 @@ mod tests {
     #[test]
     fn what_is_wrong_in_the_file_is_said() {
         let good = "clauses = ['GCH-01']\ncolumns = ['clr']\nreason = 'a'\n";
-        check_fault("[[pending]\n", "not TOML");
-        check_fault("pending = 3\n", "not a list");
-        check_fault(&format!("[[pendig]]\n{good}"), "no `pendig`");
-        check_fault(&format!("[[pending]]\n{good}when = 'soon'\n"), "no `when`");
+        check_fault("[[pending]\n", "cannot be read");
+        check_fault("pending = 3\n", "invalid type");
+        check_fault(&format!("[[pendig]]\n{good}"), "unknown field `pendig`");
+        check_fault(&format!("[[pending]]\n{good}when = 'soon'\n"), "unknown field `when`");
         check_fault(&format!("[[inapplicable]]\n{good}partly = true\n"), "partly");
-        check_fault("[[pending]]\nclauses = ['GCH-01']\ncolumns = ['clr']\n", "a reason");
+        check_fault("[[pending]]\nclauses = ['GCH-01']\ncolumns = ['clr']\n", "missing field `reason`");
+        check_fault(&format!("[[pending]]\n{}", good.replace("'GCH-01'", "")), "needs clauses");
         check_fault(&format!("[[pending]]\n{}", good.replace("clr", "clr 7")), "no column `clr 7`");
         let twice = format!("[[pending]]\n{good}[[inapplicable]]\n{}", good.replace("'clr'", "'clr 9'"));
-        check_fault(&twice, "GCH-01 in clr 9 stands there twice");
+        check_fault(&twice, "GCH-01 in clr 9 is there twice");
     }
 }

@@ -1,30 +1,26 @@
-//! What tests said of themselves while they ran: lines in a folder that the variable [`VARIABLE`] names.
+//! The results of a test run, in the folder that the variable [`VARIABLE`] names.
 //!
 //! A test that runs in several worlds writes a line for each, into a file of its process: `{"test": …, "world": "clr 8.0.4", "passed": true}`.
-//! Of every test, whatever it runs on, we write what the test runner said, as of the world [`WHOLE`], with the package.
+//! The test runner's reports (`.xml`) lie beside these files: they have every test, whatever it runs on, with its package.
 
 use super::columns::Column;
 use super::named::Tests;
+use crate::cache;
 use crate::outcome::{Context, Outcome, bail};
-use crate::test_output::{TestOutcome, function};
+use crate::test_output::{self, TestResult, function};
 use crate::tidy::names;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// What names the folder to the tests, and to us in the environment of a test run.
 pub const VARIABLE: &str = "REMORA_CONTRACT_RESULTS";
 
-/// The world of a test's outcome as a whole.
-const WHOLE: &str = "whole";
-
 /// What was seen of one clause in one column.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct CellResults {
     /// The tests that passed, each with its world.
     pub passed: BTreeSet<String>,
     /// Those that failed.
@@ -33,28 +29,33 @@ pub struct Seen {
 
 /// Everything that a run showed.
 #[derive(Debug, Default)]
-pub struct Sight {
-    cells: BTreeMap<(String, Column), Seen>,
+pub struct Results {
+    cells: BTreeMap<(String, Column), CellResults>,
     ran: BTreeSet<Column>,
     without_column: BTreeSet<String>,
 }
 
-impl Sight {
+impl Results {
     /// From the folder of a run.
-    pub fn read(folder: &Path, tests: &Tests) -> Outcome<Sight> {
+    pub fn read(folder: &Path, tests: &Tests) -> Outcome<Results> {
         let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
-        let mut sight = Sight::default();
+        let mut results = Results::default();
         for path in entries.flatten().map(|entry| entry.path()) {
             let text = fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
+            if path.extension().is_some_and(|extension| extension == "xml") {
+                let reported = test_output::results(&text).context(|| path.display())?;
+                reported.iter().for_each(|result| results.add_result(result, tests));
+                continue;
+            }
             for (number, line) in text.lines().enumerate() {
-                sight.add(line, tests).context(|| format!("{}:{}", path.display(), number + 1))?;
+                results.add(line).context(|| format!("{}:{}", path.display(), number + 1))?;
             }
         }
-        Ok(sight)
+        Ok(results)
     }
 
     /// Takes note of one line.
-    pub fn add(&mut self, line: &str, tests: &Tests) -> Outcome<()> {
+    pub fn add(&mut self, line: &str) -> Outcome<()> {
         let line: Value = serde_json::from_str(line).context(|| "a result that is not JSON")?;
         let (Some(test), Some(world), Some(passed)) =
             (line["test"].as_str(), line["world"].as_str(), line["passed"].as_bool())
@@ -62,19 +63,20 @@ impl Sight {
             bail!("a result needs `test`, `world` and `passed`; this is {line}");
         };
         let test = function(test);
-        if world == WHOLE {
-            for file in tests.files(test, line["package"].as_str()) {
-                for column in super::columns::ALL.into_iter().filter(|column| column.is_filled_by_whole(file)) {
-                    self.see(test, column, test.to_owned(), passed);
-                }
-            }
-            return Ok(());
-        }
         match Column::of_world(world)? {
-            Some(column) => self.see(test, column, format!("{test} on {world}"), passed),
+            Some(column) => self.note(test, column, format!("{test} on {world}"), passed),
             None => _ = self.without_column.insert(world.to_owned()),
         }
         Ok(())
+    }
+
+    /// Takes note of what the test runner reports of one test.
+    pub fn add_result(&mut self, result: &TestResult, tests: &Tests) {
+        for file in tests.files(&result.test, &result.package) {
+            for column in super::columns::ALL.into_iter().filter(|column| column.is_filled_by_whole(file)) {
+                self.note(&result.test, column, result.test.clone(), result.passed);
+            }
+        }
     }
 
     /// Whether tests ran for this column at all.
@@ -83,7 +85,7 @@ impl Sight {
     }
 
     /// What was seen of a cell.
-    pub fn of(&self, clause: &str, column: Column) -> Option<&Seen> {
+    pub fn of(&self, clause: &str, column: Column) -> Option<&CellResults> {
         self.cells.get(&(clause.to_owned(), column))
     }
 
@@ -92,40 +94,26 @@ impl Sight {
         self.without_column.iter().map(String::as_str)
     }
 
-    fn see(&mut self, test: &str, column: Column, told: String, passed: bool) {
+    fn note(&mut self, test: &str, column: Column, named: String, passed: bool) {
         self.ran.insert(column);
         for clause in names::clauses(test) {
             let seen = self.cells.entry((clause, column)).or_default();
-            if passed { &mut seen.passed } else { &mut seen.failed }.insert(told.clone());
+            if passed { &mut seen.passed } else { &mut seen.failed }.insert(named.clone());
         }
     }
 }
 
 /// An empty folder for the results of a run, and the variable that names it.
 pub fn fresh_folder() -> Outcome<(&'static str, OsString)> {
-    let folder = crate::target_folder()?.join("contract-results");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context(|| format!("cannot clear {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).context(|| format!("cannot make {}", folder.display()))?;
-    Ok((VARIABLE, folder.into()))
+    Ok((VARIABLE, cache::empty_folder(&crate::target_folder()?.join("contract-results"))?.into()))
 }
 
-/// Writes down what the test runner said, if the run is one whose results are kept.
-pub fn keep(command: &Command, outcomes: &[TestOutcome]) -> Outcome<()> {
-    let named = command.get_envs().find(|(name, _)| *name == VARIABLE).and_then(|(_, folder)| folder);
-    let Some(path) = named.map(|folder| PathBuf::from(folder).join("runner.jsonl")) else { return Ok(()) };
-    let lines: String = outcomes
-        .iter()
-        .map(|outcome| {
-            let TestOutcome { package, test, passed } = outcome;
-            format!("{}\n", json!({"test": test, "world": WHOLE, "package": package, "passed": passed}))
-        })
-        .collect();
-    let mut options = fs::OpenOptions::new();
-    let mut file =
-        options.create(true).append(true).open(&path).context(|| format!("cannot open {}", path.display()))?;
-    file.write_all(lines.as_bytes()).context(|| format!("cannot write {}", path.display()))
+/// Keeps the test runner's report, if the run is one whose results are kept.
+pub fn keep(environment: &[(&str, OsString)], report: &Path) -> Outcome<()> {
+    let Some((_, folder)) = environment.iter().find(|(name, _)| *name == VARIABLE) else { return Ok(()) };
+    let kept = |number: &u32| Path::new(folder).join(format!("runner-{number}.xml"));
+    let Some(free) = (1..).map(|number| kept(&number)).find(|path| !path.exists()) else { return Ok(()) };
+    fs::copy(report, &free).context(|| format!("cannot write {}", free.display())).map(drop)
 }
 
 #[cfg(test)]
@@ -140,43 +128,48 @@ mod tests {
         tests
     }
 
-    fn seen(lines: &[&str]) -> Sight {
-        let mut sight = Sight::default();
-        lines.iter().for_each(|line| sight.add(line, &named()).unwrap());
-        sight
+    fn seen(lines: &[&str]) -> Results {
+        let mut results = Results::default();
+        lines.iter().for_each(|line| results.add(line).unwrap());
+        results
     }
 
     #[test]
     fn a_live_test_fills_the_column_of_its_world_for_each_of_its_clauses() {
-        let sight = seen(&[
+        let results = seen(&[
             r#"{"test": "att_01_det_02_b", "world": "clr 8.0.4", "passed": true}"#,
             r#"{"test": "tests::att_01_a", "world": "clr 8.0.4", "passed": false}"#,
             r#"{"test": "att_01_a", "world": "clr 6.0.36", "passed": true}"#,
         ]);
-        let of_att = sight.of("ATT-01", Column::Clr8).unwrap();
+        let of_att = results.of("ATT-01", Column::Clr8).unwrap();
         assert!(
             of_att.passed.contains("att_01_det_02_b on clr 8.0.4") && of_att.failed.contains("att_01_a on clr 8.0.4")
         );
-        assert_eq!(sight.of("DET-02", Column::Clr8).unwrap().failed.len(), 0);
-        assert!(sight.of("ATT-01", Column::Clr9).is_none() && !sight.has_run(Column::Clr9));
-        assert_eq!(sight.without_column().collect::<Vec<_>>(), ["clr 6.0.36"]);
+        assert_eq!(results.of("DET-02", Column::Clr8).unwrap().failed.len(), 0);
+        assert!(results.of("ATT-01", Column::Clr9).is_none() && !results.has_run(Column::Clr9));
+        assert_eq!(results.without_column().collect::<Vec<_>>(), ["clr 6.0.36"]);
     }
 
     #[test]
-    fn what_the_runner_says_of_a_test_goes_by_its_file_and_package() {
-        let of_the_model = r#"{"test": "att_01_a", "world": "whole", "package": "remora-clr-sim", "passed": true}"#;
-        let of_remora = r#"{"test": "att_01_det_02_b", "world": "whole", "package": "remora-e2e", "passed": false}"#;
-        let of_the_runtime = r#"{"test": "att_01_a", "world": "whole", "package": "remora-e2e", "passed": false}"#;
-        let sight = seen(&[of_the_model, of_remora, of_the_runtime]);
-        assert_eq!(sight.of("ATT-01", Column::Sim).unwrap().failed.len(), 0);
-        assert_eq!(sight.of("ATT-01", Column::Sim).unwrap().passed.len(), 1);
-        assert!(sight.of("DET-02", Column::Rem).unwrap().failed.contains("att_01_det_02_b"));
+    fn the_runners_result_of_a_test_goes_by_its_file_and_package() {
+        let mut results = Results::default();
+        for (package, test, passed) in [
+            ("remora-clr-sim", "att_01_a", true),
+            ("remora-e2e", "att_01_det_02_b", false),
+            ("remora-e2e", "att_01_a", false),
+        ] {
+            let result = TestResult { package: package.into(), test: test.into(), passed };
+            results.add_result(&result, &named());
+        }
+        assert_eq!(results.of("ATT-01", Column::Sim).unwrap().failed.len(), 0);
+        assert_eq!(results.of("ATT-01", Column::Sim).unwrap().passed.len(), 1);
+        assert!(results.of("DET-02", Column::Rem).unwrap().failed.contains("att_01_det_02_b"));
         assert_eq!(
-            sight.of("ATT-01", Column::Rem).unwrap().failed.len(),
+            results.of("ATT-01", Column::Rem).unwrap().failed.len(),
             1,
             "the runtime's own test is none of Remora"
         );
-        assert!(!sight.has_run(Column::Clr8));
+        assert!(!results.has_run(Column::Clr8));
     }
 
     #[test]
@@ -185,23 +178,30 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("1.jsonl");
         fs::write(&path, "{\"test\": \"att_01_a\", \"world\": \"sim 8\", \"passed\": true}\n{\"test\"").unwrap();
-        let torn = Sight::read(&folder, &named()).unwrap_err().to_string();
+        let torn = Results::read(&folder, &named()).unwrap_err().to_string();
         fs::write(&path, "{\"test\": \"att_01_a\", \"passed\": true}\n").unwrap();
-        let half = Sight::read(&folder, &named()).unwrap_err().to_string();
+        let half = Results::read(&folder, &named()).unwrap_err().to_string();
         fs::remove_dir_all(&folder).unwrap();
         assert!(torn.contains("1.jsonl:2") && torn.contains("not JSON"), "{torn}");
         assert!(half.contains("1.jsonl:1") && half.contains("`world`"), "{half}");
     }
 
     #[test]
-    fn outcomes_are_kept_where_the_environment_of_the_run_says() {
-        let folder = std::env::temp_dir().join(format!("remora-xtask-keep-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let outcome = TestOutcome { package: Some("remora-clr-sim".into()), test: "att_01_a".into(), passed: true };
-        keep(Command::new("x").env(VARIABLE, &folder), &[outcome]).unwrap();
-        let sight = Sight::read(&folder, &named()).unwrap();
+    fn reports_are_kept_where_the_environment_of_the_run_says_and_none_replaces_another() {
+        let folder =
+            cache::empty_folder(&std::env::temp_dir().join(format!("remora-xtask-keep-{}", std::process::id())));
+        let folder = folder.unwrap();
+        let report = folder.join("junit");
+        let environment = [(VARIABLE, folder.clone().into_os_string())];
+        for test in ["att_01_a", "att_01_det_02_b"] {
+            fs::write(&report, format!(r#"<testcase name="x::{test}" classname="remora-{}"/>"#, "clr-sim")).unwrap();
+            keep(&environment, &report).unwrap();
+        }
+        fs::remove_file(&report).unwrap();
+        assert!(folder.join("runner-2.xml").is_file());
+        let results = Results::read(&folder, &named()).unwrap();
         fs::remove_dir_all(&folder).unwrap();
-        assert!(sight.of("ATT-01", Column::Sim).unwrap().passed.contains("att_01_a"));
-        assert!(keep(&Command::new("x"), &[]).is_ok());
+        assert!(results.of("ATT-01", Column::Sim).unwrap().passed.contains("att_01_a"));
+        assert!(keep(&[], &report).is_ok());
     }
 }

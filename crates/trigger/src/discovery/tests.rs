@@ -134,7 +134,7 @@ fn att_04_a_host_without_a_runtime_is_told_apart() {
     assert_eq!(made.find().attachable, Err(Reason::RuntimeNotLoaded));
     let error = MadeUp::plain().try_find().expect_err("no .NET");
     assert!(matches!(error, Error::NotDotNet { pid: PID, .. }), "{error:?}");
-    assert!(error.to_string().contains("remora record -- CMD"));
+    assert_eq!(error.remedies(), [crate::Remedy::RecordFromStart]);
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! `.heapsnapshot`, loaded by the DevTools of headless Chromium: by the very code that their Memory panel runs, out of the browser.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-#[path = "../../export/tests/support/browser.rs"]
-#[allow(dead_code, reason = "nothing is clicked here")]
-mod browser;
+#[path = "../../../crates/heap-export/tests/support/mod.rs"]
 mod support;
 
-use browser::Browser;
+use remora_browser::Browser;
 use remora_heap::{DominatorTree, HeapGraph, ObjectIx};
 use remora_heap_export::Format;
 use serde_json::Value;

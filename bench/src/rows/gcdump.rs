@@ -1,16 +1,16 @@
-//! For how long the program stands for a snapshot, how soon there is a file, how large it is; beside the runtime's own heap dump of the
-//! same heap, and a plain forced collection of it.
+//! The pause for a snapshot, how soon there is a file, how large it is; beside the runtime's own heap dump of the same heap, and a plain
+//! forced GC of it.
 
 use super::snapshots::{Folder, STOP_OF_PEER, middle, resident, take};
 use crate::Outcome;
-use crate::bench::Bench;
-use crate::dump::{Dump, dump};
-use crate::statistics::Chance;
+use crate::bench::{Bench, SNAPSHOT_OBJECTS, SNAPSHOTS};
+use crate::gcdump::{Dump, dump};
 use crate::table::Row;
+use fastrand::Rng;
 use remora_e2e::{Start, Target};
 use serde_json::json;
 
-/// The stop may be so much of a plain collection's, and so much more for each GiB in memory, seconds.
+/// The pause may be so much of a plain collection's, and so much more for each GiB in memory, seconds.
 const STOP_FACTOR: f64 = 1.15;
 const STOP_PER_GIBIBYTE: f64 = 0.040;
 /// The file must be there within this part of the time that the dump takes to its last byte.
@@ -50,9 +50,9 @@ impl Collector {
 /// What the program does while it is measured.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
-    /// It computes on one processor, where it notices at once that it stands.
+    /// It computes on one processor, where it notices a pause at once.
     Computes,
-    /// It waits, and looks at the clock once in a millisecond: its stops are known to that.
+    /// It waits, and looks at the clock once in a millisecond: its pauses are known to that.
     Waits,
 }
 
@@ -71,8 +71,8 @@ struct Turns {
     plain: Vec<f64>,
     stops: Vec<f64>,
     seconds: Vec<f64>,
-    /// Of these: the program stood for the collection, and for the copy in it.
-    stood: Vec<(f64, f64)>,
+    /// Of these: the GC pause, and the fork in it.
+    pauses: Vec<(f64, f64)>,
     bytes_an_object: Vec<f64>,
     peer_stops: Vec<f64>,
     peer: Vec<Dump>,
@@ -80,7 +80,7 @@ struct Turns {
 }
 
 fn beside_the_peer(bench: &Bench, folder: &Folder, collector: Collector, state: State) -> Outcome<Vec<Row>> {
-    let mut start = Start::managed(&bench.runtime, "stopped").arg(bench.sizes.snapshot_objects.to_string());
+    let mut start = Start::managed(&bench.runtime, "stopped").arg(bench.amount(SNAPSHOT_OBJECTS).to_string());
     if state == State::Waits {
         start = start.arg("waits");
     }
@@ -89,21 +89,21 @@ fn beside_the_peer(bench: &Bench, folder: &Folder, collector: Collector, state: 
     }
     let mut target = start.ready();
     let mut turns = Turns { gibibytes: resident(&target) / 1024.0, ..Turns::default() };
-    let mut chance = Chance::new(1);
-    for _ in 0..bench.sizes.snapshots {
+    let mut chance = Rng::with_seed(1);
+    for _ in 0..bench.amount(SNAPSHOTS) {
         let mut order = [0, 1, 2];
         chance.shuffle(&mut order);
         for turn in order {
             turns.take(turn, &mut target, folder)?;
         }
     }
-    turns.rows(bench.sizes.snapshot_objects, collector, state)
+    turns.rows(bench.amount(SNAPSHOT_OBJECTS), collector, state)
 }
 
 impl Turns {
     fn take(&mut self, turn: usize, target: &mut Target, folder: &Folder) -> Outcome<()> {
-        // The first collection behind a copy writes to pages that the kernel still holds for shared, each of which it must then be told
-        // of: nobody's turn begins with that.
+        // The first collection behind a copy writes to pages that the kernel still holds for shared, and each costs a fault:
+        // no turn begins with that.
         target.ask_number("collect");
         target.ask_number("gap");
         let stop = |target: &mut Target| target.ask_number("gap") as f64 / 1e6;
@@ -113,9 +113,9 @@ impl Turns {
                 let taken = take(target.pid(), folder)?;
                 self.stops.push(stop(target));
                 self.seconds.push(taken.seconds);
-                let number = |what: &str| taken.told[what].as_u64().unwrap_or(0) as f64;
-                self.stood.push((number("collection_nanoseconds") / 1e9, number("fork_nanoseconds") / 1e9));
-                let objects = taken.told["objects"].as_u64().ok_or("no count of objects")?;
+                let number = |what: &str| taken.report[what].as_u64().unwrap_or(0) as f64;
+                self.pauses.push((number("collection_nanoseconds") / 1e9, number("fork_nanoseconds") / 1e9));
+                let objects = taken.report["objects"].as_u64().ok_or("no count of objects")?;
                 self.bytes_an_object.push(taken.file_bytes as f64 / objects as f64);
             }
             _ => {
@@ -161,18 +161,18 @@ impl Turns {
         let of_peer = |what: fn(&Dump) -> f64| self.peer.iter().map(what).collect::<Vec<_>>();
         let (seconds, peer) = (middle(&self.seconds)?, middle(&of_peer(|dump| dump.seconds))?);
         let tool = middle(&of_peer(Dump::as_the_tool))?;
-        let stood = middle(&self.stood.iter().map(|(stood, _)| *stood).collect::<Vec<_>>())?;
-        let copy = middle(&self.stood.iter().map(|(_, copy)| *copy).collect::<Vec<_>>())?;
-        let numbers = json!({ "seconds": self.seconds, "stood": self.stood, "peer_seconds": of_peer(|dump| dump.seconds),
+        let pauses = middle(&self.pauses.iter().map(|(pauses, _)| *pauses).collect::<Vec<_>>())?;
+        let copy = middle(&self.pauses.iter().map(|(_, copy)| *copy).collect::<Vec<_>>())?;
+        let numbers = json!({ "seconds": self.seconds, "pauses": self.pauses, "peer_seconds": of_peer(|dump| dump.seconds),
             "peer_types": of_peer(|dump| dump.types), "peer_rundown": of_peer(|dump| dump.rundown) });
         Ok(Row::shown(
             &format!("from the command to its file, {about}"),
             format!(
                 "{seconds:.3} s, {:.3} of the dump: GC {:.0} ms, fork {:.0} ms, the rest {:.0} ms",
                 seconds / peer,
-                (stood - copy) * 1e3,
+                (pauses - copy) * 1e3,
                 copy * 1e3,
-                (seconds - stood) * 1e3
+                (seconds - pauses) * 1e3
             ),
         )
         .beside(format!("{peer:.3} s to the heap's last byte; {tool:.3} s with the tool's other requests"))

@@ -6,7 +6,7 @@
 use super::percent;
 use super::snapshots::{Folder, take};
 use crate::Outcome;
-use crate::bench::Bench;
+use crate::bench::{Bench, SNAPSHOTS_IN_A_ROW};
 use crate::growth::Growth;
 use crate::statistics::median;
 use crate::table::Row;
@@ -44,10 +44,10 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let folder = Folder::make()?;
     let runtime = Runtime::with_aspnet();
     let [mut shown, mut collected, mut alone] = [(); 3].map(|()| Server::start(&runtime));
-    let mut stood = Vec::new();
-    for _ in 0..bench.sizes.snapshots_in_a_row {
+    let mut pauses = Vec::new();
+    for _ in 0..bench.amount(SNAPSHOTS_IN_A_ROW) {
         let taken = take(shown.target.pid(), &folder)?;
-        stood.push(taken.told["collection_nanoseconds"].as_u64().unwrap_or(0) as f64 / 1e6);
+        pauses.push(taken.report["collection_nanoseconds"].as_u64().unwrap_or(0) as f64 / 1e6);
         collected.target.ask_number("collect");
         for server in [&mut shown, &mut collected, &mut alone] {
             server.note()?;
@@ -55,15 +55,15 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     }
     let (served, failed) = (shown.target.ask_number("count"), shown.target.ask_number("failed"));
     let [growth, collected, alone] = [shown.growth()?, collected.growth()?, alone.growth()?];
-    let middle = median(&stood).unwrap_or(0.0);
+    let middle = median(&pauses).unwrap_or(0.0);
     let measured = format!(
         "{served} requests, {failed} failed ({}); all receipts clean; paused {middle:.0} ms in the median; {}; under as many forced GCs {}; left alone {:+.2} KiB a round",
         percent(failed as f64 / served.max(1) as f64),
-        growth.told(),
-        collected.told(),
+        growth.text(),
+        collected.text(),
         alone.resident
     );
-    let rounds = bench.sizes.snapshots_in_a_row;
+    let rounds = bench.amount(SNAPSHOTS_IN_A_ROW);
     Ok(vec![
         Row::shown(
             &format!("{rounds} snapshots in a row of an ASP.NET Core server under load, {}", runtime.name()),
@@ -73,6 +73,6 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
             "no failed request, no growth of ours, all clean",
             served > 0 && failed == 0 && growth.beyond(&collected).is_none(),
         )
-        .numbers(json!({ "growth": growth, "collected": collected, "alone": alone, "stood_ms": stood })),
+        .numbers(json!({ "growth": growth, "collected": collected, "alone": alone, "pauses_ms": pauses })),
     ])
 }

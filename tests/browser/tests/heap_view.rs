@@ -2,13 +2,12 @@
 //! Fails where Chromium or chromedriver is missing: `apt-get install -y chromium chromium-driver`.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-#[path = "../../export/tests/support/browser.rs"]
-#[allow(dead_code, reason = "a part is used")]
-mod browser;
+#[path = "../../../crates/heap-view/tests/running/mod.rs"]
 mod running;
+#[path = "../../../crates/heap-view/tests/support/mod.rs"]
 mod support;
 
-use browser::Browser;
+use remora_browser::Browser;
 use remora_heap_view::{About, View};
 use running::Running;
 use support::{HOSTILE_NAME, KEY, about, bytes_with, index_of, opened, ring, shop};

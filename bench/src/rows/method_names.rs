@@ -3,7 +3,7 @@
 use super::percent;
 use crate::Outcome;
 use crate::agent::Agent;
-use crate::bench::{self, Bench};
+use crate::bench::{self, Bench, LARGE, NAMES};
 use crate::peer::Peer;
 use crate::table::Row;
 use remora_e2e::{Runtime, Start, Target};
@@ -56,7 +56,7 @@ fn test_programs(bench: &mut Bench) -> Outcome<Row> {
     let mut each = serde_json::Map::new();
     for program in PROGRAMS {
         let target = bench.start(program, &[]);
-        let named = record(bench, &target, bench.sizes.names)?;
+        let named = record(bench, &target, bench.amount(NAMES))?;
         all.frames += named.frames;
         all.named += named.named;
         each.insert(program.to_owned(), json!([named.named, named.frames]));
@@ -72,12 +72,12 @@ fn test_programs(bench: &mut Bench) -> Outcome<Row> {
 }
 
 fn large(bench: &mut Bench, what: &str, mut target: Target) -> Outcome<Row> {
-    let named = record(bench, &target, bench.sizes.large)?;
+    let named = record(bench, &target, bench.amount(LARGE))?;
     if target.ask_number("count") == 0 || target.ask_number("failed") > 0 {
         return Err(format!("{what} does not work").into());
     }
     let mut peer = Peer::start(target.pid())?;
-    peer.run(bench.sizes.large / 4)?;
+    peer.run(bench.amount(LARGE) / 4)?;
     let peer = named_in(&peer.end()?.profile()?);
     Ok(Row::shown(
         &format!("managed frames named, {what}"),
@@ -102,7 +102,7 @@ fn record(bench: &mut Bench, target: &Target, duration: Duration) -> Outcome<Nam
     Ok(Named { frames, named })
 }
 
-/// The runtime's own sampler gives managed frames only: one without a name belongs to no method that the runtime told of.
+/// The runtime's own sampler gives managed frames only: one without a name belongs to no method that the runtime has named.
 fn named_in(profile: &Profile) -> Named {
     let mut named = Named::default();
     for frame in profile.samples().iter().flat_map(|sample| profile.walk(sample.stack)) {

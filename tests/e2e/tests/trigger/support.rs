@@ -1,5 +1,6 @@
 //! Runtimes, and programs that run until they are told to stop.
 
+use remora_e2e::on_every_runtime;
 use remora_trigger::{Attach, Error, Guid, HResult, Process, Version, attach, place_library, processes};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::OsString;
@@ -12,8 +13,7 @@ use std::time::Duration;
 
 /// Long enough for any machine.
 pub const PATIENT: Duration = Duration::from_secs(60);
-const ROOTS: &str = "REMORA_TEST_DOTNET_ROOTS";
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trigger/fixtures");
 
 /// An installation of .NET.
 pub struct Root {
@@ -35,13 +35,9 @@ impl Root {
     }
 }
 
-/// Runs a test on every root.
+/// Runs a test on every runtime.
 pub fn each_root(test: impl Fn(&Root)) {
-    let roots = std::env::var(ROOTS)
-        .unwrap_or_else(|_| panic!("set {ROOTS} to the roots of .NET installations, separated by colons"));
-    for root in roots.split(':').filter(|root| !root.is_empty()) {
-        test(&Root { directory: PathBuf::from(root) });
-    }
+    on_every_runtime(|runtime| test(&Root { directory: runtime.root().to_path_buf() }));
 }
 
 /// A library that a runtime can load, compiled once.

@@ -1,17 +1,17 @@
-//! What a watch costs the program that is watched, beside the same process before and after; and what `--roots` adds to a snapshot's stop.
+//! What heap tracking costs the target, compared with the same process before and after; and what `--roots` adds to the pause of a snapshot.
 //!
 //! Each process is a pair with itself: what one does in a second is not what another does. What the runtime says of the collections stands
 //! beside it, since a program that allocates little pays for little.
 
 use super::percents;
-use super::snapshots::{COMMAND, Folder};
+use super::snapshots::{COMMAND, Folder, take_as};
 use crate::Outcome;
-use crate::bench::{self, Bench};
+use crate::bench::{self, BEFORES, Bench, LARGE, SNAPSHOT_OBJECTS, SNAPSHOTS};
 use crate::statistics::{Interval, median};
 use crate::table::Row;
 use remora_e2e::{Remora, Runtime, Target};
 use serde_json::{Value, json};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long a program is watched beyond what is measured of it: until its first snapshot has been taken it is not.
@@ -29,12 +29,12 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// One process: what it did for each second before, while it was watched, and after; and what the watch told.
+/// One process: its operations a second before, under and after heap tracking, and the report.
 struct Run {
     before: f64,
     watched: f64,
     after: f64,
-    told: Value,
+    report: Value,
 }
 
 impl Run {
@@ -48,9 +48,9 @@ impl Run {
         let mut watch = Remora::spawn(command);
         watch.wait_until_it_says("watching ");
         let watched = rate(&mut target, span);
-        let told = watch.finish().succeeded().json();
+        let report = watch.finish().succeeded().json();
         let after = rate(&mut target, span);
-        Ok(Run { before, watched, after, told })
+        Ok(Run { before, watched, after, report })
     }
 
     fn loss(&self) -> f64 {
@@ -59,8 +59,8 @@ impl Run {
 
     /// Nanoseconds of its collections, what of that was for the watch, and objects that were made.
     fn collections(&self) -> [f64; 3] {
-        let collections = &self.told["collections"];
-        let made = self.told["types"].as_array().into_iter().flatten().filter_map(|row| row["allocated"].as_f64());
+        let collections = &self.report["collections"];
+        let made = self.report["types"].as_array().into_iter().flatten().filter_map(|row| row["allocated"].as_f64());
         let of = |what: &str| collections[what].as_f64().unwrap_or(0.0);
         [of("nanoseconds"), of("extra_nanoseconds"), made.sum()]
     }
@@ -75,8 +75,8 @@ fn rate(target: &mut Target, span: Duration) -> f64 {
 }
 
 fn watched(bench: &Bench, about: &str, start: &dyn Fn() -> Target) -> Outcome<Row> {
-    let span = bench.sizes.large / 2;
-    let runs = (0..bench.sizes.befores).map(|_| Run::of(start(), span)).collect::<Outcome<Vec<Run>>>()?;
+    let span = bench.amount(LARGE) / 2;
+    let runs = (0..bench.amount(BEFORES)).map(|_| Run::of(start(), span)).collect::<Outcome<Vec<Run>>>()?;
     let losses: Vec<f64> = runs.iter().map(Run::loss).collect();
     let loss = Interval::of(&losses).ok_or("nothing was measured")?;
     let sums =
@@ -95,19 +95,24 @@ fn watched(bench: &Bench, about: &str, start: &dyn Fn() -> Target) -> Outcome<Ro
     Ok(Row::shown(&format!("watched: {about}, {} processes", runs.len()), measured).numbers(numbers))
 }
 
-/// For how long the program stands for a snapshot with roots and for one without, in turns.
+/// For how long pause for a snapshot with roots and for one without, in turns.
 fn roots(bench: &Bench) -> Outcome<Row> {
     let folder = Folder::make()?;
-    let objects = bench.sizes.snapshot_objects;
+    let objects = bench.amount(SNAPSHOT_OBJECTS);
     let target = bench.start("stopped", &[&objects.to_string()]);
     let (mut plain, mut seen, mut count) = (Vec::new(), Vec::new(), 0);
-    for round in 0..bench.sizes.snapshots * 2 {
-        let told = stood(target.pid(), &folder, round % 2 == 1)?;
-        let milliseconds = told["collection_nanoseconds"].as_f64().ok_or("no time was told")? / 1e6;
+    for round in 0..bench.amount(SNAPSHOTS) * 2 {
+        let way: &[&str] = if round % 2 == 1 { &["--roots"] } else { &[] };
+        let report = take_as(target.pid(), &folder, way)?.report;
+        let milliseconds = report["collection_nanoseconds"].as_f64().ok_or("the report has no GC pause")? / 1e6;
         if round % 2 == 1 {
             seen.push(milliseconds);
-            count =
-                told["roots"].as_object().into_iter().flat_map(|kinds| kinds.values()).filter_map(Value::as_u64).sum();
+            count = report["roots"]
+                .as_object()
+                .into_iter()
+                .flat_map(|kinds| kinds.values())
+                .filter_map(Value::as_u64)
+                .sum();
         } else {
             plain.push(milliseconds);
         }
@@ -123,17 +128,4 @@ fn roots(bench: &Bench) -> Outcome<Row> {
     );
     let what = format!("pause for a snapshot with --roots, {:.1} million linked objects", objects as f64 / 1e6);
     Ok(Row::shown(&what, measured).numbers(json!({ "with_ms": seen, "without_ms": plain })))
-}
-
-/// What a snapshot says of itself.
-fn stood(process_id: u32, folder: &Folder, with_roots: bool) -> Outcome<Value> {
-    let mut command = Command::new(bench::path(COMMAND)?);
-    command.args(["heap", "-p", &process_id.to_string(), "--json", "--top", "1", "--force", "-o"]);
-    command.arg(folder.path("roots.remora-heap")).args(with_roots.then_some("--roots")).stdin(Stdio::null());
-    let output = command.output()?;
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    if output.status.success() && told["complete"] == true {
-        return Ok(told);
-    }
-    Err(format!("remora heap: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into())
 }

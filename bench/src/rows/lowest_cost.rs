@@ -7,9 +7,9 @@
 
 use crate::Outcome;
 use crate::agent::HERTZ;
-use crate::bench::Bench;
+use crate::bench::{BLOCKS_OF_COST, Bench};
 use crate::perf;
-use crate::process::{own_time, processor_time};
+use crate::process::{cpu_time, own_time};
 use crate::statistics::Interval;
 use crate::table::Row;
 use nix::sys::pthread::pthread_kill;
@@ -38,7 +38,7 @@ fn kernel(bench: &Bench, threads: usize) -> Outcome<Row> {
         std::thread::sleep(TURN);
         Ok(0)
     };
-    for _ in 0..bench.sizes.blocks_of_cost {
+    for _ in 0..bench.amount(BLOCKS_OF_COST) {
         let alone = busy.work(turn)?;
         let Ok(sampled) = perf::while_recording(std::process::id(), || busy.work(turn)) else { break };
         // One sample for each period of CPU time.
@@ -57,7 +57,7 @@ fn signals(bench: &Bench, threads: usize) -> Outcome<Row> {
     let busy = Busy::start(threads);
     let mut random = Random::new(u64::from(HERTZ));
     let (mut whole, mut waking) = (Vec::new(), Vec::new());
-    for _ in 0..bench.sizes.blocks_of_cost {
+    for _ in 0..bench.amount(BLOCKS_OF_COST) {
         let alone = busy.work(|| {
             std::thread::sleep(TURN);
             Ok(0)
@@ -114,7 +114,7 @@ impl Busy {
     }
 
     fn work(&self, meanwhile: impl FnOnce() -> Outcome<u64>) -> Outcome<Work> {
-        let look = || (self.done.load(Ordering::Relaxed), processor_time(std::process::id()));
+        let look = || (self.done.load(Ordering::Relaxed), cpu_time(std::process::id()));
         let (done, used) = look();
         let sent = meanwhile()?;
         let (done_after, used_after) = look();

@@ -1,9 +1,7 @@
-//! Against real runtimes: every root in `REMORA_TEST_DOTNET_ROOTS` (colon-separated directories with a `dotnet` in them).
+//! `remora-trigger` on live runtimes: finding processes, placing the library, attaching.
 //!
-//! Without that variable every test fails and says so: a test that did not run must not look like one that passed.
 //! Needs root, for namespaces and other users, and `unshare`, `setpriv` and `chroot`.
-
-#![cfg(feature = "live")]
+#![forbid(unsafe_code)]
 
 mod support;
 

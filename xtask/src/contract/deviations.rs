@@ -10,7 +10,7 @@ const FILE: &str = "docs/authors/contract-findings.md";
 
 /// One thing that is otherwise.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Departure {
+pub struct Deviation {
     /// The clauses that say it differently.
     pub clauses: Vec<String>,
     /// On which versions.
@@ -20,37 +20,37 @@ pub struct Departure {
 }
 
 /// From the repository.
-pub fn read() -> Outcome<Vec<Departure>> {
+pub fn read() -> Outcome<Vec<Deviation>> {
     let text = fs::read_to_string(crate::root().join(FILE)).context(|| format!("cannot read {FILE}"))?;
     Ok(parse(&text))
 }
 
 /// The rows `| clauses | the contract | what was seen | where | test |`.
-fn parse(text: &str) -> Vec<Departure> {
+fn parse(text: &str) -> Vec<Deviation> {
     let rows = text.lines().filter_map(|line| {
         let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
         let [clauses, _, _, place, test] = cells[..] else { return None };
-        clauses.contains('-').then(|| Departure {
+        clauses.contains('-').then(|| Deviation {
             clauses: clauses.split(", ").map(str::to_owned).collect(),
             place: place.to_owned(),
             test: test.trim_matches('`').to_owned(),
         })
     });
-    rows.filter(|departure| !departure.clauses[0].starts_with("---")).collect()
+    rows.filter(|deviation| !deviation.clauses[0].starts_with("---")).collect()
 }
 
 /// What they name and is not there.
-pub fn faults(departures: &[Departure], clauses: &[Clause], tests: &Tests) -> Vec<String> {
+pub fn faults(deviations: &[Deviation], clauses: &[Clause], tests: &Tests) -> Vec<String> {
     let mut faults = Vec::new();
-    for departure in departures {
-        for id in departure.clauses.iter().filter(|id| !clauses.iter().any(|clause| clause.id == **id)) {
+    for deviation in deviations {
+        for id in deviation.clauses.iter().filter(|id| !clauses.iter().any(|clause| clause.id == **id)) {
             faults.push(format!("{FILE} names {id}, and there is no such clause"));
         }
-        if !tests.has(&departure.test) {
-            let clauses = departure.clauses.join(", ");
+        if !tests.has(&deviation.test) {
+            let clauses = deviation.clauses.join(", ");
             faults.push(format!(
                 "{FILE}: what is said of {clauses} is held by `{}`, and no such test carries a clause",
-                departure.test
+                deviation.test
             ));
         }
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn each_row_is_read() {
-        let expected = Departure {
+        let expected = Deviation {
             clauses: vec!["ATT-12".into(), "DET-02".into()],
             place: "10.0.12; before, as it says.".into(),
             test: "att_12_a".into(),
@@ -80,8 +80,8 @@ mod tests {
     fn a_clause_and_a_test_that_are_not_there_are_named() {
         let clauses = [Clause { id: "ATT-12".into(), text: String::new(), cells: [Cell::Shown; COUNT] }];
         let mut tests = Tests::default();
-        let told = faults(&parse(TEXT), &clauses, &tests).join("\n");
-        assert!(told.contains("DET-02, and there is no such clause") && told.contains("`att_12_a`"), "{told}");
+        let found = faults(&parse(TEXT), &clauses, &tests).join("\n");
+        assert!(found.contains("DET-02, and there is no such clause") && found.contains("`att_12_a`"), "{found}");
         tests.add("tests/e2e/tests/runtime_a.rs", "att_12_a");
         assert_eq!(faults(&parse(TEXT), &clauses, &tests).len(), 1);
     }

@@ -1,13 +1,13 @@
-//! What is different in a process after Remora has left it: its throughput, and what many rounds add up to. And how soon it leaves
-//! when whoever records is killed.
+//! What differs in a process after a detach: its throughput, and what many rounds add up to. And how soon the agent detaches when the
+//! recorder is killed.
 
 use super::percent;
 use crate::Outcome;
 use crate::agent::Agent;
-use crate::bench::Bench;
+use crate::bench::{BEFORES, Bench, KILLS, ROUNDS};
 use crate::growth::Growth;
 use crate::killed;
-use crate::paired::pace_alone;
+use crate::paired::{PAUSE, work_alone};
 use crate::statistics::{Interval, median};
 use crate::table::Row;
 use remora_profile::Event;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// How long each recording lasts.
 const RECORDING: Duration = Duration::from_millis(30);
-/// How long a fresh program is left alone.
+/// The time for a fresh program to settle.
 const SETTLED: Duration = Duration::from_millis(700);
 
 /// How long the library may stay after its recorder was killed, milliseconds.
@@ -39,7 +39,7 @@ fn killed(bench: &Bench, name: &str, event: Event) -> Outcome<Row> {
     let target = bench.start("busy", &["2"]);
     std::thread::sleep(SETTLED);
     let mut times = Vec::new();
-    for _ in 0..bench.sizes.kills {
+    for _ in 0..bench.amount(KILLS) {
         times.push(killed::until_unmapped(target.pid(), event)?.as_secs_f64() * 1e3);
     }
     let middle = median(&times).ok_or("nothing was killed")?;
@@ -53,41 +53,41 @@ fn killed(bench: &Bench, name: &str, event: Event) -> Outcome<Row> {
 /// Fresh processes, a second before their only recording and a second after it.
 fn before_and_after(bench: &mut Bench) -> Outcome<Row> {
     let mut ratios = Vec::new();
-    for _ in 0..bench.sizes.befores {
+    for _ in 0..bench.amount(BEFORES) {
         let mut target = bench.start("busy", &["2"]);
         std::thread::sleep(SETTLED);
-        let before = pace_alone(&mut target)?;
+        let before = work_alone(&mut target, PAUSE)?;
         record(bench, target.pid())?;
-        let after = pace_alone(&mut target)?;
-        ratios.push((after.by_clock / before.by_clock, after.by_processor / before.by_processor));
+        let after = work_alone(&mut target, PAUSE)?;
+        ratios.push((after.by_clock() / before.by_clock(), after.by_cpu() / before.by_cpu()));
     }
     let column = |of: fn(&(f64, f64)) -> f64| ratios.iter().map(of).collect::<Vec<f64>>();
     let by_clock = Interval::of(&column(|ratio| ratio.0)).ok_or("no process")?;
-    let by_processor = Interval::of(&column(|ratio| ratio.1)).ok_or("no process")?;
+    let by_cpu = Interval::of(&column(|ratio| ratio.1)).ok_or("no process")?;
     let measured = format!(
         "{:.4} (95 %: {:.4} to {:.4}); for each second of CPU time {:.4}",
-        by_clock.mean, by_clock.low, by_clock.high, by_processor.mean
+        by_clock.mean, by_clock.low, by_clock.high, by_cpu.mean
     );
     Ok(Row::shown(&format!("throughput after a recording to before, {} processes", ratios.len()), measured)
         .against("0.98 to 1.02", (0.98..=1.02).contains(&by_clock.mean))
-        .numbers(json!({ "by_clock": by_clock, "by_processor": by_processor, "ratios": ratios })))
+        .numbers(json!({ "by_clock": by_clock, "by_cpu": by_cpu, "ratios": ratios })))
 }
 
 /// Many rounds in one busy process.
 fn rounds(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let mut target = bench.start("busy", &["2"]);
     std::thread::sleep(SETTLED);
-    let before = pace_alone(&mut target)?;
+    let before = work_alone(&mut target, PAUSE)?;
     let mut totals = Vec::new();
-    for _ in 0..bench.sizes.rounds {
+    for _ in 0..bench.amount(ROUNDS) {
         record(bench, target.pid())?;
         totals.push(Snapshot::take(Path::new("/proc"), target.pid())?.totals());
     }
-    let after = pace_alone(&mut target)?;
+    let after = work_alone(&mut target, PAUSE)?;
     let growth = Growth::over(&totals).ok_or("too few rounds")?;
-    let ratio = after.by_processor / before.by_processor;
+    let ratio = after.by_cpu() / before.by_cpu();
     Ok(vec![
-        Row::shown(&format!("growth over {} attach-detach rounds under load", totals.len()), growth.told())
+        Row::shown(&format!("growth over {} attach-detach rounds under load", totals.len()), growth.text())
             .against("no growth (a page a round of memory)", growth.is_none())
             .numbers(json!({
                 "resident_kib_a_round": growth.resident, "threads": growth.threads, "descriptors": growth.descriptors,

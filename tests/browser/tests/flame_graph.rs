@@ -1,11 +1,10 @@
 //! The page in a real browser: opened from a file, clicked with a mouse, typed into.
 //! Fails where Chromium or chromedriver is missing: `apt-get install -y chromium chromium-driver`.
 
-#[path = "support/browser.rs"]
-mod browser;
+#[path = "../../../crates/export/tests/support/mod.rs"]
 mod support;
 
-use browser::Browser;
+use remora_browser::Browser;
 use remora_export::Format;
 use remora_profile::Profile;
 use std::fs::File;

@@ -1,4 +1,8 @@
 //! A headless Chromium to click in, driven through chromedriver by plain WebDriver over HTTP: a handful of commands need no client library.
+//!
+//! The tests of this package need Chromium and fail without it: `apt-get install -y chromium chromium-driver`. So they are a package of
+//! their own, which `cargo test` leaves out and `cargo xtask test` runs.
+#![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
@@ -33,7 +37,6 @@ impl Browser {
     }
 
     /// Opens a page of the browser's own DevTools.
-    #[allow(dead_code, reason = "not every test looks into them")]
     pub fn open_devtools(page: &str) -> Browser {
         let browser = Browser::start();
         browser.go(&format!("http://{}/devtools/{page}", browser.debugger));
@@ -41,7 +44,6 @@ impl Browser {
     }
 
     /// Opens what a server answers at `url`.
-    #[allow(dead_code, reason = "not every test has a server")]
     pub fn open_url(url: &str) -> Browser {
         let browser = Browser::start();
         browser.go(url);
