@@ -1,7 +1,7 @@
 //! Who may ask what when.
 
 use super::Server;
-use crate::lab::witness;
+use crate::lab::monitor;
 use crate::mutation;
 use crate::runtime::Status;
 use crate::schedule;
@@ -75,17 +75,17 @@ const SYNCHRONOUS: [&str; 35] = [
 ];
 
 impl Server {
-    /// Whether it is answered at all, here and now; and the crimes that are committed by asking.
+    /// Whether the call is answered at all, here and now. A call that is a fault by itself is reported.
     pub(super) fn admit(&self, slot: Slot) -> Result<(), HResult> {
-        witness::question(slot.name);
-        let Some((runtime, profiler)) = self.both() else { return Err(HResult::E_UNEXPECTED) };
+        monitor::info_call(slot.name);
+        let (runtime, profiler) = self.both()?;
         runtime.begin_call();
         schedule::point();
         let inside_callback = profiler.runs_on(schedule::current());
         match profiler.status() {
             Status::Gone => {
                 if !mutation::is("DET-20/2") {
-                    runtime.court.convict(
+                    runtime.faults.report(
                         "DET-20",
                         format!("{} was called on an Info that is freed: a use after free", slot.name),
                     );
@@ -96,7 +96,7 @@ impl Server {
             Status::Detaching if mutation::is("DET-13/2") && slot.name == "RequestProfilerDetach" => Ok(()),
             Status::Detaching => {
                 if !inside_callback && !mutation::is("DET-20") {
-                    runtime.court.convict(
+                    runtime.faults.report(
                         "DET-20",
                         format!("{} was called after the detach was accepted, outside of a callback", slot.name),
                     );
@@ -105,7 +105,7 @@ impl Server {
             }
             Status::InitializingForAttach if slot.name.starts_with("Enum") && !slot.name.contains("Ngen") => {
                 if !mutation::is("CAT-02") {
-                    runtime.court.convict(
+                    runtime.faults.report(
                         "CAT-02",
                         format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
                     );
@@ -115,7 +115,7 @@ impl Server {
             _ if runtime.is_exiting() => {
                 let is_told = profiler.told_of_exit.load(Ordering::SeqCst) && !mutation::is("DET-17");
                 if is_told && runtime.calls_too_late() {
-                    runtime.court.convict("DET-17", format!("{} was called after Shutdown", slot.name));
+                    runtime.faults.report("DET-17", format!("{} was called after Shutdown", slot.name));
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
@@ -135,10 +135,10 @@ impl Server {
     }
 
     /// The model itself has broken.
-    pub(super) fn confess(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
-        if let Some((runtime, _)) = self.both() {
+    pub(super) fn report_panic(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
+        if let Ok(runtime) = self.runtime() {
             let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-            runtime.court.convict("MODEL", format!("the model panicked in {}: {words}", slot.name));
+            runtime.faults.report("MODEL", format!("the model panicked in {}: {words}", slot.name));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What callbacks told a scripted profiler, with their arguments.
+//! What a scripted profiler got in its callbacks, with their arguments.
 
 /// One callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum CallbackData {
     /// ModuleLoadFinished.
     ModuleLoaded(usize),
     /// ModuleUnloadStarted.
@@ -42,7 +42,7 @@ pub enum Told {
 }
 
 /// The callbacks above: a script's act in one of them runs after it has been written down.
-pub(crate) const TOLD: [&str; 22] = [
+pub(crate) const CALLBACKS_WITH_DATA: [&str; 22] = [
     "ModuleLoadStarted",
     "JITCompilationStarted",
     "ModuleLoadFinished",
