@@ -40,29 +40,3 @@ pub enum CallbackData {
     /// EventPipeEventDelivered: event, its data.
     Event(u32, Vec<u8>),
 }
-
-/// The callbacks above: a script's act in one of them runs after it has been written down.
-pub(crate) const CALLBACKS_WITH_DATA: [&str; 22] = [
-    "ModuleLoadStarted",
-    "JITCompilationStarted",
-    "ModuleLoadFinished",
-    "ModuleUnloadStarted",
-    "JITCompilationFinished",
-    "GarbageCollectionStarted",
-    "GarbageCollectionFinished",
-    "MovedReferences",
-    "MovedReferences2",
-    "SurvivingReferences",
-    "SurvivingReferences2",
-    "RootReferences2",
-    "ObjectReferences",
-    "ObjectAllocated",
-    "ObjectsAllocatedByClass",
-    "ConditionalWeakTableElementReferences",
-    "FinalizeableObjectQueued",
-    "HandleCreated",
-    "HandleDestroyed",
-    "ReJITCompilationFinished",
-    "ReJITError",
-    "EventPipeEventDelivered",
-];

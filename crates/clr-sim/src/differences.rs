@@ -3,6 +3,8 @@
 //! Sources: *seed* is one of the five founding documents; *source* is dotnet/runtime (or dotnet/coreclr for 3.1) with the file;
 //! *live* is a test of `tests/conformance` or `tests/e2e` that shows it on that version (see docs/contract-findings.md). 6 was never run: it is read, or, where a row says so, assumed to be as the version that its cell agrees with.
 
+use remora_clr_sim_abi::slot_lists::{CORE_REFUSES, DESKTOP_REFUSES};
+
 /// Which runtime the model is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuntimeVersion {
@@ -169,39 +171,6 @@ impl std::fmt::Display for Release {
         write!(out, "v{}.{}.{}", self.0, self.1, self.2)
     }
 }
-
-/// Seed 004, "Specific Info Limitations", with the stars written out.
-const DESKTOP_REFUSES: &[&str] = &[
-    "GetILFunctionBody",
-    "GetILFunctionBodyAllocator",
-    "SetILFunctionBody",
-    "SetILInstrumentedCodeMap",
-    "SetEnterLeaveFunctionHooks",
-    "SetEnterLeaveFunctionHooks2",
-    "SetEnterLeaveFunctionHooks3",
-    "SetEnterLeaveFunctionHooks3WithInfo",
-    "SetFunctionIDMapper",
-    "SetFunctionIDMapper2",
-    "GetNotifiedExceptionClauseInfo",
-    "GetFunctionEnter3Info",
-    "GetFunctionLeave3Info",
-    "GetFunctionTailcall3Info",
-];
-
-/// Methods without kP2EEAllowableAfterAttach (proftoeeinterfaceimpl.cpp). Those that nobody is served any more say so to everybody (live: att_13).
-const CORE_REFUSES: &[&str] = &[
-    "SetEnterLeaveFunctionHooks",
-    "SetEnterLeaveFunctionHooks2",
-    "SetEnterLeaveFunctionHooks3",
-    "SetEnterLeaveFunctionHooks3WithInfo",
-    "SetFunctionIDMapper",
-    "SetFunctionIDMapper2",
-    "GetNotifiedExceptionClauseInfo",
-    "GetFunctionEnter3Info",
-    "GetFunctionLeave3Info",
-    "GetFunctionTailcall3Info",
-    "EnumNgenModuleMethodsInliningThisMethod",
-];
 
 impl RuntimeVersion {
     /// All of them.

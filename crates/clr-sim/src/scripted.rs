@@ -2,7 +2,7 @@
 
 mod versioned;
 
-use crate::callback_data::{CALLBACKS_WITH_DATA, CallbackData};
+use crate::callback_data::CallbackData;
 use crate::faults::Faults;
 use crate::library::{Exports, Library};
 use crate::runtime::FREED;
@@ -11,6 +11,7 @@ use corprof::{
     ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId,
     dll_get_class_object, sys,
 };
+use remora_clr_sim_abi::slot_lists::CALLBACKS_WITH_DATA;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;

@@ -7,40 +7,11 @@ use super::page::{Line, PageWriter};
 use super::system;
 use crate::schedule::{self, Task, threads};
 use corprof::{HResult, sys};
+use remora_clr_sim_abi::slot_lists::ABOUT_IDS;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
-
-/// Calls of Info that take an id.
-const ABOUT_IDS: [&str; 26] = [
-    "EnumerateObjectReferences",
-    "GetAppDomainsContainingModule",
-    "GetAssemblyInfo",
-    "GetClassFromObject",
-    "GetClassFromToken",
-    "GetClassIDInfo",
-    "GetClassIDInfo2",
-    "GetClassLayout",
-    "GetCodeInfo",
-    "GetCodeInfo2",
-    "GetCodeInfo3",
-    "GetDynamicFunctionInfo",
-    "GetFunctionFromToken",
-    "GetFunctionInfo",
-    "GetFunctionInfo2",
-    "GetILToNativeMapping",
-    "GetILToNativeMapping2",
-    "GetModuleInfo",
-    "GetModuleInfo2",
-    "GetModuleMetaData",
-    "GetNativeCodeStartAddresses",
-    "GetObjectSize",
-    "GetObjectSize2",
-    "GetThreadInfo",
-    "GetTokenAndMetaDataFromFunction",
-    "IsFunctionDynamic",
-];
 
 /// A thread that asks for the detach is kept inside its call until the library is unmapped, for so much of the model's time at most,
 /// nanoseconds.

@@ -13,6 +13,7 @@ use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::ProfilerObject;
 use remora_clr_sim_abi::callbacks::slot;
+use remora_clr_sim_abi::slot_lists::NO_TRIGGER;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,25 +25,6 @@ const COMPACTING_OF: u32 = 3;
 const GENERATIONS: u8 = 4;
 /// Steps of a background collection beside the program.
 const BACKGROUND_STEPS: u32 = 4;
-
-/// Callbacks in which the runtime cannot begin a collection: what may need one is refused there (facts 4.2: GC_NOTRIGGER).
-const NO_TRIGGER: [&str; 15] = [
-    "GarbageCollectionStarted",
-    "GarbageCollectionFinished",
-    "MovedReferences",
-    "MovedReferences2",
-    "SurvivingReferences",
-    "SurvivingReferences2",
-    "RootReferences",
-    "RootReferences2",
-    "ObjectReferences",
-    "ObjectsAllocatedByClass",
-    "ConditionalWeakTableElementReferences",
-    "FinalizeableObjectQueued",
-    "HandleCreated",
-    "HandleDestroyed",
-    "RuntimeSuspendFinished",
-];
 
 /// Callbacks on threads that hold collections up, since they are handed an object outside of any (source: eetoprofinterfaceimpl.cpp,
 /// MODE_COOPERATIVE).

@@ -7,72 +7,9 @@ use crate::runtime::Status;
 use crate::schedule;
 use corprof::HResult;
 use remora_clr_sim_abi::Slot;
+use remora_clr_sim_abi::slot_lists::{NEEDS_TRIGGER, SYNCHRONOUS};
 use std::any::Any;
 use std::sync::atomic::Ordering;
-
-/// Calls that may begin a collection: refused in callbacks that may not, and on the runtime's threads outside of callbacks
-/// (source: proftoeeinterfaceimpl.cpp, PROFILER_TO_CLR_ENTRYPOINT_SYNC_EX with kP2EETriggers; facts 5).
-const NEEDS_TRIGGER: [&str; 19] = [
-    "ApplyMetaData",
-    "EnumJITedFunctions2",
-    "EnumModules",
-    "EnumNgenModuleMethodsInliningThisMethod",
-    "GetAppDomainInfo",
-    "GetAppDomainsContainingModule",
-    "GetClassFromToken",
-    "GetClassFromTokenAndTypeArgs",
-    "GetCodeInfo3",
-    "GetCodeInfo4",
-    "GetFunctionFromIP2",
-    "GetFunctionFromIP3",
-    "GetFunctionFromTokenAndTypeArgs",
-    "GetILFunctionBodyAllocator",
-    "GetReJITIDs",
-    "RequestReJIT",
-    "RequestReJITWithInliners",
-    "ResumeRuntime",
-    "SuspendRuntime",
-];
-
-/// Calls that the runtime's own threads may make in callbacks alone; threads that it does not know may whenever they like (the same,
-/// without kP2EETriggers). What is asked in hooks is looked at there (`hooks.rs`).
-const SYNCHRONOUS: [&str; 35] = [
-    "EnumJITedFunctions",
-    "EnumModuleFrozenObjects",
-    "EnumThreads",
-    "EnumerateNonGCObjects",
-    "EnumerateObjectReferences",
-    "GetAppDomainStaticAddress",
-    "GetArrayObjectInfo",
-    "GetAssemblyInfo",
-    "GetBoxClassLayout",
-    "GetClassFromObject",
-    "GetContextStaticAddress",
-    "GetFunctionFromToken",
-    "GetGenerationBounds",
-    "GetHandleFromThread",
-    "GetILToNativeMapping",
-    "GetILToNativeMapping2",
-    "GetILToNativeMapping3",
-    "GetInMemorySymbolsLength",
-    "GetLOHObjectSizeThreshold",
-    "GetModuleMetaData",
-    "GetNonGCHeapBounds",
-    "GetNotifiedExceptionClauseInfo",
-    "GetObjectGeneration",
-    "GetObjectSize",
-    "GetObjectSize2",
-    "GetRVAStaticAddress",
-    "GetRuntimeInformation",
-    "GetStaticFieldInfo",
-    "GetStringLayout",
-    "GetStringLayout2",
-    "GetThreadInfo",
-    "GetThreadStaticAddress",
-    "GetThreadStaticAddress2",
-    "GetTokenAndMetaDataFromFunction",
-    "InitializeCurrentThread",
-];
 
 impl Server {
     /// Whether the call is answered at all, here and now. A call that is a fault by itself is reported.
