@@ -7,6 +7,8 @@
 
 #[path = "codegen/callback.rs"]
 mod callback;
+#[path = "codegen/lists.rs"]
+mod lists;
 #[path = "codegen/metadata.rs"]
 mod metadata;
 #[path = "codegen/raw.rs"]
@@ -63,6 +65,7 @@ fn files(table: &table::Table) -> Result<Vec<(String, String)>, String> {
     files.push(("corprof/src/sdk/slots.rs".to_owned(), sdk::slots(table)?));
     files.push(("corprof/tests/support/generated.rs".to_owned(), support::support(table)?));
     files.push(("clr-sim-abi/src/info.rs".to_owned(), served::info(table)?));
+    files.push(("clr-sim-abi/src/slot_lists.rs".to_owned(), lists::lists(table)?));
     files.push(("clr-sim-abi/src/metadata.rs".to_owned(), metadata::metadata(table)?));
     files.push(("clr-sim-abi/src/callbacks.rs".to_owned(), served::callbacks(table)?));
     files.push((

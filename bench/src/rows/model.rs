@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::bench::{self, Bench, SCHEDULES};
 use crate::table::Row;
 use remora_clr_sim::explore::on_all_processors;
-use remora_clr_sim::scenario::Setting;
+use remora_clr_sim::scenario::ScheduleSetting;
 use serde_json::json;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -25,14 +25,14 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 
 fn schedules(count: u64) -> Outcome<Row> {
     let begun = Instant::now();
-    let explored = on_all_processors(0..count, Setting::default());
-    let a_minute = explored.schedules as f64 / begun.elapsed().as_secs_f64() * 60.0;
-    if let Some(failure) = explored.failure {
+    let exploration = on_all_processors(0..count, ScheduleSetting::default());
+    let a_minute = exploration.schedules as f64 / begun.elapsed().as_secs_f64() * 60.0;
+    if let Some(failure) = exploration.failure {
         return Err(format!("seed {} breaks the contract: `cargo xtask explore replay {0}`", failure.seed).into());
     }
     Ok(Row::shown("schedules of attach, profiling and detach explored in a minute", format!("{a_minute:.0}"))
         .against("100,000 or more", a_minute >= SCHEDULES_BAR)
-        .numbers(json!({ "schedules": explored.schedules, "a_minute": a_minute })))
+        .numbers(json!({ "schedules": exploration.schedules, "a_minute": a_minute })))
 }
 
 /// `remora lab` on our own agent.

@@ -7,7 +7,7 @@ pub(crate) use refusal::in_one_line;
 use crate::duration;
 use crate::heap::condition::Condition;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Samples a second and thread if nothing else is said: what the field is used to, cheap, and not a divisor of anything.
@@ -58,7 +58,7 @@ pub(crate) enum Command {
     Detach(DetachArgs),
     /// Take a snapshot of a process's heap: what fills it, and what keeps it
     Heap(HeapArgs),
-    /// Judge a profiler's library in a model of the runtime, clause by clause
+    /// Check a profiler's library in a model of the runtime, clause by clause
     Lab(LabArgs),
     /// One run of the laboratory, in a process of its own: started by `lab` only
     #[command(hide = true)]
@@ -477,8 +477,8 @@ pub(crate) struct LabArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) client_data: Option<String>,
     /// The runtime: desktop4, core3.1, core6, core8, core9 or core10; may be given again [default: every core]
-    #[arg(long, value_name = "RUNTIME", value_parser = personality)]
-    pub(crate) personality: Vec<Personality>,
+    #[arg(long, alias = "personality", value_name = "RUNTIME", value_parser = runtime_version)]
+    pub(crate) runtime_version: Vec<RuntimeVersion>,
     /// Runs in each runtime, 1 to 1000000
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
     pub(crate) seeds: u32,
@@ -496,7 +496,7 @@ docs/authors/lab.md says what the verdicts mean, and how to have nearly every cl
 
 Examples:
   remora lab ./libprofiler.so
-  remora lab ./libprofiler.so --clsid 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11 --personality core8
+  remora lab ./libprofiler.so --clsid 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11 --runtime-version core8
   remora lab --seeds 200 --json          Remora's own agent";
 
 /// Flags of `remora lab-run`.
@@ -506,9 +506,9 @@ pub(crate) struct LabRunArgs {
     pub(crate) order: String,
 }
 
-fn personality(text: &str) -> Result<Personality, String> {
-    let known = || Personality::ALL.map(|one| one.differences().name).join(", ");
-    Personality::by_name(text).ok_or_else(|| format!("there are {}", known()))
+fn runtime_version(text: &str) -> Result<RuntimeVersion, String> {
+    let known = || RuntimeVersion::ALL.map(|one| one.differences().name).join(", ");
+    RuntimeVersion::by_name(text).ok_or_else(|| format!("there are {}", known()))
 }
 
 /// A class's id, with or without braces.

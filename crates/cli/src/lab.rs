@@ -7,8 +7,8 @@ use crate::console::{Page, counted, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::library::{FOR_HEAPS, FOR_RECORDINGS};
-use remora_clr_sim::differences::Personality;
-use remora_clr_sim::lab::{Finding, Laboratory, Order, Report, Verdict, child};
+use remora_clr_sim::differences::RuntimeVersion;
+use remora_clr_sim::lab::{Finding, Laboratory, Report, RunSpec, Verdict, run::run as run_in_model};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct LabOutput<'a> {
     findings: &'a [Finding],
     runs: u64,
     left_out: u64,
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         library_for_heaps,
         class: args.clsid,
         client_data: args.client_data.clone(),
-        personalities: personalities(&args.personality),
+        runtime_versions: runtime_versions(&args.runtime_version),
         seeds: u64::from(args.seeds),
         command: &command,
         interrupted: &interrupted,
@@ -81,9 +81,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
 
 /// Runs the hidden command: one run. This process ends right afterwards, with whatever the profiler has left in it.
 pub(crate) fn run_one(args: &LabRunArgs) -> Result<Exit, Failure> {
-    let order: Order = serde_json::from_str(&args.order)
+    let order: RunSpec = serde_json::from_str(&args.order)
         .map_err(|error| Failure::Usage(format!("`remora lab-run` is started by `remora lab` only ({error})")))?;
-    child::run(&order).map(|()| Exit::Done).map_err(Failure::Laboratory)
+    run_in_model(&order).map(|()| Exit::Done).map_err(Failure::Laboratory)
 }
 
 /// The libraries of Remora's own agent, in files that only memory has.
@@ -112,14 +112,18 @@ fn opened(file: &Path) -> Result<String, Failure> {
     whole.into_os_string().into_string().map_err(|_| failed(io::Error::other("its path is not UTF-8")))
 }
 
-fn personalities(given: &[Personality]) -> Vec<Personality> {
-    let cores = || Personality::ALL.into_iter().filter(|one| *one != Personality::Desktop4).collect();
+fn runtime_versions(given: &[RuntimeVersion]) -> Vec<RuntimeVersion> {
+    let cores = || RuntimeVersion::ALL.into_iter().filter(|one| *one != RuntimeVersion::Desktop4).collect();
     if given.is_empty() { cores() } else { given.to_vec() }
 }
 
 fn show(report: &Report, json: bool) -> Result<(), Failure> {
     if json {
-        return out(&Page::json(&Told { findings: &report.findings, runs: report.runs, left_out: report.left_out }));
+        return out(&Page::json(&LabOutput {
+            findings: &report.findings,
+            runs: report.runs,
+            left_out: report.left_out,
+        }));
     }
     out(&text(report))?;
     note(&summary(report));
@@ -151,7 +155,7 @@ fn text(report: &Report) -> Page {
         };
         let place = [
             finding.callback.as_deref().map(|callback| format!("in {callback}")),
-            finding.personality.as_deref().map(|personality| format!("on {personality}")),
+            finding.runtime_version.as_deref().map(|runtime_version| format!("on {runtime_version}")),
             finding.seed.map(|seed| format!("seed {seed}")),
         ];
         let place: Vec<String> = place.into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! `remora lab` finds the sin of each broken profiler, and none in an honest one; what is no profiler at all is a finding, too.
+//! `remora lab` finds the fault of each broken profiler, and none in an honest one; what is no profiler at all is a finding, too.
 
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod command;
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 const SEEDS: &str = "4";
 
 /// What came of one library: the exit status and the findings.
-struct Judged {
+struct LabResult {
     code: u8,
     findings: Vec<Value>,
     runs: u64,
     left_out: u64,
-    /// Why the laboratory could not judge, if it could not.
+    /// Why the laboratory could not check, if it could not.
     stderr: String,
 }
 
-impl Judged {
-    fn of(ran: Ran) -> Judged {
+impl LabResult {
+    fn of(ran: Ran) -> LabResult {
         let told: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
         let count = |field: &str| told[field].as_u64().unwrap_or_else(|| panic!("no number in {field}"));
         let findings = told["findings"].as_array().expect("a list").clone();
-        Judged { code: ran.code, findings, runs: count("runs"), left_out: count("left_out"), stderr: ran.stderr }
+        LabResult { code: ran.code, findings, runs: count("runs"), left_out: count("left_out"), stderr: ran.stderr }
     }
 
     /// Clause and callback of everything that was broken.
@@ -86,21 +86,21 @@ fn text<'a>(finding: &'a Value, field: &str) -> &'a str {
     finding[field].as_str().unwrap_or_default()
 }
 
-fn judge(library: &str, more: &[&str]) -> Judged {
+fn run_lab(library: &str, more: &[&str]) -> LabResult {
     let args = [&["lab", library, "--seeds", SEEDS, "--json"], more].concat();
-    Judged::of(remora(args))
+    LabResult::of(remora(args))
 }
 
-/// The verdicts on a profiler with one sin.
-fn judge_sin(sin: &str) -> Judged {
-    judge_sin_in(sin, &["--seeds", SEEDS])
+/// The verdicts on a profiler with one fault.
+fn run_fault(fault: &str) -> LabResult {
+    run_fault_with(fault, &["--seeds", SEEDS])
 }
 
-fn judge_sin_in(sin: &str, seeds: &[&str]) -> Judged {
+fn run_fault_with(fault: &str, seeds: &[&str]) -> LabResult {
     let folder = Directory::new();
-    let library = folder.path(&format!("{sin}.so"));
+    let library = folder.path(&format!("{fault}.so"));
     std::fs::copy(broken_profilers(), &library).expect("copied");
-    Judged::of(remora([&["lab", &library, "--json", "--personality", "core8"], seeds].concat()))
+    LabResult::of(remora([&["lab", &library, "--json", "--runtime-version", "core8"], seeds].concat()))
 }
 
 /// Cargo puts the library beside the programs that depend on it.
@@ -114,13 +114,13 @@ fn broken_profilers() -> PathBuf {
 /// It samples and takes snapshots there: without that it would enumerate nothing and ask about no function.
 #[test]
 fn det_21_remoras_own_agent_honours_what_it_exercises() {
-    let judged = Judged::of(remora(["lab", "--seeds", "40", "--json"]));
-    judged.is_clean();
+    let result = LabResult::of(remora(["lab", "--seeds", "40", "--json"]));
+    result.is_clean();
     for clause in [
         "ATT-12", "ATT-20", "CAT-02", "CAT-09", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-18",
         "DET-20", "DET-21", "MOD-01",
     ] {
-        assert_eq!(judged.verdict(clause), "honoured", "{clause}");
+        assert_eq!(result.verdict(clause), "honoured", "{clause}");
     }
 }
 
@@ -130,42 +130,42 @@ fn honest_profilers_pass_on_every_core() {
     for name in ["honest", "honest-thread", "stays"] {
         let library = folder.path(&format!("{name}.so"));
         std::fs::copy(broken_profilers(), &library).expect("copied");
-        judge(&library, &[]).is_clean();
+        run_lab(&library, &[]).is_clean();
     }
 }
 
 #[test]
-fn a_profiler_that_never_asks_is_judged_by_the_exit() {
-    let judged = judge_sin("stays");
-    judged.is_clean();
-    assert_eq!((judged.verdict("DET-17"), judged.verdict("DET-04")), ("honoured", "not_exercised"));
+fn a_profiler_that_never_asks_is_checked_at_the_exit() {
+    let result = run_fault("stays");
+    result.is_clean();
+    assert_eq!((result.verdict("DET-17"), result.verdict("DET-04")), ("honoured", "not_exercised"));
 }
 
 #[test]
 fn det_02_a_profiler_that_has_forbidden_its_own_detach_is_found() {
-    judge_sin("sets-rejit").breaks("DET-02", "ModuleUnloadFinished");
+    run_fault("sets-rejit").breaks("DET-02", "ModuleUnloadFinished");
 }
 
 #[test]
 fn det_18_a_profiler_that_is_not_heard_any_more_must_not_ask() {
-    let honest = judge_sin("honest-notified");
+    let honest = run_fault("honest-notified");
     honest.is_clean();
     assert_eq!(honest.verdict("DET-18"), "honoured");
     // Whether it asks before its time is over is the scheduler's doing: several lives.
-    let judged = judge_sin_in("detaches-unheard", &["--seeds", "24"]);
-    assert!(judged.broken().iter().any(|(clause, _)| *clause == "DET-18"), "{:#?}", judged.findings);
-    assert_eq!((judge_sin("honest").verdict("DET-18"), judged.code), ("not_exercised", 1));
+    let result = run_fault_with("detaches-unheard", &["--seeds", "24"]);
+    assert!(result.broken().iter().any(|(clause, _)| *clause == "DET-18"), "{:#?}", result.findings);
+    assert_eq!((run_fault("honest").verdict("DET-18"), result.code), ("not_exercised", 1));
 }
 
 #[test]
 fn det_04_det_14_what_is_left_behind_is_named() {
-    judge_sin("leaves-thread").leaves("a thread");
-    judge_sin("leaves-timer").leaves("a POSIX timer");
-    judge_sin("leaves-handler").leaves("a handler of signal 12");
-    judge_sin("leaves-child").leaves("a child process");
-    judge_sin("leaves-interval-timer").leaves("the interval timer of real time");
+    run_fault("leaves-thread").leaves("a thread");
+    run_fault("leaves-timer").leaves("a POSIX timer");
+    run_fault("leaves-handler").leaves("a handler of signal 12");
+    run_fault("leaves-child").leaves("a child process");
+    run_fault("leaves-interval-timer").leaves("the interval timer of real time");
     // Events may be delivered through it while the library is let go, and after that.
-    let session = judge_sin("leaves-session");
+    let session = run_fault("leaves-session");
     let broken: BTreeSet<&str> = session.broken().into_iter().map(|(clause, _)| clause).collect();
     assert!(broken.contains("DET-04") && broken.contains("DET-14"), "{:#?}", session.findings);
     assert!(broken.is_subset(&BTreeSet::from(["DET-04", "DET-07", "DET-14", "MOD-01"])), "{:#?}", session.findings);
@@ -174,135 +174,136 @@ fn det_04_det_14_what_is_left_behind_is_named() {
 /// What nobody can look at is not taken for nothing.
 #[test]
 fn det_04_det_14_who_takes_all_descriptors_hides_nothing() {
-    let judged = judge_sin("hides-thread");
+    let result = run_fault("hides-thread");
     for clause in ["DET-04", "DET-14"] {
         let of_clause = |finding: &&Value| finding["clause"] == clause && finding["verdict"] == "broken";
         let said =
-            judged.findings.iter().filter(of_clause).any(|one| text(one, "message").contains("no descriptor is free"));
-        assert!(said, "{clause}: {:#?}", judged.findings);
+            result.findings.iter().filter(of_clause).any(|one| text(one, "message").contains("no descriptor is free"));
+        assert!(said, "{clause}: {:#?}", result.findings);
     }
 }
 
 #[test]
 fn det_14_a_library_a_descriptor_or_an_enumerator_that_stays_is_found() {
-    judge_sin("pins-library").breaks("DET-14", "");
-    judge_sin("leaves-descriptor").breaks("DET-14", "");
-    judge_sin("keeps-enumerator").breaks("DET-14", "");
+    run_fault("pins-library").breaks("DET-14", "");
+    run_fault("leaves-descriptor").breaks("DET-14", "");
+    run_fault("keeps-enumerator").breaks("DET-14", "");
 }
 
 #[test]
 fn det_05_a_thread_that_asks_without_holding_the_library_is_overtaken_by_the_unload() {
-    judge_sin("asks-without-reference").breaks("DET-05", "RequestProfilerDetach");
+    run_fault("asks-without-reference").breaks("DET-05", "RequestProfilerDetach");
 }
 
 #[test]
 fn det_20_a_call_after_sealing_is_found() {
-    judge_sin("calls-after-sealing").breaks("DET-20", "");
+    run_fault("calls-after-sealing").breaks("DET-20", "");
 }
 
 #[test]
 fn det_20_a_thread_that_goes_on_to_ask_after_the_unload_is_found() {
-    let judged = judge_sin("asks-for-ever");
+    let result = run_fault("asks-for-ever");
     let freed = |finding: &Value| {
         let is_it = (text(finding, "clause"), text(finding, "verdict")) == ("DET-20", "broken");
         is_it && text(finding, "message").contains("an Info that is freed")
     };
-    assert!(judged.findings.iter().any(freed), "{:#?}", judged.findings);
-    assert_eq!(judged.verdict("DET-04"), "broken", "the thread itself");
-    assert_eq!(judged.verdict("DET-14"), "broken", "and the library under it");
+    assert!(result.findings.iter().any(freed), "{:#?}", result.findings);
+    assert_eq!(result.verdict("DET-04"), "broken", "the thread itself");
+    assert_eq!(result.verdict("DET-14"), "broken", "and the library under it");
 }
 
 #[test]
 fn det_10_a_reference_that_is_kept_is_found() {
-    judge_sin("keeps-reference").breaks("DET-10", "Release");
+    run_fault("keeps-reference").breaks("DET-10", "Release");
 }
 
 #[test]
 fn cat_02_an_enumeration_that_comes_too_early_is_found() {
-    judge_sin("enumerates-early").breaks("CAT-02", "InitializeForAttach");
+    run_fault("enumerates-early").breaks("CAT-02", "InitializeForAttach");
 }
 
 #[test]
 fn cat_09_an_id_that_is_used_after_its_unload_is_found() {
-    judge_sin("stale-id").breaks("CAT-09", "ModuleUnloadFinished");
+    run_fault("stale-id").breaks("CAT-09", "ModuleUnloadFinished");
 }
 
 #[test]
 fn att_12_flags_that_are_not_allowed_are_found() {
-    judge_sin("forbidden-flags").breaks("ATT-12", "InitializeForAttach");
+    run_fault("forbidden-flags").breaks("ATT-12", "InitializeForAttach");
 }
 
 #[test]
 fn a_refusal_of_collections_that_a_profiler_does_not_look_at_is_found() {
-    judge_sin("ignores-refusal").breaks("GCH-05", "ProfilerAttachComplete");
-    judge_sin("waits-after-refusal").breaks("GCH-05", "ProfilerAttachComplete");
-    let honest = judge_sin_in("honest-collections", &["--seeds", "16"]);
+    run_fault("ignores-refusal").breaks("GCH-05", "ProfilerAttachComplete");
+    run_fault("waits-after-refusal").breaks("GCH-05", "ProfilerAttachComplete");
+    let honest = run_fault_with("honest-collections", &["--seeds", "16"]);
     honest.is_clean();
-    assert_eq!((honest.verdict("GCH-05"), judge_sin("honest").verdict("GCH-05")), ("honoured", "not_exercised"));
+    assert_eq!((honest.verdict("GCH-05"), run_fault("honest").verdict("GCH-05")), ("honoured", "not_exercised"));
 }
 
 #[test]
 fn a_callback_that_never_returns_is_named_by_the_clause_it_breaks() {
-    judge_sin("never-returns").breaks("DET-07", "ModuleLoadStarted");
-    let shutdown = judge_sin("hangs-in-shutdown");
+    run_fault("never-returns").breaks("DET-07", "ModuleLoadStarted");
+    let shutdown = run_fault("hangs-in-shutdown");
     // After the second the rest of that runtime is left out; some may have begun by then.
     assert!(shutdown.runs >= 2 && shutdown.runs + shutdown.left_out == 4, "{} runs", shutdown.runs);
     shutdown.breaks("DET-17", "Shutdown");
-    judge_sin("hangs-in-detach-succeeded").breaks("DET-21", "ProfilerDetachSucceeded");
-    judge_sin("hangs-on-load").breaks("DET-07", "dlopen");
-    judge_sin("hangs-in-query").breaks("DET-07", "QueryInterface");
-    judge_sin("hangs-before-attach").breaks("DET-07", "LoadAsNotificationOnly");
+    run_fault("hangs-in-detach-succeeded").breaks("DET-21", "ProfilerDetachSucceeded");
+    run_fault("hangs-on-load").breaks("DET-07", "dlopen");
+    run_fault("hangs-in-query").breaks("DET-07", "QueryInterface");
+    run_fault("hangs-before-attach").breaks("DET-07", "LoadAsNotificationOnly");
 }
 
 #[test]
 fn mod_01_a_runtime_that_is_left_suspended_is_found_though_the_profiler_stays() {
-    judge_sin("leaves-suspended").breaks("MOD-01", "");
+    run_fault("leaves-suspended").breaks("MOD-01", "");
 }
 
 #[test]
 fn mod_01_a_crash_or_an_exit_is_a_finding_with_its_callback() {
-    for (sin, callback) in [
+    for (fault, callback) in [
         ("crashes", "ModuleLoadFinished"),
         ("exits", "ModuleLoadFinished"),
         ("crashes-on-load", "dlopen"),
         ("exits-on-load", "dlopen"),
     ] {
-        let judged = judge_sin(sin);
-        judged.breaks("MOD-01", callback);
-        judged.made_all(4);
+        let result = run_fault(fault);
+        result.breaks("MOD-01", callback);
+        result.made_all(4);
     }
 }
 
 #[test]
 fn att_20_a_library_that_gives_no_object_is_a_finding() {
-    judge_sin("refuses-class").breaks("ATT-20", "DllGetClassObject");
-    judge_sin("refuses-instance").breaks("ATT-20", "CreateInstance");
-    judge(&a_library_of_the_system(), &["--personality", "core8"]).breaks("ATT-20", "DllGetClassObject");
+    run_fault("refuses-class").breaks("ATT-20", "DllGetClassObject");
+    run_fault("refuses-instance").breaks("ATT-20", "CreateInstance");
+    run_lab(&a_library_of_the_system(), &["--runtime-version", "core8"]).breaks("ATT-20", "DllGetClassObject");
 }
 
 /// Of what hangs on one runtime, the others are not left out.
 #[test]
 fn a_profiler_that_hangs_is_tried_on_every_runtime() {
-    let (folder, two) = (Directory::new(), ["--personality", "core8", "--personality", "core10", "--seeds", "24"]);
+    let (folder, two) =
+        (Directory::new(), ["--runtime-version", "core8", "--runtime-version", "core10", "--seeds", "24"]);
     let library = folder.path("hangs-in-detach-succeeded.so");
     std::fs::copy(broken_profilers(), &library).expect("copied");
-    let judged = Judged::of(remora([&["lab", &library, "--json"], &two[..]].concat()));
-    judged.breaks("DET-21", "ProfilerDetachSucceeded");
-    assert!(judged.runs >= 4 && judged.left_out > 0 && judged.runs + judged.left_out == 48, "{} runs", judged.runs);
+    let result = LabResult::of(remora([&["lab", &library, "--json"], &two[..]].concat()));
+    result.breaks("DET-21", "ProfilerDetachSucceeded");
+    assert!(result.runs >= 4 && result.left_out > 0 && result.runs + result.left_out == 48, "{} runs", result.runs);
 }
 
 #[test]
 fn on_the_desktop_the_honest_pass_and_sins_are_found_as_well() {
-    let on_desktop = |sin: &str, seeds: &str| {
+    let on_desktop = |fault: &str, seeds: &str| {
         let folder = Directory::new();
-        let library = folder.path(&format!("{sin}.so"));
+        let library = folder.path(&format!("{fault}.so"));
         std::fs::copy(broken_profilers(), &library).expect("copied");
-        Judged::of(remora(["lab", &library, "--json", "--personality", "desktop4", "--seeds", seeds]))
+        LabResult::of(remora(["lab", &library, "--json", "--runtime-version", "desktop4", "--seeds", seeds]))
     };
     for honest in ["honest", "honest-thread", "stays"] {
-        let judged = on_desktop(honest, "8");
-        judged.is_clean();
-        judged.made_all(8);
+        let result = on_desktop(honest, "8");
+        result.is_clean();
+        result.made_all(8);
     }
     // MONITOR_GC is refused while collections are concurrent, inside InitializeForAttach, too; in the other modes it is granted.
     let collections = on_desktop("honest-collections", "12");
@@ -317,14 +318,14 @@ fn on_the_desktop_the_honest_pass_and_sins_are_found_as_well() {
 
 #[test]
 fn att_09_an_object_of_the_time_before_attach_is_a_finding() {
-    judge_sin("is-too-old").breaks("ATT-09", "QueryInterface");
+    run_fault("is-too-old").breaks("ATT-09", "QueryInterface");
 }
 
 #[test]
 fn att_10_a_profiler_that_refuses_its_attach_honours_the_contract() {
-    let judged = judge_sin("refuses-attach");
-    judged.is_clean();
-    assert_eq!((judged.verdict("ATT-10"), judged.verdict("ATT-20")), ("honoured", "not_exercised"));
+    let result = run_fault("refuses-attach");
+    result.is_clean();
+    assert_eq!((result.verdict("ATT-10"), result.verdict("ATT-20")), ("honoured", "not_exercised"));
 }
 
 #[test]
@@ -332,12 +333,13 @@ fn att_06_what_cannot_be_mapped_is_a_finding() {
     let folder = Directory::new();
     let (text, foreign) = (folder.path("text.so"), folder.path("foreign.so"));
     std::fs::write(&text, "not a library").expect("written");
-    judge(&text, &["--personality", "core8"]).breaks("ATT-06", "dlopen");
+    run_lab(&text, &["--runtime-version", "core8"]).breaks("ATT-06", "dlopen");
     let mut bytes = std::fs::read(broken_profilers()).expect("read");
     // e_machine: SPARC.
     bytes[18] = 2;
     std::fs::write(&foreign, bytes).expect("written");
-    judge(&foreign, &["--personality", "core8"]).breaks("ATT-06", "dlopen");
+    // By the flag's old name, which still works.
+    run_lab(&foreign, &["--personality", "core8"]).breaks("ATT-06", "dlopen");
 }
 
 #[test]
@@ -350,7 +352,7 @@ fn a_file_that_is_not_there_is_the_laboratorys_own_failure() {
 fn where_the_verdicts_cannot_be_written_a_flag_that_the_command_has_not_is_not_advised() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("the system has it");
     let mut laboratory = std::process::Command::new(env!("CARGO_BIN_EXE_remora"));
-    laboratory.args(["lab", "--seeds", "1", "--personality", "core8"]).stdout(full);
+    laboratory.args(["lab", "--seeds", "1", "--runtime-version", "core8"]).stdout(full);
     let output = laboratory.stderr(std::process::Stdio::piped()).output().expect("it starts");
     let told = "remora: standard output cannot be written: the disk is full (no space left); ";
     let advice = "free some space, or redirect it to a place on another disk\n";
@@ -360,9 +362,9 @@ fn where_the_verdicts_cannot_be_written_a_flag_that_the_command_has_not_is_not_a
 
 #[test]
 fn each_way_of_breaking_a_clause_says_where_and_how_to_repeat_it() {
-    let judged = judge_sin("enumerates-early");
-    let broken = judged.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
-    assert_eq!(text(broken, "personality"), "core8");
+    let result = run_fault("enumerates-early");
+    let broken = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert_eq!(text(broken, "runtime_version"), "core8");
     assert!(broken["seed"].is_u64() && !text(broken, "message").is_empty(), "{broken:#?}");
 }
 
@@ -371,7 +373,7 @@ fn the_text_ends_with_how_many_clauses_have_each_verdict() {
     let folder = Directory::new();
     let library = folder.path("enumerates-early.so");
     std::fs::copy(broken_profilers(), &library).expect("copied");
-    let ran = remora(["lab", &library, "--seeds", SEEDS, "--personality", "core8"]);
+    let ran = remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8"]);
     let clauses = |verdict: &str| {
         let lines = ran.stdout.lines().filter_map(|line| line.split_once("  "));
         lines.filter(|(_, rest)| rest.starts_with(verdict)).map(|(clause, _)| clause).collect::<BTreeSet<_>>().len()
@@ -408,19 +410,19 @@ fn processes_with(name: &str) -> usize {
 #[test]
 fn whatever_a_profiler_starts_or_becomes_ends_with_its_run() {
     let folder = Directory::new();
-    for (sin, clauses) in [
+    for (fault, clauses) in [
         ("leaves-daemon", &["DET-04", "DET-14"][..]),
         ("is-traced", &["DET-04", "DET-14", "DET-17"]),
         ("stops", &["MOD-01"]),
     ] {
-        let library = folder.path(&format!("{sin}.so"));
+        let library = folder.path(&format!("{fault}.so"));
         std::fs::copy(broken_profilers(), &library).expect("copied");
-        let judged = judge(&library, &["--personality", "core8"]);
-        judged.breaks_only(clauses);
-        if sin == "stops" {
-            assert!(judged.broken().contains(&("MOD-01", "InitializeForAttach")), "{:#?}", judged.findings);
+        let result = run_lab(&library, &["--runtime-version", "core8"]);
+        result.breaks_only(clauses);
+        if fault == "stops" {
+            assert!(result.broken().contains(&("MOD-01", "InitializeForAttach")), "{:#?}", result.findings);
         }
-        assert_eq!(processes_with(&library), 0, "{sin}");
+        assert_eq!(processes_with(&library), 0, "{fault}");
     }
 }
 

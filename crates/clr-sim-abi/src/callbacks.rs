@@ -316,6 +316,106 @@ pub const VERSIONS: &[sys::GUID] = &[
     sys::IID_ICorProfilerCallback11,
 ];
 
+/// The slot of a callback, by its method of [`ProfilerObject`].
+#[macro_export]
+macro_rules! callback_slot {
+    (initialize) => { $crate::callbacks::slot::INITIALIZE };
+    (shutdown) => { $crate::callbacks::slot::SHUTDOWN };
+    (app_domain_creation_started) => { $crate::callbacks::slot::APP_DOMAIN_CREATION_STARTED };
+    (app_domain_creation_finished) => { $crate::callbacks::slot::APP_DOMAIN_CREATION_FINISHED };
+    (app_domain_shutdown_started) => { $crate::callbacks::slot::APP_DOMAIN_SHUTDOWN_STARTED };
+    (app_domain_shutdown_finished) => { $crate::callbacks::slot::APP_DOMAIN_SHUTDOWN_FINISHED };
+    (assembly_load_started) => { $crate::callbacks::slot::ASSEMBLY_LOAD_STARTED };
+    (assembly_load_finished) => { $crate::callbacks::slot::ASSEMBLY_LOAD_FINISHED };
+    (assembly_unload_started) => { $crate::callbacks::slot::ASSEMBLY_UNLOAD_STARTED };
+    (assembly_unload_finished) => { $crate::callbacks::slot::ASSEMBLY_UNLOAD_FINISHED };
+    (module_load_started) => { $crate::callbacks::slot::MODULE_LOAD_STARTED };
+    (module_load_finished) => { $crate::callbacks::slot::MODULE_LOAD_FINISHED };
+    (module_unload_started) => { $crate::callbacks::slot::MODULE_UNLOAD_STARTED };
+    (module_unload_finished) => { $crate::callbacks::slot::MODULE_UNLOAD_FINISHED };
+    (module_attached_to_assembly) => { $crate::callbacks::slot::MODULE_ATTACHED_TO_ASSEMBLY };
+    (class_load_started) => { $crate::callbacks::slot::CLASS_LOAD_STARTED };
+    (class_load_finished) => { $crate::callbacks::slot::CLASS_LOAD_FINISHED };
+    (class_unload_started) => { $crate::callbacks::slot::CLASS_UNLOAD_STARTED };
+    (class_unload_finished) => { $crate::callbacks::slot::CLASS_UNLOAD_FINISHED };
+    (function_unload_started) => { $crate::callbacks::slot::FUNCTION_UNLOAD_STARTED };
+    (jit_compilation_started) => { $crate::callbacks::slot::JIT_COMPILATION_STARTED };
+    (jit_compilation_finished) => { $crate::callbacks::slot::JIT_COMPILATION_FINISHED };
+    (jit_cached_function_search_started) => { $crate::callbacks::slot::JIT_CACHED_FUNCTION_SEARCH_STARTED };
+    (jit_cached_function_search_finished) => { $crate::callbacks::slot::JIT_CACHED_FUNCTION_SEARCH_FINISHED };
+    (jit_function_pitched) => { $crate::callbacks::slot::JIT_FUNCTION_PITCHED };
+    (jit_inlining) => { $crate::callbacks::slot::JIT_INLINING };
+    (thread_created) => { $crate::callbacks::slot::THREAD_CREATED };
+    (thread_destroyed) => { $crate::callbacks::slot::THREAD_DESTROYED };
+    (thread_assigned_to_os_thread) => { $crate::callbacks::slot::THREAD_ASSIGNED_TO_OS_THREAD };
+    (remoting_client_invocation_started) => { $crate::callbacks::slot::REMOTING_CLIENT_INVOCATION_STARTED };
+    (remoting_client_sending_message) => { $crate::callbacks::slot::REMOTING_CLIENT_SENDING_MESSAGE };
+    (remoting_client_receiving_reply) => { $crate::callbacks::slot::REMOTING_CLIENT_RECEIVING_REPLY };
+    (remoting_client_invocation_finished) => { $crate::callbacks::slot::REMOTING_CLIENT_INVOCATION_FINISHED };
+    (remoting_server_receiving_message) => { $crate::callbacks::slot::REMOTING_SERVER_RECEIVING_MESSAGE };
+    (remoting_server_invocation_started) => { $crate::callbacks::slot::REMOTING_SERVER_INVOCATION_STARTED };
+    (remoting_server_invocation_returned) => { $crate::callbacks::slot::REMOTING_SERVER_INVOCATION_RETURNED };
+    (remoting_server_sending_reply) => { $crate::callbacks::slot::REMOTING_SERVER_SENDING_REPLY };
+    (unmanaged_to_managed_transition) => { $crate::callbacks::slot::UNMANAGED_TO_MANAGED_TRANSITION };
+    (managed_to_unmanaged_transition) => { $crate::callbacks::slot::MANAGED_TO_UNMANAGED_TRANSITION };
+    (runtime_suspend_started) => { $crate::callbacks::slot::RUNTIME_SUSPEND_STARTED };
+    (runtime_suspend_finished) => { $crate::callbacks::slot::RUNTIME_SUSPEND_FINISHED };
+    (runtime_suspend_aborted) => { $crate::callbacks::slot::RUNTIME_SUSPEND_ABORTED };
+    (runtime_resume_started) => { $crate::callbacks::slot::RUNTIME_RESUME_STARTED };
+    (runtime_resume_finished) => { $crate::callbacks::slot::RUNTIME_RESUME_FINISHED };
+    (runtime_thread_suspended) => { $crate::callbacks::slot::RUNTIME_THREAD_SUSPENDED };
+    (runtime_thread_resumed) => { $crate::callbacks::slot::RUNTIME_THREAD_RESUMED };
+    (moved_references) => { $crate::callbacks::slot::MOVED_REFERENCES };
+    (object_allocated) => { $crate::callbacks::slot::OBJECT_ALLOCATED };
+    (objects_allocated_by_class) => { $crate::callbacks::slot::OBJECTS_ALLOCATED_BY_CLASS };
+    (object_references) => { $crate::callbacks::slot::OBJECT_REFERENCES };
+    (root_references) => { $crate::callbacks::slot::ROOT_REFERENCES };
+    (exception_thrown) => { $crate::callbacks::slot::EXCEPTION_THROWN };
+    (exception_search_function_enter) => { $crate::callbacks::slot::EXCEPTION_SEARCH_FUNCTION_ENTER };
+    (exception_search_function_leave) => { $crate::callbacks::slot::EXCEPTION_SEARCH_FUNCTION_LEAVE };
+    (exception_search_filter_enter) => { $crate::callbacks::slot::EXCEPTION_SEARCH_FILTER_ENTER };
+    (exception_search_filter_leave) => { $crate::callbacks::slot::EXCEPTION_SEARCH_FILTER_LEAVE };
+    (exception_search_catcher_found) => { $crate::callbacks::slot::EXCEPTION_SEARCH_CATCHER_FOUND };
+    (exception_os_handler_enter) => { $crate::callbacks::slot::EXCEPTION_OS_HANDLER_ENTER };
+    (exception_os_handler_leave) => { $crate::callbacks::slot::EXCEPTION_OS_HANDLER_LEAVE };
+    (exception_unwind_function_enter) => { $crate::callbacks::slot::EXCEPTION_UNWIND_FUNCTION_ENTER };
+    (exception_unwind_function_leave) => { $crate::callbacks::slot::EXCEPTION_UNWIND_FUNCTION_LEAVE };
+    (exception_unwind_finally_enter) => { $crate::callbacks::slot::EXCEPTION_UNWIND_FINALLY_ENTER };
+    (exception_unwind_finally_leave) => { $crate::callbacks::slot::EXCEPTION_UNWIND_FINALLY_LEAVE };
+    (exception_catcher_enter) => { $crate::callbacks::slot::EXCEPTION_CATCHER_ENTER };
+    (exception_catcher_leave) => { $crate::callbacks::slot::EXCEPTION_CATCHER_LEAVE };
+    (com_classic_vtable_created) => { $crate::callbacks::slot::COM_CLASSIC_VTABLE_CREATED };
+    (com_classic_vtable_destroyed) => { $crate::callbacks::slot::COM_CLASSIC_VTABLE_DESTROYED };
+    (exception_clr_catcher_found) => { $crate::callbacks::slot::EXCEPTION_CLR_CATCHER_FOUND };
+    (exception_clr_catcher_execute) => { $crate::callbacks::slot::EXCEPTION_CLR_CATCHER_EXECUTE };
+    (thread_name_changed) => { $crate::callbacks::slot::THREAD_NAME_CHANGED };
+    (garbage_collection_started) => { $crate::callbacks::slot::GARBAGE_COLLECTION_STARTED };
+    (surviving_references) => { $crate::callbacks::slot::SURVIVING_REFERENCES };
+    (garbage_collection_finished) => { $crate::callbacks::slot::GARBAGE_COLLECTION_FINISHED };
+    (finalizeable_object_queued) => { $crate::callbacks::slot::FINALIZEABLE_OBJECT_QUEUED };
+    (root_references2) => { $crate::callbacks::slot::ROOT_REFERENCES2 };
+    (handle_created) => { $crate::callbacks::slot::HANDLE_CREATED };
+    (handle_destroyed) => { $crate::callbacks::slot::HANDLE_DESTROYED };
+    (initialize_for_attach) => { $crate::callbacks::slot::INITIALIZE_FOR_ATTACH };
+    (profiler_attach_complete) => { $crate::callbacks::slot::PROFILER_ATTACH_COMPLETE };
+    (profiler_detach_succeeded) => { $crate::callbacks::slot::PROFILER_DETACH_SUCCEEDED };
+    (rejit_compilation_started) => { $crate::callbacks::slot::REJIT_COMPILATION_STARTED };
+    (rejit_parameters) => { $crate::callbacks::slot::REJIT_PARAMETERS };
+    (rejit_compilation_finished) => { $crate::callbacks::slot::REJIT_COMPILATION_FINISHED };
+    (rejit_error) => { $crate::callbacks::slot::REJIT_ERROR };
+    (moved_references2) => { $crate::callbacks::slot::MOVED_REFERENCES2 };
+    (surviving_references2) => { $crate::callbacks::slot::SURVIVING_REFERENCES2 };
+    (conditional_weak_table_element_references) => { $crate::callbacks::slot::CONDITIONAL_WEAK_TABLE_ELEMENT_REFERENCES };
+    (assembly_references) => { $crate::callbacks::slot::ASSEMBLY_REFERENCES };
+    (module_in_memory_symbols_updated) => { $crate::callbacks::slot::MODULE_IN_MEMORY_SYMBOLS_UPDATED };
+    (dynamic_method_jit_compilation_started) => { $crate::callbacks::slot::DYNAMIC_METHOD_JIT_COMPILATION_STARTED };
+    (dynamic_method_jit_compilation_finished) => { $crate::callbacks::slot::DYNAMIC_METHOD_JIT_COMPILATION_FINISHED };
+    (dynamic_method_unloaded) => { $crate::callbacks::slot::DYNAMIC_METHOD_UNLOADED };
+    (event_pipe_event_delivered) => { $crate::callbacks::slot::EVENT_PIPE_EVENT_DELIVERED };
+    (event_pipe_provider_created) => { $crate::callbacks::slot::EVENT_PIPE_PROVIDER_CREATED };
+    (load_as_notification_only) => { $crate::callbacks::slot::LOAD_AS_NOTIFICATION_ONLY };
+}
+
 impl ProfilerObject {
     /// Slot 3, `Initialize` of ICorProfilerCallback. Without an answer if the profiler does not have that version.
     ///

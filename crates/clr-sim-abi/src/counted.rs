@@ -55,7 +55,7 @@ impl<V: 'static, S: Send + Sync + 'static> Counted<V, S> {
     /// # Safety
     /// `this` is null or a live object of this type.
     pub(crate) unsafe fn of<'a>(this: *mut c_void) -> Option<&'a Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches: null, or a live object of this type.
         unsafe { this.cast::<Self>().as_ref() }
     }
 
@@ -100,7 +100,7 @@ unsafe extern "system" fn query_interface<V: 'static, S: Send + Sync + 'static>(
         return HResult::E_NOINTERFACE.0;
     }
     counted.references.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: as above.
+    // SAFETY: the caller asks for an answer there, and it is not null.
     unsafe { object.write(this) };
     HResult::S_OK.0
 }

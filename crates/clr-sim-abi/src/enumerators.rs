@@ -12,7 +12,7 @@ use corprof::{Guid, HResult, sys};
 /// One of the five kinds of enumerators.
 pub trait Kind: 'static {
     /// What is enumerated.
-    type Item: Copy + Send + Sync + 'static;
+    type Item: Clone + Send + Sync + 'static;
     /// The interface.
     type Interface;
     /// Its vtable.
@@ -20,6 +20,12 @@ pub trait Kind: 'static {
     type Vtbl: 'static;
     /// Its identifier.
     const IID: Guid;
+    /// The answer to a null pointer.
+    #[doc(hidden)]
+    const NULL_POINTER: HResult = HResult::E_INVALIDARG;
+    /// Whether a clone begins at the start again, and not where the original is.
+    #[doc(hidden)]
+    const CLONE_AT_START: bool = true;
     #[doc(hidden)]
     const VTABLE: &'static Self::Vtbl;
 }
@@ -30,7 +36,7 @@ pub fn enumerator<K: Kind>(items: Vec<K::Item>, live: &Live) -> *mut K::Interfac
     unsafe { Object::<K>::create(K::VTABLE, K::IID, live, Cursor::new(items)) }.cast()
 }
 
-type Object<K> = Counted<<K as Kind>::Vtbl, Cursor<<K as Kind>::Item>>;
+pub(crate) type Object<K> = Counted<<K as Kind>::Vtbl, Cursor<<K as Kind>::Item>>;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident, $item:ty, $interface:ident, $vtbl:ident, $iid:ident;)*) => {
@@ -70,33 +76,27 @@ kinds! {
     Methods, sys::COR_PRF_METHOD, ICorProfilerMethodEnum, ICorProfilerMethodEnumVtbl, IID_ICorProfilerMethodEnum;
 }
 
-unsafe extern "system" fn skip<K: Kind>(this: *mut c_void, count: sys::ULONG) -> sys::HRESULT {
+pub(crate) unsafe extern "system" fn skip<K: Kind>(this: *mut c_void, count: sys::ULONG) -> sys::HRESULT {
     // SAFETY: called through the vtable of this very object.
-    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
-        return HResult::E_POINTER.0;
-    };
-    let skipped = object.inner().take(count as usize).len();
-    satisfied(skipped, count)
+    let object = unsafe { Object::<K>::of(this) };
+    object.map_or(HResult::E_POINTER.0, |object| satisfied(object.inner().take(count as usize).len(), count))
 }
 
-unsafe extern "system" fn reset<K: Kind>(this: *mut c_void) -> sys::HRESULT {
+pub(crate) unsafe extern "system" fn reset<K: Kind>(this: *mut c_void) -> sys::HRESULT {
     // SAFETY: called through the vtable of this very object.
-    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
-        return HResult::E_POINTER.0;
-    };
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     object.inner().reset();
     HResult::S_OK.0
 }
 
-unsafe extern "system" fn clone<K: Kind>(this: *mut c_void, answer: *mut *mut K::Interface) -> sys::HRESULT {
+pub(crate) unsafe extern "system" fn clone<K: Kind>(this: *mut c_void, answer: *mut *mut K::Interface) -> sys::HRESULT {
     // SAFETY: called through the vtable of this very object.
-    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
-        return HResult::E_POINTER.0;
-    };
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     if answer.is_null() {
-        return HResult::E_INVALIDARG.0;
+        return K::NULL_POINTER.0;
     }
-    let copy = object.another(object.inner().at_the_start());
+    let cursor = object.inner();
+    let copy = object.another(if K::CLONE_AT_START { cursor.at_the_start() } else { cursor.at_the_same_place() });
     // SAFETY: the caller asks for an answer there, and it is not null.
     unsafe { answer.write(copy.cast()) };
     HResult::S_OK.0
@@ -104,34 +104,30 @@ unsafe extern "system" fn clone<K: Kind>(this: *mut c_void, answer: *mut *mut K:
 
 unsafe extern "system" fn get_count<K: Kind>(this: *mut c_void, answer: *mut sys::ULONG) -> sys::HRESULT {
     // SAFETY: called through the vtable of this very object.
-    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
-        return HResult::E_POINTER.0;
-    };
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     if answer.is_null() {
-        return HResult::E_INVALIDARG.0;
+        return K::NULL_POINTER.0;
     }
     // SAFETY: the caller asks for an answer there, and it is not null.
     unsafe { answer.write(object.inner().left() as u32) };
     HResult::S_OK.0
 }
 
-unsafe extern "system" fn next<K: Kind>(
+pub(crate) unsafe extern "system" fn next<K: Kind>(
     this: *mut c_void,
     count: sys::ULONG,
     items: *mut K::Item,
     fetched: *mut sys::ULONG,
 ) -> sys::HRESULT {
     // SAFETY: called through the vtable of this very object.
-    let Some(object) = (unsafe { Object::<K>::of(this) }) else {
-        return HResult::E_POINTER.0;
-    };
+    let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     if (fetched.is_null() && count > 1) || (items.is_null() && count > 0) {
-        return HResult::E_INVALIDARG.0;
+        return K::NULL_POINTER.0;
     }
     let taken = object.inner().take(count as usize);
     for (index, item) in taken.iter().enumerate() {
         // SAFETY: the caller gives room for `count` items, and no more are taken.
-        unsafe { items.add(index).write(*item) };
+        unsafe { items.add(index).write(item.clone()) };
     }
     if !fetched.is_null() {
         // SAFETY: the caller asks for an answer there, and it is not null.

@@ -373,6 +373,927 @@ pub const VERSIONS: &[sys::GUID] = &[
     sys::IID_ICorProfilerInfo15,
 ];
 
+/// The arguments of each slot as the profiler gave them, under the names of the runtime's headers.
+#[allow(missing_docs, reason = "the runtime's documentation describes these names")]
+pub mod args {
+    use core::ffi::c_void;
+    use corprof::sys;
+
+    #[derive(Clone, Copy)]
+    pub struct GetClassFromObject {
+        pub objectId: sys::ObjectID,
+        pub pClassId: *mut sys::ClassID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetClassFromToken {
+        pub moduleId: sys::ModuleID,
+        pub typeDef: sys::mdTypeDef,
+        pub pClassId: *mut sys::ClassID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetCodeInfo {
+        pub functionId: sys::FunctionID,
+        pub pStart: *mut sys::LPCBYTE,
+        pub pcSize: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetEventMask {
+        pub pdwEvents: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionFromIP {
+        pub ip: sys::LPCBYTE,
+        pub pFunctionId: *mut sys::FunctionID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionFromToken {
+        pub moduleId: sys::ModuleID,
+        pub token: sys::mdToken,
+        pub pFunctionId: *mut sys::FunctionID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetHandleFromThread {
+        pub threadId: sys::ThreadID,
+        pub phThread: *mut sys::HANDLE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetObjectSize {
+        pub objectId: sys::ObjectID,
+        pub pcSize: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct IsArrayClass {
+        pub classId: sys::ClassID,
+        pub pBaseElemType: *mut sys::CorElementType,
+        pub pBaseClassId: *mut sys::ClassID,
+        pub pcRank: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetThreadInfo {
+        pub threadId: sys::ThreadID,
+        pub pdwWin32ThreadId: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetCurrentThreadID {
+        pub pThreadId: *mut sys::ThreadID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetClassIDInfo {
+        pub classId: sys::ClassID,
+        pub pModuleId: *mut sys::ModuleID,
+        pub pTypeDefToken: *mut sys::mdTypeDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionInfo {
+        pub functionId: sys::FunctionID,
+        pub pClassId: *mut sys::ClassID,
+        pub pModuleId: *mut sys::ModuleID,
+        pub pToken: *mut sys::mdToken,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetEventMask {
+        pub dwEvents: sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetEnterLeaveFunctionHooks {
+        pub pFuncEnter: Option<sys::FunctionEnter>,
+        pub pFuncLeave: Option<sys::FunctionLeave>,
+        pub pFuncTailcall: Option<sys::FunctionTailcall>,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetFunctionIDMapper {
+        pub pFunc: Option<sys::FunctionIDMapper>,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetTokenAndMetaDataFromFunction {
+        pub functionId: sys::FunctionID,
+        pub riid: sys::REFIID,
+        pub ppImport: *mut *mut sys::IUnknown,
+        pub pToken: *mut sys::mdToken,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetModuleInfo {
+        pub moduleId: sys::ModuleID,
+        pub ppBaseLoadAddress: *mut sys::LPCBYTE,
+        pub cchName: sys::ULONG,
+        pub pcchName: *mut sys::ULONG,
+        pub szName: *mut sys::WCHAR,
+        pub pAssemblyId: *mut sys::AssemblyID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetModuleMetaData {
+        pub moduleId: sys::ModuleID,
+        pub dwOpenFlags: sys::DWORD,
+        pub riid: sys::REFIID,
+        pub ppOut: *mut *mut sys::IUnknown,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetILFunctionBody {
+        pub moduleId: sys::ModuleID,
+        pub methodId: sys::mdMethodDef,
+        pub ppMethodHeader: *mut sys::LPCBYTE,
+        pub pcbMethodSize: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetILFunctionBodyAllocator {
+        pub moduleId: sys::ModuleID,
+        pub ppMalloc: *mut *mut sys::IMethodMalloc,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetILFunctionBody {
+        pub moduleId: sys::ModuleID,
+        pub methodid: sys::mdMethodDef,
+        pub pbNewILMethodHeader: sys::LPCBYTE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetAppDomainInfo {
+        pub appDomainId: sys::AppDomainID,
+        pub cchName: sys::ULONG,
+        pub pcchName: *mut sys::ULONG,
+        pub szName: *mut sys::WCHAR,
+        pub pProcessId: *mut sys::ProcessID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetAssemblyInfo {
+        pub assemblyId: sys::AssemblyID,
+        pub cchName: sys::ULONG,
+        pub pcchName: *mut sys::ULONG,
+        pub szName: *mut sys::WCHAR,
+        pub pAppDomainId: *mut sys::AppDomainID,
+        pub pModuleId: *mut sys::ModuleID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetFunctionReJIT {
+        pub functionId: sys::FunctionID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct ForceGC;
+
+    #[derive(Clone, Copy)]
+    pub struct SetILInstrumentedCodeMap {
+        pub functionId: sys::FunctionID,
+        pub fStartJit: sys::BOOL,
+        pub cILMapEntries: sys::ULONG,
+        pub rgILMapEntries: *const sys::COR_IL_MAP,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetInprocInspectionInterface {
+        pub ppicd: *mut *mut sys::IUnknown,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetInprocInspectionIThisThread {
+        pub ppicd: *mut *mut sys::IUnknown,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetThreadContext {
+        pub threadId: sys::ThreadID,
+        pub pContextId: *mut sys::ContextID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct BeginInprocDebugging {
+        pub fThisThreadOnly: sys::BOOL,
+        pub pdwProfilerContext: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EndInprocDebugging {
+        pub dwProfilerContext: sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetILToNativeMapping {
+        pub functionId: sys::FunctionID,
+        pub cMap: sys::ULONG32,
+        pub pcMap: *mut sys::ULONG32,
+        pub map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct DoStackSnapshot {
+        pub thread: sys::ThreadID,
+        pub callback: Option<sys::StackSnapshotCallback>,
+        pub infoFlags: sys::ULONG32,
+        pub clientData: *mut c_void,
+        pub context: *const sys::BYTE,
+        pub contextSize: sys::ULONG32,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetEnterLeaveFunctionHooks2 {
+        pub pFuncEnter: Option<sys::FunctionEnter2>,
+        pub pFuncLeave: Option<sys::FunctionLeave2>,
+        pub pFuncTailcall: Option<sys::FunctionTailcall2>,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionInfo2 {
+        pub funcId: sys::FunctionID,
+        pub frameInfo: sys::COR_PRF_FRAME_INFO,
+        pub pClassId: *mut sys::ClassID,
+        pub pModuleId: *mut sys::ModuleID,
+        pub pToken: *mut sys::mdToken,
+        pub cTypeArgs: sys::ULONG32,
+        pub pcTypeArgs: *mut sys::ULONG32,
+        pub typeArgs: *mut sys::ClassID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetStringLayout {
+        pub pBufferLengthOffset: *mut sys::ULONG,
+        pub pStringLengthOffset: *mut sys::ULONG,
+        pub pBufferOffset: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetClassLayout {
+        pub classID: sys::ClassID,
+        pub rFieldOffset: *mut sys::COR_FIELD_OFFSET,
+        pub cFieldOffset: sys::ULONG,
+        pub pcFieldOffset: *mut sys::ULONG,
+        pub pulClassSize: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetClassIDInfo2 {
+        pub classId: sys::ClassID,
+        pub pModuleId: *mut sys::ModuleID,
+        pub pTypeDefToken: *mut sys::mdTypeDef,
+        pub pParentClassId: *mut sys::ClassID,
+        pub cNumTypeArgs: sys::ULONG32,
+        pub pcNumTypeArgs: *mut sys::ULONG32,
+        pub typeArgs: *mut sys::ClassID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetCodeInfo2 {
+        pub functionID: sys::FunctionID,
+        pub cCodeInfos: sys::ULONG32,
+        pub pcCodeInfos: *mut sys::ULONG32,
+        pub codeInfos: *mut sys::COR_PRF_CODE_INFO,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetClassFromTokenAndTypeArgs {
+        pub moduleID: sys::ModuleID,
+        pub typeDef: sys::mdTypeDef,
+        pub cTypeArgs: sys::ULONG32,
+        pub typeArgs: *const sys::ClassID,
+        pub pClassID: *mut sys::ClassID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionFromTokenAndTypeArgs {
+        pub moduleID: sys::ModuleID,
+        pub funcDef: sys::mdMethodDef,
+        pub classId: sys::ClassID,
+        pub cTypeArgs: sys::ULONG32,
+        pub typeArgs: *const sys::ClassID,
+        pub pFunctionID: *mut sys::FunctionID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumModuleFrozenObjects {
+        pub moduleID: sys::ModuleID,
+        pub ppEnum: *mut *mut sys::ICorProfilerObjectEnum,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetArrayObjectInfo {
+        pub objectId: sys::ObjectID,
+        pub cDimensions: sys::ULONG32,
+        pub pDimensionSizes: *mut sys::ULONG32,
+        pub pDimensionLowerBounds: *mut sys::int,
+        pub ppData: *mut *mut sys::BYTE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetBoxClassLayout {
+        pub classId: sys::ClassID,
+        pub pBufferOffset: *mut sys::ULONG32,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetThreadAppDomain {
+        pub threadId: sys::ThreadID,
+        pub pAppDomainId: *mut sys::AppDomainID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetRVAStaticAddress {
+        pub classId: sys::ClassID,
+        pub fieldToken: sys::mdFieldDef,
+        pub ppAddress: *mut *mut c_void,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetAppDomainStaticAddress {
+        pub classId: sys::ClassID,
+        pub fieldToken: sys::mdFieldDef,
+        pub appDomainId: sys::AppDomainID,
+        pub ppAddress: *mut *mut c_void,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetThreadStaticAddress {
+        pub classId: sys::ClassID,
+        pub fieldToken: sys::mdFieldDef,
+        pub threadId: sys::ThreadID,
+        pub ppAddress: *mut *mut c_void,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetContextStaticAddress {
+        pub classId: sys::ClassID,
+        pub fieldToken: sys::mdFieldDef,
+        pub contextId: sys::ContextID,
+        pub ppAddress: *mut *mut c_void,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetStaticFieldInfo {
+        pub classId: sys::ClassID,
+        pub fieldToken: sys::mdFieldDef,
+        pub pFieldInfo: *mut sys::COR_PRF_STATIC_TYPE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetGenerationBounds {
+        pub cObjectRanges: sys::ULONG,
+        pub pcObjectRanges: *mut sys::ULONG,
+        pub ranges: *mut sys::COR_PRF_GC_GENERATION_RANGE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetObjectGeneration {
+        pub objectId: sys::ObjectID,
+        pub range: *mut sys::COR_PRF_GC_GENERATION_RANGE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetNotifiedExceptionClauseInfo {
+        pub pinfo: *mut sys::COR_PRF_EX_CLAUSE_INFO,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumJITedFunctions {
+        pub ppEnum: *mut *mut sys::ICorProfilerFunctionEnum,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct RequestProfilerDetach {
+        pub dwExpectedCompletionMilliseconds: sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetFunctionIDMapper2 {
+        pub pFunc: Option<sys::FunctionIDMapper2>,
+        pub clientData: *mut c_void,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetStringLayout2 {
+        pub pStringLengthOffset: *mut sys::ULONG,
+        pub pBufferOffset: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetEnterLeaveFunctionHooks3 {
+        pub pFuncEnter3: Option<sys::FunctionEnter3>,
+        pub pFuncLeave3: Option<sys::FunctionLeave3>,
+        pub pFuncTailcall3: Option<sys::FunctionTailcall3>,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetEnterLeaveFunctionHooks3WithInfo {
+        pub pFuncEnter3WithInfo: Option<sys::FunctionEnter3WithInfo>,
+        pub pFuncLeave3WithInfo: Option<sys::FunctionLeave3WithInfo>,
+        pub pFuncTailcall3WithInfo: Option<sys::FunctionTailcall3WithInfo>,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionEnter3Info {
+        pub functionId: sys::FunctionID,
+        pub eltInfo: sys::COR_PRF_ELT_INFO,
+        pub pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
+        pub pcbArgumentInfo: *mut sys::ULONG,
+        pub pArgumentInfo: *mut sys::COR_PRF_FUNCTION_ARGUMENT_INFO,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionLeave3Info {
+        pub functionId: sys::FunctionID,
+        pub eltInfo: sys::COR_PRF_ELT_INFO,
+        pub pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
+        pub pRetvalRange: *mut sys::COR_PRF_FUNCTION_ARGUMENT_RANGE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionTailcall3Info {
+        pub functionId: sys::FunctionID,
+        pub eltInfo: sys::COR_PRF_ELT_INFO,
+        pub pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumModules {
+        pub ppEnum: *mut *mut sys::ICorProfilerModuleEnum,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetRuntimeInformation {
+        pub pClrInstanceId: *mut sys::USHORT,
+        pub pRuntimeType: *mut sys::COR_PRF_RUNTIME_TYPE,
+        pub pMajorVersion: *mut sys::USHORT,
+        pub pMinorVersion: *mut sys::USHORT,
+        pub pBuildNumber: *mut sys::USHORT,
+        pub pQFEVersion: *mut sys::USHORT,
+        pub cchVersionString: sys::ULONG,
+        pub pcchVersionString: *mut sys::ULONG,
+        pub szVersionString: *mut sys::WCHAR,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetThreadStaticAddress2 {
+        pub classId: sys::ClassID,
+        pub fieldToken: sys::mdFieldDef,
+        pub appDomainId: sys::AppDomainID,
+        pub threadId: sys::ThreadID,
+        pub ppAddress: *mut *mut c_void,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetAppDomainsContainingModule {
+        pub moduleId: sys::ModuleID,
+        pub cAppDomainIds: sys::ULONG32,
+        pub pcAppDomainIds: *mut sys::ULONG32,
+        pub appDomainIds: *mut sys::AppDomainID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetModuleInfo2 {
+        pub moduleId: sys::ModuleID,
+        pub ppBaseLoadAddress: *mut sys::LPCBYTE,
+        pub cchName: sys::ULONG,
+        pub pcchName: *mut sys::ULONG,
+        pub szName: *mut sys::WCHAR,
+        pub pAssemblyId: *mut sys::AssemblyID,
+        pub pdwModuleFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumThreads {
+        pub ppEnum: *mut *mut sys::ICorProfilerThreadEnum,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct InitializeCurrentThread;
+
+    #[derive(Clone, Copy)]
+    pub struct RequestReJIT {
+        pub cFunctions: sys::ULONG,
+        pub moduleIds: *const sys::ModuleID,
+        pub methodIds: *const sys::mdMethodDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct RequestRevert {
+        pub cFunctions: sys::ULONG,
+        pub moduleIds: *const sys::ModuleID,
+        pub methodIds: *const sys::mdMethodDef,
+        pub status: *mut sys::HRESULT,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetCodeInfo3 {
+        pub functionID: sys::FunctionID,
+        pub reJitId: sys::ReJITID,
+        pub cCodeInfos: sys::ULONG32,
+        pub pcCodeInfos: *mut sys::ULONG32,
+        pub codeInfos: *mut sys::COR_PRF_CODE_INFO,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionFromIP2 {
+        pub ip: sys::LPCBYTE,
+        pub pFunctionId: *mut sys::FunctionID,
+        pub pReJitId: *mut sys::ReJITID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetReJITIDs {
+        pub functionId: sys::FunctionID,
+        pub cReJitIds: sys::ULONG,
+        pub pcReJitIds: *mut sys::ULONG,
+        pub reJitIds: *mut sys::ReJITID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetILToNativeMapping2 {
+        pub functionId: sys::FunctionID,
+        pub reJitId: sys::ReJITID,
+        pub cMap: sys::ULONG32,
+        pub pcMap: *mut sys::ULONG32,
+        pub map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumJITedFunctions2 {
+        pub ppEnum: *mut *mut sys::ICorProfilerFunctionEnum,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetObjectSize2 {
+        pub objectId: sys::ObjectID,
+        pub pcSize: *mut sys::SIZE_T,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetEventMask2 {
+        pub pdwEventsLow: *mut sys::DWORD,
+        pub pdwEventsHigh: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetEventMask2 {
+        pub dwEventsLow: sys::DWORD,
+        pub dwEventsHigh: sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumNgenModuleMethodsInliningThisMethod {
+        pub inlinersModuleId: sys::ModuleID,
+        pub inlineeModuleId: sys::ModuleID,
+        pub inlineeMethodId: sys::mdMethodDef,
+        pub incompleteData: *mut sys::BOOL,
+        pub ppEnum: *mut *mut sys::ICorProfilerMethodEnum,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct ApplyMetaData {
+        pub moduleId: sys::ModuleID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetInMemorySymbolsLength {
+        pub moduleId: sys::ModuleID,
+        pub pCountSymbolBytes: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct ReadInMemorySymbols {
+        pub moduleId: sys::ModuleID,
+        pub symbolsReadOffset: sys::DWORD,
+        pub pSymbolBytes: *mut sys::BYTE,
+        pub countSymbolBytes: sys::DWORD,
+        pub pCountSymbolBytesRead: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct IsFunctionDynamic {
+        pub functionId: sys::FunctionID,
+        pub isDynamic: *mut sys::BOOL,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFunctionFromIP3 {
+        pub ip: sys::LPCBYTE,
+        pub functionId: *mut sys::FunctionID,
+        pub pReJitId: *mut sys::ReJITID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetDynamicFunctionInfo {
+        pub functionId: sys::FunctionID,
+        pub moduleId: *mut sys::ModuleID,
+        pub ppvSig: *mut sys::PCCOR_SIGNATURE,
+        pub pbSig: *mut sys::ULONG,
+        pub cchName: sys::ULONG,
+        pub pcchName: *mut sys::ULONG,
+        pub wszName: *mut sys::WCHAR,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetNativeCodeStartAddresses {
+        pub functionID: sys::FunctionID,
+        pub reJitId: sys::ReJITID,
+        pub cCodeStartAddresses: sys::ULONG32,
+        pub pcCodeStartAddresses: *mut sys::ULONG32,
+        pub codeStartAddresses: *mut sys::UINT_PTR,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetILToNativeMapping3 {
+        pub pNativeCodeStartAddress: sys::UINT_PTR,
+        pub cMap: sys::ULONG32,
+        pub pcMap: *mut sys::ULONG32,
+        pub map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetCodeInfo4 {
+        pub pNativeCodeStartAddress: sys::UINT_PTR,
+        pub cCodeInfos: sys::ULONG32,
+        pub pcCodeInfos: *mut sys::ULONG32,
+        pub codeInfos: *mut sys::COR_PRF_CODE_INFO,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumerateObjectReferences {
+        pub objectId: sys::ObjectID,
+        pub callback: Option<sys::ObjectReferenceCallback>,
+        pub clientData: *mut c_void,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct IsFrozenObject {
+        pub objectId: sys::ObjectID,
+        pub pbFrozen: *mut sys::BOOL,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetLOHObjectSizeThreshold {
+        pub pThreshold: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct RequestReJITWithInliners {
+        pub dwRejitFlags: sys::DWORD,
+        pub cFunctions: sys::ULONG,
+        pub moduleIds: *const sys::ModuleID,
+        pub methodIds: *const sys::mdMethodDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SuspendRuntime;
+
+    #[derive(Clone, Copy)]
+    pub struct ResumeRuntime;
+
+    #[derive(Clone, Copy)]
+    pub struct GetEnvironmentVariable {
+        pub szName: *const sys::WCHAR,
+        pub cchValue: sys::ULONG,
+        pub pcchValue: *mut sys::ULONG,
+        pub szValue: *mut sys::WCHAR,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct SetEnvironmentVariable {
+        pub szName: *const sys::WCHAR,
+        pub szValue: *const sys::WCHAR,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeStartSession {
+        pub cProviderConfigs: sys::UINT32,
+        pub pProviderConfigs: *const sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG,
+        pub requestRundown: sys::BOOL,
+        pub pSession: *mut sys::EVENTPIPE_SESSION,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeAddProviderToSession {
+        pub session: sys::EVENTPIPE_SESSION,
+        pub providerConfig: sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeStopSession {
+        pub session: sys::EVENTPIPE_SESSION,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeCreateProvider {
+        pub providerName: *const sys::WCHAR,
+        pub pProvider: *mut sys::EVENTPIPE_PROVIDER,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeGetProviderInfo {
+        pub provider: sys::EVENTPIPE_PROVIDER,
+        pub cchName: sys::ULONG,
+        pub pcchName: *mut sys::ULONG,
+        pub providerName: *mut sys::WCHAR,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeDefineEvent {
+        pub provider: sys::EVENTPIPE_PROVIDER,
+        pub eventName: *const sys::WCHAR,
+        pub eventID: sys::UINT32,
+        pub keywords: sys::UINT64,
+        pub eventVersion: sys::UINT32,
+        pub level: sys::UINT32,
+        pub opcode: sys::UINT8,
+        pub needStack: sys::BOOL,
+        pub cParamDescs: sys::UINT32,
+        pub pParamDescs: *const sys::COR_PRF_EVENTPIPE_PARAM_DESC,
+        pub pEvent: *mut sys::EVENTPIPE_EVENT,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeWriteEvent {
+        pub event: sys::EVENTPIPE_EVENT,
+        pub cData: sys::UINT32,
+        pub data: *const sys::COR_PRF_EVENT_DATA,
+        pub pActivityId: sys::LPCGUID,
+        pub pRelatedActivityId: sys::LPCGUID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct CreateHandle {
+        pub object: sys::ObjectID,
+        pub r#type: sys::COR_PRF_HANDLE_TYPE,
+        pub pHandle: *mut sys::ObjectHandleID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct DestroyHandle {
+        pub handle: sys::ObjectHandleID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetObjectIDFromHandle {
+        pub handle: sys::ObjectHandleID,
+        pub pObject: *mut sys::ObjectID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumerateNonGCObjects {
+        pub ppEnum: *mut *mut sys::ICorProfilerObjectEnum,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetNonGCHeapBounds {
+        pub cObjectRanges: sys::ULONG,
+        pub pcObjectRanges: *mut sys::ULONG,
+        pub ranges: *mut sys::COR_PRF_NONGC_HEAP_RANGE,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EventPipeCreateProvider2 {
+        pub providerName: *const sys::WCHAR,
+        pub pCallback: Option<sys::EventPipeProviderCallback>,
+        pub pProvider: *mut sys::EVENTPIPE_PROVIDER,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumerateGCHeapObjects {
+        pub callback: Option<sys::ObjectCallback>,
+        pub callbackState: *mut c_void,
+    }
+}
+
+/// Hands every slot of Info to a macro: the name of its method, and that of its arguments in [`args`].
+#[macro_export]
+macro_rules! for_each_info_slot {
+    ($each:ident) => {
+        $each! {
+            get_class_from_object: GetClassFromObject;
+            get_class_from_token: GetClassFromToken;
+            get_code_info: GetCodeInfo;
+            get_event_mask: GetEventMask;
+            get_function_from_ip: GetFunctionFromIP;
+            get_function_from_token: GetFunctionFromToken;
+            get_handle_from_thread: GetHandleFromThread;
+            get_object_size: GetObjectSize;
+            is_array_class: IsArrayClass;
+            get_thread_info: GetThreadInfo;
+            get_current_thread_id: GetCurrentThreadID;
+            get_class_id_info: GetClassIDInfo;
+            get_function_info: GetFunctionInfo;
+            set_event_mask: SetEventMask;
+            set_enter_leave_function_hooks: SetEnterLeaveFunctionHooks;
+            set_function_id_mapper: SetFunctionIDMapper;
+            get_token_and_meta_data_from_function: GetTokenAndMetaDataFromFunction;
+            get_module_info: GetModuleInfo;
+            get_module_meta_data: GetModuleMetaData;
+            get_il_function_body: GetILFunctionBody;
+            get_il_function_body_allocator: GetILFunctionBodyAllocator;
+            set_il_function_body: SetILFunctionBody;
+            get_app_domain_info: GetAppDomainInfo;
+            get_assembly_info: GetAssemblyInfo;
+            set_function_rejit: SetFunctionReJIT;
+            force_gc: ForceGC;
+            set_il_instrumented_code_map: SetILInstrumentedCodeMap;
+            get_inproc_inspection_interface: GetInprocInspectionInterface;
+            get_inproc_inspection_this_thread: GetInprocInspectionIThisThread;
+            get_thread_context: GetThreadContext;
+            begin_inproc_debugging: BeginInprocDebugging;
+            end_inproc_debugging: EndInprocDebugging;
+            get_il_to_native_mapping: GetILToNativeMapping;
+            do_stack_snapshot: DoStackSnapshot;
+            set_enter_leave_function_hooks2: SetEnterLeaveFunctionHooks2;
+            get_function_info2: GetFunctionInfo2;
+            get_string_layout: GetStringLayout;
+            get_class_layout: GetClassLayout;
+            get_class_id_info2: GetClassIDInfo2;
+            get_code_info2: GetCodeInfo2;
+            get_class_from_token_and_type_args: GetClassFromTokenAndTypeArgs;
+            get_function_from_token_and_type_args: GetFunctionFromTokenAndTypeArgs;
+            enum_module_frozen_objects: EnumModuleFrozenObjects;
+            get_array_object_info: GetArrayObjectInfo;
+            get_box_class_layout: GetBoxClassLayout;
+            get_thread_app_domain: GetThreadAppDomain;
+            get_rva_static_address: GetRVAStaticAddress;
+            get_app_domain_static_address: GetAppDomainStaticAddress;
+            get_thread_static_address: GetThreadStaticAddress;
+            get_context_static_address: GetContextStaticAddress;
+            get_static_field_info: GetStaticFieldInfo;
+            get_generation_bounds: GetGenerationBounds;
+            get_object_generation: GetObjectGeneration;
+            get_notified_exception_clause_info: GetNotifiedExceptionClauseInfo;
+            enum_jited_functions: EnumJITedFunctions;
+            request_profiler_detach: RequestProfilerDetach;
+            set_function_id_mapper2: SetFunctionIDMapper2;
+            get_string_layout2: GetStringLayout2;
+            set_enter_leave_function_hooks3: SetEnterLeaveFunctionHooks3;
+            set_enter_leave_function_hooks3_with_info: SetEnterLeaveFunctionHooks3WithInfo;
+            get_function_enter3_info: GetFunctionEnter3Info;
+            get_function_leave3_info: GetFunctionLeave3Info;
+            get_function_tailcall3_info: GetFunctionTailcall3Info;
+            enum_modules: EnumModules;
+            get_runtime_information: GetRuntimeInformation;
+            get_thread_static_address2: GetThreadStaticAddress2;
+            get_app_domains_containing_module: GetAppDomainsContainingModule;
+            get_module_info2: GetModuleInfo2;
+            enum_threads: EnumThreads;
+            initialize_current_thread: InitializeCurrentThread;
+            request_rejit: RequestReJIT;
+            request_revert: RequestRevert;
+            get_code_info3: GetCodeInfo3;
+            get_function_from_ip2: GetFunctionFromIP2;
+            get_rejit_ids: GetReJITIDs;
+            get_il_to_native_mapping2: GetILToNativeMapping2;
+            enum_jited_functions2: EnumJITedFunctions2;
+            get_object_size2: GetObjectSize2;
+            get_event_mask2: GetEventMask2;
+            set_event_mask2: SetEventMask2;
+            enum_ngen_module_methods_inlining_this_method: EnumNgenModuleMethodsInliningThisMethod;
+            apply_meta_data: ApplyMetaData;
+            get_in_memory_symbols_length: GetInMemorySymbolsLength;
+            read_in_memory_symbols: ReadInMemorySymbols;
+            is_function_dynamic: IsFunctionDynamic;
+            get_function_from_ip3: GetFunctionFromIP3;
+            get_dynamic_function_info: GetDynamicFunctionInfo;
+            get_native_code_start_addresses: GetNativeCodeStartAddresses;
+            get_il_to_native_mapping3: GetILToNativeMapping3;
+            get_code_info4: GetCodeInfo4;
+            enumerate_object_references: EnumerateObjectReferences;
+            is_frozen_object: IsFrozenObject;
+            get_loh_object_size_threshold: GetLOHObjectSizeThreshold;
+            request_rejit_with_inliners: RequestReJITWithInliners;
+            suspend_runtime: SuspendRuntime;
+            resume_runtime: ResumeRuntime;
+            get_environment_variable: GetEnvironmentVariable;
+            set_environment_variable: SetEnvironmentVariable;
+            event_pipe_start_session: EventPipeStartSession;
+            event_pipe_add_provider_to_session: EventPipeAddProviderToSession;
+            event_pipe_stop_session: EventPipeStopSession;
+            event_pipe_create_provider: EventPipeCreateProvider;
+            event_pipe_get_provider_info: EventPipeGetProviderInfo;
+            event_pipe_define_event: EventPipeDefineEvent;
+            event_pipe_write_event: EventPipeWriteEvent;
+            create_handle: CreateHandle;
+            destroy_handle: DestroyHandle;
+            get_object_id_from_handle: GetObjectIDFromHandle;
+            enumerate_non_gc_objects: EnumerateNonGCObjects;
+            get_non_gc_heap_bounds: GetNonGCHeapBounds;
+            event_pipe_create_provider2: EventPipeCreateProvider2;
+            enumerate_gc_heap_objects: EnumerateGCHeapObjects;
+        }
+    };
+}
+
 /// What serves Info behind its vtable: one method for each slot, each refusing until it is overridden.
 ///
 /// # Safety of the methods
@@ -397,1346 +1318,1346 @@ pub trait InfoServer: Send + Sync + Sized + 'static {
     fn version(&self) -> u8;
 
     /// Slot 3, `GetClassFromObject` of ICorProfilerInfo.
-    unsafe fn get_class_from_object(&self, objectId: sys::ObjectID, pClassId: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_from_object(&self, args: args::GetClassFromObject) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 4, `GetClassFromToken` of ICorProfilerInfo.
-    unsafe fn get_class_from_token(&self, moduleId: sys::ModuleID, typeDef: sys::mdTypeDef, pClassId: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_from_token(&self, args: args::GetClassFromToken) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 5, `GetCodeInfo` of ICorProfilerInfo.
-    unsafe fn get_code_info(&self, functionId: sys::FunctionID, pStart: *mut sys::LPCBYTE, pcSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_code_info(&self, args: args::GetCodeInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 6, `GetEventMask` of ICorProfilerInfo.
-    unsafe fn get_event_mask(&self, pdwEvents: *mut sys::DWORD) -> HResult {
+    unsafe fn get_event_mask(&self, args: args::GetEventMask) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 7, `GetFunctionFromIP` of ICorProfilerInfo.
-    unsafe fn get_function_from_ip(&self, ip: sys::LPCBYTE, pFunctionId: *mut sys::FunctionID) -> HResult {
+    unsafe fn get_function_from_ip(&self, args: args::GetFunctionFromIP) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 8, `GetFunctionFromToken` of ICorProfilerInfo.
-    unsafe fn get_function_from_token(&self, moduleId: sys::ModuleID, token: sys::mdToken, pFunctionId: *mut sys::FunctionID) -> HResult {
+    unsafe fn get_function_from_token(&self, args: args::GetFunctionFromToken) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 9, `GetHandleFromThread` of ICorProfilerInfo.
-    unsafe fn get_handle_from_thread(&self, threadId: sys::ThreadID, phThread: *mut sys::HANDLE) -> HResult {
+    unsafe fn get_handle_from_thread(&self, args: args::GetHandleFromThread) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 10, `GetObjectSize` of ICorProfilerInfo.
-    unsafe fn get_object_size(&self, objectId: sys::ObjectID, pcSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_object_size(&self, args: args::GetObjectSize) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 11, `IsArrayClass` of ICorProfilerInfo.
-    unsafe fn is_array_class(&self, classId: sys::ClassID, pBaseElemType: *mut sys::CorElementType, pBaseClassId: *mut sys::ClassID, pcRank: *mut sys::ULONG) -> HResult {
+    unsafe fn is_array_class(&self, args: args::IsArrayClass) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 12, `GetThreadInfo` of ICorProfilerInfo.
-    unsafe fn get_thread_info(&self, threadId: sys::ThreadID, pdwWin32ThreadId: *mut sys::DWORD) -> HResult {
+    unsafe fn get_thread_info(&self, args: args::GetThreadInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 13, `GetCurrentThreadID` of ICorProfilerInfo.
-    unsafe fn get_current_thread_id(&self, pThreadId: *mut sys::ThreadID) -> HResult {
+    unsafe fn get_current_thread_id(&self, args: args::GetCurrentThreadID) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 14, `GetClassIDInfo` of ICorProfilerInfo.
-    unsafe fn get_class_id_info(&self, classId: sys::ClassID, pModuleId: *mut sys::ModuleID, pTypeDefToken: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn get_class_id_info(&self, args: args::GetClassIDInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 15, `GetFunctionInfo` of ICorProfilerInfo.
-    unsafe fn get_function_info(&self, functionId: sys::FunctionID, pClassId: *mut sys::ClassID, pModuleId: *mut sys::ModuleID, pToken: *mut sys::mdToken) -> HResult {
+    unsafe fn get_function_info(&self, args: args::GetFunctionInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 16, `SetEventMask` of ICorProfilerInfo.
-    unsafe fn set_event_mask(&self, dwEvents: sys::DWORD) -> HResult {
+    unsafe fn set_event_mask(&self, args: args::SetEventMask) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 17, `SetEnterLeaveFunctionHooks` of ICorProfilerInfo.
-    unsafe fn set_enter_leave_function_hooks(&self, pFuncEnter: Option<sys::FunctionEnter>, pFuncLeave: Option<sys::FunctionLeave>, pFuncTailcall: Option<sys::FunctionTailcall>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks(&self, args: args::SetEnterLeaveFunctionHooks) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 18, `SetFunctionIDMapper` of ICorProfilerInfo.
-    unsafe fn set_function_id_mapper(&self, pFunc: Option<sys::FunctionIDMapper>) -> HResult {
+    unsafe fn set_function_id_mapper(&self, args: args::SetFunctionIDMapper) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 19, `GetTokenAndMetaDataFromFunction` of ICorProfilerInfo.
-    unsafe fn get_token_and_meta_data_from_function(&self, functionId: sys::FunctionID, riid: sys::REFIID, ppImport: *mut *mut sys::IUnknown, pToken: *mut sys::mdToken) -> HResult {
+    unsafe fn get_token_and_meta_data_from_function(&self, args: args::GetTokenAndMetaDataFromFunction) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 20, `GetModuleInfo` of ICorProfilerInfo.
-    unsafe fn get_module_info(&self, moduleId: sys::ModuleID, ppBaseLoadAddress: *mut sys::LPCBYTE, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAssemblyId: *mut sys::AssemblyID) -> HResult {
+    unsafe fn get_module_info(&self, args: args::GetModuleInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 21, `GetModuleMetaData` of ICorProfilerInfo.
-    unsafe fn get_module_meta_data(&self, moduleId: sys::ModuleID, dwOpenFlags: sys::DWORD, riid: sys::REFIID, ppOut: *mut *mut sys::IUnknown) -> HResult {
+    unsafe fn get_module_meta_data(&self, args: args::GetModuleMetaData) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 22, `GetILFunctionBody` of ICorProfilerInfo.
-    unsafe fn get_il_function_body(&self, moduleId: sys::ModuleID, methodId: sys::mdMethodDef, ppMethodHeader: *mut sys::LPCBYTE, pcbMethodSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_il_function_body(&self, args: args::GetILFunctionBody) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 23, `GetILFunctionBodyAllocator` of ICorProfilerInfo.
-    unsafe fn get_il_function_body_allocator(&self, moduleId: sys::ModuleID, ppMalloc: *mut *mut sys::IMethodMalloc) -> HResult {
+    unsafe fn get_il_function_body_allocator(&self, args: args::GetILFunctionBodyAllocator) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 24, `SetILFunctionBody` of ICorProfilerInfo.
-    unsafe fn set_il_function_body(&self, moduleId: sys::ModuleID, methodid: sys::mdMethodDef, pbNewILMethodHeader: sys::LPCBYTE) -> HResult {
+    unsafe fn set_il_function_body(&self, args: args::SetILFunctionBody) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 25, `GetAppDomainInfo` of ICorProfilerInfo.
-    unsafe fn get_app_domain_info(&self, appDomainId: sys::AppDomainID, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pProcessId: *mut sys::ProcessID) -> HResult {
+    unsafe fn get_app_domain_info(&self, args: args::GetAppDomainInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 26, `GetAssemblyInfo` of ICorProfilerInfo.
-    unsafe fn get_assembly_info(&self, assemblyId: sys::AssemblyID, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAppDomainId: *mut sys::AppDomainID, pModuleId: *mut sys::ModuleID) -> HResult {
+    unsafe fn get_assembly_info(&self, args: args::GetAssemblyInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 27, `SetFunctionReJIT` of ICorProfilerInfo.
-    unsafe fn set_function_rejit(&self, functionId: sys::FunctionID) -> HResult {
+    unsafe fn set_function_rejit(&self, args: args::SetFunctionReJIT) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 28, `ForceGC` of ICorProfilerInfo.
-    unsafe fn force_gc(&self) -> HResult {
+    unsafe fn force_gc(&self, args: args::ForceGC) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 29, `SetILInstrumentedCodeMap` of ICorProfilerInfo.
-    unsafe fn set_il_instrumented_code_map(&self, functionId: sys::FunctionID, fStartJit: sys::BOOL, cILMapEntries: sys::ULONG, rgILMapEntries: *const sys::COR_IL_MAP) -> HResult {
+    unsafe fn set_il_instrumented_code_map(&self, args: args::SetILInstrumentedCodeMap) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 30, `GetInprocInspectionInterface` of ICorProfilerInfo.
-    unsafe fn get_inproc_inspection_interface(&self, ppicd: *mut *mut sys::IUnknown) -> HResult {
+    unsafe fn get_inproc_inspection_interface(&self, args: args::GetInprocInspectionInterface) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 31, `GetInprocInspectionIThisThread` of ICorProfilerInfo.
-    unsafe fn get_inproc_inspection_this_thread(&self, ppicd: *mut *mut sys::IUnknown) -> HResult {
+    unsafe fn get_inproc_inspection_this_thread(&self, args: args::GetInprocInspectionIThisThread) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 32, `GetThreadContext` of ICorProfilerInfo.
-    unsafe fn get_thread_context(&self, threadId: sys::ThreadID, pContextId: *mut sys::ContextID) -> HResult {
+    unsafe fn get_thread_context(&self, args: args::GetThreadContext) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 33, `BeginInprocDebugging` of ICorProfilerInfo.
-    unsafe fn begin_inproc_debugging(&self, fThisThreadOnly: sys::BOOL, pdwProfilerContext: *mut sys::DWORD) -> HResult {
+    unsafe fn begin_inproc_debugging(&self, args: args::BeginInprocDebugging) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 34, `EndInprocDebugging` of ICorProfilerInfo.
-    unsafe fn end_inproc_debugging(&self, dwProfilerContext: sys::DWORD) -> HResult {
+    unsafe fn end_inproc_debugging(&self, args: args::EndInprocDebugging) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 35, `GetILToNativeMapping` of ICorProfilerInfo.
-    unsafe fn get_il_to_native_mapping(&self, functionId: sys::FunctionID, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> HResult {
+    unsafe fn get_il_to_native_mapping(&self, args: args::GetILToNativeMapping) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 36, `DoStackSnapshot` of ICorProfilerInfo2.
-    unsafe fn do_stack_snapshot(&self, thread: sys::ThreadID, callback: Option<sys::StackSnapshotCallback>, infoFlags: sys::ULONG32, clientData: *mut c_void, context: *const sys::BYTE, contextSize: sys::ULONG32) -> HResult {
+    unsafe fn do_stack_snapshot(&self, args: args::DoStackSnapshot) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 37, `SetEnterLeaveFunctionHooks2` of ICorProfilerInfo2.
-    unsafe fn set_enter_leave_function_hooks2(&self, pFuncEnter: Option<sys::FunctionEnter2>, pFuncLeave: Option<sys::FunctionLeave2>, pFuncTailcall: Option<sys::FunctionTailcall2>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks2(&self, args: args::SetEnterLeaveFunctionHooks2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 38, `GetFunctionInfo2` of ICorProfilerInfo2.
-    unsafe fn get_function_info2(&self, funcId: sys::FunctionID, frameInfo: sys::COR_PRF_FRAME_INFO, pClassId: *mut sys::ClassID, pModuleId: *mut sys::ModuleID, pToken: *mut sys::mdToken, cTypeArgs: sys::ULONG32, pcTypeArgs: *mut sys::ULONG32, typeArgs: *mut sys::ClassID) -> HResult {
+    unsafe fn get_function_info2(&self, args: args::GetFunctionInfo2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 39, `GetStringLayout` of ICorProfilerInfo2.
-    unsafe fn get_string_layout(&self, pBufferLengthOffset: *mut sys::ULONG, pStringLengthOffset: *mut sys::ULONG, pBufferOffset: *mut sys::ULONG) -> HResult {
+    unsafe fn get_string_layout(&self, args: args::GetStringLayout) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 40, `GetClassLayout` of ICorProfilerInfo2.
-    unsafe fn get_class_layout(&self, classID: sys::ClassID, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cFieldOffset: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 41, `GetClassIDInfo2` of ICorProfilerInfo2.
-    unsafe fn get_class_id_info2(&self, classId: sys::ClassID, pModuleId: *mut sys::ModuleID, pTypeDefToken: *mut sys::mdTypeDef, pParentClassId: *mut sys::ClassID, cNumTypeArgs: sys::ULONG32, pcNumTypeArgs: *mut sys::ULONG32, typeArgs: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_id_info2(&self, args: args::GetClassIDInfo2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 42, `GetCodeInfo2` of ICorProfilerInfo2.
-    unsafe fn get_code_info2(&self, functionID: sys::FunctionID, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> HResult {
+    unsafe fn get_code_info2(&self, args: args::GetCodeInfo2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 43, `GetClassFromTokenAndTypeArgs` of ICorProfilerInfo2.
-    unsafe fn get_class_from_token_and_type_args(&self, moduleID: sys::ModuleID, typeDef: sys::mdTypeDef, cTypeArgs: sys::ULONG32, typeArgs: *const sys::ClassID, pClassID: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_from_token_and_type_args(&self, args: args::GetClassFromTokenAndTypeArgs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 44, `GetFunctionFromTokenAndTypeArgs` of ICorProfilerInfo2.
-    unsafe fn get_function_from_token_and_type_args(&self, moduleID: sys::ModuleID, funcDef: sys::mdMethodDef, classId: sys::ClassID, cTypeArgs: sys::ULONG32, typeArgs: *const sys::ClassID, pFunctionID: *mut sys::FunctionID) -> HResult {
+    unsafe fn get_function_from_token_and_type_args(&self, args: args::GetFunctionFromTokenAndTypeArgs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 45, `EnumModuleFrozenObjects` of ICorProfilerInfo2.
-    unsafe fn enum_module_frozen_objects(&self, moduleID: sys::ModuleID, ppEnum: *mut *mut sys::ICorProfilerObjectEnum) -> HResult {
+    unsafe fn enum_module_frozen_objects(&self, args: args::EnumModuleFrozenObjects) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 46, `GetArrayObjectInfo` of ICorProfilerInfo2.
-    unsafe fn get_array_object_info(&self, objectId: sys::ObjectID, cDimensions: sys::ULONG32, pDimensionSizes: *mut sys::ULONG32, pDimensionLowerBounds: *mut sys::int, ppData: *mut *mut sys::BYTE) -> HResult {
+    unsafe fn get_array_object_info(&self, args: args::GetArrayObjectInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 47, `GetBoxClassLayout` of ICorProfilerInfo2.
-    unsafe fn get_box_class_layout(&self, classId: sys::ClassID, pBufferOffset: *mut sys::ULONG32) -> HResult {
+    unsafe fn get_box_class_layout(&self, args: args::GetBoxClassLayout) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 48, `GetThreadAppDomain` of ICorProfilerInfo2.
-    unsafe fn get_thread_app_domain(&self, threadId: sys::ThreadID, pAppDomainId: *mut sys::AppDomainID) -> HResult {
+    unsafe fn get_thread_app_domain(&self, args: args::GetThreadAppDomain) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 49, `GetRVAStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_rva_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_rva_static_address(&self, args: args::GetRVAStaticAddress) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 50, `GetAppDomainStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_app_domain_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, appDomainId: sys::AppDomainID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_app_domain_static_address(&self, args: args::GetAppDomainStaticAddress) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 51, `GetThreadStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_thread_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, threadId: sys::ThreadID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_thread_static_address(&self, args: args::GetThreadStaticAddress) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 52, `GetContextStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_context_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, contextId: sys::ContextID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_context_static_address(&self, args: args::GetContextStaticAddress) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 53, `GetStaticFieldInfo` of ICorProfilerInfo2.
-    unsafe fn get_static_field_info(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, pFieldInfo: *mut sys::COR_PRF_STATIC_TYPE) -> HResult {
+    unsafe fn get_static_field_info(&self, args: args::GetStaticFieldInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 54, `GetGenerationBounds` of ICorProfilerInfo2.
-    unsafe fn get_generation_bounds(&self, cObjectRanges: sys::ULONG, pcObjectRanges: *mut sys::ULONG, ranges: *mut sys::COR_PRF_GC_GENERATION_RANGE) -> HResult {
+    unsafe fn get_generation_bounds(&self, args: args::GetGenerationBounds) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 55, `GetObjectGeneration` of ICorProfilerInfo2.
-    unsafe fn get_object_generation(&self, objectId: sys::ObjectID, range: *mut sys::COR_PRF_GC_GENERATION_RANGE) -> HResult {
+    unsafe fn get_object_generation(&self, args: args::GetObjectGeneration) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 56, `GetNotifiedExceptionClauseInfo` of ICorProfilerInfo2.
-    unsafe fn get_notified_exception_clause_info(&self, pinfo: *mut sys::COR_PRF_EX_CLAUSE_INFO) -> HResult {
+    unsafe fn get_notified_exception_clause_info(&self, args: args::GetNotifiedExceptionClauseInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 57, `EnumJITedFunctions` of ICorProfilerInfo3.
-    unsafe fn enum_jited_functions(&self, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> HResult {
+    unsafe fn enum_jited_functions(&self, args: args::EnumJITedFunctions) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 58, `RequestProfilerDetach` of ICorProfilerInfo3.
-    unsafe fn request_profiler_detach(&self, dwExpectedCompletionMilliseconds: sys::DWORD) -> HResult {
+    unsafe fn request_profiler_detach(&self, args: args::RequestProfilerDetach) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 59, `SetFunctionIDMapper2` of ICorProfilerInfo3.
-    unsafe fn set_function_id_mapper2(&self, pFunc: Option<sys::FunctionIDMapper2>, clientData: *mut c_void) -> HResult {
+    unsafe fn set_function_id_mapper2(&self, args: args::SetFunctionIDMapper2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 60, `GetStringLayout2` of ICorProfilerInfo3.
-    unsafe fn get_string_layout2(&self, pStringLengthOffset: *mut sys::ULONG, pBufferOffset: *mut sys::ULONG) -> HResult {
+    unsafe fn get_string_layout2(&self, args: args::GetStringLayout2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 61, `SetEnterLeaveFunctionHooks3` of ICorProfilerInfo3.
-    unsafe fn set_enter_leave_function_hooks3(&self, pFuncEnter3: Option<sys::FunctionEnter3>, pFuncLeave3: Option<sys::FunctionLeave3>, pFuncTailcall3: Option<sys::FunctionTailcall3>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks3(&self, args: args::SetEnterLeaveFunctionHooks3) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 62, `SetEnterLeaveFunctionHooks3WithInfo` of ICorProfilerInfo3.
-    unsafe fn set_enter_leave_function_hooks3_with_info(&self, pFuncEnter3WithInfo: Option<sys::FunctionEnter3WithInfo>, pFuncLeave3WithInfo: Option<sys::FunctionLeave3WithInfo>, pFuncTailcall3WithInfo: Option<sys::FunctionTailcall3WithInfo>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks3_with_info(&self, args: args::SetEnterLeaveFunctionHooks3WithInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 63, `GetFunctionEnter3Info` of ICorProfilerInfo3.
-    unsafe fn get_function_enter3_info(&self, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO, pcbArgumentInfo: *mut sys::ULONG, pArgumentInfo: *mut sys::COR_PRF_FUNCTION_ARGUMENT_INFO) -> HResult {
+    unsafe fn get_function_enter3_info(&self, args: args::GetFunctionEnter3Info) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 64, `GetFunctionLeave3Info` of ICorProfilerInfo3.
-    unsafe fn get_function_leave3_info(&self, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO, pRetvalRange: *mut sys::COR_PRF_FUNCTION_ARGUMENT_RANGE) -> HResult {
+    unsafe fn get_function_leave3_info(&self, args: args::GetFunctionLeave3Info) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 65, `GetFunctionTailcall3Info` of ICorProfilerInfo3.
-    unsafe fn get_function_tailcall3_info(&self, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO) -> HResult {
+    unsafe fn get_function_tailcall3_info(&self, args: args::GetFunctionTailcall3Info) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 66, `EnumModules` of ICorProfilerInfo3.
-    unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {
+    unsafe fn enum_modules(&self, args: args::EnumModules) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 67, `GetRuntimeInformation` of ICorProfilerInfo3.
-    unsafe fn get_runtime_information(&self, pClrInstanceId: *mut sys::USHORT, pRuntimeType: *mut sys::COR_PRF_RUNTIME_TYPE, pMajorVersion: *mut sys::USHORT, pMinorVersion: *mut sys::USHORT, pBuildNumber: *mut sys::USHORT, pQFEVersion: *mut sys::USHORT, cchVersionString: sys::ULONG, pcchVersionString: *mut sys::ULONG, szVersionString: *mut sys::WCHAR) -> HResult {
+    unsafe fn get_runtime_information(&self, args: args::GetRuntimeInformation) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 68, `GetThreadStaticAddress2` of ICorProfilerInfo3.
-    unsafe fn get_thread_static_address2(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, appDomainId: sys::AppDomainID, threadId: sys::ThreadID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_thread_static_address2(&self, args: args::GetThreadStaticAddress2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 69, `GetAppDomainsContainingModule` of ICorProfilerInfo3.
-    unsafe fn get_app_domains_containing_module(&self, moduleId: sys::ModuleID, cAppDomainIds: sys::ULONG32, pcAppDomainIds: *mut sys::ULONG32, appDomainIds: *mut sys::AppDomainID) -> HResult {
+    unsafe fn get_app_domains_containing_module(&self, args: args::GetAppDomainsContainingModule) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 70, `GetModuleInfo2` of ICorProfilerInfo3.
-    unsafe fn get_module_info2(&self, moduleId: sys::ModuleID, ppBaseLoadAddress: *mut sys::LPCBYTE, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAssemblyId: *mut sys::AssemblyID, pdwModuleFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 71, `EnumThreads` of ICorProfilerInfo4.
-    unsafe fn enum_threads(&self, ppEnum: *mut *mut sys::ICorProfilerThreadEnum) -> HResult {
+    unsafe fn enum_threads(&self, args: args::EnumThreads) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 72, `InitializeCurrentThread` of ICorProfilerInfo4.
-    unsafe fn initialize_current_thread(&self) -> HResult {
+    unsafe fn initialize_current_thread(&self, args: args::InitializeCurrentThread) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 73, `RequestReJIT` of ICorProfilerInfo4.
-    unsafe fn request_rejit(&self, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef) -> HResult {
+    unsafe fn request_rejit(&self, args: args::RequestReJIT) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 74, `RequestRevert` of ICorProfilerInfo4.
-    unsafe fn request_revert(&self, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef, status: *mut sys::HRESULT) -> HResult {
+    unsafe fn request_revert(&self, args: args::RequestRevert) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 75, `GetCodeInfo3` of ICorProfilerInfo4.
-    unsafe fn get_code_info3(&self, functionID: sys::FunctionID, reJitId: sys::ReJITID, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> HResult {
+    unsafe fn get_code_info3(&self, args: args::GetCodeInfo3) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 76, `GetFunctionFromIP2` of ICorProfilerInfo4.
-    unsafe fn get_function_from_ip2(&self, ip: sys::LPCBYTE, pFunctionId: *mut sys::FunctionID, pReJitId: *mut sys::ReJITID) -> HResult {
+    unsafe fn get_function_from_ip2(&self, args: args::GetFunctionFromIP2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 77, `GetReJITIDs` of ICorProfilerInfo4.
-    unsafe fn get_rejit_ids(&self, functionId: sys::FunctionID, cReJitIds: sys::ULONG, pcReJitIds: *mut sys::ULONG, reJitIds: *mut sys::ReJITID) -> HResult {
+    unsafe fn get_rejit_ids(&self, args: args::GetReJITIDs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 78, `GetILToNativeMapping2` of ICorProfilerInfo4.
-    unsafe fn get_il_to_native_mapping2(&self, functionId: sys::FunctionID, reJitId: sys::ReJITID, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> HResult {
+    unsafe fn get_il_to_native_mapping2(&self, args: args::GetILToNativeMapping2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 79, `EnumJITedFunctions2` of ICorProfilerInfo4.
-    unsafe fn enum_jited_functions2(&self, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> HResult {
+    unsafe fn enum_jited_functions2(&self, args: args::EnumJITedFunctions2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 80, `GetObjectSize2` of ICorProfilerInfo4.
-    unsafe fn get_object_size2(&self, objectId: sys::ObjectID, pcSize: *mut sys::SIZE_T) -> HResult {
+    unsafe fn get_object_size2(&self, args: args::GetObjectSize2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 81, `GetEventMask2` of ICorProfilerInfo5.
-    unsafe fn get_event_mask2(&self, pdwEventsLow: *mut sys::DWORD, pdwEventsHigh: *mut sys::DWORD) -> HResult {
+    unsafe fn get_event_mask2(&self, args: args::GetEventMask2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 82, `SetEventMask2` of ICorProfilerInfo5.
-    unsafe fn set_event_mask2(&self, dwEventsLow: sys::DWORD, dwEventsHigh: sys::DWORD) -> HResult {
+    unsafe fn set_event_mask2(&self, args: args::SetEventMask2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 83, `EnumNgenModuleMethodsInliningThisMethod` of ICorProfilerInfo6.
-    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, inlinersModuleId: sys::ModuleID, inlineeModuleId: sys::ModuleID, inlineeMethodId: sys::mdMethodDef, incompleteData: *mut sys::BOOL, ppEnum: *mut *mut sys::ICorProfilerMethodEnum) -> HResult {
+    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, args: args::EnumNgenModuleMethodsInliningThisMethod) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 84, `ApplyMetaData` of ICorProfilerInfo7.
-    unsafe fn apply_meta_data(&self, moduleId: sys::ModuleID) -> HResult {
+    unsafe fn apply_meta_data(&self, args: args::ApplyMetaData) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 85, `GetInMemorySymbolsLength` of ICorProfilerInfo7.
-    unsafe fn get_in_memory_symbols_length(&self, moduleId: sys::ModuleID, pCountSymbolBytes: *mut sys::DWORD) -> HResult {
+    unsafe fn get_in_memory_symbols_length(&self, args: args::GetInMemorySymbolsLength) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 86, `ReadInMemorySymbols` of ICorProfilerInfo7.
-    unsafe fn read_in_memory_symbols(&self, moduleId: sys::ModuleID, symbolsReadOffset: sys::DWORD, pSymbolBytes: *mut sys::BYTE, countSymbolBytes: sys::DWORD, pCountSymbolBytesRead: *mut sys::DWORD) -> HResult {
+    unsafe fn read_in_memory_symbols(&self, args: args::ReadInMemorySymbols) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 87, `IsFunctionDynamic` of ICorProfilerInfo8.
-    unsafe fn is_function_dynamic(&self, functionId: sys::FunctionID, isDynamic: *mut sys::BOOL) -> HResult {
+    unsafe fn is_function_dynamic(&self, args: args::IsFunctionDynamic) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 88, `GetFunctionFromIP3` of ICorProfilerInfo8.
-    unsafe fn get_function_from_ip3(&self, ip: sys::LPCBYTE, functionId: *mut sys::FunctionID, pReJitId: *mut sys::ReJITID) -> HResult {
+    unsafe fn get_function_from_ip3(&self, args: args::GetFunctionFromIP3) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 89, `GetDynamicFunctionInfo` of ICorProfilerInfo8.
-    unsafe fn get_dynamic_function_info(&self, functionId: sys::FunctionID, moduleId: *mut sys::ModuleID, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, cchName: sys::ULONG, pcchName: *mut sys::ULONG, wszName: *mut sys::WCHAR) -> HResult {
+    unsafe fn get_dynamic_function_info(&self, args: args::GetDynamicFunctionInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 90, `GetNativeCodeStartAddresses` of ICorProfilerInfo9.
-    unsafe fn get_native_code_start_addresses(&self, functionID: sys::FunctionID, reJitId: sys::ReJITID, cCodeStartAddresses: sys::ULONG32, pcCodeStartAddresses: *mut sys::ULONG32, codeStartAddresses: *mut sys::UINT_PTR) -> HResult {
+    unsafe fn get_native_code_start_addresses(&self, args: args::GetNativeCodeStartAddresses) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 91, `GetILToNativeMapping3` of ICorProfilerInfo9.
-    unsafe fn get_il_to_native_mapping3(&self, pNativeCodeStartAddress: sys::UINT_PTR, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> HResult {
+    unsafe fn get_il_to_native_mapping3(&self, args: args::GetILToNativeMapping3) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 92, `GetCodeInfo4` of ICorProfilerInfo9.
-    unsafe fn get_code_info4(&self, pNativeCodeStartAddress: sys::UINT_PTR, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> HResult {
+    unsafe fn get_code_info4(&self, args: args::GetCodeInfo4) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 93, `EnumerateObjectReferences` of ICorProfilerInfo10.
-    unsafe fn enumerate_object_references(&self, objectId: sys::ObjectID, callback: Option<sys::ObjectReferenceCallback>, clientData: *mut c_void) -> HResult {
+    unsafe fn enumerate_object_references(&self, args: args::EnumerateObjectReferences) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 94, `IsFrozenObject` of ICorProfilerInfo10.
-    unsafe fn is_frozen_object(&self, objectId: sys::ObjectID, pbFrozen: *mut sys::BOOL) -> HResult {
+    unsafe fn is_frozen_object(&self, args: args::IsFrozenObject) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 95, `GetLOHObjectSizeThreshold` of ICorProfilerInfo10.
-    unsafe fn get_loh_object_size_threshold(&self, pThreshold: *mut sys::DWORD) -> HResult {
+    unsafe fn get_loh_object_size_threshold(&self, args: args::GetLOHObjectSizeThreshold) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 96, `RequestReJITWithInliners` of ICorProfilerInfo10.
-    unsafe fn request_rejit_with_inliners(&self, dwRejitFlags: sys::DWORD, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef) -> HResult {
+    unsafe fn request_rejit_with_inliners(&self, args: args::RequestReJITWithInliners) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 97, `SuspendRuntime` of ICorProfilerInfo10.
-    unsafe fn suspend_runtime(&self) -> HResult {
+    unsafe fn suspend_runtime(&self, args: args::SuspendRuntime) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 98, `ResumeRuntime` of ICorProfilerInfo10.
-    unsafe fn resume_runtime(&self) -> HResult {
+    unsafe fn resume_runtime(&self, args: args::ResumeRuntime) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 99, `GetEnvironmentVariable` of ICorProfilerInfo11.
-    unsafe fn get_environment_variable(&self, szName: *const sys::WCHAR, cchValue: sys::ULONG, pcchValue: *mut sys::ULONG, szValue: *mut sys::WCHAR) -> HResult {
+    unsafe fn get_environment_variable(&self, args: args::GetEnvironmentVariable) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 100, `SetEnvironmentVariable` of ICorProfilerInfo11.
-    unsafe fn set_environment_variable(&self, szName: *const sys::WCHAR, szValue: *const sys::WCHAR) -> HResult {
+    unsafe fn set_environment_variable(&self, args: args::SetEnvironmentVariable) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 101, `EventPipeStartSession` of ICorProfilerInfo12.
-    unsafe fn event_pipe_start_session(&self, cProviderConfigs: sys::UINT32, pProviderConfigs: *const sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG, requestRundown: sys::BOOL, pSession: *mut sys::EVENTPIPE_SESSION) -> HResult {
+    unsafe fn event_pipe_start_session(&self, args: args::EventPipeStartSession) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 102, `EventPipeAddProviderToSession` of ICorProfilerInfo12.
-    unsafe fn event_pipe_add_provider_to_session(&self, session: sys::EVENTPIPE_SESSION, providerConfig: sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG) -> HResult {
+    unsafe fn event_pipe_add_provider_to_session(&self, args: args::EventPipeAddProviderToSession) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 103, `EventPipeStopSession` of ICorProfilerInfo12.
-    unsafe fn event_pipe_stop_session(&self, session: sys::EVENTPIPE_SESSION) -> HResult {
+    unsafe fn event_pipe_stop_session(&self, args: args::EventPipeStopSession) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 104, `EventPipeCreateProvider` of ICorProfilerInfo12.
-    unsafe fn event_pipe_create_provider(&self, providerName: *const sys::WCHAR, pProvider: *mut sys::EVENTPIPE_PROVIDER) -> HResult {
+    unsafe fn event_pipe_create_provider(&self, args: args::EventPipeCreateProvider) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 105, `EventPipeGetProviderInfo` of ICorProfilerInfo12.
-    unsafe fn event_pipe_get_provider_info(&self, provider: sys::EVENTPIPE_PROVIDER, cchName: sys::ULONG, pcchName: *mut sys::ULONG, providerName: *mut sys::WCHAR) -> HResult {
+    unsafe fn event_pipe_get_provider_info(&self, args: args::EventPipeGetProviderInfo) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 106, `EventPipeDefineEvent` of ICorProfilerInfo12.
-    unsafe fn event_pipe_define_event(&self, provider: sys::EVENTPIPE_PROVIDER, eventName: *const sys::WCHAR, eventID: sys::UINT32, keywords: sys::UINT64, eventVersion: sys::UINT32, level: sys::UINT32, opcode: sys::UINT8, needStack: sys::BOOL, cParamDescs: sys::UINT32, pParamDescs: *const sys::COR_PRF_EVENTPIPE_PARAM_DESC, pEvent: *mut sys::EVENTPIPE_EVENT) -> HResult {
+    unsafe fn event_pipe_define_event(&self, args: args::EventPipeDefineEvent) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 107, `EventPipeWriteEvent` of ICorProfilerInfo12.
-    unsafe fn event_pipe_write_event(&self, event: sys::EVENTPIPE_EVENT, cData: sys::UINT32, data: *const sys::COR_PRF_EVENT_DATA, pActivityId: sys::LPCGUID, pRelatedActivityId: sys::LPCGUID) -> HResult {
+    unsafe fn event_pipe_write_event(&self, args: args::EventPipeWriteEvent) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 108, `CreateHandle` of ICorProfilerInfo13.
-    unsafe fn create_handle(&self, object: sys::ObjectID, r#type: sys::COR_PRF_HANDLE_TYPE, pHandle: *mut sys::ObjectHandleID) -> HResult {
+    unsafe fn create_handle(&self, args: args::CreateHandle) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 109, `DestroyHandle` of ICorProfilerInfo13.
-    unsafe fn destroy_handle(&self, handle: sys::ObjectHandleID) -> HResult {
+    unsafe fn destroy_handle(&self, args: args::DestroyHandle) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 110, `GetObjectIDFromHandle` of ICorProfilerInfo13.
-    unsafe fn get_object_id_from_handle(&self, handle: sys::ObjectHandleID, pObject: *mut sys::ObjectID) -> HResult {
+    unsafe fn get_object_id_from_handle(&self, args: args::GetObjectIDFromHandle) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 111, `EnumerateNonGCObjects` of ICorProfilerInfo14.
-    unsafe fn enumerate_non_gc_objects(&self, ppEnum: *mut *mut sys::ICorProfilerObjectEnum) -> HResult {
+    unsafe fn enumerate_non_gc_objects(&self, args: args::EnumerateNonGCObjects) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 112, `GetNonGCHeapBounds` of ICorProfilerInfo14.
-    unsafe fn get_non_gc_heap_bounds(&self, cObjectRanges: sys::ULONG, pcObjectRanges: *mut sys::ULONG, ranges: *mut sys::COR_PRF_NONGC_HEAP_RANGE) -> HResult {
+    unsafe fn get_non_gc_heap_bounds(&self, args: args::GetNonGCHeapBounds) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 113, `EventPipeCreateProvider2` of ICorProfilerInfo14.
-    unsafe fn event_pipe_create_provider2(&self, providerName: *const sys::WCHAR, pCallback: Option<sys::EventPipeProviderCallback>, pProvider: *mut sys::EVENTPIPE_PROVIDER) -> HResult {
+    unsafe fn event_pipe_create_provider2(&self, args: args::EventPipeCreateProvider2) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 114, `EnumerateGCHeapObjects` of ICorProfilerInfo15.
-    unsafe fn enumerate_gc_heap_objects(&self, callback: Option<sys::ObjectCallback>, callbackState: *mut c_void) -> HResult {
+    unsafe fn enumerate_gc_heap_objects(&self, args: args::EnumerateGCHeapObjects) -> HResult {
         HResult::E_NOTIMPL
     }
 }
 
 unsafe extern "system" fn get_class_from_object<T: InfoServer>(this: *mut c_void, objectId: sys::ObjectID, pClassId: *mut sys::ClassID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_class_from_object(objectId, pClassId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_class_from_object(args::GetClassFromObject { objectId, pClassId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CLASS_FROM_OBJECT, call) }
 }
 
 unsafe extern "system" fn get_class_from_token<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, typeDef: sys::mdTypeDef, pClassId: *mut sys::ClassID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_class_from_token(moduleId, typeDef, pClassId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_class_from_token(args::GetClassFromToken { moduleId, typeDef, pClassId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CLASS_FROM_TOKEN, call) }
 }
 
 unsafe extern "system" fn get_code_info<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, pStart: *mut sys::LPCBYTE, pcSize: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_code_info(functionId, pStart, pcSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_code_info(args::GetCodeInfo { functionId, pStart, pcSize }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CODE_INFO, call) }
 }
 
 unsafe extern "system" fn get_event_mask<T: InfoServer>(this: *mut c_void, pdwEvents: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_event_mask(pdwEvents) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_event_mask(args::GetEventMask { pdwEvents }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_EVENT_MASK, call) }
 }
 
 unsafe extern "system" fn get_function_from_ip<T: InfoServer>(this: *mut c_void, ip: sys::LPCBYTE, pFunctionId: *mut sys::FunctionID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_from_ip(ip, pFunctionId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_from_ip(args::GetFunctionFromIP { ip, pFunctionId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_FROM_IP, call) }
 }
 
 unsafe extern "system" fn get_function_from_token<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, token: sys::mdToken, pFunctionId: *mut sys::FunctionID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_from_token(moduleId, token, pFunctionId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_from_token(args::GetFunctionFromToken { moduleId, token, pFunctionId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_FROM_TOKEN, call) }
 }
 
 unsafe extern "system" fn get_handle_from_thread<T: InfoServer>(this: *mut c_void, threadId: sys::ThreadID, phThread: *mut sys::HANDLE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_handle_from_thread(threadId, phThread) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_handle_from_thread(args::GetHandleFromThread { threadId, phThread }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_HANDLE_FROM_THREAD, call) }
 }
 
 unsafe extern "system" fn get_object_size<T: InfoServer>(this: *mut c_void, objectId: sys::ObjectID, pcSize: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_object_size(objectId, pcSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_object_size(args::GetObjectSize { objectId, pcSize }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_OBJECT_SIZE, call) }
 }
 
 unsafe extern "system" fn is_array_class<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, pBaseElemType: *mut sys::CorElementType, pBaseClassId: *mut sys::ClassID, pcRank: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.is_array_class(classId, pBaseElemType, pBaseClassId, pcRank) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.is_array_class(args::IsArrayClass { classId, pBaseElemType, pBaseClassId, pcRank }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::IS_ARRAY_CLASS, call) }
 }
 
 unsafe extern "system" fn get_thread_info<T: InfoServer>(this: *mut c_void, threadId: sys::ThreadID, pdwWin32ThreadId: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_thread_info(threadId, pdwWin32ThreadId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_thread_info(args::GetThreadInfo { threadId, pdwWin32ThreadId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_THREAD_INFO, call) }
 }
 
 unsafe extern "system" fn get_current_thread_id<T: InfoServer>(this: *mut c_void, pThreadId: *mut sys::ThreadID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_current_thread_id(pThreadId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_current_thread_id(args::GetCurrentThreadID { pThreadId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CURRENT_THREAD_ID, call) }
 }
 
 unsafe extern "system" fn get_class_id_info<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, pModuleId: *mut sys::ModuleID, pTypeDefToken: *mut sys::mdTypeDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_class_id_info(classId, pModuleId, pTypeDefToken) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_class_id_info(args::GetClassIDInfo { classId, pModuleId, pTypeDefToken }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CLASS_ID_INFO, call) }
 }
 
 unsafe extern "system" fn get_function_info<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, pClassId: *mut sys::ClassID, pModuleId: *mut sys::ModuleID, pToken: *mut sys::mdToken) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_info(functionId, pClassId, pModuleId, pToken) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_info(args::GetFunctionInfo { functionId, pClassId, pModuleId, pToken }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_INFO, call) }
 }
 
 unsafe extern "system" fn set_event_mask<T: InfoServer>(this: *mut c_void, dwEvents: sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_event_mask(dwEvents) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_event_mask(args::SetEventMask { dwEvents }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_EVENT_MASK, call) }
 }
 
 unsafe extern "system" fn set_enter_leave_function_hooks<T: InfoServer>(this: *mut c_void, pFuncEnter: Option<sys::FunctionEnter>, pFuncLeave: Option<sys::FunctionLeave>, pFuncTailcall: Option<sys::FunctionTailcall>) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks(pFuncEnter, pFuncLeave, pFuncTailcall) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks(args::SetEnterLeaveFunctionHooks { pFuncEnter, pFuncLeave, pFuncTailcall }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_ENTER_LEAVE_FUNCTION_HOOKS, call) }
 }
 
 unsafe extern "system" fn set_function_id_mapper<T: InfoServer>(this: *mut c_void, pFunc: Option<sys::FunctionIDMapper>) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_function_id_mapper(pFunc) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_function_id_mapper(args::SetFunctionIDMapper { pFunc }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_FUNCTION_ID_MAPPER, call) }
 }
 
 unsafe extern "system" fn get_token_and_meta_data_from_function<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, riid: sys::REFIID, ppImport: *mut *mut sys::IUnknown, pToken: *mut sys::mdToken) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_token_and_meta_data_from_function(functionId, riid, ppImport, pToken) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_token_and_meta_data_from_function(args::GetTokenAndMetaDataFromFunction { functionId, riid, ppImport, pToken }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_TOKEN_AND_META_DATA_FROM_FUNCTION, call) }
 }
 
 unsafe extern "system" fn get_module_info<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, ppBaseLoadAddress: *mut sys::LPCBYTE, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAssemblyId: *mut sys::AssemblyID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_module_info(moduleId, ppBaseLoadAddress, cchName, pcchName, szName, pAssemblyId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_module_info(args::GetModuleInfo { moduleId, ppBaseLoadAddress, cchName, pcchName, szName, pAssemblyId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_MODULE_INFO, call) }
 }
 
 unsafe extern "system" fn get_module_meta_data<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, dwOpenFlags: sys::DWORD, riid: sys::REFIID, ppOut: *mut *mut sys::IUnknown) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_module_meta_data(moduleId, dwOpenFlags, riid, ppOut) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_module_meta_data(args::GetModuleMetaData { moduleId, dwOpenFlags, riid, ppOut }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_MODULE_META_DATA, call) }
 }
 
 unsafe extern "system" fn get_il_function_body<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, methodId: sys::mdMethodDef, ppMethodHeader: *mut sys::LPCBYTE, pcbMethodSize: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_il_function_body(moduleId, methodId, ppMethodHeader, pcbMethodSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_il_function_body(args::GetILFunctionBody { moduleId, methodId, ppMethodHeader, pcbMethodSize }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_IL_FUNCTION_BODY, call) }
 }
 
 unsafe extern "system" fn get_il_function_body_allocator<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, ppMalloc: *mut *mut sys::IMethodMalloc) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_il_function_body_allocator(moduleId, ppMalloc) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_il_function_body_allocator(args::GetILFunctionBodyAllocator { moduleId, ppMalloc }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_IL_FUNCTION_BODY_ALLOCATOR, call) }
 }
 
 unsafe extern "system" fn set_il_function_body<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, methodid: sys::mdMethodDef, pbNewILMethodHeader: sys::LPCBYTE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_il_function_body(moduleId, methodid, pbNewILMethodHeader) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_il_function_body(args::SetILFunctionBody { moduleId, methodid, pbNewILMethodHeader }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_IL_FUNCTION_BODY, call) }
 }
 
 unsafe extern "system" fn get_app_domain_info<T: InfoServer>(this: *mut c_void, appDomainId: sys::AppDomainID, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pProcessId: *mut sys::ProcessID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_app_domain_info(appDomainId, cchName, pcchName, szName, pProcessId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_app_domain_info(args::GetAppDomainInfo { appDomainId, cchName, pcchName, szName, pProcessId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_APP_DOMAIN_INFO, call) }
 }
 
 unsafe extern "system" fn get_assembly_info<T: InfoServer>(this: *mut c_void, assemblyId: sys::AssemblyID, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAppDomainId: *mut sys::AppDomainID, pModuleId: *mut sys::ModuleID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_assembly_info(assemblyId, cchName, pcchName, szName, pAppDomainId, pModuleId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_assembly_info(args::GetAssemblyInfo { assemblyId, cchName, pcchName, szName, pAppDomainId, pModuleId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_ASSEMBLY_INFO, call) }
 }
 
 unsafe extern "system" fn set_function_rejit<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_function_rejit(functionId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_function_rejit(args::SetFunctionReJIT { functionId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_FUNCTION_REJIT, call) }
 }
 
 unsafe extern "system" fn force_gc<T: InfoServer>(this: *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.force_gc() };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.force_gc(args::ForceGC) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::FORCE_GC, call) }
 }
 
 unsafe extern "system" fn set_il_instrumented_code_map<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, fStartJit: sys::BOOL, cILMapEntries: sys::ULONG, rgILMapEntries: *const sys::COR_IL_MAP) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_il_instrumented_code_map(functionId, fStartJit, cILMapEntries, rgILMapEntries) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_il_instrumented_code_map(args::SetILInstrumentedCodeMap { functionId, fStartJit, cILMapEntries, rgILMapEntries }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_IL_INSTRUMENTED_CODE_MAP, call) }
 }
 
 unsafe extern "system" fn get_inproc_inspection_interface<T: InfoServer>(this: *mut c_void, ppicd: *mut *mut sys::IUnknown) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_inproc_inspection_interface(ppicd) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_inproc_inspection_interface(args::GetInprocInspectionInterface { ppicd }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_INPROC_INSPECTION_INTERFACE, call) }
 }
 
 unsafe extern "system" fn get_inproc_inspection_this_thread<T: InfoServer>(this: *mut c_void, ppicd: *mut *mut sys::IUnknown) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_inproc_inspection_this_thread(ppicd) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_inproc_inspection_this_thread(args::GetInprocInspectionIThisThread { ppicd }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_INPROC_INSPECTION_THIS_THREAD, call) }
 }
 
 unsafe extern "system" fn get_thread_context<T: InfoServer>(this: *mut c_void, threadId: sys::ThreadID, pContextId: *mut sys::ContextID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_thread_context(threadId, pContextId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_thread_context(args::GetThreadContext { threadId, pContextId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_THREAD_CONTEXT, call) }
 }
 
 unsafe extern "system" fn begin_inproc_debugging<T: InfoServer>(this: *mut c_void, fThisThreadOnly: sys::BOOL, pdwProfilerContext: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.begin_inproc_debugging(fThisThreadOnly, pdwProfilerContext) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.begin_inproc_debugging(args::BeginInprocDebugging { fThisThreadOnly, pdwProfilerContext }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::BEGIN_INPROC_DEBUGGING, call) }
 }
 
 unsafe extern "system" fn end_inproc_debugging<T: InfoServer>(this: *mut c_void, dwProfilerContext: sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.end_inproc_debugging(dwProfilerContext) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.end_inproc_debugging(args::EndInprocDebugging { dwProfilerContext }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::END_INPROC_DEBUGGING, call) }
 }
 
 unsafe extern "system" fn get_il_to_native_mapping<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_il_to_native_mapping(functionId, cMap, pcMap, map) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_il_to_native_mapping(args::GetILToNativeMapping { functionId, cMap, pcMap, map }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_IL_TO_NATIVE_MAPPING, call) }
 }
 
 unsafe extern "system" fn do_stack_snapshot<T: InfoServer>(this: *mut c_void, thread: sys::ThreadID, callback: Option<sys::StackSnapshotCallback>, infoFlags: sys::ULONG32, clientData: *mut c_void, context: *const sys::BYTE, contextSize: sys::ULONG32) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.do_stack_snapshot(thread, callback, infoFlags, clientData, context, contextSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.do_stack_snapshot(args::DoStackSnapshot { thread, callback, infoFlags, clientData, context, contextSize }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::DO_STACK_SNAPSHOT, call) }
 }
 
 unsafe extern "system" fn set_enter_leave_function_hooks2<T: InfoServer>(this: *mut c_void, pFuncEnter: Option<sys::FunctionEnter2>, pFuncLeave: Option<sys::FunctionLeave2>, pFuncTailcall: Option<sys::FunctionTailcall2>) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks2(pFuncEnter, pFuncLeave, pFuncTailcall) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks2(args::SetEnterLeaveFunctionHooks2 { pFuncEnter, pFuncLeave, pFuncTailcall }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_ENTER_LEAVE_FUNCTION_HOOKS2, call) }
 }
 
 unsafe extern "system" fn get_function_info2<T: InfoServer>(this: *mut c_void, funcId: sys::FunctionID, frameInfo: sys::COR_PRF_FRAME_INFO, pClassId: *mut sys::ClassID, pModuleId: *mut sys::ModuleID, pToken: *mut sys::mdToken, cTypeArgs: sys::ULONG32, pcTypeArgs: *mut sys::ULONG32, typeArgs: *mut sys::ClassID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_info2(funcId, frameInfo, pClassId, pModuleId, pToken, cTypeArgs, pcTypeArgs, typeArgs) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_info2(args::GetFunctionInfo2 { funcId, frameInfo, pClassId, pModuleId, pToken, cTypeArgs, pcTypeArgs, typeArgs }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_INFO2, call) }
 }
 
 unsafe extern "system" fn get_string_layout<T: InfoServer>(this: *mut c_void, pBufferLengthOffset: *mut sys::ULONG, pStringLengthOffset: *mut sys::ULONG, pBufferOffset: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_string_layout(pBufferLengthOffset, pStringLengthOffset, pBufferOffset) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_string_layout(args::GetStringLayout { pBufferLengthOffset, pStringLengthOffset, pBufferOffset }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_STRING_LAYOUT, call) }
 }
 
 unsafe extern "system" fn get_class_layout<T: InfoServer>(this: *mut c_void, classID: sys::ClassID, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cFieldOffset: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_class_layout(classID, rFieldOffset, cFieldOffset, pcFieldOffset, pulClassSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_class_layout(args::GetClassLayout { classID, rFieldOffset, cFieldOffset, pcFieldOffset, pulClassSize }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CLASS_LAYOUT, call) }
 }
 
 unsafe extern "system" fn get_class_id_info2<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, pModuleId: *mut sys::ModuleID, pTypeDefToken: *mut sys::mdTypeDef, pParentClassId: *mut sys::ClassID, cNumTypeArgs: sys::ULONG32, pcNumTypeArgs: *mut sys::ULONG32, typeArgs: *mut sys::ClassID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_class_id_info2(classId, pModuleId, pTypeDefToken, pParentClassId, cNumTypeArgs, pcNumTypeArgs, typeArgs) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_class_id_info2(args::GetClassIDInfo2 { classId, pModuleId, pTypeDefToken, pParentClassId, cNumTypeArgs, pcNumTypeArgs, typeArgs }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CLASS_ID_INFO2, call) }
 }
 
 unsafe extern "system" fn get_code_info2<T: InfoServer>(this: *mut c_void, functionID: sys::FunctionID, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_code_info2(functionID, cCodeInfos, pcCodeInfos, codeInfos) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_code_info2(args::GetCodeInfo2 { functionID, cCodeInfos, pcCodeInfos, codeInfos }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CODE_INFO2, call) }
 }
 
 unsafe extern "system" fn get_class_from_token_and_type_args<T: InfoServer>(this: *mut c_void, moduleID: sys::ModuleID, typeDef: sys::mdTypeDef, cTypeArgs: sys::ULONG32, typeArgs: *const sys::ClassID, pClassID: *mut sys::ClassID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_class_from_token_and_type_args(moduleID, typeDef, cTypeArgs, typeArgs, pClassID) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_class_from_token_and_type_args(args::GetClassFromTokenAndTypeArgs { moduleID, typeDef, cTypeArgs, typeArgs, pClassID }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CLASS_FROM_TOKEN_AND_TYPE_ARGS, call) }
 }
 
 unsafe extern "system" fn get_function_from_token_and_type_args<T: InfoServer>(this: *mut c_void, moduleID: sys::ModuleID, funcDef: sys::mdMethodDef, classId: sys::ClassID, cTypeArgs: sys::ULONG32, typeArgs: *const sys::ClassID, pFunctionID: *mut sys::FunctionID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_from_token_and_type_args(moduleID, funcDef, classId, cTypeArgs, typeArgs, pFunctionID) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_from_token_and_type_args(args::GetFunctionFromTokenAndTypeArgs { moduleID, funcDef, classId, cTypeArgs, typeArgs, pFunctionID }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_FROM_TOKEN_AND_TYPE_ARGS, call) }
 }
 
 unsafe extern "system" fn enum_module_frozen_objects<T: InfoServer>(this: *mut c_void, moduleID: sys::ModuleID, ppEnum: *mut *mut sys::ICorProfilerObjectEnum) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_module_frozen_objects(moduleID, ppEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_module_frozen_objects(args::EnumModuleFrozenObjects { moduleID, ppEnum }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUM_MODULE_FROZEN_OBJECTS, call) }
 }
 
 unsafe extern "system" fn get_array_object_info<T: InfoServer>(this: *mut c_void, objectId: sys::ObjectID, cDimensions: sys::ULONG32, pDimensionSizes: *mut sys::ULONG32, pDimensionLowerBounds: *mut sys::int, ppData: *mut *mut sys::BYTE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_array_object_info(objectId, cDimensions, pDimensionSizes, pDimensionLowerBounds, ppData) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_array_object_info(args::GetArrayObjectInfo { objectId, cDimensions, pDimensionSizes, pDimensionLowerBounds, ppData }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_ARRAY_OBJECT_INFO, call) }
 }
 
 unsafe extern "system" fn get_box_class_layout<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, pBufferOffset: *mut sys::ULONG32) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_box_class_layout(classId, pBufferOffset) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_box_class_layout(args::GetBoxClassLayout { classId, pBufferOffset }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_BOX_CLASS_LAYOUT, call) }
 }
 
 unsafe extern "system" fn get_thread_app_domain<T: InfoServer>(this: *mut c_void, threadId: sys::ThreadID, pAppDomainId: *mut sys::AppDomainID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_thread_app_domain(threadId, pAppDomainId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_thread_app_domain(args::GetThreadAppDomain { threadId, pAppDomainId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_THREAD_APP_DOMAIN, call) }
 }
 
 unsafe extern "system" fn get_rva_static_address<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, fieldToken: sys::mdFieldDef, ppAddress: *mut *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_rva_static_address(classId, fieldToken, ppAddress) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_rva_static_address(args::GetRVAStaticAddress { classId, fieldToken, ppAddress }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_RVA_STATIC_ADDRESS, call) }
 }
 
 unsafe extern "system" fn get_app_domain_static_address<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, fieldToken: sys::mdFieldDef, appDomainId: sys::AppDomainID, ppAddress: *mut *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_app_domain_static_address(classId, fieldToken, appDomainId, ppAddress) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_app_domain_static_address(args::GetAppDomainStaticAddress { classId, fieldToken, appDomainId, ppAddress }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_APP_DOMAIN_STATIC_ADDRESS, call) }
 }
 
 unsafe extern "system" fn get_thread_static_address<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, fieldToken: sys::mdFieldDef, threadId: sys::ThreadID, ppAddress: *mut *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_thread_static_address(classId, fieldToken, threadId, ppAddress) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_thread_static_address(args::GetThreadStaticAddress { classId, fieldToken, threadId, ppAddress }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_THREAD_STATIC_ADDRESS, call) }
 }
 
 unsafe extern "system" fn get_context_static_address<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, fieldToken: sys::mdFieldDef, contextId: sys::ContextID, ppAddress: *mut *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_context_static_address(classId, fieldToken, contextId, ppAddress) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_context_static_address(args::GetContextStaticAddress { classId, fieldToken, contextId, ppAddress }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CONTEXT_STATIC_ADDRESS, call) }
 }
 
 unsafe extern "system" fn get_static_field_info<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, fieldToken: sys::mdFieldDef, pFieldInfo: *mut sys::COR_PRF_STATIC_TYPE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_static_field_info(classId, fieldToken, pFieldInfo) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_static_field_info(args::GetStaticFieldInfo { classId, fieldToken, pFieldInfo }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_STATIC_FIELD_INFO, call) }
 }
 
 unsafe extern "system" fn get_generation_bounds<T: InfoServer>(this: *mut c_void, cObjectRanges: sys::ULONG, pcObjectRanges: *mut sys::ULONG, ranges: *mut sys::COR_PRF_GC_GENERATION_RANGE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_generation_bounds(cObjectRanges, pcObjectRanges, ranges) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_generation_bounds(args::GetGenerationBounds { cObjectRanges, pcObjectRanges, ranges }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_GENERATION_BOUNDS, call) }
 }
 
 unsafe extern "system" fn get_object_generation<T: InfoServer>(this: *mut c_void, objectId: sys::ObjectID, range: *mut sys::COR_PRF_GC_GENERATION_RANGE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_object_generation(objectId, range) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_object_generation(args::GetObjectGeneration { objectId, range }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_OBJECT_GENERATION, call) }
 }
 
 unsafe extern "system" fn get_notified_exception_clause_info<T: InfoServer>(this: *mut c_void, pinfo: *mut sys::COR_PRF_EX_CLAUSE_INFO) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_notified_exception_clause_info(pinfo) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_notified_exception_clause_info(args::GetNotifiedExceptionClauseInfo { pinfo }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_NOTIFIED_EXCEPTION_CLAUSE_INFO, call) }
 }
 
 unsafe extern "system" fn enum_jited_functions<T: InfoServer>(this: *mut c_void, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_jited_functions(ppEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_jited_functions(args::EnumJITedFunctions { ppEnum }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUM_JITED_FUNCTIONS, call) }
 }
 
 unsafe extern "system" fn request_profiler_detach<T: InfoServer>(this: *mut c_void, dwExpectedCompletionMilliseconds: sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.request_profiler_detach(dwExpectedCompletionMilliseconds) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.request_profiler_detach(args::RequestProfilerDetach { dwExpectedCompletionMilliseconds }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::REQUEST_PROFILER_DETACH, call) }
 }
 
 unsafe extern "system" fn set_function_id_mapper2<T: InfoServer>(this: *mut c_void, pFunc: Option<sys::FunctionIDMapper2>, clientData: *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_function_id_mapper2(pFunc, clientData) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_function_id_mapper2(args::SetFunctionIDMapper2 { pFunc, clientData }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_FUNCTION_ID_MAPPER2, call) }
 }
 
 unsafe extern "system" fn get_string_layout2<T: InfoServer>(this: *mut c_void, pStringLengthOffset: *mut sys::ULONG, pBufferOffset: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_string_layout2(pStringLengthOffset, pBufferOffset) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_string_layout2(args::GetStringLayout2 { pStringLengthOffset, pBufferOffset }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_STRING_LAYOUT2, call) }
 }
 
 unsafe extern "system" fn set_enter_leave_function_hooks3<T: InfoServer>(this: *mut c_void, pFuncEnter3: Option<sys::FunctionEnter3>, pFuncLeave3: Option<sys::FunctionLeave3>, pFuncTailcall3: Option<sys::FunctionTailcall3>) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks3(pFuncEnter3, pFuncLeave3, pFuncTailcall3) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks3(args::SetEnterLeaveFunctionHooks3 { pFuncEnter3, pFuncLeave3, pFuncTailcall3 }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_ENTER_LEAVE_FUNCTION_HOOKS3, call) }
 }
 
 unsafe extern "system" fn set_enter_leave_function_hooks3_with_info<T: InfoServer>(this: *mut c_void, pFuncEnter3WithInfo: Option<sys::FunctionEnter3WithInfo>, pFuncLeave3WithInfo: Option<sys::FunctionLeave3WithInfo>, pFuncTailcall3WithInfo: Option<sys::FunctionTailcall3WithInfo>) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks3_with_info(pFuncEnter3WithInfo, pFuncLeave3WithInfo, pFuncTailcall3WithInfo) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_enter_leave_function_hooks3_with_info(args::SetEnterLeaveFunctionHooks3WithInfo { pFuncEnter3WithInfo, pFuncLeave3WithInfo, pFuncTailcall3WithInfo }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_ENTER_LEAVE_FUNCTION_HOOKS3_WITH_INFO, call) }
 }
 
 unsafe extern "system" fn get_function_enter3_info<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO, pcbArgumentInfo: *mut sys::ULONG, pArgumentInfo: *mut sys::COR_PRF_FUNCTION_ARGUMENT_INFO) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_enter3_info(functionId, eltInfo, pFrameInfo, pcbArgumentInfo, pArgumentInfo) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_enter3_info(args::GetFunctionEnter3Info { functionId, eltInfo, pFrameInfo, pcbArgumentInfo, pArgumentInfo }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_ENTER3_INFO, call) }
 }
 
 unsafe extern "system" fn get_function_leave3_info<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO, pRetvalRange: *mut sys::COR_PRF_FUNCTION_ARGUMENT_RANGE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_leave3_info(functionId, eltInfo, pFrameInfo, pRetvalRange) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_leave3_info(args::GetFunctionLeave3Info { functionId, eltInfo, pFrameInfo, pRetvalRange }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_LEAVE3_INFO, call) }
 }
 
 unsafe extern "system" fn get_function_tailcall3_info<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_tailcall3_info(functionId, eltInfo, pFrameInfo) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_tailcall3_info(args::GetFunctionTailcall3Info { functionId, eltInfo, pFrameInfo }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_TAILCALL3_INFO, call) }
 }
 
 unsafe extern "system" fn enum_modules<T: InfoServer>(this: *mut c_void, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_modules(ppEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_modules(args::EnumModules { ppEnum }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUM_MODULES, call) }
 }
 
 unsafe extern "system" fn get_runtime_information<T: InfoServer>(this: *mut c_void, pClrInstanceId: *mut sys::USHORT, pRuntimeType: *mut sys::COR_PRF_RUNTIME_TYPE, pMajorVersion: *mut sys::USHORT, pMinorVersion: *mut sys::USHORT, pBuildNumber: *mut sys::USHORT, pQFEVersion: *mut sys::USHORT, cchVersionString: sys::ULONG, pcchVersionString: *mut sys::ULONG, szVersionString: *mut sys::WCHAR) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_runtime_information(pClrInstanceId, pRuntimeType, pMajorVersion, pMinorVersion, pBuildNumber, pQFEVersion, cchVersionString, pcchVersionString, szVersionString) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_runtime_information(args::GetRuntimeInformation { pClrInstanceId, pRuntimeType, pMajorVersion, pMinorVersion, pBuildNumber, pQFEVersion, cchVersionString, pcchVersionString, szVersionString }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_RUNTIME_INFORMATION, call) }
 }
 
 unsafe extern "system" fn get_thread_static_address2<T: InfoServer>(this: *mut c_void, classId: sys::ClassID, fieldToken: sys::mdFieldDef, appDomainId: sys::AppDomainID, threadId: sys::ThreadID, ppAddress: *mut *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_thread_static_address2(classId, fieldToken, appDomainId, threadId, ppAddress) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_thread_static_address2(args::GetThreadStaticAddress2 { classId, fieldToken, appDomainId, threadId, ppAddress }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_THREAD_STATIC_ADDRESS2, call) }
 }
 
 unsafe extern "system" fn get_app_domains_containing_module<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, cAppDomainIds: sys::ULONG32, pcAppDomainIds: *mut sys::ULONG32, appDomainIds: *mut sys::AppDomainID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_app_domains_containing_module(moduleId, cAppDomainIds, pcAppDomainIds, appDomainIds) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_app_domains_containing_module(args::GetAppDomainsContainingModule { moduleId, cAppDomainIds, pcAppDomainIds, appDomainIds }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_APP_DOMAINS_CONTAINING_MODULE, call) }
 }
 
 unsafe extern "system" fn get_module_info2<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, ppBaseLoadAddress: *mut sys::LPCBYTE, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAssemblyId: *mut sys::AssemblyID, pdwModuleFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_module_info2(moduleId, ppBaseLoadAddress, cchName, pcchName, szName, pAssemblyId, pdwModuleFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_module_info2(args::GetModuleInfo2 { moduleId, ppBaseLoadAddress, cchName, pcchName, szName, pAssemblyId, pdwModuleFlags }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_MODULE_INFO2, call) }
 }
 
 unsafe extern "system" fn enum_threads<T: InfoServer>(this: *mut c_void, ppEnum: *mut *mut sys::ICorProfilerThreadEnum) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_threads(ppEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_threads(args::EnumThreads { ppEnum }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUM_THREADS, call) }
 }
 
 unsafe extern "system" fn initialize_current_thread<T: InfoServer>(this: *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.initialize_current_thread() };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.initialize_current_thread(args::InitializeCurrentThread) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::INITIALIZE_CURRENT_THREAD, call) }
 }
 
 unsafe extern "system" fn request_rejit<T: InfoServer>(this: *mut c_void, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.request_rejit(cFunctions, moduleIds, methodIds) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.request_rejit(args::RequestReJIT { cFunctions, moduleIds, methodIds }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::REQUEST_REJIT, call) }
 }
 
 unsafe extern "system" fn request_revert<T: InfoServer>(this: *mut c_void, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef, status: *mut sys::HRESULT) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.request_revert(cFunctions, moduleIds, methodIds, status) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.request_revert(args::RequestRevert { cFunctions, moduleIds, methodIds, status }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::REQUEST_REVERT, call) }
 }
 
 unsafe extern "system" fn get_code_info3<T: InfoServer>(this: *mut c_void, functionID: sys::FunctionID, reJitId: sys::ReJITID, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_code_info3(functionID, reJitId, cCodeInfos, pcCodeInfos, codeInfos) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_code_info3(args::GetCodeInfo3 { functionID, reJitId, cCodeInfos, pcCodeInfos, codeInfos }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CODE_INFO3, call) }
 }
 
 unsafe extern "system" fn get_function_from_ip2<T: InfoServer>(this: *mut c_void, ip: sys::LPCBYTE, pFunctionId: *mut sys::FunctionID, pReJitId: *mut sys::ReJITID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_from_ip2(ip, pFunctionId, pReJitId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_from_ip2(args::GetFunctionFromIP2 { ip, pFunctionId, pReJitId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_FROM_IP2, call) }
 }
 
 unsafe extern "system" fn get_rejit_ids<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, cReJitIds: sys::ULONG, pcReJitIds: *mut sys::ULONG, reJitIds: *mut sys::ReJITID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_rejit_ids(functionId, cReJitIds, pcReJitIds, reJitIds) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_rejit_ids(args::GetReJITIDs { functionId, cReJitIds, pcReJitIds, reJitIds }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_REJIT_IDS, call) }
 }
 
 unsafe extern "system" fn get_il_to_native_mapping2<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, reJitId: sys::ReJITID, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_il_to_native_mapping2(functionId, reJitId, cMap, pcMap, map) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_il_to_native_mapping2(args::GetILToNativeMapping2 { functionId, reJitId, cMap, pcMap, map }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_IL_TO_NATIVE_MAPPING2, call) }
 }
 
 unsafe extern "system" fn enum_jited_functions2<T: InfoServer>(this: *mut c_void, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_jited_functions2(ppEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_jited_functions2(args::EnumJITedFunctions2 { ppEnum }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUM_JITED_FUNCTIONS2, call) }
 }
 
 unsafe extern "system" fn get_object_size2<T: InfoServer>(this: *mut c_void, objectId: sys::ObjectID, pcSize: *mut sys::SIZE_T) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_object_size2(objectId, pcSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_object_size2(args::GetObjectSize2 { objectId, pcSize }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_OBJECT_SIZE2, call) }
 }
 
 unsafe extern "system" fn get_event_mask2<T: InfoServer>(this: *mut c_void, pdwEventsLow: *mut sys::DWORD, pdwEventsHigh: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_event_mask2(pdwEventsLow, pdwEventsHigh) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_event_mask2(args::GetEventMask2 { pdwEventsLow, pdwEventsHigh }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_EVENT_MASK2, call) }
 }
 
 unsafe extern "system" fn set_event_mask2<T: InfoServer>(this: *mut c_void, dwEventsLow: sys::DWORD, dwEventsHigh: sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_event_mask2(dwEventsLow, dwEventsHigh) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_event_mask2(args::SetEventMask2 { dwEventsLow, dwEventsHigh }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_EVENT_MASK2, call) }
 }
 
 unsafe extern "system" fn enum_ngen_module_methods_inlining_this_method<T: InfoServer>(this: *mut c_void, inlinersModuleId: sys::ModuleID, inlineeModuleId: sys::ModuleID, inlineeMethodId: sys::mdMethodDef, incompleteData: *mut sys::BOOL, ppEnum: *mut *mut sys::ICorProfilerMethodEnum) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_ngen_module_methods_inlining_this_method(inlinersModuleId, inlineeModuleId, inlineeMethodId, incompleteData, ppEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_ngen_module_methods_inlining_this_method(args::EnumNgenModuleMethodsInliningThisMethod { inlinersModuleId, inlineeModuleId, inlineeMethodId, incompleteData, ppEnum }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUM_NGEN_MODULE_METHODS_INLINING_THIS_METHOD, call) }
 }
 
 unsafe extern "system" fn apply_meta_data<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.apply_meta_data(moduleId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.apply_meta_data(args::ApplyMetaData { moduleId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::APPLY_META_DATA, call) }
 }
 
 unsafe extern "system" fn get_in_memory_symbols_length<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, pCountSymbolBytes: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_in_memory_symbols_length(moduleId, pCountSymbolBytes) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_in_memory_symbols_length(args::GetInMemorySymbolsLength { moduleId, pCountSymbolBytes }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_IN_MEMORY_SYMBOLS_LENGTH, call) }
 }
 
 unsafe extern "system" fn read_in_memory_symbols<T: InfoServer>(this: *mut c_void, moduleId: sys::ModuleID, symbolsReadOffset: sys::DWORD, pSymbolBytes: *mut sys::BYTE, countSymbolBytes: sys::DWORD, pCountSymbolBytesRead: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.read_in_memory_symbols(moduleId, symbolsReadOffset, pSymbolBytes, countSymbolBytes, pCountSymbolBytesRead) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.read_in_memory_symbols(args::ReadInMemorySymbols { moduleId, symbolsReadOffset, pSymbolBytes, countSymbolBytes, pCountSymbolBytesRead }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::READ_IN_MEMORY_SYMBOLS, call) }
 }
 
 unsafe extern "system" fn is_function_dynamic<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, isDynamic: *mut sys::BOOL) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.is_function_dynamic(functionId, isDynamic) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.is_function_dynamic(args::IsFunctionDynamic { functionId, isDynamic }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::IS_FUNCTION_DYNAMIC, call) }
 }
 
 unsafe extern "system" fn get_function_from_ip3<T: InfoServer>(this: *mut c_void, ip: sys::LPCBYTE, functionId: *mut sys::FunctionID, pReJitId: *mut sys::ReJITID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_function_from_ip3(ip, functionId, pReJitId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_function_from_ip3(args::GetFunctionFromIP3 { ip, functionId, pReJitId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_FUNCTION_FROM_IP3, call) }
 }
 
 unsafe extern "system" fn get_dynamic_function_info<T: InfoServer>(this: *mut c_void, functionId: sys::FunctionID, moduleId: *mut sys::ModuleID, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, cchName: sys::ULONG, pcchName: *mut sys::ULONG, wszName: *mut sys::WCHAR) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_dynamic_function_info(functionId, moduleId, ppvSig, pbSig, cchName, pcchName, wszName) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_dynamic_function_info(args::GetDynamicFunctionInfo { functionId, moduleId, ppvSig, pbSig, cchName, pcchName, wszName }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_DYNAMIC_FUNCTION_INFO, call) }
 }
 
 unsafe extern "system" fn get_native_code_start_addresses<T: InfoServer>(this: *mut c_void, functionID: sys::FunctionID, reJitId: sys::ReJITID, cCodeStartAddresses: sys::ULONG32, pcCodeStartAddresses: *mut sys::ULONG32, codeStartAddresses: *mut sys::UINT_PTR) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_native_code_start_addresses(functionID, reJitId, cCodeStartAddresses, pcCodeStartAddresses, codeStartAddresses) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_native_code_start_addresses(args::GetNativeCodeStartAddresses { functionID, reJitId, cCodeStartAddresses, pcCodeStartAddresses, codeStartAddresses }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_NATIVE_CODE_START_ADDRESSES, call) }
 }
 
 unsafe extern "system" fn get_il_to_native_mapping3<T: InfoServer>(this: *mut c_void, pNativeCodeStartAddress: sys::UINT_PTR, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_il_to_native_mapping3(pNativeCodeStartAddress, cMap, pcMap, map) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_il_to_native_mapping3(args::GetILToNativeMapping3 { pNativeCodeStartAddress, cMap, pcMap, map }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_IL_TO_NATIVE_MAPPING3, call) }
 }
 
 unsafe extern "system" fn get_code_info4<T: InfoServer>(this: *mut c_void, pNativeCodeStartAddress: sys::UINT_PTR, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_code_info4(pNativeCodeStartAddress, cCodeInfos, pcCodeInfos, codeInfos) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_code_info4(args::GetCodeInfo4 { pNativeCodeStartAddress, cCodeInfos, pcCodeInfos, codeInfos }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_CODE_INFO4, call) }
 }
 
 unsafe extern "system" fn enumerate_object_references<T: InfoServer>(this: *mut c_void, objectId: sys::ObjectID, callback: Option<sys::ObjectReferenceCallback>, clientData: *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enumerate_object_references(objectId, callback, clientData) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enumerate_object_references(args::EnumerateObjectReferences { objectId, callback, clientData }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUMERATE_OBJECT_REFERENCES, call) }
 }
 
 unsafe extern "system" fn is_frozen_object<T: InfoServer>(this: *mut c_void, objectId: sys::ObjectID, pbFrozen: *mut sys::BOOL) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.is_frozen_object(objectId, pbFrozen) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.is_frozen_object(args::IsFrozenObject { objectId, pbFrozen }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::IS_FROZEN_OBJECT, call) }
 }
 
 unsafe extern "system" fn get_loh_object_size_threshold<T: InfoServer>(this: *mut c_void, pThreshold: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_loh_object_size_threshold(pThreshold) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_loh_object_size_threshold(args::GetLOHObjectSizeThreshold { pThreshold }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_LOH_OBJECT_SIZE_THRESHOLD, call) }
 }
 
 unsafe extern "system" fn request_rejit_with_inliners<T: InfoServer>(this: *mut c_void, dwRejitFlags: sys::DWORD, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.request_rejit_with_inliners(dwRejitFlags, cFunctions, moduleIds, methodIds) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.request_rejit_with_inliners(args::RequestReJITWithInliners { dwRejitFlags, cFunctions, moduleIds, methodIds }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::REQUEST_REJIT_WITH_INLINERS, call) }
 }
 
 unsafe extern "system" fn suspend_runtime<T: InfoServer>(this: *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.suspend_runtime() };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.suspend_runtime(args::SuspendRuntime) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SUSPEND_RUNTIME, call) }
 }
 
 unsafe extern "system" fn resume_runtime<T: InfoServer>(this: *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.resume_runtime() };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.resume_runtime(args::ResumeRuntime) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::RESUME_RUNTIME, call) }
 }
 
 unsafe extern "system" fn get_environment_variable<T: InfoServer>(this: *mut c_void, szName: *const sys::WCHAR, cchValue: sys::ULONG, pcchValue: *mut sys::ULONG, szValue: *mut sys::WCHAR) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_environment_variable(szName, cchValue, pcchValue, szValue) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_environment_variable(args::GetEnvironmentVariable { szName, cchValue, pcchValue, szValue }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_ENVIRONMENT_VARIABLE, call) }
 }
 
 unsafe extern "system" fn set_environment_variable<T: InfoServer>(this: *mut c_void, szName: *const sys::WCHAR, szValue: *const sys::WCHAR) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.set_environment_variable(szName, szValue) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.set_environment_variable(args::SetEnvironmentVariable { szName, szValue }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::SET_ENVIRONMENT_VARIABLE, call) }
 }
 
 unsafe extern "system" fn event_pipe_start_session<T: InfoServer>(this: *mut c_void, cProviderConfigs: sys::UINT32, pProviderConfigs: *const sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG, requestRundown: sys::BOOL, pSession: *mut sys::EVENTPIPE_SESSION) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_start_session(cProviderConfigs, pProviderConfigs, requestRundown, pSession) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_start_session(args::EventPipeStartSession { cProviderConfigs, pProviderConfigs, requestRundown, pSession }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_START_SESSION, call) }
 }
 
 unsafe extern "system" fn event_pipe_add_provider_to_session<T: InfoServer>(this: *mut c_void, session: sys::EVENTPIPE_SESSION, providerConfig: sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_add_provider_to_session(session, providerConfig) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_add_provider_to_session(args::EventPipeAddProviderToSession { session, providerConfig }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_ADD_PROVIDER_TO_SESSION, call) }
 }
 
 unsafe extern "system" fn event_pipe_stop_session<T: InfoServer>(this: *mut c_void, session: sys::EVENTPIPE_SESSION) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_stop_session(session) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_stop_session(args::EventPipeStopSession { session }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_STOP_SESSION, call) }
 }
 
 unsafe extern "system" fn event_pipe_create_provider<T: InfoServer>(this: *mut c_void, providerName: *const sys::WCHAR, pProvider: *mut sys::EVENTPIPE_PROVIDER) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_create_provider(providerName, pProvider) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_create_provider(args::EventPipeCreateProvider { providerName, pProvider }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_CREATE_PROVIDER, call) }
 }
 
 unsafe extern "system" fn event_pipe_get_provider_info<T: InfoServer>(this: *mut c_void, provider: sys::EVENTPIPE_PROVIDER, cchName: sys::ULONG, pcchName: *mut sys::ULONG, providerName: *mut sys::WCHAR) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_get_provider_info(provider, cchName, pcchName, providerName) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_get_provider_info(args::EventPipeGetProviderInfo { provider, cchName, pcchName, providerName }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_GET_PROVIDER_INFO, call) }
 }
 
 unsafe extern "system" fn event_pipe_define_event<T: InfoServer>(this: *mut c_void, provider: sys::EVENTPIPE_PROVIDER, eventName: *const sys::WCHAR, eventID: sys::UINT32, keywords: sys::UINT64, eventVersion: sys::UINT32, level: sys::UINT32, opcode: sys::UINT8, needStack: sys::BOOL, cParamDescs: sys::UINT32, pParamDescs: *const sys::COR_PRF_EVENTPIPE_PARAM_DESC, pEvent: *mut sys::EVENTPIPE_EVENT) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_define_event(provider, eventName, eventID, keywords, eventVersion, level, opcode, needStack, cParamDescs, pParamDescs, pEvent) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_define_event(args::EventPipeDefineEvent { provider, eventName, eventID, keywords, eventVersion, level, opcode, needStack, cParamDescs, pParamDescs, pEvent }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_DEFINE_EVENT, call) }
 }
 
 unsafe extern "system" fn event_pipe_write_event<T: InfoServer>(this: *mut c_void, event: sys::EVENTPIPE_EVENT, cData: sys::UINT32, data: *const sys::COR_PRF_EVENT_DATA, pActivityId: sys::LPCGUID, pRelatedActivityId: sys::LPCGUID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_write_event(event, cData, data, pActivityId, pRelatedActivityId) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_write_event(args::EventPipeWriteEvent { event, cData, data, pActivityId, pRelatedActivityId }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_WRITE_EVENT, call) }
 }
 
 unsafe extern "system" fn create_handle<T: InfoServer>(this: *mut c_void, object: sys::ObjectID, r#type: sys::COR_PRF_HANDLE_TYPE, pHandle: *mut sys::ObjectHandleID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.create_handle(object, r#type, pHandle) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.create_handle(args::CreateHandle { object, r#type, pHandle }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::CREATE_HANDLE, call) }
 }
 
 unsafe extern "system" fn destroy_handle<T: InfoServer>(this: *mut c_void, handle: sys::ObjectHandleID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.destroy_handle(handle) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.destroy_handle(args::DestroyHandle { handle }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::DESTROY_HANDLE, call) }
 }
 
 unsafe extern "system" fn get_object_id_from_handle<T: InfoServer>(this: *mut c_void, handle: sys::ObjectHandleID, pObject: *mut sys::ObjectID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_object_id_from_handle(handle, pObject) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_object_id_from_handle(args::GetObjectIDFromHandle { handle, pObject }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_OBJECT_ID_FROM_HANDLE, call) }
 }
 
 unsafe extern "system" fn enumerate_non_gc_objects<T: InfoServer>(this: *mut c_void, ppEnum: *mut *mut sys::ICorProfilerObjectEnum) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enumerate_non_gc_objects(ppEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enumerate_non_gc_objects(args::EnumerateNonGCObjects { ppEnum }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUMERATE_NON_GC_OBJECTS, call) }
 }
 
 unsafe extern "system" fn get_non_gc_heap_bounds<T: InfoServer>(this: *mut c_void, cObjectRanges: sys::ULONG, pcObjectRanges: *mut sys::ULONG, ranges: *mut sys::COR_PRF_NONGC_HEAP_RANGE) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_non_gc_heap_bounds(cObjectRanges, pcObjectRanges, ranges) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_non_gc_heap_bounds(args::GetNonGCHeapBounds { cObjectRanges, pcObjectRanges, ranges }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::GET_NON_GC_HEAP_BOUNDS, call) }
 }
 
 unsafe extern "system" fn event_pipe_create_provider2<T: InfoServer>(this: *mut c_void, providerName: *const sys::WCHAR, pCallback: Option<sys::EventPipeProviderCallback>, pProvider: *mut sys::EVENTPIPE_PROVIDER) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.event_pipe_create_provider2(providerName, pCallback, pProvider) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.event_pipe_create_provider2(args::EventPipeCreateProvider2 { providerName, pCallback, pProvider }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::EVENT_PIPE_CREATE_PROVIDER2, call) }
 }
 
 unsafe extern "system" fn enumerate_gc_heap_objects<T: InfoServer>(this: *mut c_void, callback: Option<sys::ObjectCallback>, callbackState: *mut c_void) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enumerate_gc_heap_objects(callback, callbackState) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enumerate_gc_heap_objects(args::EnumerateGCHeapObjects { callback, callbackState }) };
     // SAFETY: the profiler calls through the vtable of this very object.
     unsafe { serve(this, slot::ENUMERATE_GC_HEAP_OBJECTS, call) }
 }

@@ -35,6 +35,8 @@ pub mod metahost;
 mod object;
 mod profiler;
 mod slot;
+#[rustfmt::skip]
+pub mod slot_lists;
 
 pub use callbacks::CALLBACK_SLOTS;
 pub use counted::Live;

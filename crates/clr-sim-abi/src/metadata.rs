@@ -274,6 +274,751 @@ pub const ASSEMBLY_IMPORT_SLOTS: &[Slot] = &[
     slot::FIND_ASSEMBLIES_BY_NAME,
 ];
 
+/// The arguments of each slot as the profiler gave them, under the names of the runtime's headers.
+#[allow(missing_docs, reason = "the runtime's documentation describes these names")]
+pub mod args {
+    use corprof::sys;
+
+    #[derive(Clone, Copy)]
+    pub struct CloseEnum {
+        pub hEnum: sys::HCORENUM,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct CountEnum {
+        pub hEnum: sys::HCORENUM,
+        pub pulCount: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct ResetEnum {
+        pub hEnum: sys::HCORENUM,
+        pub ulPos: sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumTypeDefs {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rTypeDefs: *mut sys::mdTypeDef,
+        pub cMax: sys::ULONG,
+        pub pcTypeDefs: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumInterfaceImpls {
+        pub phEnum: *mut sys::HCORENUM,
+        pub td: sys::mdTypeDef,
+        pub rImpls: *mut sys::mdInterfaceImpl,
+        pub cMax: sys::ULONG,
+        pub pcImpls: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumTypeRefs {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rTypeRefs: *mut sys::mdTypeRef,
+        pub cMax: sys::ULONG,
+        pub pcTypeRefs: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindTypeDefByName {
+        pub szTypeDef: *const sys::WCHAR,
+        pub tkEnclosingClass: sys::mdToken,
+        pub ptd: *mut sys::mdTypeDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetScopeProps {
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+        pub pmvid: *mut sys::GUID,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetModuleFromScope {
+        pub pmd: *mut sys::mdModule,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetTypeDefProps {
+        pub td: sys::mdTypeDef,
+        pub szTypeDef: *mut sys::WCHAR,
+        pub cchTypeDef: sys::ULONG,
+        pub pchTypeDef: *mut sys::ULONG,
+        pub pdwTypeDefFlags: *mut sys::DWORD,
+        pub ptkExtends: *mut sys::mdToken,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetInterfaceImplProps {
+        pub iiImpl: sys::mdInterfaceImpl,
+        pub pClass: *mut sys::mdTypeDef,
+        pub ptkIface: *mut sys::mdToken,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetTypeRefProps {
+        pub tr: sys::mdTypeRef,
+        pub ptkResolutionScope: *mut sys::mdToken,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct ResolveTypeRef {
+        pub tr: sys::mdTypeRef,
+        pub riid: sys::REFIID,
+        pub ppIScope: *mut *mut sys::IUnknown,
+        pub ptd: *mut sys::mdTypeDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMembers {
+        pub phEnum: *mut sys::HCORENUM,
+        pub cl: sys::mdTypeDef,
+        pub rMembers: *mut sys::mdToken,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMembersWithName {
+        pub phEnum: *mut sys::HCORENUM,
+        pub cl: sys::mdTypeDef,
+        pub szName: *const sys::WCHAR,
+        pub rMembers: *mut sys::mdToken,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMethods {
+        pub phEnum: *mut sys::HCORENUM,
+        pub cl: sys::mdTypeDef,
+        pub rMethods: *mut sys::mdMethodDef,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMethodsWithName {
+        pub phEnum: *mut sys::HCORENUM,
+        pub cl: sys::mdTypeDef,
+        pub szName: *const sys::WCHAR,
+        pub rMethods: *mut sys::mdMethodDef,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumFields {
+        pub phEnum: *mut sys::HCORENUM,
+        pub cl: sys::mdTypeDef,
+        pub rFields: *mut sys::mdFieldDef,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumFieldsWithName {
+        pub phEnum: *mut sys::HCORENUM,
+        pub cl: sys::mdTypeDef,
+        pub szName: *const sys::WCHAR,
+        pub rFields: *mut sys::mdFieldDef,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumParams {
+        pub phEnum: *mut sys::HCORENUM,
+        pub mb: sys::mdMethodDef,
+        pub rParams: *mut sys::mdParamDef,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMemberRefs {
+        pub phEnum: *mut sys::HCORENUM,
+        pub tkParent: sys::mdToken,
+        pub rMemberRefs: *mut sys::mdMemberRef,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMethodImpls {
+        pub phEnum: *mut sys::HCORENUM,
+        pub td: sys::mdTypeDef,
+        pub rMethodBody: *mut sys::mdToken,
+        pub rMethodDecl: *mut sys::mdToken,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumPermissionSets {
+        pub phEnum: *mut sys::HCORENUM,
+        pub tk: sys::mdToken,
+        pub dwActions: sys::DWORD,
+        pub rPermission: *mut sys::mdPermission,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindMember {
+        pub td: sys::mdTypeDef,
+        pub szName: *const sys::WCHAR,
+        pub pvSigBlob: sys::PCCOR_SIGNATURE,
+        pub cbSigBlob: sys::ULONG,
+        pub pmb: *mut sys::mdToken,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindMethod {
+        pub td: sys::mdTypeDef,
+        pub szName: *const sys::WCHAR,
+        pub pvSigBlob: sys::PCCOR_SIGNATURE,
+        pub cbSigBlob: sys::ULONG,
+        pub pmb: *mut sys::mdMethodDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindField {
+        pub td: sys::mdTypeDef,
+        pub szName: *const sys::WCHAR,
+        pub pvSigBlob: sys::PCCOR_SIGNATURE,
+        pub cbSigBlob: sys::ULONG,
+        pub pmb: *mut sys::mdFieldDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindMemberRef {
+        pub td: sys::mdTypeRef,
+        pub szName: *const sys::WCHAR,
+        pub pvSigBlob: sys::PCCOR_SIGNATURE,
+        pub cbSigBlob: sys::ULONG,
+        pub pmr: *mut sys::mdMemberRef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetMethodProps {
+        pub mb: sys::mdMethodDef,
+        pub pClass: *mut sys::mdTypeDef,
+        pub szMethod: *mut sys::WCHAR,
+        pub cchMethod: sys::ULONG,
+        pub pchMethod: *mut sys::ULONG,
+        pub pdwAttr: *mut sys::DWORD,
+        pub ppvSigBlob: *mut sys::PCCOR_SIGNATURE,
+        pub pcbSigBlob: *mut sys::ULONG,
+        pub pulCodeRVA: *mut sys::ULONG,
+        pub pdwImplFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetMemberRefProps {
+        pub mr: sys::mdMemberRef,
+        pub ptk: *mut sys::mdToken,
+        pub szMember: *mut sys::WCHAR,
+        pub cchMember: sys::ULONG,
+        pub pchMember: *mut sys::ULONG,
+        pub ppvSigBlob: *mut sys::PCCOR_SIGNATURE,
+        pub pbSig: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumProperties {
+        pub phEnum: *mut sys::HCORENUM,
+        pub td: sys::mdTypeDef,
+        pub rProperties: *mut sys::mdProperty,
+        pub cMax: sys::ULONG,
+        pub pcProperties: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumEvents {
+        pub phEnum: *mut sys::HCORENUM,
+        pub td: sys::mdTypeDef,
+        pub rEvents: *mut sys::mdEvent,
+        pub cMax: sys::ULONG,
+        pub pcEvents: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetEventProps {
+        pub ev: sys::mdEvent,
+        pub pClass: *mut sys::mdTypeDef,
+        pub szEvent: *mut sys::WCHAR,
+        pub cchEvent: sys::ULONG,
+        pub pchEvent: *mut sys::ULONG,
+        pub pdwEventFlags: *mut sys::DWORD,
+        pub ptkEventType: *mut sys::mdToken,
+        pub pmdAddOn: *mut sys::mdMethodDef,
+        pub pmdRemoveOn: *mut sys::mdMethodDef,
+        pub pmdFire: *mut sys::mdMethodDef,
+        pub rmdOtherMethod: *mut sys::mdMethodDef,
+        pub cMax: sys::ULONG,
+        pub pcOtherMethod: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMethodSemantics {
+        pub phEnum: *mut sys::HCORENUM,
+        pub mb: sys::mdMethodDef,
+        pub rEventProp: *mut sys::mdToken,
+        pub cMax: sys::ULONG,
+        pub pcEventProp: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetMethodSemantics {
+        pub mb: sys::mdMethodDef,
+        pub tkEventProp: sys::mdToken,
+        pub pdwSemanticsFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetClassLayout {
+        pub td: sys::mdTypeDef,
+        pub pdwPackSize: *mut sys::DWORD,
+        pub rFieldOffset: *mut sys::COR_FIELD_OFFSET,
+        pub cMax: sys::ULONG,
+        pub pcFieldOffset: *mut sys::ULONG,
+        pub pulClassSize: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFieldMarshal {
+        pub tk: sys::mdToken,
+        pub ppvNativeType: *mut sys::PCCOR_SIGNATURE,
+        pub pcbNativeType: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetRVA {
+        pub tk: sys::mdToken,
+        pub pulCodeRVA: *mut sys::ULONG,
+        pub pdwImplFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetPermissionSetProps {
+        pub pm: sys::mdPermission,
+        pub pdwAction: *mut sys::DWORD,
+        pub ppvPermission: *mut sys::UVCP_CONSTANT,
+        pub pcbPermission: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetSigFromToken {
+        pub mdSig: sys::mdSignature,
+        pub ppvSig: *mut sys::PCCOR_SIGNATURE,
+        pub pcbSig: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetModuleRefProps {
+        pub mur: sys::mdModuleRef,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumModuleRefs {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rModuleRefs: *mut sys::mdModuleRef,
+        pub cMax: sys::ULONG,
+        pub pcModuleRefs: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetTypeSpecFromToken {
+        pub typespec: sys::mdTypeSpec,
+        pub ppvSig: *mut sys::PCCOR_SIGNATURE,
+        pub pcbSig: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetNameFromToken {
+        pub tk: sys::mdToken,
+        pub pszUtf8NamePtr: *mut sys::MDUTF8CSTR,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumUnresolvedMethods {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rMethods: *mut sys::mdToken,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetUserString {
+        pub stk: sys::mdString,
+        pub szString: *mut sys::WCHAR,
+        pub cchString: sys::ULONG,
+        pub pchString: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetPinvokeMap {
+        pub tk: sys::mdToken,
+        pub pdwMappingFlags: *mut sys::DWORD,
+        pub szImportName: *mut sys::WCHAR,
+        pub cchImportName: sys::ULONG,
+        pub pchImportName: *mut sys::ULONG,
+        pub pmrImportDLL: *mut sys::mdModuleRef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumSignatures {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rSignatures: *mut sys::mdSignature,
+        pub cMax: sys::ULONG,
+        pub pcSignatures: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumTypeSpecs {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rTypeSpecs: *mut sys::mdTypeSpec,
+        pub cMax: sys::ULONG,
+        pub pcTypeSpecs: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumUserStrings {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rStrings: *mut sys::mdString,
+        pub cMax: sys::ULONG,
+        pub pcStrings: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetParamForMethodIndex {
+        pub md: sys::mdMethodDef,
+        pub ulParamSeq: sys::ULONG,
+        pub ppd: *mut sys::mdParamDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumCustomAttributes {
+        pub phEnum: *mut sys::HCORENUM,
+        pub tk: sys::mdToken,
+        pub tkType: sys::mdToken,
+        pub rCustomAttributes: *mut sys::mdCustomAttribute,
+        pub cMax: sys::ULONG,
+        pub pcCustomAttributes: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetCustomAttributeProps {
+        pub cv: sys::mdCustomAttribute,
+        pub ptkObj: *mut sys::mdToken,
+        pub ptkType: *mut sys::mdToken,
+        pub ppBlob: *mut sys::UVCP_CONSTANT,
+        pub pcbSize: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindTypeRef {
+        pub tkResolutionScope: sys::mdToken,
+        pub szName: *const sys::WCHAR,
+        pub ptr: *mut sys::mdTypeRef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetMemberProps {
+        pub mb: sys::mdToken,
+        pub pClass: *mut sys::mdTypeDef,
+        pub szMember: *mut sys::WCHAR,
+        pub cchMember: sys::ULONG,
+        pub pchMember: *mut sys::ULONG,
+        pub pdwAttr: *mut sys::DWORD,
+        pub ppvSigBlob: *mut sys::PCCOR_SIGNATURE,
+        pub pcbSigBlob: *mut sys::ULONG,
+        pub pulCodeRVA: *mut sys::ULONG,
+        pub pdwImplFlags: *mut sys::DWORD,
+        pub pdwCPlusTypeFlag: *mut sys::DWORD,
+        pub ppValue: *mut sys::UVCP_CONSTANT,
+        pub pcchValue: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFieldProps {
+        pub mb: sys::mdFieldDef,
+        pub pClass: *mut sys::mdTypeDef,
+        pub szField: *mut sys::WCHAR,
+        pub cchField: sys::ULONG,
+        pub pchField: *mut sys::ULONG,
+        pub pdwAttr: *mut sys::DWORD,
+        pub ppvSigBlob: *mut sys::PCCOR_SIGNATURE,
+        pub pcbSigBlob: *mut sys::ULONG,
+        pub pdwCPlusTypeFlag: *mut sys::DWORD,
+        pub ppValue: *mut sys::UVCP_CONSTANT,
+        pub pcchValue: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetPropertyProps {
+        pub prop: sys::mdProperty,
+        pub pClass: *mut sys::mdTypeDef,
+        pub szProperty: *mut sys::WCHAR,
+        pub cchProperty: sys::ULONG,
+        pub pchProperty: *mut sys::ULONG,
+        pub pdwPropFlags: *mut sys::DWORD,
+        pub ppvSig: *mut sys::PCCOR_SIGNATURE,
+        pub pbSig: *mut sys::ULONG,
+        pub pdwCPlusTypeFlag: *mut sys::DWORD,
+        pub ppDefaultValue: *mut sys::UVCP_CONSTANT,
+        pub pcchDefaultValue: *mut sys::ULONG,
+        pub pmdSetter: *mut sys::mdMethodDef,
+        pub pmdGetter: *mut sys::mdMethodDef,
+        pub rmdOtherMethod: *mut sys::mdMethodDef,
+        pub cMax: sys::ULONG,
+        pub pcOtherMethod: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetParamProps {
+        pub tk: sys::mdParamDef,
+        pub pmd: *mut sys::mdMethodDef,
+        pub pulSequence: *mut sys::ULONG,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+        pub pdwAttr: *mut sys::DWORD,
+        pub pdwCPlusTypeFlag: *mut sys::DWORD,
+        pub ppValue: *mut sys::UVCP_CONSTANT,
+        pub pcchValue: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetCustomAttributeByName {
+        pub tkObj: sys::mdToken,
+        pub szName: *const sys::WCHAR,
+        pub ppData: *mut sys::UVCP_CONSTANT,
+        pub pcbData: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct IsValidToken {
+        pub tk: sys::mdToken,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetNestedClassProps {
+        pub tdNestedClass: sys::mdTypeDef,
+        pub ptdEnclosingClass: *mut sys::mdTypeDef,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetNativeCallConvFromSig {
+        pub pvSig: sys::UVCP_CONSTANT,
+        pub cbSig: sys::ULONG,
+        pub pCallConv: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct IsGlobal {
+        pub pd: sys::mdToken,
+        pub pbGlobal: *mut sys::int,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumGenericParams {
+        pub phEnum: *mut sys::HCORENUM,
+        pub tk: sys::mdToken,
+        pub rGenericParams: *mut sys::mdGenericParam,
+        pub cMax: sys::ULONG,
+        pub pcGenericParams: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetGenericParamProps {
+        pub gp: sys::mdGenericParam,
+        pub pulParamSeq: *mut sys::ULONG,
+        pub pdwParamFlags: *mut sys::DWORD,
+        pub ptOwner: *mut sys::mdToken,
+        pub reserved: *mut sys::DWORD,
+        pub wzname: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetMethodSpecProps {
+        pub mi: sys::mdMethodSpec,
+        pub tkParent: *mut sys::mdToken,
+        pub ppvSigBlob: *mut sys::PCCOR_SIGNATURE,
+        pub pcbSigBlob: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumGenericParamConstraints {
+        pub phEnum: *mut sys::HCORENUM,
+        pub tk: sys::mdGenericParam,
+        pub rGenericParamConstraints: *mut sys::mdGenericParamConstraint,
+        pub cMax: sys::ULONG,
+        pub pcGenericParamConstraints: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetGenericParamConstraintProps {
+        pub gpc: sys::mdGenericParamConstraint,
+        pub ptGenericParam: *mut sys::mdGenericParam,
+        pub ptkConstraintType: *mut sys::mdToken,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetPEKind {
+        pub pdwPEKind: *mut sys::DWORD,
+        pub pdwMAchine: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetVersionString {
+        pub pwzBuf: *mut sys::WCHAR,
+        pub ccBufSize: sys::DWORD,
+        pub pccBufSize: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumMethodSpecs {
+        pub phEnum: *mut sys::HCORENUM,
+        pub tk: sys::mdToken,
+        pub rMethodSpecs: *mut sys::mdMethodSpec,
+        pub cMax: sys::ULONG,
+        pub pcMethodSpecs: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetAssemblyProps {
+        pub mda: sys::mdAssembly,
+        pub ppbPublicKey: *mut sys::UVCP_CONSTANT,
+        pub pcbPublicKey: *mut sys::ULONG,
+        pub pulHashAlgId: *mut sys::ULONG,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+        pub pMetaData: *mut sys::ASSEMBLYMETADATA,
+        pub pdwAssemblyFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetAssemblyRefProps {
+        pub mdar: sys::mdAssemblyRef,
+        pub ppbPublicKeyOrToken: *mut sys::UVCP_CONSTANT,
+        pub pcbPublicKeyOrToken: *mut sys::ULONG,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+        pub pMetaData: *mut sys::ASSEMBLYMETADATA,
+        pub ppbHashValue: *mut sys::UVCP_CONSTANT,
+        pub pcbHashValue: *mut sys::ULONG,
+        pub pdwAssemblyRefFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetFileProps {
+        pub mdf: sys::mdFile,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+        pub ppbHashValue: *mut sys::UVCP_CONSTANT,
+        pub pcbHashValue: *mut sys::ULONG,
+        pub pdwFileFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetExportedTypeProps {
+        pub mdct: sys::mdExportedType,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+        pub ptkImplementation: *mut sys::mdToken,
+        pub ptkTypeDef: *mut sys::mdTypeDef,
+        pub pdwExportedTypeFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetManifestResourceProps {
+        pub mdmr: sys::mdManifestResource,
+        pub szName: *mut sys::WCHAR,
+        pub cchName: sys::ULONG,
+        pub pchName: *mut sys::ULONG,
+        pub ptkImplementation: *mut sys::mdToken,
+        pub pdwOffset: *mut sys::DWORD,
+        pub pdwResourceFlags: *mut sys::DWORD,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumAssemblyRefs {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rAssemblyRefs: *mut sys::mdAssemblyRef,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumFiles {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rFiles: *mut sys::mdFile,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumExportedTypes {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rExportedTypes: *mut sys::mdExportedType,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct EnumManifestResources {
+        pub phEnum: *mut sys::HCORENUM,
+        pub rManifestResources: *mut sys::mdManifestResource,
+        pub cMax: sys::ULONG,
+        pub pcTokens: *mut sys::ULONG,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct GetAssemblyFromScope {
+        pub ptkAssembly: *mut sys::mdAssembly,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindExportedTypeByName {
+        pub szName: *const sys::WCHAR,
+        pub tkEnclosingType: sys::mdToken,
+        pub ptkExportedType: *mut sys::mdExportedType,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindManifestResourceByName {
+        pub szName: *const sys::WCHAR,
+        pub ptkManifestResource: *mut sys::mdManifestResource,
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct FindAssembliesByName {
+        pub szAppBase: *const sys::WCHAR,
+        pub szPrivateBin: *const sys::WCHAR,
+        pub szAssemblyName: *const sys::WCHAR,
+        pub ppIUnk: *mut *mut sys::IUnknown,
+        pub cMax: sys::ULONG,
+        pub pcAssemblies: *mut sys::ULONG,
+    }
+}
+
 /// What serves a module's metadata behind its vtables: one method for each question, each refusing until it is overridden.
 ///
 /// # Safety of the methods
@@ -291,1087 +1036,1087 @@ pub trait MetadataServer: Send + Sync + Sized + 'static {
     fn unknown(&self, slot: Slot) {}
 
     /// Slot 3, `CloseEnum` of IMetaDataImport.
-    unsafe fn close_enum(&self, hEnum: sys::HCORENUM) {
+    unsafe fn close_enum(&self, args: args::CloseEnum) {
     }
 
     /// Slot 4, `CountEnum` of IMetaDataImport.
-    unsafe fn count_enum(&self, hEnum: sys::HCORENUM, pulCount: *mut sys::ULONG) -> HResult {
+    unsafe fn count_enum(&self, args: args::CountEnum) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 5, `ResetEnum` of IMetaDataImport.
-    unsafe fn reset_enum(&self, hEnum: sys::HCORENUM, ulPos: sys::ULONG) -> HResult {
+    unsafe fn reset_enum(&self, args: args::ResetEnum) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 6, `EnumTypeDefs` of IMetaDataImport.
-    unsafe fn enum_type_defs(&self, phEnum: *mut sys::HCORENUM, rTypeDefs: *mut sys::mdTypeDef, cMax: sys::ULONG, pcTypeDefs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_type_defs(&self, args: args::EnumTypeDefs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 7, `EnumInterfaceImpls` of IMetaDataImport.
-    unsafe fn enum_interface_impls(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rImpls: *mut sys::mdInterfaceImpl, cMax: sys::ULONG, pcImpls: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_interface_impls(&self, args: args::EnumInterfaceImpls) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 8, `EnumTypeRefs` of IMetaDataImport.
-    unsafe fn enum_type_refs(&self, phEnum: *mut sys::HCORENUM, rTypeRefs: *mut sys::mdTypeRef, cMax: sys::ULONG, pcTypeRefs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_type_refs(&self, args: args::EnumTypeRefs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 9, `FindTypeDefByName` of IMetaDataImport.
-    unsafe fn find_type_def_by_name(&self, szTypeDef: *const sys::WCHAR, tkEnclosingClass: sys::mdToken, ptd: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 10, `GetScopeProps` of IMetaDataImport.
-    unsafe fn get_scope_props(&self, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pmvid: *mut sys::GUID) -> HResult {
+    unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 11, `GetModuleFromScope` of IMetaDataImport.
-    unsafe fn get_module_from_scope(&self, pmd: *mut sys::mdModule) -> HResult {
+    unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 12, `GetTypeDefProps` of IMetaDataImport.
-    unsafe fn get_type_def_props(&self, td: sys::mdTypeDef, szTypeDef: *mut sys::WCHAR, cchTypeDef: sys::ULONG, pchTypeDef: *mut sys::ULONG, pdwTypeDefFlags: *mut sys::DWORD, ptkExtends: *mut sys::mdToken) -> HResult {
+    unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 13, `GetInterfaceImplProps` of IMetaDataImport.
-    unsafe fn get_interface_impl_props(&self, iiImpl: sys::mdInterfaceImpl, pClass: *mut sys::mdTypeDef, ptkIface: *mut sys::mdToken) -> HResult {
+    unsafe fn get_interface_impl_props(&self, args: args::GetInterfaceImplProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 14, `GetTypeRefProps` of IMetaDataImport.
-    unsafe fn get_type_ref_props(&self, tr: sys::mdTypeRef, ptkResolutionScope: *mut sys::mdToken, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+    unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 15, `ResolveTypeRef` of IMetaDataImport.
-    unsafe fn resolve_type_ref(&self, tr: sys::mdTypeRef, riid: sys::REFIID, ppIScope: *mut *mut sys::IUnknown, ptd: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 16, `EnumMembers` of IMetaDataImport.
-    unsafe fn enum_members(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_members(&self, args: args::EnumMembers) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 17, `EnumMembersWithName` of IMetaDataImport.
-    unsafe fn enum_members_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_members_with_name(&self, args: args::EnumMembersWithName) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 18, `EnumMethods` of IMetaDataImport.
-    unsafe fn enum_methods(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_methods(&self, args: args::EnumMethods) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 19, `EnumMethodsWithName` of IMetaDataImport.
-    unsafe fn enum_methods_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_methods_with_name(&self, args: args::EnumMethodsWithName) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 20, `EnumFields` of IMetaDataImport.
-    unsafe fn enum_fields(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_fields(&self, args: args::EnumFields) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 21, `EnumFieldsWithName` of IMetaDataImport.
-    unsafe fn enum_fields_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_fields_with_name(&self, args: args::EnumFieldsWithName) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 22, `EnumParams` of IMetaDataImport.
-    unsafe fn enum_params(&self, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rParams: *mut sys::mdParamDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_params(&self, args: args::EnumParams) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 23, `EnumMemberRefs` of IMetaDataImport.
-    unsafe fn enum_member_refs(&self, phEnum: *mut sys::HCORENUM, tkParent: sys::mdToken, rMemberRefs: *mut sys::mdMemberRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_member_refs(&self, args: args::EnumMemberRefs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 24, `EnumMethodImpls` of IMetaDataImport.
-    unsafe fn enum_method_impls(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rMethodBody: *mut sys::mdToken, rMethodDecl: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_method_impls(&self, args: args::EnumMethodImpls) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 25, `EnumPermissionSets` of IMetaDataImport.
-    unsafe fn enum_permission_sets(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, dwActions: sys::DWORD, rPermission: *mut sys::mdPermission, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_permission_sets(&self, args: args::EnumPermissionSets) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 26, `FindMember` of IMetaDataImport.
-    unsafe fn find_member(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdToken) -> HResult {
+    unsafe fn find_member(&self, args: args::FindMember) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 27, `FindMethod` of IMetaDataImport.
-    unsafe fn find_method(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdMethodDef) -> HResult {
+    unsafe fn find_method(&self, args: args::FindMethod) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 28, `FindField` of IMetaDataImport.
-    unsafe fn find_field(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdFieldDef) -> HResult {
+    unsafe fn find_field(&self, args: args::FindField) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 29, `FindMemberRef` of IMetaDataImport.
-    unsafe fn find_member_ref(&self, td: sys::mdTypeRef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmr: *mut sys::mdMemberRef) -> HResult {
+    unsafe fn find_member_ref(&self, args: args::FindMemberRef) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 30, `GetMethodProps` of IMetaDataImport.
-    unsafe fn get_method_props(&self, mb: sys::mdMethodDef, pClass: *mut sys::mdTypeDef, szMethod: *mut sys::WCHAR, cchMethod: sys::ULONG, pchMethod: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_method_props(&self, args: args::GetMethodProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 31, `GetMemberRefProps` of IMetaDataImport.
-    unsafe fn get_member_ref_props(&self, mr: sys::mdMemberRef, ptk: *mut sys::mdToken, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG) -> HResult {
+    unsafe fn get_member_ref_props(&self, args: args::GetMemberRefProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 32, `EnumProperties` of IMetaDataImport.
-    unsafe fn enum_properties(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rProperties: *mut sys::mdProperty, cMax: sys::ULONG, pcProperties: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_properties(&self, args: args::EnumProperties) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 33, `EnumEvents` of IMetaDataImport.
-    unsafe fn enum_events(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rEvents: *mut sys::mdEvent, cMax: sys::ULONG, pcEvents: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_events(&self, args: args::EnumEvents) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 34, `GetEventProps` of IMetaDataImport.
-    unsafe fn get_event_props(&self, ev: sys::mdEvent, pClass: *mut sys::mdTypeDef, szEvent: *mut sys::WCHAR, cchEvent: sys::ULONG, pchEvent: *mut sys::ULONG, pdwEventFlags: *mut sys::DWORD, ptkEventType: *mut sys::mdToken, pmdAddOn: *mut sys::mdMethodDef, pmdRemoveOn: *mut sys::mdMethodDef, pmdFire: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> HResult {
+    unsafe fn get_event_props(&self, args: args::GetEventProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 35, `EnumMethodSemantics` of IMetaDataImport.
-    unsafe fn enum_method_semantics(&self, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rEventProp: *mut sys::mdToken, cMax: sys::ULONG, pcEventProp: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_method_semantics(&self, args: args::EnumMethodSemantics) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 36, `GetMethodSemantics` of IMetaDataImport.
-    unsafe fn get_method_semantics(&self, mb: sys::mdMethodDef, tkEventProp: sys::mdToken, pdwSemanticsFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_method_semantics(&self, args: args::GetMethodSemantics) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 37, `GetClassLayout` of IMetaDataImport.
-    unsafe fn get_class_layout(&self, td: sys::mdTypeDef, pdwPackSize: *mut sys::DWORD, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cMax: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 38, `GetFieldMarshal` of IMetaDataImport.
-    unsafe fn get_field_marshal(&self, tk: sys::mdToken, ppvNativeType: *mut sys::PCCOR_SIGNATURE, pcbNativeType: *mut sys::ULONG) -> HResult {
+    unsafe fn get_field_marshal(&self, args: args::GetFieldMarshal) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 39, `GetRVA` of IMetaDataImport.
-    unsafe fn get_rva(&self, tk: sys::mdToken, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_rva(&self, args: args::GetRVA) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 40, `GetPermissionSetProps` of IMetaDataImport.
-    unsafe fn get_permission_set_props(&self, pm: sys::mdPermission, pdwAction: *mut sys::DWORD, ppvPermission: *mut sys::UVCP_CONSTANT, pcbPermission: *mut sys::ULONG) -> HResult {
+    unsafe fn get_permission_set_props(&self, args: args::GetPermissionSetProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 41, `GetSigFromToken` of IMetaDataImport.
-    unsafe fn get_sig_from_token(&self, mdSig: sys::mdSignature, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> HResult {
+    unsafe fn get_sig_from_token(&self, args: args::GetSigFromToken) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 42, `GetModuleRefProps` of IMetaDataImport.
-    unsafe fn get_module_ref_props(&self, mur: sys::mdModuleRef, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+    unsafe fn get_module_ref_props(&self, args: args::GetModuleRefProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 43, `EnumModuleRefs` of IMetaDataImport.
-    unsafe fn enum_module_refs(&self, phEnum: *mut sys::HCORENUM, rModuleRefs: *mut sys::mdModuleRef, cMax: sys::ULONG, pcModuleRefs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_module_refs(&self, args: args::EnumModuleRefs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 44, `GetTypeSpecFromToken` of IMetaDataImport.
-    unsafe fn get_type_spec_from_token(&self, typespec: sys::mdTypeSpec, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> HResult {
+    unsafe fn get_type_spec_from_token(&self, args: args::GetTypeSpecFromToken) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 45, `GetNameFromToken` of IMetaDataImport.
-    unsafe fn get_name_from_token(&self, tk: sys::mdToken, pszUtf8NamePtr: *mut sys::MDUTF8CSTR) -> HResult {
+    unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 46, `EnumUnresolvedMethods` of IMetaDataImport.
-    unsafe fn enum_unresolved_methods(&self, phEnum: *mut sys::HCORENUM, rMethods: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_unresolved_methods(&self, args: args::EnumUnresolvedMethods) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 47, `GetUserString` of IMetaDataImport.
-    unsafe fn get_user_string(&self, stk: sys::mdString, szString: *mut sys::WCHAR, cchString: sys::ULONG, pchString: *mut sys::ULONG) -> HResult {
+    unsafe fn get_user_string(&self, args: args::GetUserString) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 48, `GetPinvokeMap` of IMetaDataImport.
-    unsafe fn get_pinvoke_map(&self, tk: sys::mdToken, pdwMappingFlags: *mut sys::DWORD, szImportName: *mut sys::WCHAR, cchImportName: sys::ULONG, pchImportName: *mut sys::ULONG, pmrImportDLL: *mut sys::mdModuleRef) -> HResult {
+    unsafe fn get_pinvoke_map(&self, args: args::GetPinvokeMap) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 49, `EnumSignatures` of IMetaDataImport.
-    unsafe fn enum_signatures(&self, phEnum: *mut sys::HCORENUM, rSignatures: *mut sys::mdSignature, cMax: sys::ULONG, pcSignatures: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_signatures(&self, args: args::EnumSignatures) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 50, `EnumTypeSpecs` of IMetaDataImport.
-    unsafe fn enum_type_specs(&self, phEnum: *mut sys::HCORENUM, rTypeSpecs: *mut sys::mdTypeSpec, cMax: sys::ULONG, pcTypeSpecs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_type_specs(&self, args: args::EnumTypeSpecs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 51, `EnumUserStrings` of IMetaDataImport.
-    unsafe fn enum_user_strings(&self, phEnum: *mut sys::HCORENUM, rStrings: *mut sys::mdString, cMax: sys::ULONG, pcStrings: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_user_strings(&self, args: args::EnumUserStrings) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 52, `GetParamForMethodIndex` of IMetaDataImport.
-    unsafe fn get_param_for_method_index(&self, md: sys::mdMethodDef, ulParamSeq: sys::ULONG, ppd: *mut sys::mdParamDef) -> HResult {
+    unsafe fn get_param_for_method_index(&self, args: args::GetParamForMethodIndex) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 53, `EnumCustomAttributes` of IMetaDataImport.
-    unsafe fn enum_custom_attributes(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, tkType: sys::mdToken, rCustomAttributes: *mut sys::mdCustomAttribute, cMax: sys::ULONG, pcCustomAttributes: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_custom_attributes(&self, args: args::EnumCustomAttributes) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 54, `GetCustomAttributeProps` of IMetaDataImport.
-    unsafe fn get_custom_attribute_props(&self, cv: sys::mdCustomAttribute, ptkObj: *mut sys::mdToken, ptkType: *mut sys::mdToken, ppBlob: *mut sys::UVCP_CONSTANT, pcbSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_custom_attribute_props(&self, args: args::GetCustomAttributeProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 55, `FindTypeRef` of IMetaDataImport.
-    unsafe fn find_type_ref(&self, tkResolutionScope: sys::mdToken, szName: *const sys::WCHAR, ptr: *mut sys::mdTypeRef) -> HResult {
+    unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 56, `GetMemberProps` of IMetaDataImport.
-    unsafe fn get_member_props(&self, mb: sys::mdToken, pClass: *mut sys::mdTypeDef, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+    unsafe fn get_member_props(&self, args: args::GetMemberProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 57, `GetFieldProps` of IMetaDataImport.
-    unsafe fn get_field_props(&self, mb: sys::mdFieldDef, pClass: *mut sys::mdTypeDef, szField: *mut sys::WCHAR, cchField: sys::ULONG, pchField: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+    unsafe fn get_field_props(&self, args: args::GetFieldProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 58, `GetPropertyProps` of IMetaDataImport.
-    unsafe fn get_property_props(&self, prop: sys::mdProperty, pClass: *mut sys::mdTypeDef, szProperty: *mut sys::WCHAR, cchProperty: sys::ULONG, pchProperty: *mut sys::ULONG, pdwPropFlags: *mut sys::DWORD, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppDefaultValue: *mut sys::UVCP_CONSTANT, pcchDefaultValue: *mut sys::ULONG, pmdSetter: *mut sys::mdMethodDef, pmdGetter: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> HResult {
+    unsafe fn get_property_props(&self, args: args::GetPropertyProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 59, `GetParamProps` of IMetaDataImport.
-    unsafe fn get_param_props(&self, tk: sys::mdParamDef, pmd: *mut sys::mdMethodDef, pulSequence: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+    unsafe fn get_param_props(&self, args: args::GetParamProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 60, `GetCustomAttributeByName` of IMetaDataImport.
-    unsafe fn get_custom_attribute_by_name(&self, tkObj: sys::mdToken, szName: *const sys::WCHAR, ppData: *mut sys::UVCP_CONSTANT, pcbData: *mut sys::ULONG) -> HResult {
+    unsafe fn get_custom_attribute_by_name(&self, args: args::GetCustomAttributeByName) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 61, `IsValidToken` of IMetaDataImport.
-    unsafe fn is_valid_token(&self, tk: sys::mdToken) -> bool {
+    unsafe fn is_valid_token(&self, args: args::IsValidToken) -> bool {
         false
     }
 
     /// Slot 62, `GetNestedClassProps` of IMetaDataImport.
-    unsafe fn get_nested_class_props(&self, tdNestedClass: sys::mdTypeDef, ptdEnclosingClass: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn get_nested_class_props(&self, args: args::GetNestedClassProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 63, `GetNativeCallConvFromSig` of IMetaDataImport.
-    unsafe fn get_native_call_conv_from_sig(&self, pvSig: sys::UVCP_CONSTANT, cbSig: sys::ULONG, pCallConv: *mut sys::ULONG) -> HResult {
+    unsafe fn get_native_call_conv_from_sig(&self, args: args::GetNativeCallConvFromSig) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 64, `IsGlobal` of IMetaDataImport.
-    unsafe fn is_global(&self, pd: sys::mdToken, pbGlobal: *mut sys::int) -> HResult {
+    unsafe fn is_global(&self, args: args::IsGlobal) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 65, `EnumGenericParams` of IMetaDataImport2.
-    unsafe fn enum_generic_params(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rGenericParams: *mut sys::mdGenericParam, cMax: sys::ULONG, pcGenericParams: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_generic_params(&self, args: args::EnumGenericParams) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 66, `GetGenericParamProps` of IMetaDataImport2.
-    unsafe fn get_generic_param_props(&self, gp: sys::mdGenericParam, pulParamSeq: *mut sys::ULONG, pdwParamFlags: *mut sys::DWORD, ptOwner: *mut sys::mdToken, reserved: *mut sys::DWORD, wzname: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+    unsafe fn get_generic_param_props(&self, args: args::GetGenericParamProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 67, `GetMethodSpecProps` of IMetaDataImport2.
-    unsafe fn get_method_spec_props(&self, mi: sys::mdMethodSpec, tkParent: *mut sys::mdToken, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG) -> HResult {
+    unsafe fn get_method_spec_props(&self, args: args::GetMethodSpecProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 68, `EnumGenericParamConstraints` of IMetaDataImport2.
-    unsafe fn enum_generic_param_constraints(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdGenericParam, rGenericParamConstraints: *mut sys::mdGenericParamConstraint, cMax: sys::ULONG, pcGenericParamConstraints: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 69, `GetGenericParamConstraintProps` of IMetaDataImport2.
-    unsafe fn get_generic_param_constraint_props(&self, gpc: sys::mdGenericParamConstraint, ptGenericParam: *mut sys::mdGenericParam, ptkConstraintType: *mut sys::mdToken) -> HResult {
+    unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 70, `GetPEKind` of IMetaDataImport2.
-    unsafe fn get_pe_kind(&self, pdwPEKind: *mut sys::DWORD, pdwMAchine: *mut sys::DWORD) -> HResult {
+    unsafe fn get_pe_kind(&self, args: args::GetPEKind) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 71, `GetVersionString` of IMetaDataImport2.
-    unsafe fn get_version_string(&self, pwzBuf: *mut sys::WCHAR, ccBufSize: sys::DWORD, pccBufSize: *mut sys::DWORD) -> HResult {
+    unsafe fn get_version_string(&self, args: args::GetVersionString) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 72, `EnumMethodSpecs` of IMetaDataImport2.
-    unsafe fn enum_method_specs(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rMethodSpecs: *mut sys::mdMethodSpec, cMax: sys::ULONG, pcMethodSpecs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_method_specs(&self, args: args::EnumMethodSpecs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 3, `GetAssemblyProps` of IMetaDataAssemblyImport.
-    unsafe fn get_assembly_props(&self, mda: sys::mdAssembly, ppbPublicKey: *mut sys::UVCP_CONSTANT, pcbPublicKey: *mut sys::ULONG, pulHashAlgId: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, pdwAssemblyFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 4, `GetAssemblyRefProps` of IMetaDataAssemblyImport.
-    unsafe fn get_assembly_ref_props(&self, mdar: sys::mdAssemblyRef, ppbPublicKeyOrToken: *mut sys::UVCP_CONSTANT, pcbPublicKeyOrToken: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwAssemblyRefFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 5, `GetFileProps` of IMetaDataAssemblyImport.
-    unsafe fn get_file_props(&self, mdf: sys::mdFile, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwFileFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_file_props(&self, args: args::GetFileProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 6, `GetExportedTypeProps` of IMetaDataAssemblyImport.
-    unsafe fn get_exported_type_props(&self, mdct: sys::mdExportedType, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, ptkTypeDef: *mut sys::mdTypeDef, pdwExportedTypeFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_exported_type_props(&self, args: args::GetExportedTypeProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 7, `GetManifestResourceProps` of IMetaDataAssemblyImport.
-    unsafe fn get_manifest_resource_props(&self, mdmr: sys::mdManifestResource, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, pdwOffset: *mut sys::DWORD, pdwResourceFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_manifest_resource_props(&self, args: args::GetManifestResourceProps) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 8, `EnumAssemblyRefs` of IMetaDataAssemblyImport.
-    unsafe fn enum_assembly_refs(&self, phEnum: *mut sys::HCORENUM, rAssemblyRefs: *mut sys::mdAssemblyRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_assembly_refs(&self, args: args::EnumAssemblyRefs) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 9, `EnumFiles` of IMetaDataAssemblyImport.
-    unsafe fn enum_files(&self, phEnum: *mut sys::HCORENUM, rFiles: *mut sys::mdFile, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_files(&self, args: args::EnumFiles) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 10, `EnumExportedTypes` of IMetaDataAssemblyImport.
-    unsafe fn enum_exported_types(&self, phEnum: *mut sys::HCORENUM, rExportedTypes: *mut sys::mdExportedType, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_exported_types(&self, args: args::EnumExportedTypes) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 11, `EnumManifestResources` of IMetaDataAssemblyImport.
-    unsafe fn enum_manifest_resources(&self, phEnum: *mut sys::HCORENUM, rManifestResources: *mut sys::mdManifestResource, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_manifest_resources(&self, args: args::EnumManifestResources) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 12, `GetAssemblyFromScope` of IMetaDataAssemblyImport.
-    unsafe fn get_assembly_from_scope(&self, ptkAssembly: *mut sys::mdAssembly) -> HResult {
+    unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 13, `FindExportedTypeByName` of IMetaDataAssemblyImport.
-    unsafe fn find_exported_type_by_name(&self, szName: *const sys::WCHAR, tkEnclosingType: sys::mdToken, ptkExportedType: *mut sys::mdExportedType) -> HResult {
+    unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 14, `FindManifestResourceByName` of IMetaDataAssemblyImport.
-    unsafe fn find_manifest_resource_by_name(&self, szName: *const sys::WCHAR, ptkManifestResource: *mut sys::mdManifestResource) -> HResult {
+    unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> HResult {
         HResult::E_NOTIMPL
     }
 
     /// Slot 16, `FindAssembliesByName` of IMetaDataAssemblyImport.
-    unsafe fn find_assemblies_by_name(&self, szAppBase: *const sys::WCHAR, szPrivateBin: *const sys::WCHAR, szAssemblyName: *const sys::WCHAR, ppIUnk: *mut *mut sys::IUnknown, cMax: sys::ULONG, pcAssemblies: *mut sys::ULONG) -> HResult {
+    unsafe fn find_assemblies_by_name(&self, args: args::FindAssembliesByName) -> HResult {
         HResult::E_NOTIMPL
     }
 }
 
 unsafe extern "system" fn close_enum<T: MetadataServer>(this: *mut c_void, hEnum: sys::HCORENUM) {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.close_enum(hEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.close_enum(args::CloseEnum { hEnum }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::CLOSE_ENUM, call)
 }
 
 unsafe extern "system" fn count_enum<T: MetadataServer>(this: *mut c_void, hEnum: sys::HCORENUM, pulCount: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.count_enum(hEnum, pulCount) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.count_enum(args::CountEnum { hEnum, pulCount }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::COUNT_ENUM, call).0
 }
 
 unsafe extern "system" fn reset_enum<T: MetadataServer>(this: *mut c_void, hEnum: sys::HCORENUM, ulPos: sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.reset_enum(hEnum, ulPos) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.reset_enum(args::ResetEnum { hEnum, ulPos }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::RESET_ENUM, call).0
 }
 
 unsafe extern "system" fn enum_type_defs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rTypeDefs: *mut sys::mdTypeDef, cMax: sys::ULONG, pcTypeDefs: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_type_defs(phEnum, rTypeDefs, cMax, pcTypeDefs) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_type_defs(args::EnumTypeDefs { phEnum, rTypeDefs, cMax, pcTypeDefs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_TYPE_DEFS, call).0
 }
 
 unsafe extern "system" fn enum_interface_impls<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rImpls: *mut sys::mdInterfaceImpl, cMax: sys::ULONG, pcImpls: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_interface_impls(phEnum, td, rImpls, cMax, pcImpls) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_interface_impls(args::EnumInterfaceImpls { phEnum, td, rImpls, cMax, pcImpls }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_INTERFACE_IMPLS, call).0
 }
 
 unsafe extern "system" fn enum_type_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rTypeRefs: *mut sys::mdTypeRef, cMax: sys::ULONG, pcTypeRefs: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_type_refs(phEnum, rTypeRefs, cMax, pcTypeRefs) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_type_refs(args::EnumTypeRefs { phEnum, rTypeRefs, cMax, pcTypeRefs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_TYPE_REFS, call).0
 }
 
 unsafe extern "system" fn find_type_def_by_name<T: MetadataServer>(this: *mut c_void, szTypeDef: *const sys::WCHAR, tkEnclosingClass: sys::mdToken, ptd: *mut sys::mdTypeDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_type_def_by_name(szTypeDef, tkEnclosingClass, ptd) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_type_def_by_name(args::FindTypeDefByName { szTypeDef, tkEnclosingClass, ptd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::FIND_TYPE_DEF_BY_NAME, call).0
 }
 
 unsafe extern "system" fn get_scope_props<T: MetadataServer>(this: *mut c_void, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pmvid: *mut sys::GUID) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_scope_props(szName, cchName, pchName, pmvid) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_scope_props(args::GetScopeProps { szName, cchName, pchName, pmvid }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_SCOPE_PROPS, call).0
 }
 
 unsafe extern "system" fn get_module_from_scope<T: MetadataServer>(this: *mut c_void, pmd: *mut sys::mdModule) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_module_from_scope(pmd) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_module_from_scope(args::GetModuleFromScope { pmd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_MODULE_FROM_SCOPE, call).0
 }
 
 unsafe extern "system" fn get_type_def_props<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szTypeDef: *mut sys::WCHAR, cchTypeDef: sys::ULONG, pchTypeDef: *mut sys::ULONG, pdwTypeDefFlags: *mut sys::DWORD, ptkExtends: *mut sys::mdToken) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_type_def_props(td, szTypeDef, cchTypeDef, pchTypeDef, pdwTypeDefFlags, ptkExtends) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_type_def_props(args::GetTypeDefProps { td, szTypeDef, cchTypeDef, pchTypeDef, pdwTypeDefFlags, ptkExtends }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_TYPE_DEF_PROPS, call).0
 }
 
 unsafe extern "system" fn get_interface_impl_props<T: MetadataServer>(this: *mut c_void, iiImpl: sys::mdInterfaceImpl, pClass: *mut sys::mdTypeDef, ptkIface: *mut sys::mdToken) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_interface_impl_props(iiImpl, pClass, ptkIface) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_interface_impl_props(args::GetInterfaceImplProps { iiImpl, pClass, ptkIface }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_INTERFACE_IMPL_PROPS, call).0
 }
 
 unsafe extern "system" fn get_type_ref_props<T: MetadataServer>(this: *mut c_void, tr: sys::mdTypeRef, ptkResolutionScope: *mut sys::mdToken, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_type_ref_props(tr, ptkResolutionScope, szName, cchName, pchName) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_type_ref_props(args::GetTypeRefProps { tr, ptkResolutionScope, szName, cchName, pchName }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_TYPE_REF_PROPS, call).0
 }
 
 unsafe extern "system" fn resolve_type_ref<T: MetadataServer>(this: *mut c_void, tr: sys::mdTypeRef, riid: sys::REFIID, ppIScope: *mut *mut sys::IUnknown, ptd: *mut sys::mdTypeDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.resolve_type_ref(tr, riid, ppIScope, ptd) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.resolve_type_ref(args::ResolveTypeRef { tr, riid, ppIScope, ptd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::RESOLVE_TYPE_REF, call).0
 }
 
 unsafe extern "system" fn enum_members<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_members(phEnum, cl, rMembers, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_members(args::EnumMembers { phEnum, cl, rMembers, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_MEMBERS, call).0
 }
 
 unsafe extern "system" fn enum_members_with_name<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_members_with_name(phEnum, cl, szName, rMembers, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_members_with_name(args::EnumMembersWithName { phEnum, cl, szName, rMembers, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_MEMBERS_WITH_NAME, call).0
 }
 
 unsafe extern "system" fn enum_methods<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_methods(phEnum, cl, rMethods, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_methods(args::EnumMethods { phEnum, cl, rMethods, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_METHODS, call).0
 }
 
 unsafe extern "system" fn enum_methods_with_name<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_methods_with_name(phEnum, cl, szName, rMethods, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_methods_with_name(args::EnumMethodsWithName { phEnum, cl, szName, rMethods, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_METHODS_WITH_NAME, call).0
 }
 
 unsafe extern "system" fn enum_fields<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_fields(phEnum, cl, rFields, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_fields(args::EnumFields { phEnum, cl, rFields, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_FIELDS, call).0
 }
 
 unsafe extern "system" fn enum_fields_with_name<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_fields_with_name(phEnum, cl, szName, rFields, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_fields_with_name(args::EnumFieldsWithName { phEnum, cl, szName, rFields, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_FIELDS_WITH_NAME, call).0
 }
 
 unsafe extern "system" fn enum_params<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rParams: *mut sys::mdParamDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_params(phEnum, mb, rParams, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_params(args::EnumParams { phEnum, mb, rParams, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_PARAMS, call).0
 }
 
 unsafe extern "system" fn enum_member_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tkParent: sys::mdToken, rMemberRefs: *mut sys::mdMemberRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_member_refs(phEnum, tkParent, rMemberRefs, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_member_refs(args::EnumMemberRefs { phEnum, tkParent, rMemberRefs, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_MEMBER_REFS, call).0
 }
 
 unsafe extern "system" fn enum_method_impls<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rMethodBody: *mut sys::mdToken, rMethodDecl: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_method_impls(phEnum, td, rMethodBody, rMethodDecl, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_method_impls(args::EnumMethodImpls { phEnum, td, rMethodBody, rMethodDecl, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_METHOD_IMPLS, call).0
 }
 
 unsafe extern "system" fn enum_permission_sets<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, dwActions: sys::DWORD, rPermission: *mut sys::mdPermission, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_permission_sets(phEnum, tk, dwActions, rPermission, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_permission_sets(args::EnumPermissionSets { phEnum, tk, dwActions, rPermission, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_PERMISSION_SETS, call).0
 }
 
 unsafe extern "system" fn find_member<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdToken) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_member(td, szName, pvSigBlob, cbSigBlob, pmb) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_member(args::FindMember { td, szName, pvSigBlob, cbSigBlob, pmb }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::FIND_MEMBER, call).0
 }
 
 unsafe extern "system" fn find_method<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdMethodDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_method(td, szName, pvSigBlob, cbSigBlob, pmb) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_method(args::FindMethod { td, szName, pvSigBlob, cbSigBlob, pmb }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::FIND_METHOD, call).0
 }
 
 unsafe extern "system" fn find_field<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdFieldDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_field(td, szName, pvSigBlob, cbSigBlob, pmb) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_field(args::FindField { td, szName, pvSigBlob, cbSigBlob, pmb }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::FIND_FIELD, call).0
 }
 
 unsafe extern "system" fn find_member_ref<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeRef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmr: *mut sys::mdMemberRef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_member_ref(td, szName, pvSigBlob, cbSigBlob, pmr) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_member_ref(args::FindMemberRef { td, szName, pvSigBlob, cbSigBlob, pmr }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::FIND_MEMBER_REF, call).0
 }
 
 unsafe extern "system" fn get_method_props<T: MetadataServer>(this: *mut c_void, mb: sys::mdMethodDef, pClass: *mut sys::mdTypeDef, szMethod: *mut sys::WCHAR, cchMethod: sys::ULONG, pchMethod: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_method_props(mb, pClass, szMethod, cchMethod, pchMethod, pdwAttr, ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_method_props(args::GetMethodProps { mb, pClass, szMethod, cchMethod, pchMethod, pdwAttr, ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_METHOD_PROPS, call).0
 }
 
 unsafe extern "system" fn get_member_ref_props<T: MetadataServer>(this: *mut c_void, mr: sys::mdMemberRef, ptk: *mut sys::mdToken, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_member_ref_props(mr, ptk, szMember, cchMember, pchMember, ppvSigBlob, pbSig) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_member_ref_props(args::GetMemberRefProps { mr, ptk, szMember, cchMember, pchMember, ppvSigBlob, pbSig }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_MEMBER_REF_PROPS, call).0
 }
 
 unsafe extern "system" fn enum_properties<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rProperties: *mut sys::mdProperty, cMax: sys::ULONG, pcProperties: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_properties(phEnum, td, rProperties, cMax, pcProperties) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_properties(args::EnumProperties { phEnum, td, rProperties, cMax, pcProperties }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_PROPERTIES, call).0
 }
 
 unsafe extern "system" fn enum_events<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rEvents: *mut sys::mdEvent, cMax: sys::ULONG, pcEvents: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_events(phEnum, td, rEvents, cMax, pcEvents) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_events(args::EnumEvents { phEnum, td, rEvents, cMax, pcEvents }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_EVENTS, call).0
 }
 
 unsafe extern "system" fn get_event_props<T: MetadataServer>(this: *mut c_void, ev: sys::mdEvent, pClass: *mut sys::mdTypeDef, szEvent: *mut sys::WCHAR, cchEvent: sys::ULONG, pchEvent: *mut sys::ULONG, pdwEventFlags: *mut sys::DWORD, ptkEventType: *mut sys::mdToken, pmdAddOn: *mut sys::mdMethodDef, pmdRemoveOn: *mut sys::mdMethodDef, pmdFire: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_event_props(ev, pClass, szEvent, cchEvent, pchEvent, pdwEventFlags, ptkEventType, pmdAddOn, pmdRemoveOn, pmdFire, rmdOtherMethod, cMax, pcOtherMethod) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_event_props(args::GetEventProps { ev, pClass, szEvent, cchEvent, pchEvent, pdwEventFlags, ptkEventType, pmdAddOn, pmdRemoveOn, pmdFire, rmdOtherMethod, cMax, pcOtherMethod }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_EVENT_PROPS, call).0
 }
 
 unsafe extern "system" fn enum_method_semantics<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rEventProp: *mut sys::mdToken, cMax: sys::ULONG, pcEventProp: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_method_semantics(phEnum, mb, rEventProp, cMax, pcEventProp) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_method_semantics(args::EnumMethodSemantics { phEnum, mb, rEventProp, cMax, pcEventProp }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_METHOD_SEMANTICS, call).0
 }
 
 unsafe extern "system" fn get_method_semantics<T: MetadataServer>(this: *mut c_void, mb: sys::mdMethodDef, tkEventProp: sys::mdToken, pdwSemanticsFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_method_semantics(mb, tkEventProp, pdwSemanticsFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_method_semantics(args::GetMethodSemantics { mb, tkEventProp, pdwSemanticsFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_METHOD_SEMANTICS, call).0
 }
 
 unsafe extern "system" fn get_class_layout<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, pdwPackSize: *mut sys::DWORD, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cMax: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_class_layout(td, pdwPackSize, rFieldOffset, cMax, pcFieldOffset, pulClassSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_class_layout(args::GetClassLayout { td, pdwPackSize, rFieldOffset, cMax, pcFieldOffset, pulClassSize }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_CLASS_LAYOUT, call).0
 }
 
 unsafe extern "system" fn get_field_marshal<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, ppvNativeType: *mut sys::PCCOR_SIGNATURE, pcbNativeType: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_field_marshal(tk, ppvNativeType, pcbNativeType) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_field_marshal(args::GetFieldMarshal { tk, ppvNativeType, pcbNativeType }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_FIELD_MARSHAL, call).0
 }
 
 unsafe extern "system" fn get_rva<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_rva(tk, pulCodeRVA, pdwImplFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_rva(args::GetRVA { tk, pulCodeRVA, pdwImplFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_RVA, call).0
 }
 
 unsafe extern "system" fn get_permission_set_props<T: MetadataServer>(this: *mut c_void, pm: sys::mdPermission, pdwAction: *mut sys::DWORD, ppvPermission: *mut sys::UVCP_CONSTANT, pcbPermission: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_permission_set_props(pm, pdwAction, ppvPermission, pcbPermission) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_permission_set_props(args::GetPermissionSetProps { pm, pdwAction, ppvPermission, pcbPermission }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_PERMISSION_SET_PROPS, call).0
 }
 
 unsafe extern "system" fn get_sig_from_token<T: MetadataServer>(this: *mut c_void, mdSig: sys::mdSignature, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_sig_from_token(mdSig, ppvSig, pcbSig) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_sig_from_token(args::GetSigFromToken { mdSig, ppvSig, pcbSig }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_SIG_FROM_TOKEN, call).0
 }
 
 unsafe extern "system" fn get_module_ref_props<T: MetadataServer>(this: *mut c_void, mur: sys::mdModuleRef, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_module_ref_props(mur, szName, cchName, pchName) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_module_ref_props(args::GetModuleRefProps { mur, szName, cchName, pchName }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_MODULE_REF_PROPS, call).0
 }
 
 unsafe extern "system" fn enum_module_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rModuleRefs: *mut sys::mdModuleRef, cMax: sys::ULONG, pcModuleRefs: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_module_refs(phEnum, rModuleRefs, cMax, pcModuleRefs) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_module_refs(args::EnumModuleRefs { phEnum, rModuleRefs, cMax, pcModuleRefs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_MODULE_REFS, call).0
 }
 
 unsafe extern "system" fn get_type_spec_from_token<T: MetadataServer>(this: *mut c_void, typespec: sys::mdTypeSpec, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_type_spec_from_token(typespec, ppvSig, pcbSig) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_type_spec_from_token(args::GetTypeSpecFromToken { typespec, ppvSig, pcbSig }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_TYPE_SPEC_FROM_TOKEN, call).0
 }
 
 unsafe extern "system" fn get_name_from_token<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, pszUtf8NamePtr: *mut sys::MDUTF8CSTR) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_name_from_token(tk, pszUtf8NamePtr) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_name_from_token(args::GetNameFromToken { tk, pszUtf8NamePtr }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_NAME_FROM_TOKEN, call).0
 }
 
 unsafe extern "system" fn enum_unresolved_methods<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rMethods: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_unresolved_methods(phEnum, rMethods, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_unresolved_methods(args::EnumUnresolvedMethods { phEnum, rMethods, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_UNRESOLVED_METHODS, call).0
 }
 
 unsafe extern "system" fn get_user_string<T: MetadataServer>(this: *mut c_void, stk: sys::mdString, szString: *mut sys::WCHAR, cchString: sys::ULONG, pchString: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_user_string(stk, szString, cchString, pchString) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_user_string(args::GetUserString { stk, szString, cchString, pchString }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_USER_STRING, call).0
 }
 
 unsafe extern "system" fn get_pinvoke_map<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, pdwMappingFlags: *mut sys::DWORD, szImportName: *mut sys::WCHAR, cchImportName: sys::ULONG, pchImportName: *mut sys::ULONG, pmrImportDLL: *mut sys::mdModuleRef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_pinvoke_map(tk, pdwMappingFlags, szImportName, cchImportName, pchImportName, pmrImportDLL) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_pinvoke_map(args::GetPinvokeMap { tk, pdwMappingFlags, szImportName, cchImportName, pchImportName, pmrImportDLL }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_PINVOKE_MAP, call).0
 }
 
 unsafe extern "system" fn enum_signatures<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rSignatures: *mut sys::mdSignature, cMax: sys::ULONG, pcSignatures: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_signatures(phEnum, rSignatures, cMax, pcSignatures) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_signatures(args::EnumSignatures { phEnum, rSignatures, cMax, pcSignatures }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_SIGNATURES, call).0
 }
 
 unsafe extern "system" fn enum_type_specs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rTypeSpecs: *mut sys::mdTypeSpec, cMax: sys::ULONG, pcTypeSpecs: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_type_specs(phEnum, rTypeSpecs, cMax, pcTypeSpecs) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_type_specs(args::EnumTypeSpecs { phEnum, rTypeSpecs, cMax, pcTypeSpecs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_TYPE_SPECS, call).0
 }
 
 unsafe extern "system" fn enum_user_strings<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rStrings: *mut sys::mdString, cMax: sys::ULONG, pcStrings: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_user_strings(phEnum, rStrings, cMax, pcStrings) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_user_strings(args::EnumUserStrings { phEnum, rStrings, cMax, pcStrings }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_USER_STRINGS, call).0
 }
 
 unsafe extern "system" fn get_param_for_method_index<T: MetadataServer>(this: *mut c_void, md: sys::mdMethodDef, ulParamSeq: sys::ULONG, ppd: *mut sys::mdParamDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_param_for_method_index(md, ulParamSeq, ppd) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_param_for_method_index(args::GetParamForMethodIndex { md, ulParamSeq, ppd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_PARAM_FOR_METHOD_INDEX, call).0
 }
 
 unsafe extern "system" fn enum_custom_attributes<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, tkType: sys::mdToken, rCustomAttributes: *mut sys::mdCustomAttribute, cMax: sys::ULONG, pcCustomAttributes: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_custom_attributes(phEnum, tk, tkType, rCustomAttributes, cMax, pcCustomAttributes) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_custom_attributes(args::EnumCustomAttributes { phEnum, tk, tkType, rCustomAttributes, cMax, pcCustomAttributes }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_CUSTOM_ATTRIBUTES, call).0
 }
 
 unsafe extern "system" fn get_custom_attribute_props<T: MetadataServer>(this: *mut c_void, cv: sys::mdCustomAttribute, ptkObj: *mut sys::mdToken, ptkType: *mut sys::mdToken, ppBlob: *mut sys::UVCP_CONSTANT, pcbSize: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_custom_attribute_props(cv, ptkObj, ptkType, ppBlob, pcbSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_custom_attribute_props(args::GetCustomAttributeProps { cv, ptkObj, ptkType, ppBlob, pcbSize }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_CUSTOM_ATTRIBUTE_PROPS, call).0
 }
 
 unsafe extern "system" fn find_type_ref<T: MetadataServer>(this: *mut c_void, tkResolutionScope: sys::mdToken, szName: *const sys::WCHAR, ptr: *mut sys::mdTypeRef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_type_ref(tkResolutionScope, szName, ptr) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_type_ref(args::FindTypeRef { tkResolutionScope, szName, ptr }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::FIND_TYPE_REF, call).0
 }
 
 unsafe extern "system" fn get_member_props<T: MetadataServer>(this: *mut c_void, mb: sys::mdToken, pClass: *mut sys::mdTypeDef, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_member_props(mb, pClass, szMember, cchMember, pchMember, pdwAttr, ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags, pdwCPlusTypeFlag, ppValue, pcchValue) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_member_props(args::GetMemberProps { mb, pClass, szMember, cchMember, pchMember, pdwAttr, ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags, pdwCPlusTypeFlag, ppValue, pcchValue }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_MEMBER_PROPS, call).0
 }
 
 unsafe extern "system" fn get_field_props<T: MetadataServer>(this: *mut c_void, mb: sys::mdFieldDef, pClass: *mut sys::mdTypeDef, szField: *mut sys::WCHAR, cchField: sys::ULONG, pchField: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_field_props(mb, pClass, szField, cchField, pchField, pdwAttr, ppvSigBlob, pcbSigBlob, pdwCPlusTypeFlag, ppValue, pcchValue) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_field_props(args::GetFieldProps { mb, pClass, szField, cchField, pchField, pdwAttr, ppvSigBlob, pcbSigBlob, pdwCPlusTypeFlag, ppValue, pcchValue }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_FIELD_PROPS, call).0
 }
 
 unsafe extern "system" fn get_property_props<T: MetadataServer>(this: *mut c_void, prop: sys::mdProperty, pClass: *mut sys::mdTypeDef, szProperty: *mut sys::WCHAR, cchProperty: sys::ULONG, pchProperty: *mut sys::ULONG, pdwPropFlags: *mut sys::DWORD, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppDefaultValue: *mut sys::UVCP_CONSTANT, pcchDefaultValue: *mut sys::ULONG, pmdSetter: *mut sys::mdMethodDef, pmdGetter: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_property_props(prop, pClass, szProperty, cchProperty, pchProperty, pdwPropFlags, ppvSig, pbSig, pdwCPlusTypeFlag, ppDefaultValue, pcchDefaultValue, pmdSetter, pmdGetter, rmdOtherMethod, cMax, pcOtherMethod) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_property_props(args::GetPropertyProps { prop, pClass, szProperty, cchProperty, pchProperty, pdwPropFlags, ppvSig, pbSig, pdwCPlusTypeFlag, ppDefaultValue, pcchDefaultValue, pmdSetter, pmdGetter, rmdOtherMethod, cMax, pcOtherMethod }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_PROPERTY_PROPS, call).0
 }
 
 unsafe extern "system" fn get_param_props<T: MetadataServer>(this: *mut c_void, tk: sys::mdParamDef, pmd: *mut sys::mdMethodDef, pulSequence: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_param_props(tk, pmd, pulSequence, szName, cchName, pchName, pdwAttr, pdwCPlusTypeFlag, ppValue, pcchValue) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_param_props(args::GetParamProps { tk, pmd, pulSequence, szName, cchName, pchName, pdwAttr, pdwCPlusTypeFlag, ppValue, pcchValue }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_PARAM_PROPS, call).0
 }
 
 unsafe extern "system" fn get_custom_attribute_by_name<T: MetadataServer>(this: *mut c_void, tkObj: sys::mdToken, szName: *const sys::WCHAR, ppData: *mut sys::UVCP_CONSTANT, pcbData: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_custom_attribute_by_name(tkObj, szName, ppData, pcbData) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_custom_attribute_by_name(args::GetCustomAttributeByName { tkObj, szName, ppData, pcbData }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_CUSTOM_ATTRIBUTE_BY_NAME, call).0
 }
 
 unsafe extern "system" fn is_valid_token<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken) -> sys::BOOL {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.is_valid_token(tk) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.is_valid_token(args::IsValidToken { tk }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     sys::BOOL::from(served(object, slot::IS_VALID_TOKEN, call))
 }
 
 unsafe extern "system" fn get_nested_class_props<T: MetadataServer>(this: *mut c_void, tdNestedClass: sys::mdTypeDef, ptdEnclosingClass: *mut sys::mdTypeDef) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_nested_class_props(tdNestedClass, ptdEnclosingClass) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_nested_class_props(args::GetNestedClassProps { tdNestedClass, ptdEnclosingClass }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_NESTED_CLASS_PROPS, call).0
 }
 
 unsafe extern "system" fn get_native_call_conv_from_sig<T: MetadataServer>(this: *mut c_void, pvSig: sys::UVCP_CONSTANT, cbSig: sys::ULONG, pCallConv: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_native_call_conv_from_sig(pvSig, cbSig, pCallConv) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_native_call_conv_from_sig(args::GetNativeCallConvFromSig { pvSig, cbSig, pCallConv }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_NATIVE_CALL_CONV_FROM_SIG, call).0
 }
 
 unsafe extern "system" fn is_global<T: MetadataServer>(this: *mut c_void, pd: sys::mdToken, pbGlobal: *mut sys::int) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.is_global(pd, pbGlobal) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.is_global(args::IsGlobal { pd, pbGlobal }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::IS_GLOBAL, call).0
 }
 
 unsafe extern "system" fn enum_generic_params<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rGenericParams: *mut sys::mdGenericParam, cMax: sys::ULONG, pcGenericParams: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_generic_params(phEnum, tk, rGenericParams, cMax, pcGenericParams) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_generic_params(args::EnumGenericParams { phEnum, tk, rGenericParams, cMax, pcGenericParams }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_GENERIC_PARAMS, call).0
 }
 
 unsafe extern "system" fn get_generic_param_props<T: MetadataServer>(this: *mut c_void, gp: sys::mdGenericParam, pulParamSeq: *mut sys::ULONG, pdwParamFlags: *mut sys::DWORD, ptOwner: *mut sys::mdToken, reserved: *mut sys::DWORD, wzname: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_generic_param_props(gp, pulParamSeq, pdwParamFlags, ptOwner, reserved, wzname, cchName, pchName) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_generic_param_props(args::GetGenericParamProps { gp, pulParamSeq, pdwParamFlags, ptOwner, reserved, wzname, cchName, pchName }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_GENERIC_PARAM_PROPS, call).0
 }
 
 unsafe extern "system" fn get_method_spec_props<T: MetadataServer>(this: *mut c_void, mi: sys::mdMethodSpec, tkParent: *mut sys::mdToken, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_method_spec_props(mi, tkParent, ppvSigBlob, pcbSigBlob) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_method_spec_props(args::GetMethodSpecProps { mi, tkParent, ppvSigBlob, pcbSigBlob }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_METHOD_SPEC_PROPS, call).0
 }
 
 unsafe extern "system" fn enum_generic_param_constraints<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdGenericParam, rGenericParamConstraints: *mut sys::mdGenericParamConstraint, cMax: sys::ULONG, pcGenericParamConstraints: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_generic_param_constraints(phEnum, tk, rGenericParamConstraints, cMax, pcGenericParamConstraints) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_generic_param_constraints(args::EnumGenericParamConstraints { phEnum, tk, rGenericParamConstraints, cMax, pcGenericParamConstraints }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_GENERIC_PARAM_CONSTRAINTS, call).0
 }
 
 unsafe extern "system" fn get_generic_param_constraint_props<T: MetadataServer>(this: *mut c_void, gpc: sys::mdGenericParamConstraint, ptGenericParam: *mut sys::mdGenericParam, ptkConstraintType: *mut sys::mdToken) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_generic_param_constraint_props(gpc, ptGenericParam, ptkConstraintType) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_generic_param_constraint_props(args::GetGenericParamConstraintProps { gpc, ptGenericParam, ptkConstraintType }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_GENERIC_PARAM_CONSTRAINT_PROPS, call).0
 }
 
 unsafe extern "system" fn get_pe_kind<T: MetadataServer>(this: *mut c_void, pdwPEKind: *mut sys::DWORD, pdwMAchine: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_pe_kind(pdwPEKind, pdwMAchine) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_pe_kind(args::GetPEKind { pdwPEKind, pdwMAchine }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_PE_KIND, call).0
 }
 
 unsafe extern "system" fn get_version_string<T: MetadataServer>(this: *mut c_void, pwzBuf: *mut sys::WCHAR, ccBufSize: sys::DWORD, pccBufSize: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_version_string(pwzBuf, ccBufSize, pccBufSize) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_version_string(args::GetVersionString { pwzBuf, ccBufSize, pccBufSize }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::GET_VERSION_STRING, call).0
 }
 
 unsafe extern "system" fn enum_method_specs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rMethodSpecs: *mut sys::mdMethodSpec, cMax: sys::ULONG, pcMethodSpecs: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_method_specs(phEnum, tk, rMethodSpecs, cMax, pcMethodSpecs) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_method_specs(args::EnumMethodSpecs { phEnum, tk, rMethodSpecs, cMax, pcMethodSpecs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
     served(object, slot::ENUM_METHOD_SPECS, call).0
 }
 
 unsafe extern "system" fn get_assembly_props<T: MetadataServer>(this: *mut c_void, mda: sys::mdAssembly, ppbPublicKey: *mut sys::UVCP_CONSTANT, pcbPublicKey: *mut sys::ULONG, pulHashAlgId: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, pdwAssemblyFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_assembly_props(mda, ppbPublicKey, pcbPublicKey, pulHashAlgId, szName, cchName, pchName, pMetaData, pdwAssemblyFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_assembly_props(args::GetAssemblyProps { mda, ppbPublicKey, pcbPublicKey, pulHashAlgId, szName, cchName, pchName, pMetaData, pdwAssemblyFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::GET_ASSEMBLY_PROPS, call).0
 }
 
 unsafe extern "system" fn get_assembly_ref_props<T: MetadataServer>(this: *mut c_void, mdar: sys::mdAssemblyRef, ppbPublicKeyOrToken: *mut sys::UVCP_CONSTANT, pcbPublicKeyOrToken: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwAssemblyRefFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_assembly_ref_props(mdar, ppbPublicKeyOrToken, pcbPublicKeyOrToken, szName, cchName, pchName, pMetaData, ppbHashValue, pcbHashValue, pdwAssemblyRefFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_assembly_ref_props(args::GetAssemblyRefProps { mdar, ppbPublicKeyOrToken, pcbPublicKeyOrToken, szName, cchName, pchName, pMetaData, ppbHashValue, pcbHashValue, pdwAssemblyRefFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::GET_ASSEMBLY_REF_PROPS, call).0
 }
 
 unsafe extern "system" fn get_file_props<T: MetadataServer>(this: *mut c_void, mdf: sys::mdFile, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwFileFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_file_props(mdf, szName, cchName, pchName, ppbHashValue, pcbHashValue, pdwFileFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_file_props(args::GetFileProps { mdf, szName, cchName, pchName, ppbHashValue, pcbHashValue, pdwFileFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::GET_FILE_PROPS, call).0
 }
 
 unsafe extern "system" fn get_exported_type_props<T: MetadataServer>(this: *mut c_void, mdct: sys::mdExportedType, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, ptkTypeDef: *mut sys::mdTypeDef, pdwExportedTypeFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_exported_type_props(mdct, szName, cchName, pchName, ptkImplementation, ptkTypeDef, pdwExportedTypeFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_exported_type_props(args::GetExportedTypeProps { mdct, szName, cchName, pchName, ptkImplementation, ptkTypeDef, pdwExportedTypeFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::GET_EXPORTED_TYPE_PROPS, call).0
 }
 
 unsafe extern "system" fn get_manifest_resource_props<T: MetadataServer>(this: *mut c_void, mdmr: sys::mdManifestResource, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, pdwOffset: *mut sys::DWORD, pdwResourceFlags: *mut sys::DWORD) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_manifest_resource_props(mdmr, szName, cchName, pchName, ptkImplementation, pdwOffset, pdwResourceFlags) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_manifest_resource_props(args::GetManifestResourceProps { mdmr, szName, cchName, pchName, ptkImplementation, pdwOffset, pdwResourceFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::GET_MANIFEST_RESOURCE_PROPS, call).0
 }
 
 unsafe extern "system" fn enum_assembly_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rAssemblyRefs: *mut sys::mdAssemblyRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_assembly_refs(phEnum, rAssemblyRefs, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_assembly_refs(args::EnumAssemblyRefs { phEnum, rAssemblyRefs, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::ENUM_ASSEMBLY_REFS, call).0
 }
 
 unsafe extern "system" fn enum_files<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rFiles: *mut sys::mdFile, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_files(phEnum, rFiles, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_files(args::EnumFiles { phEnum, rFiles, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::ENUM_FILES, call).0
 }
 
 unsafe extern "system" fn enum_exported_types<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rExportedTypes: *mut sys::mdExportedType, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_exported_types(phEnum, rExportedTypes, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_exported_types(args::EnumExportedTypes { phEnum, rExportedTypes, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::ENUM_EXPORTED_TYPES, call).0
 }
 
 unsafe extern "system" fn enum_manifest_resources<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rManifestResources: *mut sys::mdManifestResource, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.enum_manifest_resources(phEnum, rManifestResources, cMax, pcTokens) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.enum_manifest_resources(args::EnumManifestResources { phEnum, rManifestResources, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::ENUM_MANIFEST_RESOURCES, call).0
 }
 
 unsafe extern "system" fn get_assembly_from_scope<T: MetadataServer>(this: *mut c_void, ptkAssembly: *mut sys::mdAssembly) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.get_assembly_from_scope(ptkAssembly) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.get_assembly_from_scope(args::GetAssemblyFromScope { ptkAssembly }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::GET_ASSEMBLY_FROM_SCOPE, call).0
 }
 
 unsafe extern "system" fn find_exported_type_by_name<T: MetadataServer>(this: *mut c_void, szName: *const sys::WCHAR, tkEnclosingType: sys::mdToken, ptkExportedType: *mut sys::mdExportedType) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_exported_type_by_name(szName, tkEnclosingType, ptkExportedType) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_exported_type_by_name(args::FindExportedTypeByName { szName, tkEnclosingType, ptkExportedType }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::FIND_EXPORTED_TYPE_BY_NAME, call).0
 }
 
 unsafe extern "system" fn find_manifest_resource_by_name<T: MetadataServer>(this: *mut c_void, szName: *const sys::WCHAR, ptkManifestResource: *mut sys::mdManifestResource) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_manifest_resource_by_name(szName, ptkManifestResource) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_manifest_resource_by_name(args::FindManifestResourceByName { szName, ptkManifestResource }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::FIND_MANIFEST_RESOURCE_BY_NAME, call).0
 }
 
 unsafe extern "system" fn assembly_close_enum<T: MetadataServer>(this: *mut c_void, hEnum: sys::HCORENUM) {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.close_enum(hEnum) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.close_enum(args::CloseEnum { hEnum }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::ASSEMBLY_CLOSE_ENUM, call)
 }
 
 unsafe extern "system" fn find_assemblies_by_name<T: MetadataServer>(this: *mut c_void, szAppBase: *const sys::WCHAR, szPrivateBin: *const sys::WCHAR, szAssemblyName: *const sys::WCHAR, ppIUnk: *mut *mut sys::IUnknown, cMax: sys::ULONG, pcAssemblies: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: the pointers are the profiler's, passed on as they came.
-    let call = |server: &T| unsafe { server.find_assemblies_by_name(szAppBase, szPrivateBin, szAssemblyName, ppIUnk, cMax, pcAssemblies) };
+    // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.
+    let call = |server: &T| unsafe { server.find_assemblies_by_name(args::FindAssembliesByName { szAppBase, szPrivateBin, szAssemblyName, ppIUnk, cMax, pcAssemblies }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
     served(object, slot::FIND_ASSEMBLIES_BY_NAME, call).0

@@ -55,7 +55,7 @@ impl<T: MetadataServer> MetadataObject<T> {
     /// # Safety
     /// `this` is null or such a pointer, of a live object.
     pub(crate) unsafe fn of_import<'a>(this: *mut c_void) -> Option<&'a Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches: null, or such a pointer of a live object.
         unsafe { this.cast::<Self>().as_ref() }
     }
 
@@ -64,7 +64,7 @@ impl<T: MetadataServer> MetadataObject<T> {
     /// # Safety
     /// `this` is null or such a pointer, of a live object.
     pub(crate) unsafe fn of_assembly<'a>(this: *mut c_void) -> Option<&'a Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches: null, or such a pointer of a live object.
         unsafe { whole::<T>(this).cast::<Self>().as_ref() }
     }
 }
@@ -77,7 +77,7 @@ unsafe fn whole<T>(this: *mut c_void) -> *mut c_void {
     if this.is_null() {
         return null_mut();
     }
-    // SAFETY: the caller's promise: so far lies that field inside the object.
+    // SAFETY: the caller vouches for a pointer to that field, which lies so far inside the object.
     unsafe { this.byte_sub(offset_of!(MetadataObject<T>, assembly)) }
 }
 
@@ -145,7 +145,7 @@ unsafe extern "system" fn query_interface<T: MetadataServer>(
         return HResult::E_NOINTERFACE.0;
     };
     known.references.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: as above.
+    // SAFETY: the caller asks for an answer there, and it is not null.
     unsafe { object.write(found) };
     HResult::S_OK.0
 }
@@ -181,11 +181,11 @@ unsafe extern "system" fn query_interface_beside<T: MetadataServer>(
 }
 
 unsafe extern "system" fn add_ref_beside<T: MetadataServer>(this: *mut c_void) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: called through the second vtable of this very object, on which the caller holds a reference.
     unsafe { add_ref::<T>(whole::<T>(this)) }
 }
 
 unsafe extern "system" fn release_beside<T: MetadataServer>(this: *mut c_void) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: called through the second vtable of this very object, on which the caller holds a reference.
     unsafe { release::<T>(whole::<T>(this)) }
 }

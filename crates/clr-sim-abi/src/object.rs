@@ -47,7 +47,7 @@ impl<T: InfoServer> InfoObject<T> {
 /// # Safety
 /// `this` is null or a live [`InfoObject`] of this type.
 unsafe fn told<T: InfoServer>(this: *mut c_void, slot: Slot) -> Option<u8> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller vouches: null, or a live object of this type.
     let server = unsafe { this.cast::<InfoObject<T>>().as_ref() }?.server();
     let tell = || {
         server.unknown(slot);
@@ -79,7 +79,7 @@ unsafe extern "system" fn query_interface<T: InfoServer>(
     if !is_known {
         return HResult::E_NOINTERFACE.0;
     }
-    // SAFETY: as above.
+    // SAFETY: the caller asks for an answer there, and it is not null.
     unsafe { object.write(this) };
     HResult::S_OK.0
 }

@@ -22,7 +22,7 @@ pub struct ProfilerObject {
 
 // SAFETY: a profiler must take calls from any thread, and from several at a time.
 unsafe impl Send for ProfilerObject {}
-// SAFETY: as above.
+// SAFETY: a profiler must take calls from several threads at a time, by the API.
 unsafe impl Sync for ProfilerObject {}
 
 impl ProfilerObject {
@@ -31,7 +31,7 @@ impl ProfilerObject {
     /// # Safety
     /// `raw` is null or a live COM object, of which the caller gives up one reference.
     pub unsafe fn from_created(raw: *mut sys::IUnknown) -> Result<Self, HResult> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches for a live object and gives up a reference.
         unsafe { ProfilerObject::from_created_for(raw, VERSIONS.len() as u8) }
     }
 
@@ -43,14 +43,14 @@ impl ProfilerObject {
         if raw.is_null() {
             return Err(HResult::E_POINTER);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: not null, so it is a live object, as the caller vouches.
         let oldest = unsafe { query(raw, OLDEST.min(newest)) };
         // SAFETY: gives up the reference that the caller gave.
         unsafe { sys::IUnknown::Release(raw) };
         let oldest = oldest?;
         let mut object = ProfilerObject { oldest, newest: oldest, version: OLDEST.min(newest) };
         for version in (OLDEST + 1..=newest).rev() {
-            // SAFETY: alive, for a reference is held.
+            // SAFETY: `object` holds a reference, so the COM object lives.
             unsafe { object.hold(version) };
         }
         Ok(object)
@@ -94,9 +94,9 @@ impl ProfilerObject {
     /// The object is alive.
     unsafe fn hold(&mut self, version: u8) {
         if self.version > version {
-            // SAFETY: alive, as a later version.
+            // SAFETY: a later version was got by a reference that is still held, so the object lives.
             unsafe { sys::IUnknown::AddRef(self.newest) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches that the object lives.
         } else if let Ok(newest) = unsafe { query(self.oldest, version) } {
             (self.newest, self.version) = (newest, version);
         }

@@ -5,6 +5,7 @@ mod support;
 use core::any::Any;
 use corprof::{Alive, Attached, HResult, Info, ModuleId, sys};
 use remora_clr_sim_abi::enumerators::{Modules, enumerator};
+use remora_clr_sim_abi::info::args;
 use remora_clr_sim_abi::{INFO_SLOTS, InfoObject, InfoServer, Live, Slot, info};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,14 +50,14 @@ impl InfoServer for Runtime {
         self.version
     }
 
-    unsafe fn request_profiler_detach(&self, milliseconds: sys::DWORD) -> HResult {
-        self.waited.store(milliseconds, Ordering::Relaxed);
+    unsafe fn request_profiler_detach(&self, args: args::RequestProfilerDetach) -> HResult {
+        self.waited.store(args.dwExpectedCompletionMilliseconds, Ordering::Relaxed);
         HResult::S_OK
     }
 
-    unsafe fn enum_modules(&self, answer: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {
+    unsafe fn enum_modules(&self, args: args::EnumModules) -> HResult {
         // SAFETY: the test's profiler gives a place for the answer.
-        unsafe { answer.write(enumerator::<Modules>(self.modules.clone(), &self.live)) };
+        unsafe { args.ppEnum.write(enumerator::<Modules>(self.modules.clone(), &self.live)) };
         HResult::S_OK
     }
 }
@@ -119,7 +120,7 @@ fn a_runtime_answers_to_its_version_and_to_no_later_one() {
 }
 
 #[test]
-fn references_are_told_and_not_counted() {
+fn references_are_reported_and_not_counted() {
     let object = InfoObject::create(Runtime::of_version(15));
     let unknown = object.as_unknown();
     for _ in 0..3 {

@@ -7,8 +7,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
 use remora_agent_core::sabotage::Sabotage;
-use remora_clr_sim::explore::{Explored, Failure, at_random, by_choices, on_all_processors, replay, shrink};
-use remora_clr_sim::scenario::Setting;
+use remora_clr_sim::explore::{Exploration, Failure, at_random, by_choices, on_all_processors, replay, shrink};
+use remora_clr_sim::scenario::ScheduleSetting;
 use std::process::ExitCode;
 
 /// Within so many schedules each way to break the agent is to be found.
@@ -23,11 +23,11 @@ fn main() -> ExitCode {
         ["replay", seed] if number(seed).is_some() => replayed(number(seed).unwrap_or(0), None),
         ["replay", seed, switch] if number(seed).is_some() => replayed(number(seed).unwrap_or(0), by_name(switch)),
         [first, count] if number(first).is_some() && number(count).is_some() => {
-            explored(number(first).unwrap_or(0), number(count).unwrap_or(0))
+            exploration(number(first).unwrap_or(0), number(count).unwrap_or(0))
         }
         ["small", seed, choices] if number(seed).is_some() => {
             let choices = choices.split(',').filter_map(|choice| choice.parse().ok()).collect();
-            let setting = Setting { small: true, ..Setting::default() };
+            let setting = ScheduleSetting { small: true, ..ScheduleSetting::default() };
             shown(&by_choices(number(seed).unwrap_or(0), choices, setting))
         }
         _ => {
@@ -41,15 +41,15 @@ fn by_name(name: &str) -> Option<Sabotage> {
     Sabotage::ALL.iter().map(|(switch, _)| *switch).find(|switch| format!("{switch:?}") == name)
 }
 
-fn explored(first: u64, count: u64) -> ExitCode {
+fn exploration(first: u64, count: u64) -> ExitCode {
     let begun = std::time::Instant::now();
-    let explored = on_all_processors(first..first + count, Setting::default());
+    let exploration = on_all_processors(first..first + count, ScheduleSetting::default());
     let seconds = begun.elapsed().as_secs_f64();
-    let a_minute = explored.schedules as f64 / seconds * 60.0;
-    println!("{} schedules in {seconds:.1} s, {a_minute:.0} a minute", explored.schedules);
-    println!("{:?}", explored.reached);
-    match explored.failure {
-        None if explored.schedules != count => {
+    let a_minute = exploration.schedules as f64 / seconds * 60.0;
+    println!("{} schedules in {seconds:.1} s, {a_minute:.0} a minute", exploration.schedules);
+    println!("{:?}", exploration.reached);
+    match exploration.failure {
+        None if exploration.schedules != count => {
             println!("but {count} were asked for");
             ExitCode::from(2)
         }
@@ -73,12 +73,12 @@ fn tell(failure: &Failure) {
 }
 
 fn replayed(seed: u64, sabotage: Option<Sabotage>) -> ExitCode {
-    let setting = Setting { sabotage, ..Setting::default() };
+    let setting = ScheduleSetting { sabotage, ..ScheduleSetting::default() };
     shown(&at_random(seed..seed + 1, setting))
 }
 
-fn shown(explored: &Explored) -> ExitCode {
-    let Some(failure) = &explored.failure else {
+fn shown(exploration: &Exploration) -> ExitCode {
+    let Some(failure) = &exploration.failure else {
         println!("nothing breaks the contract");
         return ExitCode::SUCCESS;
     };
@@ -92,10 +92,11 @@ fn broken() -> ExitCode {
     let mut missed = 0;
     println!("| the agent is broken so that it | schedules to find it | clause | seed |\n|---|---|---|---|");
     for (switch, what) in Sabotage::ALL {
-        let explored = at_random(0..SCHEDULES_TO_FIND, Setting { sabotage: Some(*switch), ..Setting::default() });
+        let exploration =
+            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { sabotage: Some(*switch), ..ScheduleSetting::default() });
         let what = what.trim().trim_end_matches('.');
-        match explored.failure.as_ref().and_then(|failure| Some((failure.findings.first()?, failure.seed))) {
-            Some((finding, seed)) => println!("| {what} | {} | {} | {seed} |", explored.schedules, finding.clause),
+        match exploration.failure.as_ref().and_then(|failure| Some((failure.findings.first()?, failure.seed))) {
+            Some((finding, seed)) => println!("| {what} | {} | {} | {seed} |", exploration.schedules, finding.clause),
             None => {
                 missed += 1;
                 println!("| {what} | not in {SCHEDULES_TO_FIND} | | |");

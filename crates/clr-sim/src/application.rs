@@ -38,12 +38,12 @@ struct Thread {
 /// What happens to a thread between two of its steps: a signal, say.
 pub type Interrupt = Arc<dyn Fn() + Send + Sync>;
 
-/// Starts `threads` threads that each do `deeds` things, drawn from `random`.
+/// Starts `threads` threads that each do `steps` things, drawn from `random`.
 pub fn start(
     runtime: &Arc<Runtime>,
     interrupt: &Interrupt,
     random: &mut Random,
-    (threads, deeds): (usize, usize),
+    (threads, steps): (usize, usize),
 ) -> Vec<Task> {
     let program = Arc::new(Mutex::new(Program::default()));
     let start_one = |_| {
@@ -53,16 +53,16 @@ pub fn start(
             program: program.clone(),
             random: Random::new(random.draw()),
         };
-        schedule::spawn("a thread of the application", move || thread.live(deeds))
+        schedule::spawn("a thread of the application", move || thread.live(steps))
     };
     (0..threads).map(start_one).collect()
 }
 
 impl Thread {
-    fn live(&mut self, deeds: usize) {
+    fn live(&mut self, steps: usize) {
         let runtime = self.runtime.clone();
         runtime.begin_thread();
-        for _ in 0..deeds {
+        for _ in 0..steps {
             if runtime.is_exiting() || schedule::is_stopped() {
                 return;
             }

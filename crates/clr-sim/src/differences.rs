@@ -3,9 +3,11 @@
 //! Sources: *seed* is one of the five founding documents; *source* is dotnet/runtime (or dotnet/coreclr for 3.1) with the file;
 //! *live* is a test of `tests/conformance` or `tests/e2e` that shows it on that version (see docs/authors/contract-findings.md). 6 was never run: it is read, or, where a row says so, assumed to be as the version that its cell agrees with.
 
+use remora_clr_sim_abi::slot_lists::{CORE_REFUSES, DESKTOP_REFUSES};
+
 /// Which runtime the model is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Personality {
+pub enum RuntimeVersion {
     /// CLR 4 of the .NET Framework on Windows, as the founding documents describe it.
     Desktop4,
     /// .NET Core 3.1.
@@ -31,7 +33,7 @@ pub enum Log {
     None,
 }
 
-use Log::{EventLog, Events, None as Nowhere};
+use Log::{EventLog, Events, None as NoLog};
 
 macro_rules! differences {
     ($($(#[doc = $doc:literal])+ $name:ident : $type:ty = [$desktop:expr, $three:expr, $six:expr, $eight:expr, $nine:expr, $ten:expr] $source:literal;)+) => {
@@ -142,11 +144,11 @@ differences! {
     /// The variable by which a user allows a profiler for 2.x.
     opt_in_variable: &'static str = ["COMPLUS_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting", "COMPlus_ProfAPI_ProfilerCompatibilitySetting"] "seed 003 and the .NET Framework's page on profiler compatibility settings; source: clrconfignames.h";
     /// Whether EventPipeStartSession makes the thread that calls it one of the runtime's own.
-    session_adopts_thread: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/questions.rs (6 assumed)";
+    session_adopts_thread: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/info_calls.rs (6 assumed)";
     /// Better bodies that a method gets when it is called often, one after the other: since 8 the first of two has probes in it.
     better_bodies: usize = [0, 1, 1, 2, 2, 2] "live: tests/conformance/tests/tiers.rs (6 assumed)";
     /// Whether GetReJITIDs takes no list without room, which others answer with how many there are.
-    versions_need_room: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/questions.rs (6 assumed; the desktop's Info has no such method)";
+    versions_need_room: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/info_calls.rs (6 assumed; the desktop's Info has no such method)";
     /// Whether a name of metadata for which there is too little room is written as far as it fits, and not left out but for the zero at its end.
     names_are_written_as_they_fit: bool = [true, false, false, true, true, true] "source: pal/src/locale/unicode.cpp, MultiByteToWideChar; live: tests/conformance/tests/metadata.rs (6 assumed)";
     /// What a search for assemblies by their name is answered, which finds none (E_NOTIMPL, or COR_E_NOTSUPPORTED). What the desktop finds is not modelled.
@@ -156,7 +158,7 @@ differences! {
     /// What is answered for a library of another architecture, or that is no library.
     foreign_library: u32 = [0x8007_00C1, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 193 of Windows; live: att_06";
     /// Where it is written down.
-    log: Log = [EventLog, Nowhere, Events, Events, Events, Events] "seed 001; live: att_15 (6 assumed)";
+    log: Log = [EventLog, NoLog, Events, Events, Events, Events] "seed 001; live: att_15 (6 assumed)";
 }
 
 /// Major, minor and build number.
@@ -170,48 +172,15 @@ impl std::fmt::Display for Release {
     }
 }
 
-/// Seed 004, "Specific Info Limitations", with the stars written out.
-const DESKTOP_REFUSES: &[&str] = &[
-    "GetILFunctionBody",
-    "GetILFunctionBodyAllocator",
-    "SetILFunctionBody",
-    "SetILInstrumentedCodeMap",
-    "SetEnterLeaveFunctionHooks",
-    "SetEnterLeaveFunctionHooks2",
-    "SetEnterLeaveFunctionHooks3",
-    "SetEnterLeaveFunctionHooks3WithInfo",
-    "SetFunctionIDMapper",
-    "SetFunctionIDMapper2",
-    "GetNotifiedExceptionClauseInfo",
-    "GetFunctionEnter3Info",
-    "GetFunctionLeave3Info",
-    "GetFunctionTailcall3Info",
-];
-
-/// Methods without kP2EEAllowableAfterAttach (proftoeeinterfaceimpl.cpp). Those that nobody is served any more say so to everybody (live: att_13).
-const CORE_REFUSES: &[&str] = &[
-    "SetEnterLeaveFunctionHooks",
-    "SetEnterLeaveFunctionHooks2",
-    "SetEnterLeaveFunctionHooks3",
-    "SetEnterLeaveFunctionHooks3WithInfo",
-    "SetFunctionIDMapper",
-    "SetFunctionIDMapper2",
-    "GetNotifiedExceptionClauseInfo",
-    "GetFunctionEnter3Info",
-    "GetFunctionLeave3Info",
-    "GetFunctionTailcall3Info",
-    "EnumNgenModuleMethodsInliningThisMethod",
-];
-
-impl Personality {
+impl RuntimeVersion {
     /// All of them.
-    pub const ALL: [Personality; 6] = [
-        Personality::Desktop4,
-        Personality::Core3,
-        Personality::Core6,
-        Personality::Core8,
-        Personality::Core9,
-        Personality::Core10,
+    pub const ALL: [RuntimeVersion; 6] = [
+        RuntimeVersion::Desktop4,
+        RuntimeVersion::Core3,
+        RuntimeVersion::Core6,
+        RuntimeVersion::Core8,
+        RuntimeVersion::Core9,
+        RuntimeVersion::Core10,
     ];
 
     /// What it does.
@@ -221,8 +190,8 @@ impl Personality {
     }
 
     /// By the name that the table gives it.
-    pub fn by_name(name: &str) -> Option<Personality> {
-        Personality::ALL.into_iter().find(|one| one.differences().name == name)
+    pub fn by_name(name: &str) -> Option<RuntimeVersion> {
+        RuntimeVersion::ALL.into_iter().find(|one| one.differences().name == name)
     }
 }
 
@@ -232,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_may_be_set_after_attach_is_never_immutable() {
-        for one in Personality::ALL.map(Personality::differences) {
+        for one in RuntimeVersion::ALL.map(RuntimeVersion::differences) {
             assert_eq!(one.allowable & one.immutable, 0, "{}", one.name);
             assert_eq!(one.allowable_high & one.immutable_high, 0, "{}", one.name);
         }
@@ -240,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_after_attach_is_a_slot_of_info() {
-        for one in Personality::ALL.map(Personality::differences) {
+        for one in RuntimeVersion::ALL.map(RuntimeVersion::differences) {
             let is_slot = |name: &&str| remora_clr_sim_abi::INFO_SLOTS.iter().any(|slot| slot.name == *name);
             assert!(one.refused_after_attach.iter().all(is_slot), "{}", one.name);
         }
@@ -249,6 +218,6 @@ mod tests {
     #[test]
     fn every_row_names_its_source_and_every_column_its_name() {
         assert!(rows().iter().all(|(_, source, _)| source.len() > 3));
-        assert!(Personality::ALL.iter().all(|one| Personality::by_name(one.differences().name) == Some(*one)));
+        assert!(RuntimeVersion::ALL.iter().all(|one| RuntimeVersion::by_name(one.differences().name) == Some(*one)));
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! Each is run twice, and must be the same: what a seed does not repeat cannot be looked at again.
 
-use crate::court::Finding;
-use crate::scenario::{self, Outcome, Reached, Setting};
+use crate::faults::Finding;
+use crate::scenario::{self, Coverage, Outcome, ScheduleSetting};
 use crate::schedule::{Chooser, Exhaustive, Random};
 use std::ops::Range;
 use std::panic::resume_unwind;
 
 /// What an exploration found.
 #[derive(Debug, Default)]
-pub struct Explored {
+pub struct Exploration {
     /// Schedules that were run.
     pub schedules: u64,
     /// Whether these are all there are: of a walk over a small world that was not broken off.
@@ -18,12 +18,12 @@ pub struct Explored {
     /// The first that broke the contract.
     pub failure: Option<Failure>,
     /// What they reached, all together.
-    pub reached: Reached,
+    pub reached: Coverage,
 }
 
-impl Explored {
+impl Exploration {
     /// Takes what came of a schedule; whether it broke the contract.
-    fn add(&mut self, seed: u64, setting: Setting, outcome: &Outcome) -> bool {
+    fn add(&mut self, seed: u64, setting: ScheduleSetting, outcome: &Outcome) -> bool {
         self.schedules += 1;
         self.reached = self.reached.and(outcome.reached);
         if outcome.findings.is_empty() {
@@ -34,9 +34,9 @@ impl Explored {
         true
     }
 
-    fn and(self, other: Explored) -> Explored {
+    fn and(self, other: Exploration) -> Exploration {
         let failures = [self.failure, other.failure];
-        Explored {
+        Exploration {
             schedules: self.schedules + other.schedules,
             is_whole: false,
             failure: failures.into_iter().flatten().min_by_key(|failure| failure.seed),
@@ -51,7 +51,7 @@ pub struct Failure {
     /// Its seed.
     pub seed: u64,
     /// The world that it is a schedule of.
-    pub setting: Setting,
+    pub setting: ScheduleSetting,
     /// The choices that repeat it.
     pub choices: Vec<u16>,
     /// What it broke.
@@ -59,19 +59,19 @@ pub struct Failure {
 }
 
 /// Runs the schedule of each seed until one breaks the contract.
-pub fn at_random(seeds: Range<u64>, setting: Setting) -> Explored {
-    let mut explored = Explored::default();
+pub fn at_random(seeds: Range<u64>, setting: ScheduleSetting) -> Exploration {
+    let mut exploration = Exploration::default();
     for seed in seeds {
         let outcome = run_twice(seed, Chooser::Random(Random::new(seed)), setting);
-        if explored.add(seed, setting, &outcome) {
+        if exploration.add(seed, setting, &outcome) {
             break;
         }
     }
-    explored
+    exploration
 }
 
 /// Runs a schedule, and again by the choices that it made.
-fn run_twice(seed: u64, chooser: Chooser, setting: Setting) -> Outcome {
+fn run_twice(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     let mut outcome = scenario::run(seed, chooser, setting);
     let again = scenario::run(seed, Chooser::Replay(outcome.choices.clone()), setting);
     if again.trace() != outcome.trace() {
@@ -83,7 +83,7 @@ fn run_twice(seed: u64, chooser: Chooser, setting: Setting) -> Outcome {
 
 /// The same on every processor, each with a part of the seeds. The failure is that of the lowest seed that was found; all parts stop
 /// after their first.
-pub fn on_all_processors(seeds: Range<u64>, setting: Setting) -> Explored {
+pub fn on_all_processors(seeds: Range<u64>, setting: ScheduleSetting) -> Exploration {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let part = (seeds.end - seeds.start).div_ceil(processors).max(1);
     let parts: Vec<Range<u64>> = (0..processors)
@@ -91,43 +91,47 @@ pub fn on_all_processors(seeds: Range<u64>, setting: Setting) -> Explored {
         .collect();
     std::thread::scope(|scope| {
         let explorers: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || at_random(part, setting))).collect();
-        let explored =
+        let exploration =
             explorers.into_iter().map(|explorer| explorer.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        explored.fold(Explored::default(), Explored::and)
+        exploration.fold(Exploration::default(), Exploration::and)
     })
 }
 
 /// Runs every schedule of the small world of a seed with so many preemptions at most, `limit` of them at most.
-pub fn all_of(seed: u64, preemptions: u32, limit: u64, setting: Setting) -> Explored {
-    let setting = Setting { small: true, ..setting };
-    let mut explored = Explored::default();
+pub fn all_of(seed: u64, preemptions: u32, limit: u64, setting: ScheduleSetting) -> Exploration {
+    let setting = ScheduleSetting { small: true, ..setting };
+    let mut exploration = Exploration::default();
     let mut chooser = Chooser::Exhaustive(Exhaustive::new(preemptions));
-    while explored.schedules < limit {
+    while exploration.schedules < limit {
         let outcome = run_twice(seed, chooser, setting);
-        if explored.add(seed, setting, &outcome) {
+        if exploration.add(seed, setting, &outcome) {
             break;
         }
         let Chooser::Exhaustive(mut walk) = outcome.chooser else { break };
         if !walk.advance() {
-            explored.is_whole = true;
+            exploration.is_whole = true;
             break;
         }
         chooser = Chooser::Exhaustive(walk);
     }
-    explored
+    exploration
 }
 
 /// Runs one schedule by its choices.
-pub fn by_choices(seed: u64, choices: Vec<u16>, setting: Setting) -> Explored {
-    let mut explored = Explored::default();
+pub fn by_choices(seed: u64, choices: Vec<u16>, setting: ScheduleSetting) -> Exploration {
+    let mut exploration = Exploration::default();
     let outcome = run_twice(seed, Chooser::Replay(choices), setting);
-    explored.add(seed, setting, &outcome);
-    explored
+    exploration.add(seed, setting, &outcome);
+    exploration
 }
 
 /// Runs a schedule again, with its timeline.
 pub fn replay(failure: &Failure) -> Outcome {
-    scenario::run(failure.seed, Chooser::Replay(failure.choices.clone()), Setting { records: true, ..failure.setting })
+    scenario::run(
+        failure.seed,
+        Chooser::Replay(failure.choices.clone()),
+        ScheduleSetting { records: true, ..failure.setting },
+    )
 }
 
 /// The same finding in a schedule with as few preemptions as can be had.

@@ -5,15 +5,15 @@
 //! (docs/design/0010-one-suite.md). What the process does with its runtime is the program's affair (`tests/model-host`).
 //!
 //! # Design constraints
-//! What a profiler does wrong is not judged here: the process lives or dies of it, as a real one does.
+//! What a profiler does wrong is not checked here: the process lives or dies of it, as a real one does.
 
-use crate::court::Court;
-use crate::differences::Personality;
-use crate::lab::image::Image;
+use crate::differences::RuntimeVersion;
+use crate::faults::Faults;
+use crate::lab::library_file::LibraryFile;
 use crate::library::Library;
-use crate::runtime::{Birth, GcMode, Runtime, Surroundings, give_the_heap_memory};
+use crate::runtime::{GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
 use crate::schedule::threads;
-use corprof::{Guid, HResult};
+use corprof::HResult;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;
@@ -33,14 +33,14 @@ const IMAGE: usize = 0x1_0000;
 pub type Environment = BTreeMap<String, String>;
 
 /// Starts the process's runtime, and with it the profiler that the environment names. To be called once.
-pub fn start(personality: Personality, seed: u64, environment: Environment) -> Arc<Runtime> {
-    threads::conduct_at(seed, COMPRESSION);
+pub fn start(runtime_version: RuntimeVersion, seed: u64, environment: Environment) -> Arc<Runtime> {
+    threads::use_os_threads_at(seed, COMPRESSION);
     give_the_heap_memory();
-    let court = Arc::new(Court::default());
-    let gc_mode = gc_mode(personality, &environment);
-    let surroundings = Arc::new(OwnProcess { environment, court: court.clone() });
-    let birth = Birth { gc_mode, surroundings, ..Birth::of(personality) };
-    Runtime::start_in(personality, court, birth)
+    let faults = Arc::new(Faults::default());
+    let gc_mode = gc_mode(runtime_version, &environment);
+    let process = Arc::new(OwnProcess { environment, faults: faults.clone() });
+    let config = RuntimeConfig { gc_mode, process, ..RuntimeConfig::of(runtime_version) };
+    Runtime::start_in(runtime_version, faults, config)
 }
 
 /// Maps an image without content under a name that the process's mappings show, for [`Runtime::load_image`]; it stays. Where it begins.
@@ -57,8 +57,8 @@ pub fn map_image(name: &CStr) -> std::io::Result<u64> {
 }
 
 /// Collections run beside the program unless a setting says otherwise (source: clrconfignames.h, gcConcurrent).
-fn gc_mode(personality: Personality, environment: &Environment) -> GcMode {
-    let is_dotnet = personality.differences().release.0 >= FIRST_DOTNET;
+fn gc_mode(runtime_version: RuntimeVersion, environment: &Environment) -> GcMode {
+    let is_dotnet = runtime_version.differences().release.0 >= FIRST_DOTNET;
     let prefixes: &[&str] = if is_dotnet { &["DOTNET", "COMPlus"] } else { &["COMPlus"] };
     let setting = prefixes.iter().find_map(|prefix| environment.get(&format!("{prefix}_gcConcurrent")));
     if setting.is_some_and(|setting| setting == "0") { GcMode::Blocking } else { GcMode::Concurrent }
@@ -68,37 +68,23 @@ fn gc_mode(personality: Personality, environment: &Environment) -> GcMode {
 struct OwnProcess {
     environment: Environment,
     /// For the libraries that are opened in it.
-    court: Arc<Court>,
+    faults: Arc<Faults>,
 }
 
-impl Surroundings for OwnProcess {
+impl ProcessEnvironment for OwnProcess {
     fn variable(&self, name: &str) -> Option<String> {
         self.environment.get(name).cloned()
     }
 
     fn open(&self, path: &str) -> Result<Arc<Library>, HResult> {
-        let image = Image::open(path).map_err(|_| HResult::ERROR_MOD_NOT_FOUND)?;
-        Ok(Library::new(image, self.court.clone()))
+        let image = LibraryFile::open(path).map_err(|_| HResult::ERROR_MOD_NOT_FOUND)?;
+        Ok(Library::new(image, self.faults.clone()))
     }
-
-    fn registered(&self, _class: &Guid) -> Option<String> {
-        None
-    }
-
-    fn is_halted(&self) -> bool {
-        false
-    }
-
-    fn claim_for_an_old_profiler(&self) -> bool {
-        true
-    }
-
-    fn give_the_claim_back(&self) {}
 
     fn crash(&self) {
         // SAFETY: takes numbers. Nobody handles the one, so that the process ends as by the fault itself.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
-        // SAFETY: as above.
+        // SAFETY: takes a number; the process has no handler for it any more.
         unsafe { libc::raise(libc::SIGSEGV) };
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //! A profiler that runs against [`runtime::Runtime`] sees the real COM interfaces and cannot tell it from the CLR; what it does wrong is
-//! written down ([`court`]) instead of crashing a process. Remora's own agent runs in it unchanged ([`agent`]), under any number of
+//! written down ([`faults`]) instead of crashing a process. Remora's own agent runs in it unchanged ([`agent`]), under any number of
 //! schedules ([`explore`]).
 //!
 //! # Design constraints
@@ -13,8 +13,8 @@
 //! Modelling what the runtime computes (types, generics, IL): a profiler's races do not depend on it. So metadata tells of modules,
 //! classes and methods, but of no fields, parameters, properties, attributes and type arguments; and nothing can be written there.
 
-pub mod court;
 pub mod differences;
+pub mod faults;
 
 pub mod host;
 pub mod library;
@@ -24,13 +24,13 @@ pub mod runtime;
 #[cfg(feature = "agent")]
 pub mod agent;
 pub mod application;
+pub mod callback_data;
 #[cfg(feature = "agent")]
 pub mod explore;
+pub mod info_calls;
 pub mod lab;
 pub mod mutation;
-pub mod questions;
 #[cfg(feature = "agent")]
 pub mod scenario;
 pub mod schedule;
 pub mod scripted;
-pub mod told;

@@ -1,6 +1,6 @@
 //! A profiler's library in the modelled process: who holds it, and who executes its code.
 
-use crate::court::Court;
+use crate::faults::Faults;
 use crate::mutation;
 use crate::schedule::{self, Task};
 use corprof::{Guid, HResult};
@@ -26,7 +26,7 @@ pub trait Exports: Send + Sync + 'static {
 /// A library as the dynamic linker of the process keeps it.
 pub struct Library {
     exports: Box<dyn Exports>,
-    court: Arc<Court>,
+    faults: Arc<Faults>,
     state: Mutex<State>,
 }
 
@@ -58,8 +58,8 @@ impl Drop for Inside<'_> {
 
 impl Library {
     /// One that nobody has loaded yet.
-    pub fn new(exports: impl Exports, court: Arc<Court>) -> Arc<Library> {
-        Arc::new(Library { exports: Box::new(exports), court, state: Mutex::default() })
+    pub fn new(exports: impl Exports, faults: Arc<Faults>) -> Arc<Library> {
+        Arc::new(Library { exports: Box::new(exports), faults, state: Mutex::default() })
     }
 
     /// What it exports.
@@ -84,7 +84,7 @@ impl Library {
         let mut state = self.lock();
         let Some(left) = state.references.checked_sub(1) else {
             drop(state);
-            self.court.convict("DET-05", "the library was given back more often than it was held");
+            self.faults.report("DET-05", "the library was given back more often than it was held");
             return;
         };
         let left = if mutation::is("DET-05") { 0 } else { left };
@@ -98,10 +98,10 @@ impl Library {
         self.exports.unload();
         schedule::note("the library is unmapped", 0);
         if threads > 0 && !mutation::is("DET-04") {
-            self.court.convict("DET-04", "the library was unmapped while a thread executed its code");
+            self.faults.report("DET-04", "the library was unmapped while a thread executed its code");
         }
         for (kind, _) in entrances.into_iter().filter(|(_, count)| *count > 0 && !mutation::is("DET-04/2")) {
-            self.court.convict("DET-04", format!("the library was unmapped while a way into it was open: {kind}"));
+            self.faults.report("DET-04", format!("the library was unmapped while a way into it was open: {kind}"));
         }
     }
 
@@ -112,7 +112,7 @@ impl Library {
         let unmapped = state.references == 0;
         drop(state);
         if unmapped {
-            self.court.convict("DET-04", "code of the library was called after it was unmapped");
+            self.faults.report("DET-04", "code of the library was called after it was unmapped");
         }
         Inside(self)
     }

@@ -1,16 +1,17 @@
-//! A profiler that does what a test says: it writes down every callback, and acts in those that it is told to act in.
+//! A profiler that does what a test says: it writes down every callback, and acts in those that the test names.
 
 mod versioned;
 
-use crate::court::Court;
+use crate::callback_data::CallbackData;
+use crate::faults::Faults;
 use crate::library::{Exports, Library};
 use crate::runtime::FREED;
-use crate::told::{TOLD, Told};
 use corprof::{
     Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info, MethodToken,
     ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId,
     dll_get_class_object, sys,
 };
+use remora_clr_sim_abi::slot_lists::CALLBACKS_WITH_DATA;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -37,13 +38,13 @@ pub struct Script {
     journal: Mutex<Vec<&'static str>>,
     steps: Mutex<Vec<&'static str>>,
     classes: Mutex<Vec<Guid>>,
-    told: Mutex<Vec<Told>>,
+    callback_data: Mutex<Vec<CallbackData>>,
     /// What has last begun to load, or to be compiled.
     begun: AtomicUsize,
     client_data: Mutex<Vec<u8>>,
     /// Where the client data lay, for scripts that keep the pointer although they must not.
     lent: (AtomicUsize, AtomicUsize),
-    court: OnceLock<Arc<Court>>,
+    faults: OnceLock<Arc<Faults>>,
     /// One for each object that was initialised, in that order.
     infos: Mutex<Vec<usize>>,
     info: AtomicPtr<sys::ICorProfilerInfo>,
@@ -63,11 +64,11 @@ impl Script {
             journal: Mutex::default(),
             steps: Mutex::default(),
             classes: Mutex::default(),
-            told: Mutex::default(),
+            callback_data: Mutex::default(),
             begun: AtomicUsize::new(0),
             client_data: Mutex::default(),
             lent: Default::default(),
-            court: OnceLock::new(),
+            faults: OnceLock::new(),
             infos: Mutex::default(),
             info: AtomicPtr::default(),
             attached: Mutex::default(),
@@ -165,22 +166,23 @@ impl Script {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// What callbacks have told so far.
-    pub fn told(&self) -> Vec<Told> {
-        self.told.lock().expect("no panic while locked").clone()
+    /// The data of the callbacks so far.
+    pub fn callback_data(&self) -> Vec<CallbackData> {
+        self.callback_data.lock().expect("no panic while locked").clone()
     }
 
     /// The last of it.
-    pub fn last_told(&self) -> Option<Told> {
-        self.told.lock().expect("no panic while locked").last().cloned()
+    pub fn last_callback_data(&self) -> Option<CallbackData> {
+        self.callback_data.lock().expect("no panic while locked").last().cloned()
     }
 
     /// Reads the client data again through the pointer of InitializeForAttach. Afterwards that memory is the runtime's: what is read
-    /// then is no data any more, and the court is told.
+    /// then is no data any more, which is reported as a fault.
     pub fn read_client_data_again(&self) -> Vec<u8> {
         let bytes = self.client_data_now();
-        if let Some(court) = self.court.get().filter(|_| !bytes.is_empty() && bytes.iter().all(|byte| *byte == FREED)) {
-            court.convict("ATT-11", "client data was read after InitializeForAttach had returned: it is freed memory");
+        if let Some(faults) = self.faults.get().filter(|_| !bytes.is_empty() && bytes.iter().all(|byte| *byte == FREED))
+        {
+            faults.report("ATT-11", "client data was read after InitializeForAttach had returned: it is freed memory");
         }
         bytes
     }
@@ -208,13 +210,13 @@ impl Script {
 
     /// SetEventMask, as the runtime answers it.
     pub fn set_mask_low(&self, low: u32) -> HResult {
-        // SAFETY: as above.
+        // SAFETY: the runtime's object, which the model keeps for as long as the schedule lasts.
         HResult(unsafe { sys::ICorProfilerInfo::SetEventMask(self.raw(), low) })
     }
 
     /// RequestProfilerDetach, as the runtime answers it.
     pub fn request_detach(&self, milliseconds: u32) -> HResult {
-        // SAFETY: as above.
+        // SAFETY: the runtime's object, which the model keeps for as long as the schedule lasts.
         HResult(unsafe { sys::ICorProfilerInfo3::RequestProfilerDetach(self.raw().cast(), milliseconds) })
     }
 
@@ -232,8 +234,8 @@ impl Script {
         self.infos.lock().expect("no panic while locked").push(info as usize);
     }
 
-    fn is_told(&self, callback: &'static str, told: Told) {
-        self.told.lock().expect("no panic while locked").push(told);
+    fn received(&self, callback: &'static str, callback_data: CallbackData) {
+        self.callback_data.lock().expect("no panic while locked").push(callback_data);
         self.act(callback);
     }
 
@@ -263,7 +265,7 @@ impl ProfilerCallback for Scripted {
     fn enter(&self, slot: &'static str) -> CallbackToken {
         self.script.step(slot);
         self.script.journal.lock().expect("no panic while locked").push(slot);
-        if !slot.starts_with("Initialize") && !TOLD.contains(&slot) {
+        if !slot.starts_with("Initialize") && !CALLBACKS_WITH_DATA.contains(&slot) {
             self.script.act(slot);
         }
         CallbackToken(0)
@@ -271,8 +273,8 @@ impl ProfilerCallback for Scripted {
 
     /// The fence keeps a failed assertion from the runtime, and must not keep it from the test.
     fn on_panic(&self, slot: &'static str) {
-        if let Some(court) = self.script.court.get() {
-            court.convict("SCRIPT", format!("what the script asserts in {slot} does not hold"));
+        if let Some(faults) = self.script.faults.get() {
+            faults.report("SCRIPT", format!("what the script asserts in {slot} does not hold"));
         }
     }
 
@@ -306,43 +308,43 @@ impl ProfilerCallback for Scripted {
     }
 
     fn module_load_finished(&self, module: ModuleId, _status: HResult) {
-        self.script.is_told("ModuleLoadFinished", Told::ModuleLoaded(module.0));
+        self.script.received("ModuleLoadFinished", CallbackData::ModuleLoaded(module.0));
     }
 
     fn module_unload_started(&self, module: ModuleId) {
-        self.script.is_told("ModuleUnloadStarted", Told::ModuleUnloads(module.0));
+        self.script.received("ModuleUnloadStarted", CallbackData::ModuleUnloads(module.0));
     }
 
     fn jit_compilation_finished(&self, function: FunctionId, _status: HResult, _is_safe_to_block: bool) {
-        self.script.is_told("JITCompilationFinished", Told::Compiled(function.0));
+        self.script.received("JITCompilationFinished", CallbackData::Compiled(function.0));
     }
 
     fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
         let collected = collected.iter().map(|one| *one != 0).collect();
-        self.script.is_told("GarbageCollectionStarted", Told::CollectionBegins(collected, reason.0));
+        self.script.received("GarbageCollectionStarted", CallbackData::CollectionBegins(collected, reason.0));
     }
 
     fn garbage_collection_finished(&self) {
-        self.script.is_told("GarbageCollectionFinished", Told::CollectionEnds);
+        self.script.received("GarbageCollectionFinished", CallbackData::CollectionEnds);
     }
 
     fn moved_references(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[u32]) {
         let lengths: Vec<usize> = lengths.iter().map(|length| *length as usize).collect();
-        self.script.is_told("MovedReferences", moved(old_starts, new_starts, &lengths));
+        self.script.received("MovedReferences", moved(old_starts, new_starts, &lengths));
     }
 
     fn moved_references2(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) {
-        self.script.is_told("MovedReferences2", moved(old_starts, new_starts, lengths));
+        self.script.received("MovedReferences2", moved(old_starts, new_starts, lengths));
     }
 
     fn surviving_references(&self, starts: &[ObjectId], lengths: &[u32]) {
         let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length as usize)).collect();
-        self.script.is_told("SurvivingReferences", Told::Survived(ranges));
+        self.script.received("SurvivingReferences", CallbackData::Survived(ranges));
     }
 
     fn surviving_references2(&self, starts: &[ObjectId], lengths: &[usize]) {
         let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length)).collect();
-        self.script.is_told("SurvivingReferences2", Told::Survived(ranges));
+        self.script.received("SurvivingReferences2", CallbackData::Survived(ranges));
     }
 
     fn root_references2(
@@ -354,23 +356,23 @@ impl ProfilerCallback for Scripted {
     ) -> Result<(), HResult> {
         let all = roots.iter().zip(kinds).zip(flags).zip(ids);
         let roots = all.map(|(((root, kind), flags), id)| (root.0, kind.0, flags.0, *id)).collect();
-        self.script.is_told("RootReferences2", Told::Roots(roots));
+        self.script.received("RootReferences2", CallbackData::Roots(roots));
         Ok(())
     }
 
     fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
         let references = references.iter().map(|one| one.0).collect();
-        self.script.is_told("ObjectReferences", Told::References(object.0, class.0, references));
+        self.script.received("ObjectReferences", CallbackData::References(object.0, class.0, references));
         Ok(())
     }
 
     fn object_allocated(&self, object: ObjectId, class: ClassId) {
-        self.script.is_told("ObjectAllocated", Told::Allocated(object.0, class.0));
+        self.script.received("ObjectAllocated", CallbackData::Allocated(object.0, class.0));
     }
 
     fn objects_allocated_by_class(&self, classes: &[ClassId], counts: &[u32]) -> Result<(), HResult> {
         let counts = classes.iter().zip(counts).map(|(class, count)| (class.0, *count)).collect();
-        self.script.is_told("ObjectsAllocatedByClass", Told::AllocatedByClass(counts));
+        self.script.received("ObjectsAllocatedByClass", CallbackData::AllocatedByClass(counts));
         Ok(())
     }
 
@@ -381,28 +383,28 @@ impl ProfilerCallback for Scripted {
         _ids: &[HandleId],
     ) -> Result<(), HResult> {
         let pairs = keys.iter().zip(values).map(|(key, value)| (key.0, value.0)).collect();
-        self.script.is_told("ConditionalWeakTableElementReferences", Told::Weak(pairs));
+        self.script.received("ConditionalWeakTableElementReferences", CallbackData::Weak(pairs));
         Ok(())
     }
 
     fn finalizeable_object_queued(&self, _flags: u32, object: ObjectId) {
-        self.script.is_told("FinalizeableObjectQueued", Told::Queued(object.0));
+        self.script.received("FinalizeableObjectQueued", CallbackData::Queued(object.0));
     }
 
     fn handle_created(&self, handle: HandleId, object: ObjectId) {
-        self.script.is_told("HandleCreated", Told::HandleCreated(handle.0, object.0));
+        self.script.received("HandleCreated", CallbackData::HandleCreated(handle.0, object.0));
     }
 
     fn handle_destroyed(&self, handle: HandleId) {
-        self.script.is_told("HandleDestroyed", Told::HandleDestroyed(handle.0));
+        self.script.received("HandleDestroyed", CallbackData::HandleDestroyed(handle.0));
     }
 
     fn rejit_compilation_finished(&self, function: FunctionId, rejit: RejitId, _status: HResult, _safe: bool) {
-        self.script.is_told("ReJITCompilationFinished", Told::CompiledAgain(function.0, rejit.0));
+        self.script.received("ReJITCompilationFinished", CallbackData::CompiledAgain(function.0, rejit.0));
     }
 
     fn rejit_error(&self, _module: ModuleId, _method: MethodToken, function: FunctionId, status: HResult) {
-        self.script.is_told("ReJITError", Told::NotCompiledAgain(function.0, status.0));
+        self.script.received("ReJITError", CallbackData::NotCompiledAgain(function.0, status.0));
     }
 
     fn event_pipe_event_delivered(
@@ -417,13 +419,13 @@ impl ProfilerCallback for Scripted {
         _thread: ThreadId,
         _frames: &[usize],
     ) {
-        self.script.is_told("EventPipeEventDelivered", Told::Event(event, data.to_vec()));
+        self.script.received("EventPipeEventDelivered", CallbackData::Event(event, data.to_vec()));
     }
 }
 
-fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) -> Told {
+fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) -> CallbackData {
     let ranges = old_starts.iter().zip(new_starts).zip(lengths);
-    Told::Moved(ranges.map(|((old, new), length)| (old.0, new.0, *length)).collect())
+    CallbackData::Moved(ranges.map(|((old, new), length)| (old.0, new.0, *length)).collect())
 }
 
 /// The library of scripted profilers: each object that the runtime makes of it plays the same script.
@@ -442,7 +444,7 @@ impl Exports for ScriptedLibrary {
             let class = unsafe { class.read_unaligned() };
             ASKED.with(|asked| asked.borrow_mut().insert(class, self.0.clone()));
         }
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }
@@ -459,9 +461,9 @@ fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
 }
 
 /// A library that plays a script, and the script.
-pub fn library(script: Script, court: &Arc<Court>) -> (Arc<Library>, Arc<Script>) {
+pub fn library(script: Script, faults: &Arc<Faults>) -> (Arc<Library>, Arc<Script>) {
     // The first and only value.
-    let _ = script.court.set(court.clone());
+    let _ = script.faults.set(faults.clone());
     let script = Arc::new(script);
-    (Library::new(ScriptedLibrary(script.clone()), court.clone()), script)
+    (Library::new(ScriptedLibrary(script.clone()), faults.clone()), script)
 }

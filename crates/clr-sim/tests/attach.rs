@@ -6,7 +6,7 @@ mod slots;
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::{Log, Personality};
+use remora_clr_sim::differences::{Log, RuntimeVersion};
 use remora_clr_sim::runtime::{Entry, FREED, Status};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
@@ -17,10 +17,10 @@ use support::{CORES, SECOND, World, in_one, in_worlds};
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
 /// Those with notification-only profilers.
-const WITH_NOTIFIED: &[Personality] =
-    &[Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10];
+const WITH_NOTIFIED: &[RuntimeVersion] =
+    &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
 /// Those with one profiler at a time.
-const WITH_ONE: &[Personality] = &[Personality::Desktop4, Personality::Core3];
+const WITH_ONE: &[RuntimeVersion] = &[RuntimeVersion::Desktop4, RuntimeVersion::Core3];
 
 fn code(answer: HResult) -> Entry {
     Entry::Failed(answer.0 as u32)
@@ -65,7 +65,7 @@ fn att_07_of_notified_profilers_there_is_room_for_so_many() {
 
 #[test]
 fn att_09_a_profiler_without_the_third_callback_cannot_attach() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (library, script) = world.library(Script::new().of_version(2));
         assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
         assert!(script.steps().contains(&"QueryInterface(ICorProfilerCallback3)"));
@@ -78,8 +78,8 @@ fn att_09_a_profiler_without_the_third_callback_cannot_attach() {
 }
 
 #[test]
-fn att_10_an_error_of_initialize_for_attach_is_logged_and_told_and_everything_goes() {
-    in_worlds(&Personality::ALL, |world| {
+fn att_10_an_error_of_initialize_for_attach_is_logged_and_reported_and_everything_goes() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let refusals = [HResult::E_FAIL, HResult::E_OUTOFMEMORY, HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION];
         for refusal in refusals {
             let (library, script) = world.library(Script::new().answering(refusal));
@@ -97,19 +97,19 @@ fn att_10_an_error_of_initialize_for_attach_is_logged_and_told_and_everything_go
 
 #[test]
 fn att_10_not_implemented_reaches_the_trigger_as_it_is_or_as_not_attachable() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (library, _) = world.library(Script::new().answering(HResult::E_NOTIMPL));
-        let told = match world.runtime.personality {
-            Personality::Desktop4 => HResult::E_NOTIMPL,
+        let expected = match world.runtime.runtime_version {
+            RuntimeVersion::Desktop4 => HResult::E_NOTIMPL,
             _ => HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE,
         };
-        assert_eq!(world.attach(&library), told);
+        assert_eq!(world.attach(&library), expected);
     });
 }
 
 #[test]
 fn att_11_client_data_arrives_whole_and_is_freed_when_the_call_is_over() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         for size in [0, 1, 20, 4096, 65_400] {
             let data: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
             let expected = data.clone();
@@ -132,7 +132,7 @@ fn att_11_client_data_arrives_whole_and_is_freed_when_the_call_is_over() {
 
 #[test]
 fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, profiler) = world.attached(Script::new());
         let differences = world.runtime.differences();
         // Those that another clause decides: MONITOR_GC (GCH-05), rejit (RJT-01).
@@ -140,7 +140,8 @@ fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else(
         for bit in (0..32).map(|shift| 1_u32 << shift).filter(|bit| bit & left_out == 0) {
             let before = profiler.mask();
             let answer = script.set_mask_low(bit);
-            let is_immutable = differences.immutable & bit != 0 && world.runtime.personality != Personality::Desktop4;
+            let is_immutable =
+                differences.immutable & bit != 0 && world.runtime.runtime_version != RuntimeVersion::Desktop4;
             let expected = match (differences.allowable & bit != 0, is_immutable) {
                 (true, _) => HResult::S_OK,
                 (false, true) => HResult::E_FAIL,
@@ -171,7 +172,7 @@ fn att_12_att_19_the_high_half_of_the_mask_is_refused_alike() {
 
 #[test]
 fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_other() {
-    for personality in Personality::ALL {
+    for runtime_version in RuntimeVersion::ALL {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let noted = answers.clone();
         // While it initialises a detach is refused as well, so that every question is answered.
@@ -186,9 +187,9 @@ fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_ot
                 }
             })
         };
-        // What else the model makes of such questions is the matter of other clauses.
+        // What else the model makes of such calls is the matter of other clauses.
         let of_world = answers.clone();
-        in_one(personality, 1, move |world| {
+        in_one(runtime_version, 1, move |world| {
             of_world.lock().unwrap().clear();
             world.attached(script());
         });
@@ -198,18 +199,18 @@ fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_ot
             .filter(|(_, answer)| *answer == HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER)
             .map(|(name, _)| *name)
             .collect();
-        let mut expected = personality.differences().refused_after_attach.to_vec();
+        let mut expected = runtime_version.differences().refused_after_attach.to_vec();
         expected.sort_by_key(|name| answers.iter().position(|(known, _)| known == name));
-        assert_eq!(refused, expected, "{personality:?}");
+        assert_eq!(refused, expected, "{runtime_version:?}");
         let of_seed = ["GetILFunctionBody", "SetILFunctionBody", "SetILInstrumentedCodeMap"];
-        let is_desktop = personality == Personality::Desktop4;
+        let is_desktop = runtime_version == RuntimeVersion::Desktop4;
         assert!(of_seed.iter().all(|name| refused.contains(name) == is_desktop), "seed 004 against Core");
     }
 }
 
 #[test]
 fn att_15_every_attach_failure_and_detach_leaves_an_entry_where_the_runtime_writes_any() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (library, _) = world.library(Script::new().answering(HResult::E_OUTOFMEMORY));
         assert_eq!(world.attach(&library), HResult::E_OUTOFMEMORY);
         let (_, script, _) = world.attached(Script::new());
@@ -245,7 +246,7 @@ fn waits_for(gate: &Arc<AtomicBool>) -> impl Fn() + use<> {
 
 #[test]
 fn att_20_object_then_initialisation_then_callbacks_then_the_word_that_they_are_on_then_the_answer() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let gates: [Arc<AtomicBool>; 3] = Default::default();
         let [is_masked, may_initialize, may_complete] = gates.clone();
         let (initialize, complete) = (waits_for(&may_initialize), waits_for(&may_complete));
@@ -265,7 +266,7 @@ fn att_20_object_then_initialisation_then_callbacks_then_the_word_that_they_are_
         may_initialize.store(true, Ordering::SeqCst);
         schedule::wait_until(None, || script.count("ProfilerAttachComplete") == 1);
         assert!(hears_of_a_module(world, &script), "callbacks are on before ProfilerAttachComplete");
-        let is_answered = world.runtime.personality == Personality::Desktop4;
+        let is_answered = world.runtime.runtime_version == RuntimeVersion::Desktop4;
         assert_eq!(answer.get(), is_answered.then_some(HResult::S_OK));
         may_complete.store(true, Ordering::SeqCst);
         schedule::wait_until(None, || answer.get().is_some());
@@ -286,7 +287,7 @@ fn att_20_object_then_initialisation_then_callbacks_then_the_word_that_they_are_
 
 #[test]
 fn att_08_a_blocked_finalizer_makes_the_attach_time_out_and_it_may_still_succeed_later() {
-    in_worlds(&[Personality::Desktop4], |world| {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
         let (library, script) = world.library(Script::new());
         world.runtime.block_finalizer(true);
         let answer = world.asks(&library, &[]);
@@ -301,7 +302,7 @@ fn att_08_a_blocked_finalizer_makes_the_attach_time_out_and_it_may_still_succeed
 
 #[test]
 fn att_08_an_attach_that_timed_out_can_be_tried_again() {
-    in_worlds(&[Personality::Desktop4], |world| {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
         let blocks = Arc::new(AtomicBool::new(false));
         let waits = waits_for(&blocks);
         let (library, _) =

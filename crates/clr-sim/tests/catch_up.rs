@@ -4,17 +4,17 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::callback_data::CallbackData;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::library::Library;
 use remora_clr_sim::runtime::{ModuleId, Step};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
-use remora_clr_sim::told::Told;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{
-    CORES, SCHEDULES, SECOND, World, application, convicted, gone, how_often, in_one, in_order, in_worlds, join, run,
+    CORES, SCHEDULES, SECOND, World, application, faults_of, gone, how_often, in_one, in_order, in_worlds, join, run,
 };
 
 /// COR_PRF_MONITOR_MODULE_LOADS and COR_PRF_MONITOR_JIT_COMPILATION.
@@ -87,7 +87,7 @@ fn unloads_and_waits_after(
 
 #[test]
 fn cat_01_attach_complete_follows_initialize_and_callbacks_may_come_before_it() {
-    let before = how_often(&Personality::ALL, |world| {
+    let before = how_often(&RuntimeVersion::ALL, |world| {
         let inside = Flag::default();
         let of_script = inside.clone();
         let script = Script::new().on("InitializeForAttach", move |script| {
@@ -115,7 +115,7 @@ fn cat_01_attach_complete_follows_initialize_and_callbacks_may_come_before_it() 
 }
 
 /// Seed 002, "Bad timeline (loading; enumerating too soon)", step by step.
-fn bad_loading(world: &World) -> (Vec<usize>, Vec<Told>, ModuleId) {
+fn bad_loading(world: &World) -> (Vec<usize>, Vec<CallbackData>, ModuleId) {
     let (enumerated, loaded) = (Flag::default(), Flag::default());
     let list = List::default();
     let (of_list, of_enumerated, of_loaded) = (list.clone(), enumerated.clone(), loaded.clone());
@@ -135,15 +135,18 @@ fn bad_loading(world: &World) -> (Vec<usize>, Vec<Told>, ModuleId) {
     join(&[thread]);
     schedule::wait_until(None, || answer.get().is_some());
     let seen = list.lock().unwrap().clone();
-    (seen, script.told(), world.runtime.modules()[0])
+    (seen, script.callback_data(), world.runtime.modules()[0])
 }
 
 #[test]
 fn cat_02_enumerating_in_initialize_leaves_a_hole_when_a_module_loads_meanwhile() {
-    for personality in Personality::ALL {
-        let (findings, timeline) = run(personality, 1, |world| {
-            let (seen, told, module) = bad_loading(world);
-            assert!(!seen.contains(&module.0) && !told.contains(&Told::ModuleLoaded(module.0)), "no hole");
+    for runtime_version in RuntimeVersion::ALL {
+        let (findings, timeline) = run(runtime_version, 1, |world| {
+            let (seen, callback_data, module) = bad_loading(world);
+            assert!(
+                !seen.contains(&module.0) && !callback_data.contains(&CallbackData::ModuleLoaded(module.0)),
+                "no hole"
+            );
         });
         let steps = [
             "InitializeForAttach",
@@ -160,8 +163,8 @@ fn cat_02_enumerating_in_initialize_leaves_a_hole_when_a_module_loads_meanwhile(
 /// Seed 002, "Bad timeline (unloading; enumerating too soon)", step by step.
 #[test]
 fn cat_02_enumerating_in_initialize_finds_what_is_unloaded_without_a_word() {
-    for personality in Personality::ALL {
-        let (findings, timeline) = run(personality, 1, |world| {
+    for runtime_version in RuntimeVersion::ALL {
+        let (findings, timeline) = run(runtime_version, 1, |world| {
             let module = Arc::new(AtomicUsize::new(0));
             let of_thread = module.clone();
             join(&[application(world, move |runtime| of_thread.store(runtime.load_module(true).0, Ordering::SeqCst))]);
@@ -182,7 +185,7 @@ fn cat_02_enumerating_in_initialize_finds_what_is_unloaded_without_a_word() {
             })]);
             unloaded.raise();
             schedule::wait_until(None, || answer.get().is_some());
-            assert!(!script.told().contains(&Told::ModuleUnloads(module.0)), "told after all");
+            assert!(!script.callback_data().contains(&CallbackData::ModuleUnloads(module.0)), "reported after all");
             // "Potentially causing an AV": the model says so instead.
             assert_eq!(script.ask_about_module(module.0), HResult::E_INVALIDARG);
         });
@@ -201,7 +204,7 @@ fn cat_02_enumerating_in_initialize_finds_what_is_unloaded_without_a_word() {
 
 #[test]
 fn cat_03_enumerations_are_snapshots_and_precompiled_functions_are_in_none() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let made = Arc::new(Mutex::new((0, 0)));
         let of_thread = made.clone();
         join(&[application(world, move |runtime| {
@@ -218,17 +221,19 @@ fn cat_03_enumerations_are_snapshots_and_precompiled_functions_are_in_none() {
             runtime.load_module(false);
         })]);
         assert_eq!((list.count(), script.modules().unwrap().len()), (1, 2), "a snapshot does not change");
-        assert!(!script.told().contains(&Told::Compiled(precompiled)));
+        assert!(!script.callback_data().contains(&CallbackData::Compiled(precompiled)));
     });
 }
 
 #[test]
 fn cat_04_the_golden_rule_the_enumerability_changes_before_the_event_is_fired() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let is_in_list = |script: &Script| {
             let enumerated = script.modules().unwrap();
-            match script.last_told() {
-                Some(Told::ModuleLoaded(module) | Told::ModuleUnloads(module)) => enumerated.contains(&module),
+            match script.last_callback_data() {
+                Some(CallbackData::ModuleLoaded(module) | CallbackData::ModuleUnloads(module)) => {
+                    enumerated.contains(&module)
+                }
                 other => panic!("{other:?}"),
             }
         };
@@ -236,7 +241,9 @@ fn cat_04_the_golden_rule_the_enumerability_changes_before_the_event_is_fired() 
             .on("ModuleLoadFinished", move |script| assert!(is_in_list(script), "available before LoadFinished"))
             .on("ModuleUnloadStarted", move |script| assert!(!is_in_list(script), "gone before UnloadStarted"))
             .on("JITCompilationFinished", |script| {
-                let Some(Told::Compiled(function)) = script.last_told() else { panic!("not told") };
+                let Some(CallbackData::Compiled(function)) = script.last_callback_data() else {
+                    panic!("not reported")
+                };
                 assert!(script.jitted_functions().unwrap().contains(&function));
             });
         let (_, script, _) = world.attached(script);
@@ -245,7 +252,7 @@ fn cat_04_the_golden_rule_the_enumerability_changes_before_the_event_is_fired() 
             runtime.make_function(module, true);
             runtime.unload_module(module);
         })]);
-        assert_eq!(script.told().len(), 3);
+        assert_eq!(script.callback_data().len(), 3);
     });
 }
 
@@ -266,14 +273,14 @@ fn busy_program(world: &World, threads: usize) -> Vec<schedule::Task> {
 }
 
 /// What a profiler knows that has taken `enumerated` at the point `told_before` of its callbacks.
-fn known_modules(enumerated: &[usize], told: &[Told]) -> BTreeSet<usize> {
+fn known_modules(enumerated: &[usize], callback_data: &[CallbackData]) -> BTreeSet<usize> {
     let mut known: BTreeSet<usize> = enumerated.iter().copied().collect();
-    for one in told {
+    for one in callback_data {
         match one {
-            Told::ModuleLoaded(module) => {
+            CallbackData::ModuleLoaded(module) => {
                 known.insert(*module);
             }
-            Told::ModuleUnloads(module) => {
+            CallbackData::ModuleUnloads(module) => {
                 known.remove(module);
             }
             _ => {}
@@ -284,7 +291,7 @@ fn known_modules(enumerated: &[usize], told: &[Told]) -> BTreeSet<usize> {
 
 #[test]
 fn cat_05_no_holes_whenever_the_attach_comes() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (modules, functions) = (List::default(), List::default());
         let (of_modules, of_functions) = (modules.clone(), functions.clone());
         let script = asks_for_loads(Script::new()).on("ProfilerAttachComplete", move |script| {
@@ -294,14 +301,15 @@ fn cat_05_no_holes_whenever_the_attach_comes() {
         let threads = busy_program(world, 2);
         let (_, script, _) = world.attached(script);
         join(&threads);
-        let told = script.told();
+        let callback_data = script.callback_data();
         // Every event counts, also those before the enumeration: the last word on a module is an event's, if there is one.
-        let known = known_modules(&modules.lock().unwrap(), &told);
+        let known = known_modules(&modules.lock().unwrap(), &callback_data);
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
         assert_eq!(known, alive);
         let enumerated = functions.lock().unwrap().clone();
         for function in world.runtime.jitted_functions() {
-            let is_met = enumerated.contains(&function.0) || told.contains(&Told::Compiled(function.0));
+            let is_met =
+                enumerated.contains(&function.0) || callback_data.contains(&CallbackData::Compiled(function.0));
             assert!(is_met, "{function:?} is never met");
         }
     });
@@ -309,16 +317,16 @@ fn cat_05_no_holes_whenever_the_attach_comes() {
 
 #[test]
 fn cat_06_the_good_timelines_of_duplicates_are_harmless() {
-    for personality in Personality::ALL {
-        loading_with_duplicate(personality);
-        unloading_with_duplicate(personality);
-        unloading_without_duplicate(personality);
+    for runtime_version in RuntimeVersion::ALL {
+        loading_with_duplicate(runtime_version);
+        unloading_with_duplicate(runtime_version);
+        unloading_without_duplicate(runtime_version);
     }
 }
 
 /// Seed 002, "Good timeline (loading with duplicate)".
-fn loading_with_duplicate(personality: Personality) {
-    let (findings, timeline) = run(personality, 1, |world| {
+fn loading_with_duplicate(runtime_version: RuntimeVersion) {
+    let (findings, timeline) = run(runtime_version, 1, |world| {
         let (reached, go_on, list) = (Flag::default(), Flag::default(), List::default());
         let thread = loads_and_waits_after(world, Step::Changed, &reached, &go_on);
         reached.wait();
@@ -326,7 +334,10 @@ fn loading_with_duplicate(personality: Personality) {
         go_on.raise();
         join(&[thread]);
         let module = world.runtime.modules()[0].0;
-        assert_eq!((list.lock().unwrap().as_slice(), script.told()), (&[module][..], vec![Told::ModuleLoaded(module)]));
+        assert_eq!(
+            (list.lock().unwrap().as_slice(), script.callback_data()),
+            (&[module][..], vec![CallbackData::ModuleLoaded(module)])
+        );
     });
     let steps = [
         "Module {} starts to load",
@@ -340,8 +351,8 @@ fn loading_with_duplicate(personality: Personality) {
 }
 
 /// Seed 002, "Good timeline (unloading with duplicate)": an unload of an id that was never seen.
-fn unloading_with_duplicate(personality: Personality) {
-    let (findings, timeline) = run(personality, 1, |world| {
+fn unloading_with_duplicate(runtime_version: RuntimeVersion) {
+    let (findings, timeline) = run(runtime_version, 1, |world| {
         let module = world.runtime.load_module(true);
         let (reached, go_on, list) = (Flag::default(), Flag::default(), List::default());
         let thread = unloads_and_waits_after(world, module, Step::Changed, &reached, &go_on);
@@ -349,7 +360,10 @@ fn unloading_with_duplicate(personality: Personality) {
         let (_, script, _) = world.attached(enumerates(&list));
         go_on.raise();
         join(&[thread]);
-        assert_eq!((list.lock().unwrap().len(), script.told()), (0, vec![Told::ModuleUnloads(module.0)]));
+        assert_eq!(
+            (list.lock().unwrap().len(), script.callback_data()),
+            (0, vec![CallbackData::ModuleUnloads(module.0)])
+        );
     });
     let steps = [
         "Module {} starts to unload",
@@ -363,8 +377,8 @@ fn unloading_with_duplicate(personality: Personality) {
 }
 
 /// Seed 002, "Good timeline (unloading without duplicate)".
-fn unloading_without_duplicate(personality: Personality) {
-    let (findings, timeline) = run(personality, 1, |world| {
+fn unloading_without_duplicate(runtime_version: RuntimeVersion) {
+    let (findings, timeline) = run(runtime_version, 1, |world| {
         let module = world.runtime.load_module(true);
         let (reached, go_on, list) = (Flag::default(), Flag::default(), List::default());
         let thread = unloads_and_waits_after(world, module, Step::Begun, &reached, &go_on);
@@ -373,7 +387,10 @@ fn unloading_without_duplicate(personality: Personality) {
         go_on.raise();
         join(&[thread]);
         let enumerated = list.lock().unwrap().clone();
-        assert_eq!((enumerated.as_slice(), script.told()), (&[module.0][..], vec![Told::ModuleUnloads(module.0)]));
+        assert_eq!(
+            (enumerated.as_slice(), script.callback_data()),
+            (&[module.0][..], vec![CallbackData::ModuleUnloads(module.0)])
+        );
     });
     let steps = [
         "Module {} starts to unload",
@@ -388,7 +405,7 @@ fn unloading_without_duplicate(personality: Personality) {
 
 #[test]
 fn cat_07_an_event_outranks_an_enumeration_that_is_still_being_read() {
-    let wrong_without = how_often(&Personality::ALL, |world| {
+    let wrong_without = how_often(&RuntimeVersion::ALL, |world| {
         let threads = busy_program(world, 1);
         let read = Arc::new(Mutex::new((Vec::new(), 0)));
         let of_script = read.clone();
@@ -397,18 +414,18 @@ fn cat_07_an_event_outranks_an_enumeration_that_is_still_being_read() {
             // The list is generated; it is read slowly, with events between.
             let slowly = list.inspect(|_| schedule::sleep(SECOND));
             let modules = slowly.collect();
-            *of_script.lock().unwrap() = (modules, script.told().len());
+            *of_script.lock().unwrap() = (modules, script.callback_data().len());
         });
         let (_, script, _) = world.attached(script);
         join(&threads);
-        let told = script.told();
+        let callback_data = script.callback_data();
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
         let (enumerated, told_by_then) = read.lock().unwrap().clone();
-        assert_eq!(known_modules(&enumerated, &told), alive, "events outrank what was enumerated before them");
+        assert_eq!(known_modules(&enumerated, &callback_data), alive, "events outrank what was enumerated before them");
         // Who takes the list for the newer word, because it was read later, is wrong now and then.
-        let mut other_way = known_modules(&[], &told[..told_by_then]);
+        let mut other_way = known_modules(&[], &callback_data[..told_by_then]);
         other_way.extend(&enumerated);
-        let other_way = known_modules(&other_way.into_iter().collect::<Vec<_>>(), &told[told_by_then..]);
+        let other_way = known_modules(&other_way.into_iter().collect::<Vec<_>>(), &callback_data[told_by_then..]);
         other_way != alive
     });
     assert!(wrong_without.iter().all(|count| *count > 0), "{wrong_without:?}");
@@ -416,7 +433,7 @@ fn cat_07_an_event_outranks_an_enumeration_that_is_still_being_read() {
 
 #[test]
 fn cat_08_an_id_that_is_met_for_the_first_time_is_looked_up_then() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let made = Arc::new(Mutex::new((0, 0, 0)));
         let of_thread = made.clone();
         join(&[application(world, move |runtime| {
@@ -476,23 +493,27 @@ fn asks_while_it_goes(world: &World, holds_it_up: bool) {
 
 #[test]
 fn cat_09_an_id_that_unloads_can_be_asked_about_as_long_as_its_unload_is_held_up_and_no_longer() {
-    in_worlds(&Personality::ALL, |world| asks_while_it_goes(world, true));
-    for personality in Personality::ALL {
-        assert_eq!(convicted(personality, |world| asks_while_it_goes(world, false)), ["CAT-09"], "{personality:?}");
+    in_worlds(&RuntimeVersion::ALL, |world| asks_while_it_goes(world, true));
+    for runtime_version in RuntimeVersion::ALL {
+        assert_eq!(
+            faults_of(runtime_version, |world| asks_while_it_goes(world, false)),
+            ["CAT-09"],
+            "{runtime_version:?}"
+        );
     }
 }
 
 #[test]
 fn cat_09_ids_that_are_new_stale_or_unloading_are_told_apart() {
-    for personality in Personality::ALL {
-        let findings = in_one(personality, 3, |world| {
+    for runtime_version in RuntimeVersion::ALL {
+        let findings = in_one(runtime_version, 3, |world| {
             let module = world.runtime.load_module(true);
             let (reached, go_on) = (Flag::default(), Flag::default());
             let (_, script, _) = world.attached(asks_for_loads(Script::new()));
             let thread = unloads_and_waits_after(world, module, Step::Changed, &reached, &go_on);
             reached.wait();
             assert_eq!(script.ask_about_module(module.0), HResult::S_OK, "unloading: it still lives");
-            assert!(world.court.findings().is_empty());
+            assert!(world.faults.findings().is_empty());
             go_on.raise();
             join(&[thread]);
             assert_eq!(script.ask_about_module(module.0), HResult::E_INVALIDARG, "stale");
@@ -511,13 +532,17 @@ fn cat_05_ten_thousand_attaches_beside_a_busy_program_leave_no_hole() {
         assert_eq!(world.attach(&library), HResult::S_OK);
         join(&threads);
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
-        assert_eq!(known_modules(&list.lock().unwrap(), &script.told()), alive);
+        assert_eq!(known_modules(&list.lock().unwrap(), &script.callback_data()), alive);
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
     };
     for seed in 0..10_000 {
-        let personality = Personality::ALL[seed as usize % Personality::ALL.len()];
-        assert_eq!(in_one(personality, SCHEDULES + seed, body), Vec::<String>::new(), "{personality:?}, seed {seed}");
+        let runtime_version = RuntimeVersion::ALL[seed as usize % RuntimeVersion::ALL.len()];
+        assert_eq!(
+            in_one(runtime_version, SCHEDULES + seed, body),
+            Vec::<String>::new(),
+            "{runtime_version:?}, seed {seed}"
+        );
     }
-    assert_eq!(CORES.len() + 1, Personality::ALL.len());
+    assert_eq!(CORES.len() + 1, RuntimeVersion::ALL.len());
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::runtime::{Entry, GcMode, Status};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
@@ -16,8 +16,8 @@ use support::{CORES, SECOND, application, gone, in_worlds, join};
 const MODULE_LOADS: u32 = 0x4;
 
 #[test]
-fn det_10_det_23_told_once_then_released_to_zero_then_freed_then_written_down() {
-    in_worlds(&Personality::ALL, |world| {
+fn det_10_det_23_reported_once_then_released_to_zero_then_freed_then_written_down() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (library, script, profiler) = world.attached(Script::new());
         let (runtime, of_reader) = (world.runtime.clone(), library.clone());
         let reader = schedule::spawn("who reads the log", move || {
@@ -36,7 +36,7 @@ fn det_10_det_23_told_once_then_released_to_zero_then_freed_then_written_down() 
 
 #[test]
 fn det_23_attaches_are_served_again_once_the_detach_is_written_down() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.attached(Script::new());
         assert_eq!(script.request_detach(1), HResult::S_OK);
         if !world.runtime.differences().attach_waits_for_detach {
@@ -49,7 +49,7 @@ fn det_23_attaches_are_served_again_once_the_detach_is_written_down() {
 
 #[test]
 fn det_12_afterwards_the_same_profiler_may_attach_any_number_of_times() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         for round in 1..=3 {
             let (library, script, _) = world.attached(Script::new());
             assert_eq!(script.request_detach(1), HResult::S_OK, "round {round}");
@@ -61,7 +61,7 @@ fn det_12_afterwards_the_same_profiler_may_attach_any_number_of_times() {
 
 #[test]
 fn det_07_a_callback_that_runs_holds_the_unload_back_however_long_it_takes() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let hour = 3600 * SECOND;
         let script = Script::new()
             .on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK))
@@ -85,7 +85,7 @@ fn det_07_a_callback_that_runs_holds_the_unload_back_however_long_it_takes() {
 
 #[test]
 fn det_13_asking_too_early_or_twice_changes_nothing() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let script = Script::new()
             .on("InitializeForAttach", |script| {
                 assert_eq!(script.request_detach(1), HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED);
@@ -132,13 +132,13 @@ fn det_14_after_the_detach_the_process_is_as_it_was() {
             runtime.load_module(false);
         });
         assert!(schedule::wait_until(Some(3600 * SECOND), || schedule::has_ended(application)));
-        assert_eq!(script.journal().len(), before, "nobody is told any more");
+        assert_eq!(script.journal().len(), before, "no callback comes any more");
     });
 }
 
 #[test]
 fn det_01_a_wish_from_outside_reaches_the_profiler_through_its_own_channel_and_it_asks_inside() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let wished = Arc::new(AtomicBool::new(false));
         let (_, script, profiler) = world.attached(Script::new());
         let (tool, of_tool) = (wished.clone(), script.clone());

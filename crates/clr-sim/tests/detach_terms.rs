@@ -4,14 +4,14 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
-use remora_clr_sim::runtime::{Entry, FREED, Interference, Shape, Status};
+use remora_clr_sim::callback_data::CallbackData;
+use remora_clr_sim::differences::RuntimeVersion;
+use remora_clr_sim::runtime::{Entry, FREED, Shape, Status, ThreadInterference};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
-use remora_clr_sim::told::Told;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use support::{CORES, SECOND, World, application, convicted, gone, how_often, in_worlds, join, run};
+use support::{CORES, SECOND, World, application, faults_of, gone, how_often, in_worlds, join, run};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
@@ -64,7 +64,7 @@ fn irreversible() -> [(fn() -> Script, HResult); 3] {
         (
             || {
                 wanting(MODULE_LOADS).on("ModuleLoadFinished", |script| {
-                    let Some(Told::ModuleLoaded(module)) = script.last_told() else { panic!("not told") };
+                    let Some(CallbackData::ModuleLoaded(module)) = script.last_callback_data() else { panic!() };
                     assert_eq!(script.replace_body(module, 0x0600_0001), HResult::S_OK);
                 })
             },
@@ -76,7 +76,7 @@ fn irreversible() -> [(fn() -> Script, HResult); 3] {
 #[test]
 fn det_02_what_cannot_be_undone_forbids_the_detach_and_the_profiler_stays_fully_alive() {
     for (script, code) in irreversible() {
-        in_worlds(&Personality::ALL, move |world| {
+        in_worlds(&RuntimeVersion::ALL, move |world| {
             let (library, script, profiler) = world.started(script());
             load_modules(world, 1);
             assert_eq!(script.request_detach(1), code);
@@ -100,7 +100,7 @@ fn det_02_on_core_rejit_in_the_mask_forbids_the_detach_even_unused_and_even_take
         }
         assert_eq!(profiler.status(), Status::Active);
     });
-    in_worlds(&[Personality::Desktop4], |world| {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
         let (_, script, _) = world.attached(Script::new());
         assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
         assert_eq!(script.request_detach(1), HResult::S_OK);
@@ -138,7 +138,7 @@ fn leaves_open(world: &World, open: Open) {
         Open::Suspension => assert_eq!(script.suspend_runtime(), HResult::S_OK),
         Open::ThreadOfTheRuntime => {
             world.runtime.begin_thread();
-            world.runtime.interfere(world.runtime.os_threads()[0], Interference::Stopped);
+            world.runtime.interfere_with_thread(world.runtime.os_threads()[0], ThreadInterference::Stopped);
             world.runtime.end_thread();
         }
     }
@@ -162,11 +162,11 @@ fn det_04_every_other_way_in_is_closed_before_the_detach_is_asked_for() {
         (Open::Suspension, 10),
         (Open::ThreadOfTheRuntime, 3),
     ];
-    for personality in Personality::ALL {
-        for (open, version) in ways {
-            if personality.differences().info_version >= version {
+    for version in RuntimeVersion::ALL {
+        for (open, since) in ways {
+            if version.differences().info_version >= since {
                 let expected: &[&str] = if open == Open::Nothing { &[] } else { &["DET-04"] };
-                assert_eq!(convicted(personality, move |world| leaves_open(world, open)), expected, "{open:?}");
+                assert_eq!(faults_of(version, move |world| leaves_open(world, open)), expected, "{open:?}");
             }
         }
     }
@@ -174,19 +174,19 @@ fn det_04_every_other_way_in_is_closed_before_the_detach_is_asked_for() {
 
 #[test]
 fn det_04_stopping_a_session_waits_for_who_writes_into_it() {
-    in_worlds(&[Personality::Core6, Personality::Core8, Personality::Core10], |world| {
+    in_worlds(&[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core10], |world| {
         let script = Script::new().on("EventPipeEventDelivered", |_| schedule::sleep(SECOND));
         let (library, script, _) = world.attached(script);
         let session = script.start_session().unwrap();
         let writers = [1, 2].map(|event| application(world, move |runtime| runtime.write_event(event, &[7])));
         schedule::wait_until(None, || script.count("EventPipeEventDelivered") > 0);
         assert_eq!(script.stop_session(session), HResult::S_OK);
-        let delivered = script.told().len();
+        let delivered = script.callback_data().len();
         assert_eq!(library.open_entrances(), 0);
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
         join(&writers);
-        assert_eq!(script.told().len(), delivered, "nothing is delivered after the stop");
+        assert_eq!(script.callback_data().len(), delivered, "nothing is delivered after the stop");
     });
 }
 
@@ -234,35 +234,35 @@ fn asks_and_leaves(world: &World, leaving: Leaving) -> bool {
 
 #[test]
 fn det_05_a_thread_of_ones_own_that_asks_holds_its_own_reference() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         asks_and_leaves(world, Leaving::Late);
     });
-    for personality in Personality::ALL {
-        let found = convicted(personality, |world| {
+    for version in RuntimeVersion::ALL {
+        let found = faults_of(version, |world| {
             asks_and_leaves(world, Leaving::WithoutReference);
         });
-        assert_eq!(found, ["DET-04"], "{personality:?}");
+        assert_eq!(found, ["DET-04"], "{version:?}");
     }
 }
 
 #[test]
 fn det_08_the_reference_goes_and_the_thread_ends_in_one_step_and_both_orders_are_harmless() {
-    let at_once = how_often(&Personality::ALL, |world| asks_and_leaves(world, Leaving::AtOnce));
-    let late = how_often(&Personality::ALL, |world| asks_and_leaves(world, Leaving::Late));
-    let all = support::schedules_of_each(Personality::ALL.len());
+    let at_once = how_often(&RuntimeVersion::ALL, |world| asks_and_leaves(world, Leaving::AtOnce));
+    let late = how_often(&RuntimeVersion::ALL, |world| asks_and_leaves(world, Leaving::Late));
+    let all = support::schedules_of_each(RuntimeVersion::ALL.len());
     assert!(at_once.iter().all(|thread_last| *thread_last < all), "the runtime is last: {at_once:?}");
     assert!(late.iter().all(|thread_last| *thread_last > 0), "the thread is last: {late:?}");
-    for personality in Personality::ALL {
-        let found = convicted(personality, |world| {
+    for version in RuntimeVersion::ALL {
+        let found = faults_of(version, |world| {
             asks_and_leaves(world, Leaving::ReferenceFirst);
         });
-        assert_eq!(found, ["DET-04"], "{personality:?}: two steps are a race");
+        assert_eq!(found, ["DET-04"], "{version:?}: two steps are a race");
     }
 }
 
 #[test]
 fn det_06_sealed_on_return_a_callback_that_runs_is_answered_detaching_and_no_other_begins() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let of_script = answers.clone();
         let script = wanting(MODULE_LOADS).on("ModuleLoadStarted", move |script| {
@@ -291,14 +291,14 @@ fn det_06_sealed_on_return_a_callback_that_runs_is_answered_detaching_and_no_oth
 
 #[test]
 fn det_06_deliveries_of_event_pipe_escape_the_seal() {
-    for personality in [Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10] {
-        let (findings, _) = run(personality, 1, |world| {
+    for version in [RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10] {
+        let (findings, _) = run(version, 1, |world| {
             let (library, script, profiler) = world.attached(Script::new());
             script.start_session().unwrap();
             assert_eq!(script.request_detach(5_000), HResult::S_OK);
             assert_eq!(profiler.status(), Status::Detaching);
             join(&[application(world, |runtime| runtime.write_event(9, &[1, 2]))]);
-            assert_eq!(script.told(), [Told::Event(9, vec![1, 2])]);
+            assert_eq!(script.callback_data(), [CallbackData::Event(9, vec![1, 2])]);
             gone(world);
             assert!(!library.is_mapped());
         });
@@ -307,10 +307,10 @@ fn det_06_deliveries_of_event_pipe_escape_the_seal() {
 }
 
 /// Seconds from the request to the end, for a callback that takes so many milliseconds; time may be lost by at most a second.
-fn detach_takes(personality: Personality, expected: u32, callback: u64) -> u64 {
+fn detach_takes(version: RuntimeVersion, expected: u32, callback: u64) -> u64 {
     let taken = Arc::new(AtomicU64::new(0));
     let of_world = taken.clone();
-    run(personality, 1, move |world| {
+    run(version, 1, move |world| {
         let sleeps = move |_: &Script| schedule::sleep(callback * 1_000_000);
         let (_, script, _) = world.attached(wanting(MODULE_LOADS).on("ModuleLoadStarted", sleeps));
         let thread = application(world, |runtime| {
@@ -328,7 +328,7 @@ fn detach_takes(personality: Personality, expected: u32, callback: u64) -> u64 {
 
 #[test]
 fn det_09_the_runtime_looks_after_the_expected_time_after_twice_that_and_then_steadily() {
-    let (desktop, core) = (Personality::Desktop4, Personality::Core8);
+    let (desktop, core) = (RuntimeVersion::Desktop4, RuntimeVersion::Core8);
     let cases = [
         (desktop, 1_000, 500, 1_000),
         (desktop, 1_000, 1_500, 2_000),
@@ -341,17 +341,17 @@ fn det_09_the_runtime_looks_after_the_expected_time_after_twice_that_and_then_st
         (core, 0, 0, 2_500),
         (core, 60_000, 0, 5_000),
     ];
-    for (personality, expected, callback, taken) in cases {
-        let measured = detach_takes(personality, expected, callback);
+    for (version, expected, callback, taken) in cases {
+        let measured = detach_takes(version, expected, callback);
         let range = taken..taken + 1_000;
-        assert!(range.contains(&measured), "{personality:?} {expected} {callback}: {measured}, not {range:?}");
+        assert!(range.contains(&measured), "{version:?} {expected} {callback}: {measured}, not {range:?}");
     }
 }
 
 #[test]
 fn det_17_the_process_may_exit_in_the_middle_of_attach_profiling_and_detach() {
     for (after, detaches) in [(0, false), (0, true), (5, false), (5, true), (400, true)] {
-        in_worlds(&Personality::ALL, move |world| {
+        in_worlds(&RuntimeVersion::ALL, move |world| {
             let script = Script::new().on("InitializeForAttach", |script| {
                 let code = script.set_mask_low(MODULE_LOADS | MONITOR_GC);
                 assert!(code == HResult::S_OK || code == HResult::CORPROF_E_RUNTIME_UNINITIALIZED, "{code}");
@@ -380,21 +380,21 @@ fn det_17_the_process_may_exit_in_the_middle_of_attach_profiling_and_detach() {
             assert!(script.count("Shutdown") <= 1);
         });
     }
-    for personality in Personality::ALL {
-        let found = convicted(personality, |world| {
+    for version in RuntimeVersion::ALL {
+        let found = faults_of(version, |world| {
             let (_, script, _) = world.attached(Script::new());
             world.runtime.exit();
             (0..9).for_each(|_| {
                 let _ = script.modules();
             });
         });
-        assert_eq!(found, ["DET-17"], "{personality:?}: after Shutdown nothing is asked any more");
+        assert_eq!(found, ["DET-17"], "{version:?}: after Shutdown nothing is asked any more");
     }
 }
 
 #[test]
 fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let script = wanting(MODULE_LOADS).on("ModuleLoadFinished", |script| {
             assert_eq!(script.request_detach(1), HResult::S_OK);
             schedule::sleep(1800 * SECOND);
@@ -414,7 +414,7 @@ fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
 
 #[test]
 fn det_19_in_a_callback_that_may_not_trigger_a_collection_it_depends_on_the_version() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let answers = Arc::new(Mutex::new(None));
         let of_script = answers.clone();
         let script = wanting(MONITOR_GC).on("GarbageCollectionFinished", move |script| {
@@ -439,7 +439,7 @@ fn det_19_in_a_callback_that_may_not_trigger_a_collection_it_depends_on_the_vers
 
 #[test]
 fn det_19_on_a_thread_of_the_runtime_outside_of_a_callback_nothing_that_may_collect_is_answered() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.attached(Script::new());
         let asks = script.clone();
         // Managed code that calls into the profiler's library.
@@ -454,7 +454,7 @@ fn det_19_on_a_thread_of_the_runtime_outside_of_a_callback_nothing_that_may_coll
 
 #[test]
 fn det_20_after_asking_nothing_is_asked_outside_of_a_callback() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let script = wanting(MODULE_LOADS).on("ModuleLoadStarted", |script| {
             assert_eq!(script.request_detach(1), HResult::S_OK);
             assert_eq!(script.modules(), Err(HResult::CORPROF_E_PROFILER_DETACHING), "inside one it copes");
@@ -463,9 +463,9 @@ fn det_20_after_asking_nothing_is_asked_outside_of_a_callback() {
         load_modules(world, 1);
         gone(world);
     });
-    for personality in Personality::ALL {
+    for version in RuntimeVersion::ALL {
         for waits_for_the_end in [false, true] {
-            let found = convicted(personality, move |world| {
+            let found = faults_of(version, move |world| {
                 let (_, script, _) = world.attached(Script::new());
                 assert_eq!(script.request_detach(1), HResult::S_OK);
                 if waits_for_the_end {
@@ -473,14 +473,14 @@ fn det_20_after_asking_nothing_is_asked_outside_of_a_callback() {
                 }
                 assert_eq!(script.modules(), Err(HResult::CORPROF_E_PROFILER_DETACHING));
             });
-            assert_eq!(found, ["DET-20"], "{personality:?}");
+            assert_eq!(found, ["DET-20"], "{version:?}");
         }
     }
 }
 
 #[test]
 fn det_21_the_request_returns_first_and_the_end_happens_on_the_runtimes_own_thread() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let ended_on = Arc::new(Mutex::new(None));
         let of_script = ended_on.clone();
         let script = Script::new().on("ProfilerDetachSucceeded", move |_| {
@@ -502,8 +502,8 @@ fn det_21_the_request_returns_first_and_the_end_happens_on_the_runtimes_own_thre
 
 #[test]
 fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
-    type Deed = fn(&World, &Script);
-    let deeds: [(&str, u8, Deed); 5] = [
+    type Misuse = fn(&World, &Script);
+    let steps: [(&str, u8, Misuse); 5] = [
         ("ApplyMetaData", 7, |world, script| {
             assert_eq!(script.apply_metadata(world.runtime.load_module(false).0), HResult::S_OK);
         }),
@@ -516,12 +516,12 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
         }),
         ("nothing", 3, |_, _| {}),
     ];
-    for personality in Personality::ALL {
-        for (name, version, deed) in deeds {
-            if personality.differences().info_version < version {
+    for version in RuntimeVersion::ALL {
+        for (name, since, deed) in steps {
+            if version.differences().info_version < since {
                 continue;
             }
-            let found = convicted(personality, move |world| {
+            let found = faults_of(version, move |world| {
                 let (library, script, _) = world.attached(Script::new());
                 deed(world, &script);
                 // The runtime lets it go.
@@ -530,10 +530,10 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
                 assert_eq!(library.unmapped(), 1);
             });
             let expected: &[&str] = if name == "nothing" { &[] } else { &["DET-22"] };
-            assert_eq!(found, expected, "{personality:?} {name} ({version})");
+            assert_eq!(found, expected, "{version:?} {name} ({since})");
         }
     }
-    in_worlds(&[Personality::Core8, Personality::Core10], |world| {
+    in_worlds(&[RuntimeVersion::Core8, RuntimeVersion::Core10], |world| {
         let (_, script, _) = world.attached(Script::new());
         let class = world.runtime.define_class(None, None);
         let object = world.runtime.allocate(class, Shape { size: 24, ..Shape::default() });
@@ -546,7 +546,7 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
 
 /// MOD-01: what would crash or corrupt a real process, as data: what it is, the newest Info that it needs, what it breaks.
 #[test]
-fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_convicted() {
+fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_reported() {
     type Misuse = fn(&World);
     let misuses: [(&str, &str, u8, Misuse); 10] = [
         ("an entrance open at unload: a timer", "DET-04", 3, |world| leaves_open(world, Open::Timer)),
@@ -591,9 +591,9 @@ fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_convicted() 
         }),
         ("a thread of the runtime tampered with", "DET-04", 3, |world| leaves_open(world, Open::ThreadOfTheRuntime)),
     ];
-    for personality in Personality::ALL {
-        for (what, clause, _, misuse) in misuses.iter().filter(|one| personality.differences().info_version >= one.2) {
-            assert_eq!(convicted(personality, *misuse), [*clause], "{personality:?}: {what}");
+    for version in RuntimeVersion::ALL {
+        for (what, clause, _, misuse) in misuses.iter().filter(|one| version.differences().info_version >= one.2) {
+            assert_eq!(faults_of(version, *misuse), [*clause], "{version:?}: {what}");
         }
     }
 }

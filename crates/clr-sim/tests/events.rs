@@ -5,7 +5,7 @@ mod support;
 
 use corprof::HResult;
 use remora_clr_sim::application::{self, Interrupt};
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::schedule::{self, Random};
 use remora_clr_sim::scripted::Script;
 use std::cell::Cell;
@@ -14,15 +14,15 @@ use std::sync::Arc;
 use support::{World, gone, in_worlds, join, run};
 
 /// The runtimes that have sessions of profilers.
-const WITH_SESSIONS: [Personality; 4] =
-    [Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10];
+const WITH_SESSIONS: [RuntimeVersion; 4] =
+    [RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
 const DELIVERED: &str = "EventPipeEventDelivered";
-/// Schedules of each personality in which a session is left open.
+/// Schedules of each runtime version in which a session is left open.
 const SCHEDULES_OF_EACH: u64 = 100;
 /// Threads of the program, and what each does.
 const BUSY: (usize, usize) = (2, 12);
 
-/// A program works; meanwhile a profiler comes, listens, and goes. How many events it was told of.
+/// A program works; meanwhile a profiler comes, listens, and goes. How many events it got.
 fn comes_listens_and_goes(world: &World) -> usize {
     let program = application::start(&world.runtime, &silent(), &mut Random::new(schedule::now() + 7), BUSY);
     let (_, script, _) = world.attached(Script::new());
@@ -47,11 +47,11 @@ fn det_04_det_06_who_stops_its_session_gets_events_until_then_and_none_around_it
 
 #[test]
 fn det_06_a_session_that_is_left_open_brings_events_into_a_profiler_that_is_sealed() {
-    for personality in WITH_SESSIONS {
+    for runtime_version in WITH_SESSIONS {
         let late = Rc::new(Cell::new(0));
         for seed in 0..SCHEDULES_OF_EACH {
             let of_world = late.clone();
-            let (findings, _) = run(personality, seed, move |world| {
+            let (findings, _) = run(runtime_version, seed, move |world| {
                 let program = application::start(&world.runtime, &silent(), &mut Random::new(seed), BUSY);
                 let (_, script, _) = world.attached(Script::new());
                 script.start_session().unwrap();
@@ -65,7 +65,7 @@ fn det_06_a_session_that_is_left_open_brings_events_into_a_profiler_that_is_seal
             let is_known = |one: &String| one.starts_with("DET-04") || one.starts_with("DET-07");
             assert!(findings.iter().all(is_known) && !findings.is_empty(), "{findings:?}");
         }
-        assert!(late.get() > 0, "{personality:?}");
+        assert!(late.get() > 0, "{runtime_version:?}");
     }
 }
 

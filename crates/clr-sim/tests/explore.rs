@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_agent_core::sabotage::Sabotage;
-use remora_clr_sim::explore::{Explored, all_of, at_random, by_choices, replay, shrink};
-use remora_clr_sim::scenario::{self, Setting};
+use remora_clr_sim::explore::{Exploration, all_of, at_random, by_choices, replay, shrink};
+use remora_clr_sim::scenario::{self, ScheduleSetting};
 use remora_clr_sim::schedule::{Chooser, Random};
 
 /// Seeds that each test run explores; `cargo xtask explore` takes any number.
@@ -15,9 +15,9 @@ const SCHEDULES_TO_FIND: u64 = 10_000;
 
 #[test]
 fn cat_09_det_04_det_06_det_07_det_10_det_16_det_17_det_18_no_schedule_of_the_agents_whole_life_breaks_the_contract() {
-    let explored = at_random(0..SEEDS, Setting::default());
-    assert!(explored.failure.is_none(), "{}", shown(&explored));
-    let reached = explored.reached;
+    let exploration = at_random(0..SEEDS, ScheduleSetting::default());
+    assert!(exploration.failure.is_none(), "{}", shown(&exploration));
+    let reached = exploration.reached;
     assert!(
         reached.detached > SEEDS / 2 && reached.inert > 0 && reached.exited > 0 && reached.refused > 0,
         "{reached:?}"
@@ -26,8 +26,8 @@ fn cat_09_det_04_det_06_det_07_det_10_det_16_det_17_det_18_no_schedule_of_the_ag
 }
 
 /// A failure as a short timeline.
-fn shown(explored: &Explored) -> String {
-    let Some(failure) = &explored.failure else { return String::new() };
+fn shown(exploration: &Exploration) -> String {
+    let Some(failure) = &exploration.failure else { return String::new() };
     let short = shrink(failure);
     let (seed, timeline) = (failure.seed, replay(&short).timeline);
     let again = if failure.setting.small {
@@ -42,9 +42,9 @@ fn shown(explored: &Explored) -> String {
 #[test]
 fn det_04_det_10_no_schedule_of_a_small_world_without_preemptions_breaks_the_contract() {
     for seed in [2, 3, 8] {
-        let explored = all_of(seed, 0, MOST_OF_A_SMALL_WORLD, Setting::default());
-        assert!(explored.failure.is_none(), "{}", shown(&explored));
-        assert!(explored.is_whole && explored.schedules > 5_000, "{} schedules", explored.schedules);
+        let exploration = all_of(seed, 0, MOST_OF_A_SMALL_WORLD, ScheduleSetting::default());
+        assert!(exploration.failure.is_none(), "{}", shown(&exploration));
+        assert!(exploration.is_whole && exploration.schedules > 5_000, "{} schedules", exploration.schedules);
     }
 }
 
@@ -52,9 +52,9 @@ fn det_04_det_10_no_schedule_of_a_small_world_without_preemptions_breaks_the_con
 #[test]
 fn det_04_det_10_none_of_the_first_schedules_of_a_small_world_with_one_preemption_breaks_the_contract() {
     for seed in [1, 2, 3] {
-        let explored = all_of(seed, 1, SEEDS, Setting::default());
-        assert!(explored.failure.is_none(), "{}", shown(&explored));
-        assert_eq!(explored.schedules, SEEDS);
+        let exploration = all_of(seed, 1, SEEDS, ScheduleSetting::default());
+        assert!(exploration.failure.is_none(), "{}", shown(&exploration));
+        assert_eq!(exploration.schedules, SEEDS);
     }
 }
 
@@ -62,7 +62,7 @@ fn det_04_det_10_none_of_the_first_schedules_of_a_small_world_with_one_preemptio
 #[test]
 fn every_schedule_is_the_same_when_its_seed_is_run_again() {
     for seed in 0..300 {
-        let run = || scenario::run(seed, Chooser::Random(Random::new(seed)), Setting::default());
+        let run = || scenario::run(seed, Chooser::Random(Random::new(seed)), ScheduleSetting::default());
         let (first, second) = (run(), run());
         assert_eq!(first.trace(), second.trace());
     }
@@ -70,7 +70,7 @@ fn every_schedule_is_the_same_when_its_seed_is_run_again() {
 
 #[test]
 fn a_failing_schedule_of_a_small_world_is_shown_again_by_its_choices() {
-    let setting = Setting { sabotage: Some(Sabotage::NotJoin), ..Setting::default() };
+    let setting = ScheduleSetting { sabotage: Some(Sabotage::NotJoin), ..ScheduleSetting::default() };
     let failure = (1..20).find_map(|seed| all_of(seed, 1, SCHEDULES_TO_FIND, setting).failure).unwrap();
     let short = shrink(&failure);
     assert!(short.setting.small, "it is the small world's schedule that fails, not another one's of the same seed");
@@ -81,14 +81,15 @@ fn a_failing_schedule_of_a_small_world_is_shown_again_by_its_choices() {
 #[test]
 fn every_way_to_break_the_agent_is_found() {
     for (switch, what) in Sabotage::ALL {
-        let explored = at_random(0..SCHEDULES_TO_FIND, Setting { sabotage: Some(*switch), ..Setting::default() });
-        assert!(explored.failure.is_some(), "nothing notices an agent that is broken so: {what}");
+        let exploration =
+            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { sabotage: Some(*switch), ..ScheduleSetting::default() });
+        assert!(exploration.failure.is_some(), "nothing notices an agent that is broken so: {what}");
     }
 }
 
 #[test]
 fn what_is_found_is_shown_as_a_short_timeline() {
-    let setting = Setting { sabotage: Some(Sabotage::NotJoin), ..Setting::default() };
+    let setting = ScheduleSetting { sabotage: Some(Sabotage::NotJoin), ..ScheduleSetting::default() };
     let failure = at_random(0..SCHEDULES_TO_FIND, setting).failure.unwrap();
     let short = shrink(&failure);
     let preemptions = |choices: &[u16]| choices.iter().filter(|choice| **choice != 0).count();

@@ -4,15 +4,15 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::callback_data::CallbackData;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::runtime::{ClassId, GcMode, LARGE, ObjectKey, Runtime, Shape};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
-use remora_clr_sim::told::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use support::{CORES, World, application, convicted, gone, how_often, in_worlds, join};
+use support::{CORES, World, application, faults_of, gone, how_often, in_worlds, join};
 
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
@@ -56,7 +56,7 @@ fn truth(runtime: &Runtime) -> Picture {
     runtime.objects().into_iter().map(|(id, class, _, references)| (id.0, (class.0, ids(references)))).collect()
 }
 
-/// What a memory profiler makes of what it was told: nothing before the first beginning, then every collection in turn.
+/// What a memory profiler makes of its callbacks: nothing before the first beginning, then every collection in turn.
 #[derive(Default)]
 struct Reader {
     begun: bool,
@@ -66,24 +66,24 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(told: &[Told]) -> Reader {
+    fn read(callback_data: &[CallbackData]) -> Reader {
         let mut reader = Reader::default();
-        told.iter().for_each(|one| reader.take(one));
+        callback_data.iter().for_each(|one| reader.take(one));
         reader
     }
 
-    fn take(&mut self, told: &Told) {
-        match told {
-            Told::CollectionBegins(..) => {
+    fn take(&mut self, callback_data: &CallbackData) {
+        match callback_data {
+            CallbackData::CollectionBegins(..) => {
                 self.begun = true;
                 self.seen.clear();
             }
             _ if !self.begun => self.ignored += 1,
-            Told::References(object, class, references) => {
+            CallbackData::References(object, class, references) => {
                 self.seen.insert(*object, (*class, references.clone()));
             }
-            // Every object is told of in each collection with MONITOR_GC: who is not among them is dead.
-            Told::CollectionEnds => self.picture = std::mem::take(&mut self.seen),
+            // Every object is reported in each collection with MONITOR_GC: who is not among them is dead.
+            CallbackData::CollectionEnds => self.picture = std::mem::take(&mut self.seen),
             _ => {}
         }
     }
@@ -108,18 +108,18 @@ const MODES: [GcMode; 2] = [GcMode::Blocking, GcMode::Server];
 #[test]
 fn gch_01_attached_in_mid_collection_callbacks_before_the_first_beginning_are_ignored() {
     for mode in MODES {
-        let halves = how_often(&Personality::ALL, move |world| {
+        let halves = how_often(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);
             let class = world.runtime.define_class(None, None);
             let threads = [(), ()].map(|()| application(world, move |runtime| churn(runtime, class, 4)));
             let (_, script, _) = world.attached(wanting(MONITOR_GC));
             join(&threads);
             force(world, &script);
-            let reader = Reader::read(&script.told());
+            let reader = Reader::read(&script.callback_data());
             assert_eq!(reader.picture, truth(&world.runtime), "what was ignored is not missing");
             // Who does not ignore it begins in the middle.
-            let first = script.told().into_iter().find(|one| !matches!(one, Told::HandleCreated(..)));
-            assert!(reader.ignored == 0 || !matches!(first, Some(Told::CollectionBegins(..))));
+            let first = script.callback_data().into_iter().find(|one| !matches!(one, CallbackData::HandleCreated(..)));
+            assert!(reader.ignored == 0 || !matches!(first, Some(CallbackData::CollectionBegins(..))));
             reader.ignored > 0
         });
         assert!(halves.iter().all(|count| *count > 0), "no collection was seen from its middle: {mode:?} {halves:?}");
@@ -129,7 +129,7 @@ fn gch_01_attached_in_mid_collection_callbacks_before_the_first_beginning_are_ig
 #[test]
 fn gch_02_a_catch_up_collection_builds_the_picture_from_nothing_with_its_roots() {
     for mode in MODES {
-        in_worlds(&Personality::ALL, move |world| {
+        in_worlds(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);
             let class = world.runtime.define_class(None, None);
             let made = Arc::new(Mutex::new(Vec::new()));
@@ -156,12 +156,15 @@ fn gch_02_a_catch_up_collection_builds_the_picture_from_nothing_with_its_roots()
             let keys = made.lock().unwrap().clone();
             let id = |at: usize| world.runtime.object(keys[at].0).map(|object| object.0);
             assert_eq!(id(2), None, "what nobody holds is gone");
-            let told = script.told();
-            let Some(Told::CollectionBegins(generations, reason)) = told.first() else { panic!("{told:?}") };
+            let callback_data = script.callback_data();
+            let Some(CallbackData::CollectionBegins(generations, reason)) = callback_data.first() else {
+                panic!("{callback_data:?}")
+            };
             assert_eq!((generations.as_slice(), *reason), (&[true; 4][..], 1), "full, and induced");
-            assert_eq!(Reader::read(&told).picture, truth(&world.runtime));
-            let roots =
-                told.iter().find_map(|one| if let Told::Roots(roots) = one { Some(roots.clone()) } else { None });
+            assert_eq!(Reader::read(&callback_data).picture, truth(&world.runtime));
+            let roots = callback_data
+                .iter()
+                .find_map(|one| if let CallbackData::Roots(roots) = one { Some(roots.clone()) } else { None });
             let roots: BTreeSet<(usize, u32)> =
                 roots.unwrap().into_iter().map(|(object, kind, _, _)| (object, kind)).collect();
             assert_eq!(roots, BTreeSet::from([(id(0).unwrap(), 1), (id(1).unwrap(), 3)]), "a stack and a handle");
@@ -174,29 +177,32 @@ fn gch_02_a_catch_up_collection_builds_the_picture_from_nothing_with_its_roots()
 #[test]
 fn gch_03_later_collections_keep_the_picture_true() {
     for mode in MODES {
-        in_worlds(&Personality::ALL, move |world| {
+        in_worlds(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);
             let class = world.runtime.define_class(None, None);
             let runtime = world.runtime.clone();
             let moves = Arc::new(Mutex::new((0, 0)));
             let of_script = moves.clone();
             let script = wanting(MONITOR_GC).on("GarbageCollectionFinished", move |script| {
-                let told = script.told();
-                let begun = told.iter().rposition(|one| matches!(one, Told::CollectionBegins(..))).unwrap_or(0);
+                let callback_data = script.callback_data();
+                let begun = callback_data
+                    .iter()
+                    .rposition(|one| matches!(one, CallbackData::CollectionBegins(..)))
+                    .unwrap_or(0);
                 // The threads are still suspended: the truth cannot have changed since.
-                if told.iter().any(|one| matches!(one, Told::CollectionBegins(..))) {
-                    assert_eq!(Reader::read(&told).picture, truth(&runtime));
+                if callback_data.iter().any(|one| matches!(one, CallbackData::CollectionBegins(..))) {
+                    assert_eq!(Reader::read(&callback_data).picture, truth(&runtime));
                 }
-                for one in &told[begun..] {
+                for one in &callback_data[begun..] {
                     match one {
-                        Told::Moved(ranges) => {
+                        CallbackData::Moved(ranges) => {
                             of_script.lock().unwrap().0 += 1;
                             // Where a survivor was and where it is now; who has moved is nowhere else.
                             for (_, new, _) in ranges {
                                 assert!(truth(&runtime).contains_key(new));
                             }
                         }
-                        Told::Survived(ranges) => {
+                        CallbackData::Survived(ranges) => {
                             of_script.lock().unwrap().1 += 1;
                             assert!(ranges.iter().all(|(place, _)| truth(&runtime).contains_key(place)));
                         }
@@ -214,8 +220,8 @@ fn gch_03_later_collections_keep_the_picture_true() {
 }
 
 #[test]
-fn gch_03_the_finalizer_weak_tables_and_handles_are_told_of() {
-    in_worlds(&Personality::ALL, |world| {
+fn gch_03_the_finalizer_weak_tables_and_handles_are_reported() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let class = world.runtime.define_class(None, None);
         let (_, script, _) = world.attached(wanting(MONITOR_GC));
         join(&[application(world, move |runtime| {
@@ -234,15 +240,16 @@ fn gch_03_the_finalizer_weak_tables_and_handles_are_told_of() {
             let left = [finalized, key, value].map(|object| runtime.object(object));
             assert_eq!(left, [None; 3]);
         })]);
-        let told = script.told();
-        let count = |is: fn(&Told) -> bool| told.iter().filter(|one| is(one)).count();
-        assert_eq!(count(|one| matches!(one, Told::Queued(_))), 1);
+        let callback_data = script.callback_data();
+        let count = |is: fn(&CallbackData) -> bool| callback_data.iter().filter(|one| is(one)).count();
+        assert_eq!(count(|one| matches!(one, CallbackData::Queued(_))), 1);
         // Weak tables came with the fifth callback.
         let weak = usize::from(world.runtime.differences().callback_version >= 5);
-        assert_eq!(count(|one| matches!(one, Told::Weak(pairs) if pairs.len() == 1)), weak);
-        assert_eq!(count(|one| matches!(one, Told::HandleCreated(..) | Told::HandleDestroyed(_))), 2);
-        let born =
-            told.iter().find_map(|one| if let Told::AllocatedByClass(born) = one { Some(born.clone()) } else { None });
+        assert_eq!(count(|one| matches!(one, CallbackData::Weak(pairs) if pairs.len() == 1)), weak);
+        assert_eq!(count(|one| matches!(one, CallbackData::HandleCreated(..) | CallbackData::HandleDestroyed(_))), 2);
+        let born = callback_data
+            .iter()
+            .find_map(|one| if let CallbackData::AllocatedByClass(born) = one { Some(born.clone()) } else { None });
         assert_eq!(born.unwrap(), [(class.0, 3)]);
     });
 }
@@ -253,12 +260,17 @@ fn gch_03_basic_gc_and_moved_objects_bring_what_they_say_and_nothing_else() {
         let class = world.runtime.define_class(None, None);
         let (_, script, _) = world.attached(wanting_high(0, BASIC_GC));
         join(&[application(world, move |runtime| churn(runtime, class, 3))]);
-        assert!(script.told().iter().all(|one| matches!(one, Told::CollectionBegins(..) | Told::CollectionEnds)));
-        assert_eq!(script.told().len(), 6);
+        assert!(
+            script
+                .callback_data()
+                .iter()
+                .all(|one| matches!(one, CallbackData::CollectionBegins(..) | CallbackData::CollectionEnds))
+        );
+        assert_eq!(script.callback_data().len(), 6);
         assert_eq!(script.set_mask(0, MOVED_OBJECTS), HResult::S_OK);
         join(&[application(world, move |runtime| churn(runtime, class, 3))]);
-        assert!(script.told()[6..].iter().all(|one| matches!(one, Told::Moved(_))));
-        assert_eq!(script.told().len(), 6 + 2, "only collections that compact");
+        assert!(script.callback_data()[6..].iter().all(|one| matches!(one, CallbackData::Moved(_))));
+        assert_eq!(script.callback_data().len(), 6 + 2, "only collections that compact");
     });
 }
 
@@ -273,8 +285,8 @@ fn gch_03_collections_nest_to_a_depth_of_two_beside_a_background_one() {
         let runtime = world.runtime.clone();
         schedule::wait_until(None, || !runtime.collects_in_background());
         let (mut depth, mut deepest) = (0, 0);
-        for one in script.told() {
-            depth += if one == Told::CollectionEnds { -1 } else { 1 };
+        for one in script.callback_data() {
+            depth += if one == CallbackData::CollectionEnds { -1 } else { 1 };
             deepest = deepest.max(depth);
             assert!((0..=2).contains(&depth), "{depth}");
         }
@@ -286,7 +298,7 @@ fn gch_03_collections_nest_to_a_depth_of_two_beside_a_background_one() {
 
 #[test]
 fn gch_04_what_was_born_since_is_unknown_until_the_next_collection_and_meeting_it_is_no_error() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let class = world.runtime.define_class(None, None);
         let met = Arc::new(AtomicUsize::new(0));
         let of_script = met.clone();
@@ -300,35 +312,35 @@ fn gch_04_what_was_born_since_is_unknown_until_the_next_collection_and_meeting_i
         join(&[application(world, move |runtime| {
             let newborn = runtime.allocate(class, small(48, &[]));
             let id = runtime.object(newborn).unwrap().0;
-            assert!(!Reader::read(&asks.told()).picture.contains_key(&id));
+            assert!(!Reader::read(&asks.callback_data()).picture.contains_key(&id));
             // Met in between, where an object is handed over.
             met.store(id, Ordering::SeqCst);
             runtime.throw_and_catch();
             assert_eq!(asks.count("ExceptionThrown"), 1);
             runtime.collect(0);
             let id = runtime.object(newborn).unwrap().0;
-            assert!(Reader::read(&asks.told()).picture.contains_key(&id), "added by the next one");
+            assert!(Reader::read(&asks.callback_data()).picture.contains_key(&id), "added by the next one");
         })]);
-        assert!(!script.told().iter().any(|one| matches!(one, Told::Allocated(..))));
+        assert!(!script.callback_data().iter().any(|one| matches!(one, CallbackData::Allocated(..))));
     });
 }
 
 #[test]
 fn gch_05_blocking_and_server_mode_can_be_profiled_whenever_it_is_asked_for() {
     for mode in MODES {
-        in_worlds(&Personality::ALL, move |world| {
+        in_worlds(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);
             let (_, script, _) = world.attached(Script::new());
             assert_eq!(script.set_mask_low(MONITOR_GC), HResult::S_OK);
             join(&[application(world, |runtime| runtime.collect(2))]);
-            assert!(script.told().contains(&Told::CollectionEnds));
+            assert!(script.callback_data().contains(&CallbackData::CollectionEnds));
         });
     }
 }
 
 #[test]
 fn gch_05_concurrent_mode_on_the_desktop_refuses_after_attach_and_ends_for_a_profiler_at_startup() {
-    in_worlds(&[Personality::Desktop4], |world| {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
         world.runtime.set_gc_mode(GcMode::Concurrent);
         let refused = |script: &Script| {
             assert_eq!(script.set_mask_low(MONITOR_GC), HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE);
@@ -339,7 +351,7 @@ fn gch_05_concurrent_mode_on_the_desktop_refuses_after_attach_and_ends_for_a_pro
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
     });
-    in_worlds(&[Personality::Desktop4], |world| {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
         world.runtime.set_gc_mode(GcMode::Concurrent);
         stays_off_for_good(world, Script::new());
     });
@@ -394,7 +406,7 @@ fn gch_05_a_background_collection_that_runs_is_waited_for_before_monitor_gc_is_g
         let (_, script, _) = world.attached(script);
         join(&[thread]);
         force(world, &script);
-        assert_eq!(Reader::read(&script.told()).picture, truth(&world.runtime));
+        assert_eq!(Reader::read(&script.callback_data()).picture, truth(&world.runtime));
         *runs.lock().unwrap()
     });
     assert!(waited.iter().all(|count| *count > 0), "none ever ran: {waited:?}");
@@ -403,7 +415,7 @@ fn gch_05_a_background_collection_that_runs_is_waited_for_before_monitor_gc_is_g
 #[test]
 fn gch_02_force_gc_has_its_rules_of_threads() {
     for mode in MODES {
-        in_worlds(&Personality::ALL, move |world| force_gc_has_its_rules(world, mode));
+        in_worlds(&RuntimeVersion::ALL, move |world| force_gc_has_its_rules(world, mode));
     }
 }
 
@@ -427,8 +439,8 @@ fn force_gc_has_its_rules(world: &World, mode: GcMode) {
         assert_eq!(own.force_gc(), HResult::S_OK);
         runtime.end_thread();
     })]);
-    let told = ["ModuleLoadFinished", "GarbageCollectionFinished"].map(|callback| script.count(callback));
-    assert_eq!(told, [2, 2]);
+    let counts = ["ModuleLoadFinished", "GarbageCollectionFinished"].map(|callback| script.count(callback));
+    assert_eq!(counts, [2, 2]);
 }
 
 /// Frames that the walk of a stack gave.
@@ -436,7 +448,7 @@ type Frames = Vec<(usize, usize)>;
 
 #[test]
 fn gch_06_after_attach_stacks_are_walked_and_addresses_become_methods_and_metadata() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.attached(wanting(STACK_SNAPSHOT));
         let walked = Arc::new(Mutex::new((Frames::new(), Vec::new(), 0)));
         let (of_thread, asks, end) = (walked.clone(), script.clone(), Arc::new(Mutex::new(false)));
@@ -490,7 +502,7 @@ fn resumed_by_nobody_else(script: &Arc<Script>) {
 
 #[test]
 fn gch_06_statics_and_objects_are_inspected_with_their_types() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let module = world.runtime.load_module(false);
         let parent = world.runtime.define_class(Some(module), None);
         let class = world.runtime.define_class(Some(module), Some(parent));
@@ -527,8 +539,8 @@ fn gch_06_statics_and_objects_are_inspected_with_their_types() {
 }
 
 #[test]
-fn att_14_objects_are_not_told_of_after_attach_but_large_ones_are_on_core() {
-    in_worlds(&Personality::ALL, |world| {
+fn att_14_objects_are_not_reported_after_attach_but_large_ones_are_on_core() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let differences = world.runtime.differences();
         let (_, script, _) = world.attached(Script::new());
         let refused = HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
@@ -546,7 +558,7 @@ fn att_14_objects_are_not_told_of_after_attach_but_large_ones_are_on_core() {
         })]);
         assert_eq!(script.count("ObjectAllocated"), usize::from(is_core));
     });
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.started(wanting(0x0080_0100));
         let class = world.runtime.define_class(None, None);
         join(&[application(world, move |runtime| {
@@ -558,9 +570,9 @@ fn att_14_objects_are_not_told_of_after_attach_but_large_ones_are_on_core() {
 }
 
 #[test]
-fn gch_04_an_object_id_that_is_kept_over_a_collection_is_a_crime() {
-    for personality in Personality::ALL {
-        let found = convicted(personality, |world| {
+fn gch_04_an_object_id_that_is_kept_over_a_collection_is_a_fault() {
+    for runtime_version in RuntimeVersion::ALL {
+        let found = faults_of(runtime_version, |world| {
             let class = world.runtime.define_class(None, None);
             let kept = Arc::new(AtomicUsize::new(0));
             let of_script = kept.clone();
@@ -574,6 +586,6 @@ fn gch_04_an_object_id_that_is_kept_over_a_collection_is_a_crime() {
                 runtime.collect(0);
             })]);
         });
-        assert_eq!(found, ["CAT-09"], "{personality:?}");
+        assert_eq!(found, ["CAT-09"], "{runtime_version:?}");
     }
 }

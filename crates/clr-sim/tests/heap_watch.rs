@@ -5,7 +5,7 @@
 mod support;
 
 use corprof::Guid;
-use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_process};
+use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, SystemFaults, enter_process};
 use remora_clr_sim::library::Library;
 use remora_clr_sim::runtime::{AttachRequest, ClassId, GcMode, LARGE, ObjectKey, Runtime, Shape};
 use remora_clr_sim::schedule::{self, Task};
@@ -40,10 +40,10 @@ impl Watched {
     /// Attaches. So many pieces find room.
     fn attach(world: &World, room: usize) -> Watched {
         let process = Arc::new(Process {
-            library: Library::new(AgentLibrary, world.court.clone()),
+            library: Library::new(AgentLibrary, world.faults.clone()),
             link: Arc::new(Link::new(64)),
             sampler: Arc::new(Sampler::new(100)),
-            whims: Whims::default(),
+            system_faults: SystemFaults::default(),
             runtime: world.runtime.clone(),
         });
         process.link.limit_collections(room);
@@ -116,14 +116,14 @@ fn use_it(link: &Link, kept: &Kept) {
             return;
         }
         let ended = link.said().iter().filter(|said| matches!(said, FromAgent::Walked { .. })).count();
-        // What was told before the end of a copy has come before it.
+        // What was reported before the end of a copy has come before it.
         while let Some(piece) = link.next_of_collections() {
             kept.watch.lock().unwrap().piece(&piece).expect("the agent's own piece");
         }
         if ended > walked {
             walked = ended;
             let mut watch = kept.watch.lock().unwrap();
-            watch.stream(&link.next_picture().expect("the copy has told all"));
+            watch.stream(&link.next_picture().expect("the copy has sent all"));
             let compared = watch.snapshot();
             if is_last {
                 watch.end()

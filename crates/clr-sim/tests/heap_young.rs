@@ -1,11 +1,11 @@
 //! What Remora's agent spares a program of the model when it asks for more than a notification-only profiler gets: the runtime's count of
-//! what is young, object by object, in a collection that is told with MONITOR_GC.
+//! what is young, object by object, in a collection that is reported with MONITOR_GC.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
 
 use corprof::Guid;
-use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_process};
+use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, SystemFaults, enter_process};
 use remora_clr_sim::library::Library;
 use remora_clr_sim::runtime::{AttachRequest, Runtime};
 use remora_clr_sim::runtime::{GcMode, Shape};
@@ -37,10 +37,10 @@ fn makes_objects(runtime: &Arc<Runtime>, classes: usize, ends: &AtomicBool) {
 /// The agent comes, has the heap copied once, and leaves after `meanwhile`.
 fn take_one(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnce(&Link)) {
     let process = Arc::new(Process {
-        library: Library::new(AgentLibrary, world.court.clone()),
+        library: Library::new(AgentLibrary, world.faults.clone()),
         link: Arc::new(Link::new(64)),
         sampler: Arc::new(Sampler::new(100)),
-        whims: Whims::default(),
+        system_faults: SystemFaults::default(),
         runtime: world.runtime.clone(),
     });
     enter_process(Some(process.clone()));

@@ -4,10 +4,10 @@
 mod support;
 
 use corprof::{EnterLeave3, EnterLeave3WithInfo as WithInfo, HResult, sys};
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::callback_data::CallbackData;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::runtime::{FunctionId, Status};
 use remora_clr_sim::scripted::Script;
-use remora_clr_sim::told::Told;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -109,7 +109,7 @@ fn run_two(world: &World) -> [FunctionId; 2] {
 
 #[test]
 fn elt_01_the_fast_path_is_handed_the_function_and_nothing_else() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         all_called();
         world.started(hooking(ENTERLEAVE, false, false));
         let [first, second] = run_two(world).map(|function| function.0);
@@ -120,7 +120,7 @@ fn elt_01_the_fast_path_is_handed_the_function_and_nothing_else() {
 
 #[test]
 fn elt_01_the_path_with_info_comes_with_arguments_and_return_values() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         all_called();
         let (_, script, _) = world.started(hooking(ENTERLEAVE | ARGUMENTS, true, false));
         let [first, second] = run_two(world).map(|function| function.0);
@@ -130,7 +130,7 @@ fn elt_01_the_path_with_info_comes_with_arguments_and_return_values() {
         assert!(all.iter().all(|(_, _, info)| *info != 0), "a handle for each: {all:?}");
         assert_eq!(arguments(&script, all[0].1, all[0].2), (HResult::S_OK, 1));
     });
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.started(hooking(ENTERLEAVE, false, false));
         assert_eq!(arguments(&script, 1, 1).0, HResult::CORPROF_E_INCONSISTENT_WITH_FLAGS);
     });
@@ -157,7 +157,7 @@ fn arguments(script: &Script, function: usize, handle: usize) -> (HResult, u32) 
 
 #[test]
 fn elt_01_the_mapper_is_handed_its_data_chooses_what_is_hooked_and_names_it() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         all_called();
         world.started(hooking(ENTERLEAVE, false, true));
         let two = run_two(world);
@@ -190,7 +190,7 @@ fn try_to_hook(script: &Script) -> [HResult; 3] {
 
 #[test]
 fn elt_02_none_of_it_after_attach() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         all_called();
         let (_, script, _) = world.attached(Script::new());
         assert_eq!(try_to_hook(&script), [HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER; 3]);
@@ -203,7 +203,7 @@ fn elt_02_none_of_it_after_attach() {
 
 #[test]
 fn elt_02_none_of_it_once_initialize_is_over() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         all_called();
         let (_, script, _) = world.started(Script::new());
         let too_late = HResult::CORPROF_E_CALL_ONLY_FROM_INIT;
@@ -218,7 +218,7 @@ fn elt_02_none_of_it_once_initialize_is_over() {
 #[test]
 fn elt_02_no_detach_after_it() {
     for with_info in [false, true] {
-        in_worlds(&Personality::ALL, move |world| {
+        in_worlds(&RuntimeVersion::ALL, move |world| {
             let (_, script, profiler) = world.started(hooking(ENTERLEAVE, with_info, false));
             assert_eq!(script.request_detach(1), HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
             assert_eq!(profiler.status(), Status::Active);
@@ -243,7 +243,7 @@ fn rjt_01_on_core_methods_of_a_running_process_are_compiled_again_and_the_detach
         assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::S_OK);
         let first = world.runtime.address_of(function).unwrap();
         assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
-        assert_eq!(script.told(), [], "compiled when it is called, not before");
+        assert_eq!(script.callback_data(), [], "compiled when it is called, not before");
         let run = |world: &World| {
             join(&[application(world, move |runtime| {
                 runtime.enter_function(function);
@@ -253,7 +253,7 @@ fn rjt_01_on_core_methods_of_a_running_process_are_compiled_again_and_the_detach
         run(world);
         run(world);
         let second = world.runtime.address_of(function).unwrap();
-        assert_eq!(script.told(), [Told::CompiledAgain(function.0, 1)]);
+        assert_eq!(script.callback_data(), [CallbackData::CompiledAgain(function.0, 1)]);
         let callbacks = ["GetReJITParameters", "ReJITCompilationStarted", "ReJITCompilationFinished"];
         assert_eq!(script.journal()[script.journal().len() - 3..], callbacks);
         assert_eq!(script.any_function_at(second), Ok((function.0, 1)));
@@ -274,14 +274,14 @@ fn rjt_01_what_can_be_unloaded_cannot_be_compiled_again() {
         let (_, _, token) = script.function_info(function.0).unwrap();
         assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::S_OK);
         assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
-        let error = Told::NotCompiledAgain(function.0, HResult::CORPROF_E_FUNCTION_IS_COLLECTIBLE.0);
-        assert_eq!(script.told(), [error]);
+        let error = CallbackData::NotCompiledAgain(function.0, HResult::CORPROF_E_FUNCTION_IS_COLLECTIBLE.0);
+        assert_eq!(script.callback_data(), [error]);
     });
 }
 
 #[test]
 fn rjt_01_the_desktop_has_none() {
-    in_worlds(&[Personality::Desktop4], |world| {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
         let (_, script, _) = world.attached(Script::new());
         assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
         let mut newer: *mut c_void = std::ptr::null_mut();

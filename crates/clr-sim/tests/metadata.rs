@@ -4,28 +4,28 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::runtime::Called;
 use remora_clr_sim::scripted::Script;
-use support::{World, convicted, in_one, in_worlds};
+use support::{World, faults_of, in_one, in_worlds};
 
 const CALLED: Called = Called { module: "shop", class: "Shop.Till" };
 /// CLDB_E_INDEX_NOTFOUND.
 const NO_ROW: HResult = HResult(0x8013_1124_u32 as i32);
 
 fn answered(body: impl Fn(&World) + Clone + 'static) {
-    in_worlds(&Personality::ALL, body);
+    in_worlds(&RuntimeVersion::ALL, body);
 }
 
 /// What is broken, each clause once.
 fn broken(body: impl Fn(&World) + Clone + 'static) -> Vec<String> {
-    let mut clauses: Vec<String> = convicted(Personality::Core8, body).iter().map(ToString::to_string).collect();
+    let mut clauses: Vec<String> = faults_of(RuntimeVersion::Core8, body).iter().map(ToString::to_string).collect();
     clauses.dedup();
     clauses
 }
 
 #[test]
-fn classes_and_methods_are_told_with_their_names_and_found_by_them() {
+fn classes_and_methods_are_reported_with_their_names_and_found_by_them() {
     answered(|world| {
         world.runtime.load_module(false);
         let module = world.runtime.load_module_called(CALLED);
@@ -71,7 +71,7 @@ fn each_module_has_an_id_and_only_its_own_rows() {
 }
 
 #[test]
-fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_crime() {
+fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_fault() {
     for keeps in [true, false] {
         let found = broken(move |world| {
             let module = world.runtime.load_module(false);
@@ -88,12 +88,12 @@ fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_crime() {
 
 #[test]
 fn det_20_metadata_is_not_read_after_the_detach_was_accepted() {
-    let found = in_one(Personality::Core8, 1, |world| {
+    let found = in_one(RuntimeVersion::Core8, 1, |world| {
         let module = world.runtime.load_module(false);
         let (_, script, _) = world.attached(Script::new());
         let metadata = script.metadata(module.0).unwrap();
         script.request_detach(1);
-        assert!(metadata.scope().is_ok(), "it is told all the same");
+        assert!(metadata.scope().is_ok(), "it is answered all the same");
     });
     // That it was open at all is another misuse.
     let is_read = |what: &String| what.starts_with("DET-20") && what.contains("was called after the detach");

@@ -3,7 +3,7 @@
 mod support;
 
 use corprof::Guid;
-use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_process};
+use remora_clr_sim::agent::{AgentLibrary, Link, Process, Sampler, SystemFaults, enter_process};
 use remora_clr_sim::library::Library;
 use remora_clr_sim::runtime::AttachRequest;
 use remora_clr_sim::schedule;
@@ -14,10 +14,10 @@ use support::{CORES, SECOND, World, application, in_worlds, join};
 /// The agent in a process of its own; whoever uses it dies after so many milliseconds.
 fn its_user_dies(world: &World, after: u64) {
     let process = Arc::new(Process {
-        library: Library::new(AgentLibrary, world.court.clone()),
+        library: Library::new(AgentLibrary, world.faults.clone()),
         link: Arc::new(Link::new(64)),
         sampler: Arc::new(Sampler::new(100)),
-        whims: Whims::default(),
+        system_faults: SystemFaults::default(),
         runtime: world.runtime.clone(),
     });
     enter_process(Some(process.clone()));

@@ -4,9 +4,9 @@
 mod support;
 
 use corprof::{Guid, HResult, sys};
-use remora_clr_sim::differences::{Personality, Release};
+use remora_clr_sim::differences::{Release, RuntimeVersion};
 use remora_clr_sim::library::Library;
-use remora_clr_sim::machine::{Account, File, Machine, Process, Trigger, Wish};
+use remora_clr_sim::machine::{Account, AttachOptions, File, Machine, Process, Trigger};
 use remora_clr_sim::runtime::{Entry, ModuleId, Runtime};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::{self, Script};
@@ -22,12 +22,12 @@ const V2: Release = Release(2, 0, 50727);
 const V4: Release = Release(4, 0, 30319);
 const OPT_IN: (&str, &str) = ("COMPLUS_ProfAPI_ProfilerCompatibilitySetting", "EnableV2Profiler");
 /// Only the desktop has several runtimes in a process; several profilers of one library are on Core 6 and later as well.
-const DESKTOP: &[Personality] = &[Personality::Desktop4];
-const WITH_NOTIFIED: &[Personality] =
-    &[Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10];
+const DESKTOP: &[RuntimeVersion] = &[RuntimeVersion::Desktop4];
+const WITH_NOTIFIED: &[RuntimeVersion] =
+    &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
 
 fn install(machine: &Arc<Machine>, script: Script) -> (Arc<Library>, Arc<Script>) {
-    let (library, script) = scripted::library(script, &machine.court);
+    let (library, script) = scripted::library(script, &machine.faults);
     machine.put(PATH, File::of(&library));
     // The older runtime knows no path.
     machine.register(CLASS, PATH);
@@ -159,7 +159,7 @@ fn sbs_03_each_instance_has_its_own_info_and_hears_of_its_own_runtime() {
 #[test]
 fn sbs_03_an_id_of_one_runtime_handed_to_another_is_an_access_violation() {
     for seed in 0..SCHEDULES {
-        let findings = on_one(Personality::Desktop4, seed, |machine| {
+        let findings = on_one(RuntimeVersion::Desktop4, seed, |machine| {
             let (_, script) = install(machine, Script::new());
             let (_, runtimes) = process(machine, &[V4, V4], &[]);
             let modules: Vec<ModuleId> = runtimes.iter().map(|runtime| runtime.load_module(false)).collect();
@@ -171,9 +171,9 @@ fn sbs_03_an_id_of_one_runtime_handed_to_another_is_an_access_violation() {
 
 #[test]
 fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_instances() {
-    for personality in WITH_NOTIFIED {
+    for runtime_version in WITH_NOTIFIED {
         for seed in 0..schedules_of_each(WITH_NOTIFIED.len()) {
-            let findings = in_one(*personality, seed, |world| {
+            let findings = in_one(*runtime_version, seed, |world| {
                 let script = Script::new()
                     .only_notified_where(|number| number == 1)
                     .on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(0x4), HResult::S_OK));
@@ -190,7 +190,7 @@ fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_instances() {
                 world.runtime.load_module(false);
                 assert_eq!((script.count("ModuleLoadFinished"), library.references()), (3, 1));
             });
-            assert_eq!(findings, Vec::<String>::new(), "{personality:?}, seed {seed}");
+            assert_eq!(findings, Vec::<String>::new(), "{runtime_version:?}, seed {seed}");
         }
     }
 }
@@ -253,10 +253,10 @@ fn sbs_05_a_runtime_that_a_profiler_refuses_is_free_for_another() {
         let (_, first) = install(machine, takes_v2);
         let (target, runtimes) = process(machine, &[V2, V4], &[]);
         assert_eq!(profiled(&runtimes), [1, 0]);
-        let (library, second) = scripted::library(Script::new(), &machine.court);
+        let (library, second) = scripted::library(Script::new(), &machine.faults);
         machine.put("C:\\other.dll", File::of(&library));
         let trigger = Trigger::new(machine, &machine.start(USER, &[]));
-        assert_eq!(trigger.attach(target.id, &Wish::of(OTHER_CLASS, "C:\\other.dll")), Ok(()));
+        assert_eq!(trigger.attach(target.id, &AttachOptions::of(OTHER_CLASS, "C:\\other.dll")), Ok(()));
         assert_eq!((second.count("InitializeForAttach"), profiled(&runtimes)), (1, vec![1, 1]));
         assert_eq!(first.count("Initialize"), 2);
     });

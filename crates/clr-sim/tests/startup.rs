@@ -6,9 +6,9 @@ mod slots;
 mod support;
 
 use corprof::{Guid, HResult};
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::library::Library;
-use remora_clr_sim::machine::{Account, File, Machine, Process, Trigger, Wish};
+use remora_clr_sim::machine::{Account, AttachOptions, File, Machine, Process, Trigger};
 use remora_clr_sim::runtime::{Entry, Runtime, Status};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::{self, Script};
@@ -21,14 +21,14 @@ const PATH: &str = "/opt/profiler/profiler.so";
 const USER: Account = Account::of_user(500);
 
 fn install(machine: &Arc<Machine>, script: Script) -> (Arc<Library>, Arc<Script>) {
-    let (library, script) = scripted::library(script, &machine.court);
+    let (library, script) = scripted::library(script, &machine.faults);
     machine.put(PATH, File::of(&library));
     (library, script)
 }
 
 /// A process whose environment names the profiler, with more variables.
 fn profiled(machine: &Arc<Machine>, more: &[(&str, &str)]) -> (Arc<Process>, Arc<Runtime>) {
-    let prefix = machine.personality.differences().startup_prefix;
+    let prefix = machine.runtime_version.differences().startup_prefix;
     let names = ["ENABLE_PROFILING", "PROFILER", "PROFILER_PATH"].map(|name| format!("{prefix}_{name}"));
     let values = ["1", CLASS_IN_WORDS, PATH];
     // The first of a name counts, so that `more` can say otherwise.
@@ -41,7 +41,7 @@ fn profiled(machine: &Arc<Machine>, more: &[(&str, &str)]) -> (Arc<Process>, Arc
 
 #[test]
 fn att_17_a_profiler_that_the_environment_names_gets_initialize_before_anything_runs() {
-    on_machines(&Personality::ALL, |machine| {
+    on_machines(&RuntimeVersion::ALL, |machine| {
         let (library, script) = install(machine, Script::new());
         let (_, runtime) = profiled(machine, &[]);
         assert_eq!((script.count("Initialize"), script.count("InitializeForAttach")), (1, 0));
@@ -53,15 +53,15 @@ fn att_17_a_profiler_that_the_environment_names_gets_initialize_before_anything_
         assert_eq!(script.count("ProfilerAttachComplete"), 0);
         // It has the place of the main profiler.
         let trigger = Trigger::new(machine, &machine.start(USER, &[]));
-        assert!(trigger.attach(1000, &Wish::of(Guid::from_u128(5), PATH)).is_err());
+        assert!(trigger.attach(1000, &AttachOptions::of(Guid::from_u128(5), PATH)).is_err());
     });
 }
 
 #[test]
 fn att_17_without_the_word_to_enable_it_nothing_is_loaded() {
-    on_machines(&Personality::ALL, |machine| {
+    on_machines(&RuntimeVersion::ALL, |machine| {
         let (_, script) = install(machine, Script::new());
-        let prefix = machine.personality.differences().startup_prefix;
+        let prefix = machine.runtime_version.differences().startup_prefix;
         let other = if prefix == "COR" { "CORECLR" } else { "COR" };
         let enable = format!("{prefix}_ENABLE_PROFILING");
         let (_, runtime) = profiled(machine, &[(&enable, "0")]);
@@ -76,8 +76,8 @@ fn att_17_without_the_word_to_enable_it_nothing_is_loaded() {
 
 #[test]
 fn att_17_in_initialize_the_whole_mask_is_open_and_afterwards_only_what_can_be_changed() {
-    on_machines(&Personality::ALL, |machine| {
-        let differences = machine.personality.differences();
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let differences = machine.runtime_version.differences();
         // COR_PRF_MONITOR_ENTERLEAVE, FUNCTION_UNLOADS, OBJECT_ALLOCATED, and all that is immutable.
         let wished = differences.immutable | 0x1000 | 0x1 | 0x100;
         let (_, script) = install(
@@ -95,11 +95,11 @@ fn att_17_in_initialize_the_whole_mask_is_open_and_afterwards_only_what_can_be_c
 
 #[test]
 fn att_17_no_method_of_info_is_refused_for_being_attached() {
-    for personality in Personality::ALL {
+    for runtime_version in RuntimeVersion::ALL {
         let refused = Arc::new(Mutex::new(Vec::new()));
         let noted = refused.clone();
-        // What else the model makes of such questions is the matter of other clauses.
-        on_one(personality, 1, move |machine| {
+        // What else the model makes of such calls is the matter of other clauses.
+        on_one(runtime_version, 1, move |machine| {
             let noted = noted.clone();
             let script = Script::new().on("Initialize", move |script| {
                 // SAFETY: the runtime's object, which lives; the model takes any argument.
@@ -114,15 +114,15 @@ fn att_17_no_method_of_info_is_refused_for_being_attached() {
             install(machine, script);
             profiled(machine, &[]);
         });
-        assert_eq!(*refused.lock().unwrap(), Vec::<&str>::new(), "{personality:?}");
+        assert_eq!(*refused.lock().unwrap(), Vec::<&str>::new(), "{runtime_version:?}");
     }
 }
 
 #[test]
 fn att_17_one_that_cannot_be_loaded_leaves_an_entry_and_the_program_runs() {
-    on_machines(&Personality::ALL, |machine| {
+    on_machines(&RuntimeVersion::ALL, |machine| {
         let (library, script) = install(machine, Script::new().answering(HResult::E_OUTOFMEMORY));
-        let prefix = machine.personality.differences().startup_prefix;
+        let prefix = machine.runtime_version.differences().startup_prefix;
         let (path, class) = (format!("{prefix}_PROFILER_PATH"), format!("{prefix}_PROFILER"));
         let cases = [
             (path.as_str(), "/missing.so", HResult::ERROR_MOD_NOT_FOUND),
@@ -141,17 +141,17 @@ fn att_17_one_that_cannot_be_loaded_leaves_an_entry_and_the_program_runs() {
 
 /// Whether the runtime asks a profiler if it is only to be notified.
 fn asks(machine: &Machine) -> bool {
-    machine.personality.differences().notification_profilers
+    machine.runtime_version.differences().notification_profilers
 }
 
 #[test]
 fn att_17_the_desktop_finds_a_class_without_a_path_in_the_registry_and_core_does_not() {
-    on_machines(&Personality::ALL, |machine| {
+    on_machines(&RuntimeVersion::ALL, |machine| {
         install(machine, Script::new());
         machine.register(CLASS, PATH);
-        let prefix = machine.personality.differences().startup_prefix;
+        let prefix = machine.runtime_version.differences().startup_prefix;
         let (_, runtime) = profiled(machine, &[(&format!("{prefix}_PROFILER_PATH"), "")]);
-        let is_desktop = machine.personality == Personality::Desktop4;
+        let is_desktop = machine.runtime_version == RuntimeVersion::Desktop4;
         let failed = Entry::Failed(HResult::E_FAIL.0 as u32);
         assert_eq!(runtime.log(), [if is_desktop { Entry::Loaded } else { failed }]);
         assert_eq!(machine.look_ups(), usize::from(is_desktop));
@@ -160,8 +160,8 @@ fn att_17_the_desktop_finds_a_class_without_a_path_in_the_registry_and_core_does
 
 #[test]
 fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
-    on_machines(&Personality::ALL, |machine| {
-        let differences = machine.personality.differences();
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let differences = machine.runtime_version.differences();
         let too_early = HResult(differences.detach_in_initialize as i32);
         let script = Script::new().on("Initialize", move |script| {
             assert_eq!(script.request_detach(1), too_early);
@@ -191,8 +191,8 @@ fn attach(runtime: &Runtime, library: &Arc<Library>) -> remora_clr_sim::runtime:
 
 #[test]
 fn det_03_with_flags_that_cannot_be_taken_back_it_stays_and_lives() {
-    on_machines(&Personality::ALL, |machine| {
-        let differences = machine.personality.differences();
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let differences = machine.runtime_version.differences();
         let bits: Vec<u32> = (0..32).map(|shift| 1 << shift).filter(|bit| differences.immutable & bit != 0).collect();
         for bit in bits {
             let script =
@@ -209,9 +209,9 @@ fn det_03_with_flags_that_cannot_be_taken_back_it_stays_and_lives() {
 
 #[test]
 fn cmp_01_a_profiler_for_2_x_is_refused_with_both_remedies_and_loads_with_the_users_word() {
-    on_machines(&[Personality::Desktop4], |machine| {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
         let (library, script) = install(machine, Script::new().of_version(2));
-        let variable = machine.personality.differences().opt_in_variable;
+        let variable = machine.runtime_version.differences().opt_in_variable;
         for setting in [None, Some("DisableV2Profiler"), Some("1")] {
             let more: Vec<(&str, &str)> = setting.map(|value| (variable, value)).into_iter().collect();
             let (_, runtime) = profiled(machine, &more);
@@ -235,7 +235,7 @@ fn cmp_01_a_profiler_for_2_x_is_refused_with_both_remedies_and_loads_with_the_us
 fn cmp_01_core_loads_a_profiler_for_2_x_whatever_the_user_says_of_it() {
     on_machines(CORES, |machine| {
         let (_, script) = install(machine, Script::new().of_version(2));
-        let variable = machine.personality.differences().opt_in_variable;
+        let variable = machine.runtime_version.differences().opt_in_variable;
         for (times, setting) in [None, Some("DisableV2Profiler"), Some("EnableV2Profiler")].into_iter().enumerate() {
             let more: Vec<(&str, &str)> = setting.map(|value| (variable, value)).into_iter().collect();
             let (_, runtime) = profiled(machine, &more);
@@ -247,9 +247,9 @@ fn cmp_01_core_loads_a_profiler_for_2_x_whatever_the_user_says_of_it() {
 
 #[test]
 fn cmp_01_newer_profilers_need_no_word_and_all_can_be_kept_out() {
-    on_machines(&Personality::ALL, |machine| {
+    on_machines(&RuntimeVersion::ALL, |machine| {
         let (_, script) = install(machine, Script::new().of_version(3));
-        let variable = machine.personality.differences().opt_in_variable;
+        let variable = machine.runtime_version.differences().opt_in_variable;
         let (_, runtime) = profiled(machine, &[(variable, "DisableV2Profiler")]);
         assert_eq!(runtime.log(), [Entry::Loaded]);
         let steps = script.steps().len();
@@ -260,7 +260,7 @@ fn cmp_01_newer_profilers_need_no_word_and_all_can_be_kept_out() {
 
 #[test]
 fn cmp_01_windows_does_not_tell_capitals_apart_in_the_variables_name() {
-    on_machines(&[Personality::Desktop4], |machine| {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
         install(machine, Script::new().of_version(2));
         let (_, runtime) = profiled(machine, &[("COMPlus_ProfAPI_ProfilerCompatibilitySetting", "EnableV2Profiler")]);
         assert_eq!(runtime.log(), [Entry::Loaded]);
@@ -269,9 +269,9 @@ fn cmp_01_windows_does_not_tell_capitals_apart_in_the_variables_name() {
 
 #[test]
 fn cmp_02_a_profiler_for_1_1_is_refused_whatever_is_set() {
-    on_machines(&Personality::ALL, |machine| {
+    on_machines(&RuntimeVersion::ALL, |machine| {
         let (library, script) = install(machine, Script::new().of_version(1));
-        let variable = machine.personality.differences().opt_in_variable;
+        let variable = machine.runtime_version.differences().opt_in_variable;
         let failed = Entry::Failed(HResult::E_NOINTERFACE.0 as u32);
         for setting in ["EnableV2Profiler", "DisableV2Profiler"] {
             let (_, runtime) = profiled(machine, &[(variable, setting)]);
@@ -286,7 +286,7 @@ fn cmp_02_a_profiler_for_1_1_is_refused_whatever_is_set() {
 
 #[test]
 fn cmp_02_the_runtime_before_version_4_refuses_it_too_and_takes_one_for_2_x_without_a_word() {
-    on_machines(&[Personality::Desktop4], |machine| {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
         let v2 = remora_clr_sim::differences::Release(2, 0, 50727);
         machine.register(CLASS, PATH);
         for (version, entry) in [(1, Entry::Failed(HResult::E_NOINTERFACE.0 as u32)), (2, Entry::Loaded)] {

@@ -4,7 +4,7 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use support::{SECOND, application, in_worlds, join};
 /// What a profiler has enumerated while it holds the threads up can be asked about for as long.
 #[test]
 fn gch_06_no_thread_begins_or_ends_while_a_profiler_has_suspended_the_runtime() {
-    in_worlds(&[Personality::Core3, Personality::Core8, Personality::Core10], |world| {
+    in_worlds(&[RuntimeVersion::Core3, RuntimeVersion::Core8, RuntimeVersion::Core10], |world| {
         let (_, script, _) = world.attached(Script::new());
         let (stays, ends) = (Arc::new(Mutex::new(true)), Arc::new(Mutex::new(false)));
         let (of_thread, ended) = (stays.clone(), ends.clone());

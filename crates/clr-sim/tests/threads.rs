@@ -1,6 +1,6 @@
-//! The schedule's functions over threads of the system. A process has one conductor for good, so this is a program of its own.
+//! The schedule's functions over threads of the system. A process has one threads of the system for good, so this is a program of its own.
 
-use remora_clr_sim::schedule::threads::{COMPRESSION, conduct};
+use remora_clr_sim::schedule::threads::{COMPRESSION, use_os_threads};
 use remora_clr_sim::schedule::{self, Task};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn threads_of_the_system_take_part_in_a_schedule_and_time_is_compressed() {
-    let conductor = conduct(7);
-    assert!(conductor.is_own());
+    let os_threads = use_os_threads(7);
+    assert!(os_threads.is_own());
     let steps = Arc::new(AtomicU32::new(0));
     let of_threads = steps.clone();
     let begin = || {
@@ -22,14 +22,14 @@ fn threads_of_the_system_take_part_in_a_schedule_and_time_is_compressed() {
     let tasks: Vec<Task> = (0..4).map(|_| begin()).collect();
     assert!(schedule::wait_until(None, || tasks.iter().all(|task| schedule::has_ended(*task))));
     assert_eq!(steps.load(Ordering::SeqCst), 4);
-    assert_eq!(conductor.with_own_threads(<[u32]>::len), 5, "each is known, this one too");
+    assert_eq!(os_threads.with_own_threads(<[u32]>::len), 5, "each is known, this one too");
 
     let (begun, before) = (Instant::now(), schedule::now());
     schedule::sleep(1_000_000_000);
     assert!(schedule::now() - before >= 1_000_000_000, "a second of the model has passed");
     assert!(begun.elapsed() >= Duration::from_secs(1) / COMPRESSION);
 
-    let foreign = std::thread::spawn(move || (schedule::current(), conductor.is_own()));
+    let foreign = std::thread::spawn(move || (schedule::current(), os_threads.is_own()));
     let (task, is_own) = foreign.join().expect("it ends");
     assert!(!is_own, "nobody began it");
     assert_ne!(task, schedule::current(), "a thread of somebody else's has a place of its own");

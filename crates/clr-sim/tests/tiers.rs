@@ -4,11 +4,11 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::callback_data::CallbackData;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::runtime::{FunctionId, ModuleId, OFTEN, Runtime};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
-use remora_clr_sim::told::Told;
 use std::sync::Arc;
 use support::{CORES, World, application, in_worlds, join};
 
@@ -28,9 +28,9 @@ fn call_often(world: &World, function: FunctionId) {
     assert!(schedule::wait_until(None, || world.runtime.address_of(function) != before));
 }
 
-/// How often it was told of as compiled.
+/// How often its compilation was reported.
 fn compilations(script: &Script, function: FunctionId) -> usize {
-    script.told().iter().filter(|told| **told == Told::Compiled(function.0)).count()
+    script.callback_data().iter().filter(|callback_data| **callback_data == CallbackData::Compiled(function.0)).count()
 }
 
 fn listed(script: &Script, function: FunctionId) -> usize {
@@ -68,7 +68,7 @@ fn cat_03_cat_08_a_method_that_is_called_often_is_compiled_again_and_all_its_bod
 }
 
 #[test]
-fn cat_03_cat_08_a_precompiled_method_is_told_of_when_a_better_body_of_it_is_made() {
+fn cat_03_cat_08_a_precompiled_method_is_reported_when_a_better_body_of_it_is_made() {
     in_worlds(CORES, |world| {
         let (_, script, _) = world.attached(told_of_compilations());
         let (_, function) = made(world, false, false);
@@ -100,10 +100,10 @@ fn what_can_be_unloaded_or_was_forbidden_or_is_on_the_desktop_is_not_compiled_ag
         assert!(![collectible, dynamic].into_iter().any(|function| is_compiled_again(&world.runtime, function)));
         assert!(is_compiled_again(&world.runtime, stays));
     });
-    in_worlds(&[Personality::Desktop4], |world| {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
         assert!(!is_compiled_again(&world.runtime, made(world, false, true).1));
     });
-    in_worlds(&[Personality::Core8], |world| {
+    in_worlds(&[RuntimeVersion::Core8], |world| {
         let forbid = |script: &Script| assert_eq!(script.set_mask(0, DISABLE_TIERS), HResult::S_OK);
         world.started(Script::new().on("Initialize", forbid));
         assert!(!is_compiled_again(&world.runtime, made(world, false, true).1));

@@ -1,7 +1,7 @@
 //! An object of the time before there was attach: it knows ICorProfilerCallback2 and nothing after it.
 
+use crate::fault::{Fault, fault};
 use crate::profiler::never_return;
-use crate::sin::{Sin, sin};
 use corprof::{Guid, HResult, sys};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +35,7 @@ unsafe extern "system" fn query_interface(
     // SAFETY: the runtime asks with a valid identifier, which need not be aligned.
     let interface: Guid = unsafe { interface.read_unaligned() };
     let known = [sys::IID_IUnknown, sys::IID_ICorProfilerCallback, sys::IID_ICorProfilerCallback2].contains(&interface);
-    if !known && sin() == Sin::HangsInQuery {
+    if !known && fault() == Fault::HangsInQuery {
         never_return();
     }
     let answer = if known { this } else { std::ptr::null_mut() };

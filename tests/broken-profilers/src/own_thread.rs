@@ -1,7 +1,7 @@
 //! A thread of the profiler's own that asks for the detach: with a reference on the library, as it should, or without.
 
-use crate::profiler::Shared;
-use crate::sin::{Sin, sin};
+use crate::fault::{Fault, fault};
+use crate::shared::Shared;
 use corprof::sys;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub fn start(shared: &Arc<Shared>) {
 extern "C" fn run(shared: *mut c_void) -> *mut c_void {
     // SAFETY: the reference that `start` has handed over.
     let shared = unsafe { Arc::from_raw(shared.cast_const().cast::<Shared>()) };
-    if sin() != Sin::AsksWithoutReference {
+    if fault() != Fault::AsksWithoutReference {
         hold_library_until_thread_ends();
     }
     let mut turns = 0;
-    while !shared.completed.load(Ordering::SeqCst) && (sin() != Sin::DetachesUnheard || turns < LONGEST_TURNS) {
+    while !shared.completed.load(Ordering::SeqCst) && (fault() != Fault::DetachesUnheard || turns < LONGEST_TURNS) {
         // SAFETY: takes a number.
         unsafe { libc::usleep(PAUSE) };
         turns += 1;
@@ -42,9 +42,9 @@ extern "C" fn run(shared: *mut c_void) -> *mut c_void {
     let info = shared.info();
     drop(shared);
     ask(info);
-    if sin() == Sin::CallsAfterSealing {
+    if fault() == Fault::CallsAfterSealing {
         let mut mask = 0;
-        // SAFETY: not at all in a real process: Info may be gone, which is the sin.
+        // SAFETY: not at all in a real process: Info may be gone, which is the fault.
         unsafe { sys::ICorProfilerInfo::GetEventMask(info, &mut mask) };
     }
     std::ptr::null_mut()

@@ -1,12 +1,13 @@
-//! The callbacks of an honest profiler, and the place of each sin in them.
+//! The callbacks of an honest profiler, and the place of each fault in them.
 
+use crate::fault::{Fault, fault};
 use crate::own_thread;
-use crate::sin::{Sin, sin};
+use crate::shared::Shared;
 use corprof::{Alive, Attached, HResult, Info, ModuleId, ProfilerCallback, sys};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
@@ -21,22 +22,6 @@ const BETWEEN_QUESTIONS: u32 = 200;
 /// A long time for a timer that shall not come, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
-/// What the callbacks and the thread share. The runtime's object is kept raw: a sinner asks what the safe layer would not let it ask.
-#[derive(Default)]
-pub struct Shared {
-    info: AtomicPtr<sys::ICorProfilerInfo>,
-    /// ProfilerAttachComplete runs on a thread that the runtime does not count: who asks before it has returned is unloaded under it.
-    pub completed: AtomicBool,
-    asked: AtomicBool,
-}
-
-impl Shared {
-    /// The runtime's object.
-    pub fn info(&self) -> *mut sys::ICorProfilerInfo {
-        self.info.load(Ordering::SeqCst)
-    }
-}
-
 /// The profiler.
 #[derive(Default)]
 pub struct Profiler(Arc<Shared>);
@@ -49,17 +34,17 @@ impl Profiler {
     /// Asks once, in the callback that runs.
     fn leave(&self) {
         let stays = matches!(
-            sin(),
-            Sin::Stays
-                | Sin::LeavesSuspended
-                | Sin::HangsInShutdown
-                | Sin::OwnThread
-                | Sin::OnlyNotified
-                | Sin::DetachesUnheard
-                | Sin::CallsAfterSealing
-                | Sin::AsksWithoutReference
-                | Sin::NeverReturns
-                | Sin::WaitsAfterRefusal
+            fault(),
+            Fault::Stays
+                | Fault::LeavesSuspended
+                | Fault::HangsInShutdown
+                | Fault::OwnThread
+                | Fault::OnlyNotified
+                | Fault::DetachesUnheard
+                | Fault::CallsAfterSealing
+                | Fault::AsksWithoutReference
+                | Fault::NeverReturns
+                | Fault::WaitsAfterRefusal
         );
         if !stays && self.0.completed.load(Ordering::SeqCst) && !self.0.asked.swap(true, Ordering::SeqCst) {
             own_thread::ask(self.info());
@@ -69,10 +54,10 @@ impl Profiler {
 
 impl ProfilerCallback for Profiler {
     fn load_as_notification_only(&self) -> bool {
-        if sin() == Sin::HangsBeforeAttach {
+        if fault() == Fault::HangsBeforeAttach {
             never_return();
         }
-        matches!(sin(), Sin::OnlyNotified | Sin::DetachesUnheard)
+        matches!(fault(), Fault::OnlyNotified | Fault::DetachesUnheard)
     }
 
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, _: &[u8]) -> Result<(), HResult> {
@@ -80,52 +65,52 @@ impl ProfilerCallback for Profiler {
         self.0.info.store(raw, Ordering::SeqCst);
         // SAFETY: the runtime's object, alive.
         unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), MODULE_LOADS, 0) };
-        match sin() {
-            Sin::RefusesAttach => return Err(HResult::E_FAIL),
-            Sin::EnumeratesEarly => drop(info.enum_modules()),
-            Sin::ForbiddenFlags => {
-                // SAFETY: as above.
+        match fault() {
+            Fault::RefusesAttach => return Err(HResult::E_FAIL),
+            Fault::EnumeratesEarly => drop(info.enum_modules()),
+            Fault::ForbiddenFlags => {
+                // SAFETY: the runtime's object, alive until a detach is accepted.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | ENTER_LEAVE) };
             }
-            Sin::SetsRejit => {
-                // SAFETY: as above.
+            Fault::SetsRejit => {
+                // SAFETY: the runtime's object, alive until a detach is accepted.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | REJIT) };
             }
-            // SAFETY: as above.
-            Sin::WatchesCollections => unsafe {
+            // SAFETY: the runtime's object, alive until a detach is accepted.
+            Fault::WatchesCollections => unsafe {
                 let answer = sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | COLLECTIONS);
                 return HResult(answer).ok();
             },
-            Sin::DetachesUnheard => own_thread::start(&self.0),
-            Sin::LeavesThread => leave_thread(),
-            Sin::HidesThread => {
+            Fault::DetachesUnheard => own_thread::start(&self.0),
+            Fault::LeavesThread => leave_thread(),
+            Fault::HidesThread => {
                 leave_thread();
                 take_all_descriptors();
             }
-            Sin::LeavesTimer => leave_timer(),
-            Sin::LeavesIntervalTimer => leave_interval_timer(),
-            Sin::AsksForEver => ask_for_ever(raw),
-            Sin::LeavesHandler => leave_handler(),
-            Sin::LeavesChild => leave_child(),
-            Sin::LeavesDaemon => leave_daemon(),
-            Sin::IsTraced => be_traced(),
-            // SAFETY: stops the process, which is the sin.
-            Sin::Stops => _ = unsafe { libc::raise(libc::SIGSTOP) },
-            Sin::LeavesDescriptor => leave_descriptor(),
-            Sin::PinsLibrary => drop(own_thread::pin_library()),
+            Fault::LeavesTimer => leave_timer(),
+            Fault::LeavesIntervalTimer => leave_interval_timer(),
+            Fault::AsksForEver => ask_for_ever(raw),
+            Fault::LeavesHandler => leave_handler(),
+            Fault::LeavesChild => leave_child(),
+            Fault::LeavesDaemon => leave_daemon(),
+            Fault::IsTraced => be_traced(),
+            // SAFETY: stops the process, which is the fault.
+            Fault::Stops => _ = unsafe { libc::raise(libc::SIGSTOP) },
+            Fault::LeavesDescriptor => leave_descriptor(),
+            Fault::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
         }
         Ok(())
     }
 
     fn profiler_attach_complete(&self) {
-        match sin() {
-            Sin::OwnThread | Sin::OnlyNotified | Sin::CallsAfterSealing | Sin::AsksWithoutReference => {
+        match fault() {
+            Fault::OwnThread | Fault::OnlyNotified | Fault::CallsAfterSealing | Fault::AsksWithoutReference => {
                 own_thread::start(&self.0)
             }
-            // SAFETY: alive; every Core has the slot.
-            Sin::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
-            Sin::LeavesSession => {
+            // SAFETY: the runtime's object, alive until a detach is accepted; every Core has the slot.
+            Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
+            Fault::LeavesSession => {
                 let mut session = 0;
                 let name: Vec<u16> = "Microsoft-Windows-DotNETRuntime".encode_utf16().chain([0]).collect();
                 let config = sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
@@ -135,20 +120,20 @@ impl ProfilerCallback for Profiler {
                     filterData: std::ptr::null(),
                 };
                 let info = self.info().cast();
-                // SAFETY: alive, a list of one, and a place for the answer; from .NET 6 on the slot is there.
+                // SAFETY: the runtime's object, alive until a detach is accepted; a list of one, and a local place. Since .NET 6 it has the slot.
                 unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info, 1, &config, 0, &mut session) };
             }
-            Sin::IgnoresRefusal | Sin::WaitsAfterRefusal => {
+            Fault::IgnoresRefusal | Fault::WaitsAfterRefusal => {
                 // SAFETY: the runtime's object, alive.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(self.info(), MODULE_LOADS | COLLECTIONS) };
-                if sin() == Sin::IgnoresRefusal {
-                    // SAFETY: as above.
+                if fault() == Fault::IgnoresRefusal {
+                    // SAFETY: the runtime's object, alive until a detach is accepted.
                     unsafe { sys::ICorProfilerInfo::ForceGC(self.info()) };
                 }
             }
-            Sin::KeepsEnumerator => {
+            Fault::KeepsEnumerator => {
                 let mut modules = null_mut();
-                // SAFETY: alive, and a place for the answer.
+                // SAFETY: the runtime's object, alive until a detach is accepted; a local place.
                 unsafe { sys::ICorProfilerInfo3::EnumModules(self.info().cast(), &mut modules) };
             }
             _ => {}
@@ -157,25 +142,25 @@ impl ProfilerCallback for Profiler {
     }
 
     fn module_load_started(&self, _: ModuleId) {
-        if sin() == Sin::NeverReturns {
+        if fault() == Fault::NeverReturns {
             never_return();
         }
     }
 
     fn module_load_finished(&self, _: ModuleId, _: HResult) {
-        match sin() {
-            // SAFETY: none: it is the sin.
-            Sin::Crashes => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
-            // SAFETY: ends the process, which is the sin.
-            Sin::Exits => unsafe { libc::_exit(7) },
+        match fault() {
+            // SAFETY: none: it is the fault.
+            Fault::Crashes => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
+            // SAFETY: ends the process, which is the fault.
+            Fault::Exits => unsafe { libc::_exit(7) },
             _ => {}
         }
     }
 
     fn module_unload_finished(&self, module: ModuleId, _: HResult) {
-        if sin() == Sin::StaleId {
+        if fault() == Fault::StaleId {
             let mut length = 0;
-            // SAFETY: not in a real process: the id is stale, which is the sin.
+            // SAFETY: not in a real process: the id is stale, which is the fault.
             unsafe {
                 sys::ICorProfilerInfo3::GetModuleInfo2(
                     self.info().cast(),
@@ -193,13 +178,13 @@ impl ProfilerCallback for Profiler {
     }
 
     fn shutdown(&self) {
-        if sin() == Sin::HangsInShutdown {
+        if fault() == Fault::HangsInShutdown {
             never_return();
         }
     }
 
     fn profiler_detach_succeeded(&self) {
-        if sin() == Sin::HangsInDetachSucceeded {
+        if fault() == Fault::HangsInDetachSucceeded {
             never_return();
         }
     }
@@ -240,12 +225,12 @@ fn leave_interval_timer() {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const once, null_mut()) };
 }
 
-/// A reference of its own keeps its code where it is: what it asks is the sin, not where it runs.
+/// A reference of its own keeps its code where it is: what it asks is the fault, not where it runs.
 fn ask_for_ever(info: *mut sys::ICorProfilerInfo) {
     extern "C" fn run(info: *mut c_void) -> *mut c_void {
         loop {
             let mut mask = 0;
-            // SAFETY: not in a real process, once the runtime has freed the object, which is the sin.
+            // SAFETY: not in a real process, once the runtime has freed the object, which is the fault.
             unsafe { sys::ICorProfilerInfo::GetEventMask(info.cast(), &raw mut mask) };
             // SAFETY: takes a number.
             unsafe { libc::usleep(BETWEEN_QUESTIONS) };

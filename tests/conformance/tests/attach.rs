@@ -216,7 +216,7 @@ fn att_13_elt_02_an_attached_profiler_is_refused_hooks_of_functions() {
 }
 
 #[test]
-fn att_14_only_large_objects_are_told_of_when_they_are_allocated() {
+fn att_14_only_large_objects_are_reported_when_they_are_allocated() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
@@ -347,7 +347,7 @@ fn cat_03_no_precompiled_function_is_enumerated() {
 }
 
 #[test]
-fn cat_04_a_module_is_enumerated_before_its_load_is_told_and_not_when_its_unload_is() {
+fn cat_04_a_module_is_enumerated_before_its_load_is_reported_and_not_when_its_unload_is() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         stage.act("a load");

@@ -45,7 +45,7 @@ fn cat_02_what_loads_between_an_early_enumeration_and_the_first_event_is_met_by_
 }
 
 #[test]
-fn cat_05_what_is_there_in_the_end_was_enumerated_at_the_attach_or_told_of() {
+fn cat_05_what_is_there_in_the_end_was_enumerated_at_the_attach_or_reported() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         for _ in 0..ROUNDS {

@@ -229,7 +229,7 @@ fn det_07_attach_complete_is_not_waited_for_by_a_detach_that_another_thread_asks
 }
 
 #[test]
-fn det_10_det_12_told_once_then_released_then_unmapped_however_often() {
+fn det_10_det_12_reported_once_then_released_then_unmapped_however_often() {
     in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         for _ in 0..3 {
@@ -343,7 +343,7 @@ fn det_20_in_a_callback_that_still_runs_every_question_is_refused() {
 }
 
 #[test]
-fn det_21_the_request_returns_before_evacuation_and_the_end_is_told_on_a_thread_of_the_runtimes_own() {
+fn det_21_the_request_returns_before_evacuation_and_the_end_is_reported_on_a_thread_of_the_runtimes_own() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let (mut own, held, detacher) = stage.held_in_load_with_detach_thread();

@@ -69,7 +69,7 @@ fn called_often(stage: &mut Stage, own: &mut Seat, bodies: usize) -> [Method; 2]
 }
 
 #[test]
-fn cat_03_cat_08_a_method_that_is_called_often_is_told_of_and_listed_again_and_every_body_is_its_own() {
+fn cat_03_cat_08_a_method_that_is_called_often_is_reported_and_listed_again_and_every_body_is_its_own() {
     in_every_world(|runtime| {
         let mut stage = Stage::start_with(runtime, &WITH_TIERS);
         let mut own = stage.attached(JIT, 0);

@@ -1,4 +1,4 @@
-//! A process of .NET as the model has it: `remora-model-host PERSONALITY obedient`.
+//! A process of .NET as the model has it: `remora-model-host RUNTIME_VERSION obedient`.
 //!
 //! # Purpose
 //! To stand where a live runtime stands in `tests/conformance`: a real process with a real diagnostics socket, into which a real profiler's
@@ -18,7 +18,7 @@ mod diagnostics;
 mod message;
 mod obedient;
 
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::host;
 use std::process::ExitCode;
 
@@ -27,11 +27,11 @@ const SEED: u64 = 1;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [personality, program] = &arguments[..] else {
-        return refused("it takes two arguments: PERSONALITY PROGRAM");
+    let [runtime_version, program] = &arguments[..] else {
+        return refused("it takes two arguments: RUNTIME_VERSION PROGRAM");
     };
-    let Some(personality) = Personality::by_name(personality) else {
-        return refused(&format!("no runtime is called {personality}"));
+    let Some(runtime_version) = RuntimeVersion::by_name(runtime_version) else {
+        return refused(&format!("no runtime is called {runtime_version}"));
     };
     if program != "obedient" {
         return refused(&format!("there is no program {program} on the model, only `obedient`"));
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         std::process::abort();
     }));
     let environment = environment();
-    let release = personality.differences().release;
+    let release = runtime_version.differences().release;
     let port = match diagnostics::is_on(release.0, &environment).then(diagnostics::listen).transpose() {
         Ok(port) => port,
         Err(error) => return refused(&format!("there is no diagnostics socket: {error}")),
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     {
         diagnostics::hold(release, listener);
     }
-    let runtime = host::start(personality, SEED, environment);
+    let runtime = host::start(runtime_version, SEED, environment);
     if let Some(listener) = listener {
         diagnostics::serve(&runtime, listener);
     }

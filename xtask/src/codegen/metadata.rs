@@ -1,7 +1,7 @@
 //! The runtime's half of the metadata interfaces, for `crates/clr-sim-abi`: one trait behind the two vtables of one object.
 
 use super::HEAD;
-use super::served::{arguments, parameters, snake};
+use super::served::{argument_structs, literal, parameters, snake};
 use super::table::{Interface, Method, Table};
 use std::fmt::Write;
 
@@ -35,7 +35,8 @@ pub fn metadata(table: &Table) -> Result<String, String> {
          use crate::metadata_object::served;\nuse crate::{MetadataObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
     );
     slots(&all, &mut out);
-    server(table, &all, &mut out)?;
+    argument_structs(table, once(&all).map(|one| one.method), &mut out);
+    server(&all, &mut out)?;
     for one in &all {
         thunk(table, one, &mut out)?;
     }
@@ -58,9 +59,11 @@ pub fn support(table: &Table) -> Result<String, String> {
             "BOOL" => format!("{called} == HResult::S_FALSE"),
             _ => called,
         };
-        let parameters = parameters(table, one.method);
-        let returns = returns(one.method)?.1;
-        let _ = write!(out, "\n    unsafe fn {name}(&self{parameters}){returns} {{\n        {body}\n    }}\n");
+        let (args, returns) = (&one.method.name, returns(one.method)?.1);
+        let _ = write!(
+            out,
+            "\n    unsafe fn {name}(&self, _: metadata::args::{args}){returns} {{\n        {body}\n    }}\n"
+        );
     }
     out.push_str(
         "}\n\n/// Calls every slot of both interfaces as a profiler would, with zeros for arguments.\n///\n/// # Safety\n/// Both are of one live object.\n\
@@ -134,7 +137,7 @@ fn slots(all: &[Served], out: &mut String) {
     }
 }
 
-fn server(table: &Table, all: &[Served], out: &mut String) -> Result<(), String> {
+fn server(all: &[Served], out: &mut String) -> Result<(), String> {
     out.push_str(
         "/// What serves a module's metadata behind its vtables: one method for each question, each refusing until it is overridden.\n\
          ///\n\
@@ -158,12 +161,12 @@ fn server(table: &Table, all: &[Served], out: &mut String) -> Result<(), String>
         };
         let _ = write!(
             out,
-            "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self{}){} {{\n{body}    }}\n",
+            "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self, args: args::{}){} {{\n{body}    }}\n",
             one.method.slot,
             one.method.name,
             one.interface.name,
             one.name(),
-            parameters(table, one.method),
+            one.method.name,
             returns(one.method)?.1
         );
     }
@@ -176,15 +179,15 @@ fn thunk(table: &Table, one: &Served, out: &mut String) -> Result<(), String> {
     let _ = write!(
         out,
         "\nunsafe extern \"system\" fn {}<T: MetadataServer>(this: *mut c_void{}){answer} {{\n\
-         \x20   // SAFETY: the pointers are the profiler's, passed on as they came.\n\
-         \x20   let call = |server: &T| unsafe {{ server.{}({}) }};\n\
+         \x20   // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.\n\
+         \x20   let call = |server: &T| unsafe {{ server.{}(args::{}) }};\n\
          \x20   // SAFETY: the profiler calls through this very vtable of a live object.\n\
          \x20   let object = unsafe {{ MetadataObject::<T>::{}(this) }};\n\
          \x20   {before}served(object, slot::{}, call){after}\n}}\n",
         one.slot,
         parameters(table, one.method),
         one.name(),
-        arguments(one.method),
+        literal(one.method),
         if one.is_beside { "of_assembly" } else { "of_import" },
         one.slot.to_uppercase()
     );

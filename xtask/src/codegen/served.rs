@@ -28,7 +28,8 @@ pub fn info(table: &Table) -> Result<String, String> {
     let named = |method: &Method| Ok(snake(&method.name));
     slots(&chain, "INFO", named, &mut out)?;
     identifiers(&chain, &mut out);
-    server(table, &chain, &mut out);
+    argument_structs(table, methods(&chain), &mut out);
+    server(&chain, &mut out);
     for method in methods(&chain) {
         thunk(table, method, &mut out);
     }
@@ -47,7 +48,12 @@ pub fn callbacks(table: &Table) -> Result<String, String> {
     );
     slots(&chain, "CALLBACK", |method| Ok(safe(table, method)?.name.clone()), &mut out)?;
     identifiers(&chain, &mut out);
-    out.push_str("impl ProfilerObject {\n");
+    out.push_str("/// The slot of a callback, by its method of [`ProfilerObject`].\n#[macro_export]\nmacro_rules! callback_slot {\n");
+    for method in methods(&chain) {
+        let name = &safe(table, method)?.name;
+        let _ = writeln!(out, "    ({name}) => {{ $crate::callbacks::slot::{} }};", name.to_uppercase());
+    }
+    out.push_str("}\n\nimpl ProfilerObject {\n");
     for (one, version) in chain.iter().zip(1..) {
         for method in &one.methods {
             call(table, one, version, method, &mut out)?;
@@ -64,10 +70,10 @@ pub fn support(table: &Table) -> Result<String, String> {
         "//! For every slot: a method that writes itself down, and a call.\n\
          #![allow(dead_code, reason = \"each test uses a part\")]\n\
          #![allow(non_snake_case, unused_variables, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
-         use super::Noted;\nuse core::any::Any;\nuse core::ffi::c_void;\nuse core::mem::zeroed;\nuse corprof::{HResult, sys};\n\
-         use remora_clr_sim_abi::{InfoServer, MetadataServer, ProfilerObject, Slot};\n\n",
+         use super::Noted;\nuse core::any::Any;\nuse core::mem::zeroed;\nuse corprof::{HResult, sys};\n\
+         use remora_clr_sim_abi::{InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};\n\n",
     );
-    noting(table, &chain(table, "info")?, &mut out);
+    noting(&chain(table, "info")?, &mut out);
     let info = chain(table, "info")?;
     out.push_str(
         "\n/// Calls every slot of Info as a profiler would, with zeros for arguments.\n///\n/// # Safety\n/// `info` is a live object of the newest version.\n\
@@ -103,7 +109,7 @@ pub fn support(table: &Table) -> Result<String, String> {
     Ok(out)
 }
 
-fn noting(table: &Table, chain: &[&Interface], out: &mut String) {
+fn noting(chain: &[&Interface], out: &mut String) {
     out.push_str(
         "impl InfoServer for Noted {\n    fn enter(&self, slot: Slot) -> Result<(), HResult> {\n        self.entered(slot)\n    }\n\n\
          \x20   fn leave(&self, slot: Slot, answer: HResult) {\n        self.left(slot, answer);\n    }\n\n\
@@ -112,12 +118,10 @@ fn noting(table: &Table, chain: &[&Interface], out: &mut String) {
          \x20   fn version(&self) -> u8 {\n        self.newest\n    }\n",
     );
     for method in methods(chain) {
+        let (slot, name) = (snake(&method.name), &method.name);
         let _ = write!(
             out,
-            "\n    unsafe fn {}(&self{}) -> HResult {{\n        self.called({:?})\n    }}\n",
-            snake(&method.name),
-            parameters(table, method),
-            method.name
+            "\n    unsafe fn {slot}(&self, _: info::args::{name}) -> HResult {{\n        self.called({name:?})\n    }}\n"
         );
     }
     out.push_str("}\n");
@@ -178,7 +182,32 @@ fn identifiers(chain: &[&Interface], out: &mut String) {
     out.push_str("];\n\n");
 }
 
-fn server(table: &Table, chain: &[&Interface], out: &mut String) {
+/// What each slot is called with, a struct each: whoever serves it names what it needs.
+pub fn argument_structs<'a>(table: &Table, methods: impl Iterator<Item = &'a Method>, out: &mut String) {
+    let mut structs = String::new();
+    for method in methods {
+        let fields: String =
+            typed_parameters(table, method).map(|(name, ty)| format!("        pub {name}: {ty},\n")).collect();
+        let body = if fields.is_empty() { ";\n".to_owned() } else { format!(" {{\n{fields}    }}\n") };
+        let _ = write!(structs, "\n    #[derive(Clone, Copy)]\n    pub struct {}{body}", method.name);
+    }
+    let imported = if structs.contains("c_void") { "    use core::ffi::c_void;\n" } else { "" };
+    let _ = write!(
+        out,
+        "/// The arguments of each slot as the profiler gave them, under the names of the runtime's headers.\n\
+         #[allow(missing_docs, reason = \"the runtime's documentation describes these names\")]\n\
+         pub mod args {{\n{imported}    use corprof::sys;\n{structs}}}\n\n"
+    );
+}
+
+fn server(chain: &[&Interface], out: &mut String) {
+    let slots: String =
+        methods(chain).map(|method| format!("            {}: {};\n", snake(&method.name), method.name)).collect();
+    let _ = write!(
+        out,
+        "/// Hands every slot of Info to a macro: the name of its method, and that of its arguments in [`args`].\n\
+         #[macro_export]\nmacro_rules! for_each_info_slot {{\n    ($each:ident) => {{\n        $each! {{\n{slots}        }}\n    }};\n}}\n\n"
+    );
     out.push_str(
         "/// What serves Info behind its vtable: one method for each slot, each refusing until it is overridden.\n\
          ///\n\
@@ -203,12 +232,12 @@ fn server(table: &Table, chain: &[&Interface], out: &mut String) {
         for method in &one.methods {
             let _ = write!(
                 out,
-                "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self{}) -> HResult {{\n        HResult::E_NOTIMPL\n    }}\n",
+                "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self, args: args::{}) -> HResult {{\n        HResult::E_NOTIMPL\n    }}\n",
                 method.slot,
                 method.name,
                 one.name,
                 snake(&method.name),
-                parameters(table, method)
+                method.name
             );
         }
     }
@@ -220,12 +249,12 @@ fn thunk(table: &Table, method: &Method, out: &mut String) {
     let _ = write!(
         out,
         "\nunsafe extern \"system\" fn {name}<T: InfoServer>(this: *mut c_void{}) -> sys::HRESULT {{\n\
-         \x20   // SAFETY: the pointers are the profiler's, passed on as they came.\n\
-         \x20   let call = |server: &T| unsafe {{ server.{name}({}) }};\n\
+         \x20   // SAFETY: the arguments are the profiler's, unchanged; the server promises to expect anything.\n\
+         \x20   let call = |server: &T| unsafe {{ server.{name}(args::{}) }};\n\
          \x20   // SAFETY: the profiler calls through the vtable of this very object.\n\
          \x20   unsafe {{ serve(this, slot::{}, call) }}\n}}\n",
         parameters(table, method),
-        arguments(method),
+        literal(method),
         name.to_uppercase()
     );
 }
@@ -284,11 +313,18 @@ fn call(table: &Table, one: &Interface, version: usize, method: &Method, out: &m
 
 /// A method's parameters, as they follow `self`.
 pub fn parameters(table: &Table, method: &Method) -> String {
-    let one = |param| {
-        let ty: String = in_sys(&rust_type(table, param));
-        format!(", {}: {ty}", identifier(&param.name))
-    };
-    method.params.iter().map(one).collect()
+    typed_parameters(table, method).map(|(name, ty)| format!(", {name}: {ty}")).collect()
+}
+
+/// Each parameter: its name and type in Rust.
+fn typed_parameters<'a>(table: &'a Table, method: &'a Method) -> impl Iterator<Item = (String, String)> + 'a {
+    method.params.iter().map(|param| (identifier(&param.name), in_sys(&rust_type(table, param))))
+}
+
+/// The struct of a method's arguments, made of them.
+pub fn literal(method: &Method) -> String {
+    let fields = if method.params.is_empty() { String::new() } else { format!(" {{ {} }}", arguments(method)) };
+    format!("{}{fields}", method.name)
 }
 
 /// Their names, to pass them on.

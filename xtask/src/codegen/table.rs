@@ -17,6 +17,14 @@ pub struct Table {
     pub interfaces: Vec<Interface>,
     pub callbacks: Vec<SafeCallback>,
     pub parameters: Vec<(String, String)>,
+    pub lists: Vec<List>,
+}
+
+/// Slots that have something in common.
+pub struct List {
+    pub name: String,
+    pub sentence: String,
+    pub slots: Vec<String>,
 }
 
 /// A Rust type and the name it goes by.
@@ -95,6 +103,7 @@ impl Table {
             each_line(folder, &format!("{group}.txt"), |line| table.add_interface(group, line))?;
         }
         each_line(folder, "callback-names.txt", |line| table.add_name(line))?;
+        each_line(folder, "lists.txt", |line| table.add_list(line))?;
         table.check()?;
         Ok(table)
     }
@@ -183,6 +192,17 @@ impl Table {
             answer: answer.to_owned(),
             sentence: sentence.to_owned(),
         });
+        Some(())
+    }
+
+    fn add_list(&mut self, line: &str) -> Option<()> {
+        match line.strip_prefix("list ") {
+            Some(head) => {
+                let (name, sentence) = head.split_once(' ')?;
+                self.lists.push(List { name: name.to_owned(), sentence: sentence.to_owned(), slots: Vec::new() });
+            }
+            None => self.lists.last_mut()?.slots.push(line.to_owned()),
+        }
         Some(())
     }
 

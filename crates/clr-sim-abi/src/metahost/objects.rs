@@ -71,7 +71,7 @@ pub unsafe fn clr_create_instance(
         // SAFETY: the vtable is that of a host.
         unsafe { Host::create(HOST, IID_ICLRMetaHost, live, Behind { server: host, live: live.clone() }) }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller vouches for two identifiers and a place.
     unsafe { of_class(CLSID_CLRMetaHost, clsid, riid, answer, || Ok(made())) }
 }
 

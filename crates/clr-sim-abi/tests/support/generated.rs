@@ -5,10 +5,9 @@
 
 use super::Noted;
 use core::any::Any;
-use core::ffi::c_void;
 use core::mem::zeroed;
 use corprof::{HResult, sys};
-use remora_clr_sim_abi::{InfoServer, MetadataServer, ProfilerObject, Slot};
+use remora_clr_sim_abi::{InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};
 
 impl InfoServer for Noted {
     fn enter(&self, slot: Slot) -> Result<(), HResult> {
@@ -31,451 +30,451 @@ impl InfoServer for Noted {
         self.newest
     }
 
-    unsafe fn get_class_from_object(&self, objectId: sys::ObjectID, pClassId: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_from_object(&self, _: info::args::GetClassFromObject) -> HResult {
         self.called("GetClassFromObject")
     }
 
-    unsafe fn get_class_from_token(&self, moduleId: sys::ModuleID, typeDef: sys::mdTypeDef, pClassId: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_from_token(&self, _: info::args::GetClassFromToken) -> HResult {
         self.called("GetClassFromToken")
     }
 
-    unsafe fn get_code_info(&self, functionId: sys::FunctionID, pStart: *mut sys::LPCBYTE, pcSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_code_info(&self, _: info::args::GetCodeInfo) -> HResult {
         self.called("GetCodeInfo")
     }
 
-    unsafe fn get_event_mask(&self, pdwEvents: *mut sys::DWORD) -> HResult {
+    unsafe fn get_event_mask(&self, _: info::args::GetEventMask) -> HResult {
         self.called("GetEventMask")
     }
 
-    unsafe fn get_function_from_ip(&self, ip: sys::LPCBYTE, pFunctionId: *mut sys::FunctionID) -> HResult {
+    unsafe fn get_function_from_ip(&self, _: info::args::GetFunctionFromIP) -> HResult {
         self.called("GetFunctionFromIP")
     }
 
-    unsafe fn get_function_from_token(&self, moduleId: sys::ModuleID, token: sys::mdToken, pFunctionId: *mut sys::FunctionID) -> HResult {
+    unsafe fn get_function_from_token(&self, _: info::args::GetFunctionFromToken) -> HResult {
         self.called("GetFunctionFromToken")
     }
 
-    unsafe fn get_handle_from_thread(&self, threadId: sys::ThreadID, phThread: *mut sys::HANDLE) -> HResult {
+    unsafe fn get_handle_from_thread(&self, _: info::args::GetHandleFromThread) -> HResult {
         self.called("GetHandleFromThread")
     }
 
-    unsafe fn get_object_size(&self, objectId: sys::ObjectID, pcSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_object_size(&self, _: info::args::GetObjectSize) -> HResult {
         self.called("GetObjectSize")
     }
 
-    unsafe fn is_array_class(&self, classId: sys::ClassID, pBaseElemType: *mut sys::CorElementType, pBaseClassId: *mut sys::ClassID, pcRank: *mut sys::ULONG) -> HResult {
+    unsafe fn is_array_class(&self, _: info::args::IsArrayClass) -> HResult {
         self.called("IsArrayClass")
     }
 
-    unsafe fn get_thread_info(&self, threadId: sys::ThreadID, pdwWin32ThreadId: *mut sys::DWORD) -> HResult {
+    unsafe fn get_thread_info(&self, _: info::args::GetThreadInfo) -> HResult {
         self.called("GetThreadInfo")
     }
 
-    unsafe fn get_current_thread_id(&self, pThreadId: *mut sys::ThreadID) -> HResult {
+    unsafe fn get_current_thread_id(&self, _: info::args::GetCurrentThreadID) -> HResult {
         self.called("GetCurrentThreadID")
     }
 
-    unsafe fn get_class_id_info(&self, classId: sys::ClassID, pModuleId: *mut sys::ModuleID, pTypeDefToken: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn get_class_id_info(&self, _: info::args::GetClassIDInfo) -> HResult {
         self.called("GetClassIDInfo")
     }
 
-    unsafe fn get_function_info(&self, functionId: sys::FunctionID, pClassId: *mut sys::ClassID, pModuleId: *mut sys::ModuleID, pToken: *mut sys::mdToken) -> HResult {
+    unsafe fn get_function_info(&self, _: info::args::GetFunctionInfo) -> HResult {
         self.called("GetFunctionInfo")
     }
 
-    unsafe fn set_event_mask(&self, dwEvents: sys::DWORD) -> HResult {
+    unsafe fn set_event_mask(&self, _: info::args::SetEventMask) -> HResult {
         self.called("SetEventMask")
     }
 
-    unsafe fn set_enter_leave_function_hooks(&self, pFuncEnter: Option<sys::FunctionEnter>, pFuncLeave: Option<sys::FunctionLeave>, pFuncTailcall: Option<sys::FunctionTailcall>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks(&self, _: info::args::SetEnterLeaveFunctionHooks) -> HResult {
         self.called("SetEnterLeaveFunctionHooks")
     }
 
-    unsafe fn set_function_id_mapper(&self, pFunc: Option<sys::FunctionIDMapper>) -> HResult {
+    unsafe fn set_function_id_mapper(&self, _: info::args::SetFunctionIDMapper) -> HResult {
         self.called("SetFunctionIDMapper")
     }
 
-    unsafe fn get_token_and_meta_data_from_function(&self, functionId: sys::FunctionID, riid: sys::REFIID, ppImport: *mut *mut sys::IUnknown, pToken: *mut sys::mdToken) -> HResult {
+    unsafe fn get_token_and_meta_data_from_function(&self, _: info::args::GetTokenAndMetaDataFromFunction) -> HResult {
         self.called("GetTokenAndMetaDataFromFunction")
     }
 
-    unsafe fn get_module_info(&self, moduleId: sys::ModuleID, ppBaseLoadAddress: *mut sys::LPCBYTE, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAssemblyId: *mut sys::AssemblyID) -> HResult {
+    unsafe fn get_module_info(&self, _: info::args::GetModuleInfo) -> HResult {
         self.called("GetModuleInfo")
     }
 
-    unsafe fn get_module_meta_data(&self, moduleId: sys::ModuleID, dwOpenFlags: sys::DWORD, riid: sys::REFIID, ppOut: *mut *mut sys::IUnknown) -> HResult {
+    unsafe fn get_module_meta_data(&self, _: info::args::GetModuleMetaData) -> HResult {
         self.called("GetModuleMetaData")
     }
 
-    unsafe fn get_il_function_body(&self, moduleId: sys::ModuleID, methodId: sys::mdMethodDef, ppMethodHeader: *mut sys::LPCBYTE, pcbMethodSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_il_function_body(&self, _: info::args::GetILFunctionBody) -> HResult {
         self.called("GetILFunctionBody")
     }
 
-    unsafe fn get_il_function_body_allocator(&self, moduleId: sys::ModuleID, ppMalloc: *mut *mut sys::IMethodMalloc) -> HResult {
+    unsafe fn get_il_function_body_allocator(&self, _: info::args::GetILFunctionBodyAllocator) -> HResult {
         self.called("GetILFunctionBodyAllocator")
     }
 
-    unsafe fn set_il_function_body(&self, moduleId: sys::ModuleID, methodid: sys::mdMethodDef, pbNewILMethodHeader: sys::LPCBYTE) -> HResult {
+    unsafe fn set_il_function_body(&self, _: info::args::SetILFunctionBody) -> HResult {
         self.called("SetILFunctionBody")
     }
 
-    unsafe fn get_app_domain_info(&self, appDomainId: sys::AppDomainID, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pProcessId: *mut sys::ProcessID) -> HResult {
+    unsafe fn get_app_domain_info(&self, _: info::args::GetAppDomainInfo) -> HResult {
         self.called("GetAppDomainInfo")
     }
 
-    unsafe fn get_assembly_info(&self, assemblyId: sys::AssemblyID, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAppDomainId: *mut sys::AppDomainID, pModuleId: *mut sys::ModuleID) -> HResult {
+    unsafe fn get_assembly_info(&self, _: info::args::GetAssemblyInfo) -> HResult {
         self.called("GetAssemblyInfo")
     }
 
-    unsafe fn set_function_rejit(&self, functionId: sys::FunctionID) -> HResult {
+    unsafe fn set_function_rejit(&self, _: info::args::SetFunctionReJIT) -> HResult {
         self.called("SetFunctionReJIT")
     }
 
-    unsafe fn force_gc(&self) -> HResult {
+    unsafe fn force_gc(&self, _: info::args::ForceGC) -> HResult {
         self.called("ForceGC")
     }
 
-    unsafe fn set_il_instrumented_code_map(&self, functionId: sys::FunctionID, fStartJit: sys::BOOL, cILMapEntries: sys::ULONG, rgILMapEntries: *const sys::COR_IL_MAP) -> HResult {
+    unsafe fn set_il_instrumented_code_map(&self, _: info::args::SetILInstrumentedCodeMap) -> HResult {
         self.called("SetILInstrumentedCodeMap")
     }
 
-    unsafe fn get_inproc_inspection_interface(&self, ppicd: *mut *mut sys::IUnknown) -> HResult {
+    unsafe fn get_inproc_inspection_interface(&self, _: info::args::GetInprocInspectionInterface) -> HResult {
         self.called("GetInprocInspectionInterface")
     }
 
-    unsafe fn get_inproc_inspection_this_thread(&self, ppicd: *mut *mut sys::IUnknown) -> HResult {
+    unsafe fn get_inproc_inspection_this_thread(&self, _: info::args::GetInprocInspectionIThisThread) -> HResult {
         self.called("GetInprocInspectionIThisThread")
     }
 
-    unsafe fn get_thread_context(&self, threadId: sys::ThreadID, pContextId: *mut sys::ContextID) -> HResult {
+    unsafe fn get_thread_context(&self, _: info::args::GetThreadContext) -> HResult {
         self.called("GetThreadContext")
     }
 
-    unsafe fn begin_inproc_debugging(&self, fThisThreadOnly: sys::BOOL, pdwProfilerContext: *mut sys::DWORD) -> HResult {
+    unsafe fn begin_inproc_debugging(&self, _: info::args::BeginInprocDebugging) -> HResult {
         self.called("BeginInprocDebugging")
     }
 
-    unsafe fn end_inproc_debugging(&self, dwProfilerContext: sys::DWORD) -> HResult {
+    unsafe fn end_inproc_debugging(&self, _: info::args::EndInprocDebugging) -> HResult {
         self.called("EndInprocDebugging")
     }
 
-    unsafe fn get_il_to_native_mapping(&self, functionId: sys::FunctionID, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> HResult {
+    unsafe fn get_il_to_native_mapping(&self, _: info::args::GetILToNativeMapping) -> HResult {
         self.called("GetILToNativeMapping")
     }
 
-    unsafe fn do_stack_snapshot(&self, thread: sys::ThreadID, callback: Option<sys::StackSnapshotCallback>, infoFlags: sys::ULONG32, clientData: *mut c_void, context: *const sys::BYTE, contextSize: sys::ULONG32) -> HResult {
+    unsafe fn do_stack_snapshot(&self, _: info::args::DoStackSnapshot) -> HResult {
         self.called("DoStackSnapshot")
     }
 
-    unsafe fn set_enter_leave_function_hooks2(&self, pFuncEnter: Option<sys::FunctionEnter2>, pFuncLeave: Option<sys::FunctionLeave2>, pFuncTailcall: Option<sys::FunctionTailcall2>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks2(&self, _: info::args::SetEnterLeaveFunctionHooks2) -> HResult {
         self.called("SetEnterLeaveFunctionHooks2")
     }
 
-    unsafe fn get_function_info2(&self, funcId: sys::FunctionID, frameInfo: sys::COR_PRF_FRAME_INFO, pClassId: *mut sys::ClassID, pModuleId: *mut sys::ModuleID, pToken: *mut sys::mdToken, cTypeArgs: sys::ULONG32, pcTypeArgs: *mut sys::ULONG32, typeArgs: *mut sys::ClassID) -> HResult {
+    unsafe fn get_function_info2(&self, _: info::args::GetFunctionInfo2) -> HResult {
         self.called("GetFunctionInfo2")
     }
 
-    unsafe fn get_string_layout(&self, pBufferLengthOffset: *mut sys::ULONG, pStringLengthOffset: *mut sys::ULONG, pBufferOffset: *mut sys::ULONG) -> HResult {
+    unsafe fn get_string_layout(&self, _: info::args::GetStringLayout) -> HResult {
         self.called("GetStringLayout")
     }
 
-    unsafe fn get_class_layout(&self, classID: sys::ClassID, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cFieldOffset: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_class_layout(&self, _: info::args::GetClassLayout) -> HResult {
         self.called("GetClassLayout")
     }
 
-    unsafe fn get_class_id_info2(&self, classId: sys::ClassID, pModuleId: *mut sys::ModuleID, pTypeDefToken: *mut sys::mdTypeDef, pParentClassId: *mut sys::ClassID, cNumTypeArgs: sys::ULONG32, pcNumTypeArgs: *mut sys::ULONG32, typeArgs: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_id_info2(&self, _: info::args::GetClassIDInfo2) -> HResult {
         self.called("GetClassIDInfo2")
     }
 
-    unsafe fn get_code_info2(&self, functionID: sys::FunctionID, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> HResult {
+    unsafe fn get_code_info2(&self, _: info::args::GetCodeInfo2) -> HResult {
         self.called("GetCodeInfo2")
     }
 
-    unsafe fn get_class_from_token_and_type_args(&self, moduleID: sys::ModuleID, typeDef: sys::mdTypeDef, cTypeArgs: sys::ULONG32, typeArgs: *const sys::ClassID, pClassID: *mut sys::ClassID) -> HResult {
+    unsafe fn get_class_from_token_and_type_args(&self, _: info::args::GetClassFromTokenAndTypeArgs) -> HResult {
         self.called("GetClassFromTokenAndTypeArgs")
     }
 
-    unsafe fn get_function_from_token_and_type_args(&self, moduleID: sys::ModuleID, funcDef: sys::mdMethodDef, classId: sys::ClassID, cTypeArgs: sys::ULONG32, typeArgs: *const sys::ClassID, pFunctionID: *mut sys::FunctionID) -> HResult {
+    unsafe fn get_function_from_token_and_type_args(&self, _: info::args::GetFunctionFromTokenAndTypeArgs) -> HResult {
         self.called("GetFunctionFromTokenAndTypeArgs")
     }
 
-    unsafe fn enum_module_frozen_objects(&self, moduleID: sys::ModuleID, ppEnum: *mut *mut sys::ICorProfilerObjectEnum) -> HResult {
+    unsafe fn enum_module_frozen_objects(&self, _: info::args::EnumModuleFrozenObjects) -> HResult {
         self.called("EnumModuleFrozenObjects")
     }
 
-    unsafe fn get_array_object_info(&self, objectId: sys::ObjectID, cDimensions: sys::ULONG32, pDimensionSizes: *mut sys::ULONG32, pDimensionLowerBounds: *mut sys::int, ppData: *mut *mut sys::BYTE) -> HResult {
+    unsafe fn get_array_object_info(&self, _: info::args::GetArrayObjectInfo) -> HResult {
         self.called("GetArrayObjectInfo")
     }
 
-    unsafe fn get_box_class_layout(&self, classId: sys::ClassID, pBufferOffset: *mut sys::ULONG32) -> HResult {
+    unsafe fn get_box_class_layout(&self, _: info::args::GetBoxClassLayout) -> HResult {
         self.called("GetBoxClassLayout")
     }
 
-    unsafe fn get_thread_app_domain(&self, threadId: sys::ThreadID, pAppDomainId: *mut sys::AppDomainID) -> HResult {
+    unsafe fn get_thread_app_domain(&self, _: info::args::GetThreadAppDomain) -> HResult {
         self.called("GetThreadAppDomain")
     }
 
-    unsafe fn get_rva_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_rva_static_address(&self, _: info::args::GetRVAStaticAddress) -> HResult {
         self.called("GetRVAStaticAddress")
     }
 
-    unsafe fn get_app_domain_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, appDomainId: sys::AppDomainID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_app_domain_static_address(&self, _: info::args::GetAppDomainStaticAddress) -> HResult {
         self.called("GetAppDomainStaticAddress")
     }
 
-    unsafe fn get_thread_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, threadId: sys::ThreadID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_thread_static_address(&self, _: info::args::GetThreadStaticAddress) -> HResult {
         self.called("GetThreadStaticAddress")
     }
 
-    unsafe fn get_context_static_address(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, contextId: sys::ContextID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_context_static_address(&self, _: info::args::GetContextStaticAddress) -> HResult {
         self.called("GetContextStaticAddress")
     }
 
-    unsafe fn get_static_field_info(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, pFieldInfo: *mut sys::COR_PRF_STATIC_TYPE) -> HResult {
+    unsafe fn get_static_field_info(&self, _: info::args::GetStaticFieldInfo) -> HResult {
         self.called("GetStaticFieldInfo")
     }
 
-    unsafe fn get_generation_bounds(&self, cObjectRanges: sys::ULONG, pcObjectRanges: *mut sys::ULONG, ranges: *mut sys::COR_PRF_GC_GENERATION_RANGE) -> HResult {
+    unsafe fn get_generation_bounds(&self, _: info::args::GetGenerationBounds) -> HResult {
         self.called("GetGenerationBounds")
     }
 
-    unsafe fn get_object_generation(&self, objectId: sys::ObjectID, range: *mut sys::COR_PRF_GC_GENERATION_RANGE) -> HResult {
+    unsafe fn get_object_generation(&self, _: info::args::GetObjectGeneration) -> HResult {
         self.called("GetObjectGeneration")
     }
 
-    unsafe fn get_notified_exception_clause_info(&self, pinfo: *mut sys::COR_PRF_EX_CLAUSE_INFO) -> HResult {
+    unsafe fn get_notified_exception_clause_info(&self, _: info::args::GetNotifiedExceptionClauseInfo) -> HResult {
         self.called("GetNotifiedExceptionClauseInfo")
     }
 
-    unsafe fn enum_jited_functions(&self, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> HResult {
+    unsafe fn enum_jited_functions(&self, _: info::args::EnumJITedFunctions) -> HResult {
         self.called("EnumJITedFunctions")
     }
 
-    unsafe fn request_profiler_detach(&self, dwExpectedCompletionMilliseconds: sys::DWORD) -> HResult {
+    unsafe fn request_profiler_detach(&self, _: info::args::RequestProfilerDetach) -> HResult {
         self.called("RequestProfilerDetach")
     }
 
-    unsafe fn set_function_id_mapper2(&self, pFunc: Option<sys::FunctionIDMapper2>, clientData: *mut c_void) -> HResult {
+    unsafe fn set_function_id_mapper2(&self, _: info::args::SetFunctionIDMapper2) -> HResult {
         self.called("SetFunctionIDMapper2")
     }
 
-    unsafe fn get_string_layout2(&self, pStringLengthOffset: *mut sys::ULONG, pBufferOffset: *mut sys::ULONG) -> HResult {
+    unsafe fn get_string_layout2(&self, _: info::args::GetStringLayout2) -> HResult {
         self.called("GetStringLayout2")
     }
 
-    unsafe fn set_enter_leave_function_hooks3(&self, pFuncEnter3: Option<sys::FunctionEnter3>, pFuncLeave3: Option<sys::FunctionLeave3>, pFuncTailcall3: Option<sys::FunctionTailcall3>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks3(&self, _: info::args::SetEnterLeaveFunctionHooks3) -> HResult {
         self.called("SetEnterLeaveFunctionHooks3")
     }
 
-    unsafe fn set_enter_leave_function_hooks3_with_info(&self, pFuncEnter3WithInfo: Option<sys::FunctionEnter3WithInfo>, pFuncLeave3WithInfo: Option<sys::FunctionLeave3WithInfo>, pFuncTailcall3WithInfo: Option<sys::FunctionTailcall3WithInfo>) -> HResult {
+    unsafe fn set_enter_leave_function_hooks3_with_info(&self, _: info::args::SetEnterLeaveFunctionHooks3WithInfo) -> HResult {
         self.called("SetEnterLeaveFunctionHooks3WithInfo")
     }
 
-    unsafe fn get_function_enter3_info(&self, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO, pcbArgumentInfo: *mut sys::ULONG, pArgumentInfo: *mut sys::COR_PRF_FUNCTION_ARGUMENT_INFO) -> HResult {
+    unsafe fn get_function_enter3_info(&self, _: info::args::GetFunctionEnter3Info) -> HResult {
         self.called("GetFunctionEnter3Info")
     }
 
-    unsafe fn get_function_leave3_info(&self, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO, pRetvalRange: *mut sys::COR_PRF_FUNCTION_ARGUMENT_RANGE) -> HResult {
+    unsafe fn get_function_leave3_info(&self, _: info::args::GetFunctionLeave3Info) -> HResult {
         self.called("GetFunctionLeave3Info")
     }
 
-    unsafe fn get_function_tailcall3_info(&self, functionId: sys::FunctionID, eltInfo: sys::COR_PRF_ELT_INFO, pFrameInfo: *mut sys::COR_PRF_FRAME_INFO) -> HResult {
+    unsafe fn get_function_tailcall3_info(&self, _: info::args::GetFunctionTailcall3Info) -> HResult {
         self.called("GetFunctionTailcall3Info")
     }
 
-    unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {
+    unsafe fn enum_modules(&self, _: info::args::EnumModules) -> HResult {
         self.called("EnumModules")
     }
 
-    unsafe fn get_runtime_information(&self, pClrInstanceId: *mut sys::USHORT, pRuntimeType: *mut sys::COR_PRF_RUNTIME_TYPE, pMajorVersion: *mut sys::USHORT, pMinorVersion: *mut sys::USHORT, pBuildNumber: *mut sys::USHORT, pQFEVersion: *mut sys::USHORT, cchVersionString: sys::ULONG, pcchVersionString: *mut sys::ULONG, szVersionString: *mut sys::WCHAR) -> HResult {
+    unsafe fn get_runtime_information(&self, _: info::args::GetRuntimeInformation) -> HResult {
         self.called("GetRuntimeInformation")
     }
 
-    unsafe fn get_thread_static_address2(&self, classId: sys::ClassID, fieldToken: sys::mdFieldDef, appDomainId: sys::AppDomainID, threadId: sys::ThreadID, ppAddress: *mut *mut c_void) -> HResult {
+    unsafe fn get_thread_static_address2(&self, _: info::args::GetThreadStaticAddress2) -> HResult {
         self.called("GetThreadStaticAddress2")
     }
 
-    unsafe fn get_app_domains_containing_module(&self, moduleId: sys::ModuleID, cAppDomainIds: sys::ULONG32, pcAppDomainIds: *mut sys::ULONG32, appDomainIds: *mut sys::AppDomainID) -> HResult {
+    unsafe fn get_app_domains_containing_module(&self, _: info::args::GetAppDomainsContainingModule) -> HResult {
         self.called("GetAppDomainsContainingModule")
     }
 
-    unsafe fn get_module_info2(&self, moduleId: sys::ModuleID, ppBaseLoadAddress: *mut sys::LPCBYTE, cchName: sys::ULONG, pcchName: *mut sys::ULONG, szName: *mut sys::WCHAR, pAssemblyId: *mut sys::AssemblyID, pdwModuleFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_module_info2(&self, _: info::args::GetModuleInfo2) -> HResult {
         self.called("GetModuleInfo2")
     }
 
-    unsafe fn enum_threads(&self, ppEnum: *mut *mut sys::ICorProfilerThreadEnum) -> HResult {
+    unsafe fn enum_threads(&self, _: info::args::EnumThreads) -> HResult {
         self.called("EnumThreads")
     }
 
-    unsafe fn initialize_current_thread(&self) -> HResult {
+    unsafe fn initialize_current_thread(&self, _: info::args::InitializeCurrentThread) -> HResult {
         self.called("InitializeCurrentThread")
     }
 
-    unsafe fn request_rejit(&self, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef) -> HResult {
+    unsafe fn request_rejit(&self, _: info::args::RequestReJIT) -> HResult {
         self.called("RequestReJIT")
     }
 
-    unsafe fn request_revert(&self, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef, status: *mut sys::HRESULT) -> HResult {
+    unsafe fn request_revert(&self, _: info::args::RequestRevert) -> HResult {
         self.called("RequestRevert")
     }
 
-    unsafe fn get_code_info3(&self, functionID: sys::FunctionID, reJitId: sys::ReJITID, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> HResult {
+    unsafe fn get_code_info3(&self, _: info::args::GetCodeInfo3) -> HResult {
         self.called("GetCodeInfo3")
     }
 
-    unsafe fn get_function_from_ip2(&self, ip: sys::LPCBYTE, pFunctionId: *mut sys::FunctionID, pReJitId: *mut sys::ReJITID) -> HResult {
+    unsafe fn get_function_from_ip2(&self, _: info::args::GetFunctionFromIP2) -> HResult {
         self.called("GetFunctionFromIP2")
     }
 
-    unsafe fn get_rejit_ids(&self, functionId: sys::FunctionID, cReJitIds: sys::ULONG, pcReJitIds: *mut sys::ULONG, reJitIds: *mut sys::ReJITID) -> HResult {
+    unsafe fn get_rejit_ids(&self, _: info::args::GetReJITIDs) -> HResult {
         self.called("GetReJITIDs")
     }
 
-    unsafe fn get_il_to_native_mapping2(&self, functionId: sys::FunctionID, reJitId: sys::ReJITID, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> HResult {
+    unsafe fn get_il_to_native_mapping2(&self, _: info::args::GetILToNativeMapping2) -> HResult {
         self.called("GetILToNativeMapping2")
     }
 
-    unsafe fn enum_jited_functions2(&self, ppEnum: *mut *mut sys::ICorProfilerFunctionEnum) -> HResult {
+    unsafe fn enum_jited_functions2(&self, _: info::args::EnumJITedFunctions2) -> HResult {
         self.called("EnumJITedFunctions2")
     }
 
-    unsafe fn get_object_size2(&self, objectId: sys::ObjectID, pcSize: *mut sys::SIZE_T) -> HResult {
+    unsafe fn get_object_size2(&self, _: info::args::GetObjectSize2) -> HResult {
         self.called("GetObjectSize2")
     }
 
-    unsafe fn get_event_mask2(&self, pdwEventsLow: *mut sys::DWORD, pdwEventsHigh: *mut sys::DWORD) -> HResult {
+    unsafe fn get_event_mask2(&self, _: info::args::GetEventMask2) -> HResult {
         self.called("GetEventMask2")
     }
 
-    unsafe fn set_event_mask2(&self, dwEventsLow: sys::DWORD, dwEventsHigh: sys::DWORD) -> HResult {
+    unsafe fn set_event_mask2(&self, _: info::args::SetEventMask2) -> HResult {
         self.called("SetEventMask2")
     }
 
-    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, inlinersModuleId: sys::ModuleID, inlineeModuleId: sys::ModuleID, inlineeMethodId: sys::mdMethodDef, incompleteData: *mut sys::BOOL, ppEnum: *mut *mut sys::ICorProfilerMethodEnum) -> HResult {
+    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, _: info::args::EnumNgenModuleMethodsInliningThisMethod) -> HResult {
         self.called("EnumNgenModuleMethodsInliningThisMethod")
     }
 
-    unsafe fn apply_meta_data(&self, moduleId: sys::ModuleID) -> HResult {
+    unsafe fn apply_meta_data(&self, _: info::args::ApplyMetaData) -> HResult {
         self.called("ApplyMetaData")
     }
 
-    unsafe fn get_in_memory_symbols_length(&self, moduleId: sys::ModuleID, pCountSymbolBytes: *mut sys::DWORD) -> HResult {
+    unsafe fn get_in_memory_symbols_length(&self, _: info::args::GetInMemorySymbolsLength) -> HResult {
         self.called("GetInMemorySymbolsLength")
     }
 
-    unsafe fn read_in_memory_symbols(&self, moduleId: sys::ModuleID, symbolsReadOffset: sys::DWORD, pSymbolBytes: *mut sys::BYTE, countSymbolBytes: sys::DWORD, pCountSymbolBytesRead: *mut sys::DWORD) -> HResult {
+    unsafe fn read_in_memory_symbols(&self, _: info::args::ReadInMemorySymbols) -> HResult {
         self.called("ReadInMemorySymbols")
     }
 
-    unsafe fn is_function_dynamic(&self, functionId: sys::FunctionID, isDynamic: *mut sys::BOOL) -> HResult {
+    unsafe fn is_function_dynamic(&self, _: info::args::IsFunctionDynamic) -> HResult {
         self.called("IsFunctionDynamic")
     }
 
-    unsafe fn get_function_from_ip3(&self, ip: sys::LPCBYTE, functionId: *mut sys::FunctionID, pReJitId: *mut sys::ReJITID) -> HResult {
+    unsafe fn get_function_from_ip3(&self, _: info::args::GetFunctionFromIP3) -> HResult {
         self.called("GetFunctionFromIP3")
     }
 
-    unsafe fn get_dynamic_function_info(&self, functionId: sys::FunctionID, moduleId: *mut sys::ModuleID, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, cchName: sys::ULONG, pcchName: *mut sys::ULONG, wszName: *mut sys::WCHAR) -> HResult {
+    unsafe fn get_dynamic_function_info(&self, _: info::args::GetDynamicFunctionInfo) -> HResult {
         self.called("GetDynamicFunctionInfo")
     }
 
-    unsafe fn get_native_code_start_addresses(&self, functionID: sys::FunctionID, reJitId: sys::ReJITID, cCodeStartAddresses: sys::ULONG32, pcCodeStartAddresses: *mut sys::ULONG32, codeStartAddresses: *mut sys::UINT_PTR) -> HResult {
+    unsafe fn get_native_code_start_addresses(&self, _: info::args::GetNativeCodeStartAddresses) -> HResult {
         self.called("GetNativeCodeStartAddresses")
     }
 
-    unsafe fn get_il_to_native_mapping3(&self, pNativeCodeStartAddress: sys::UINT_PTR, cMap: sys::ULONG32, pcMap: *mut sys::ULONG32, map: *mut sys::COR_DEBUG_IL_TO_NATIVE_MAP) -> HResult {
+    unsafe fn get_il_to_native_mapping3(&self, _: info::args::GetILToNativeMapping3) -> HResult {
         self.called("GetILToNativeMapping3")
     }
 
-    unsafe fn get_code_info4(&self, pNativeCodeStartAddress: sys::UINT_PTR, cCodeInfos: sys::ULONG32, pcCodeInfos: *mut sys::ULONG32, codeInfos: *mut sys::COR_PRF_CODE_INFO) -> HResult {
+    unsafe fn get_code_info4(&self, _: info::args::GetCodeInfo4) -> HResult {
         self.called("GetCodeInfo4")
     }
 
-    unsafe fn enumerate_object_references(&self, objectId: sys::ObjectID, callback: Option<sys::ObjectReferenceCallback>, clientData: *mut c_void) -> HResult {
+    unsafe fn enumerate_object_references(&self, _: info::args::EnumerateObjectReferences) -> HResult {
         self.called("EnumerateObjectReferences")
     }
 
-    unsafe fn is_frozen_object(&self, objectId: sys::ObjectID, pbFrozen: *mut sys::BOOL) -> HResult {
+    unsafe fn is_frozen_object(&self, _: info::args::IsFrozenObject) -> HResult {
         self.called("IsFrozenObject")
     }
 
-    unsafe fn get_loh_object_size_threshold(&self, pThreshold: *mut sys::DWORD) -> HResult {
+    unsafe fn get_loh_object_size_threshold(&self, _: info::args::GetLOHObjectSizeThreshold) -> HResult {
         self.called("GetLOHObjectSizeThreshold")
     }
 
-    unsafe fn request_rejit_with_inliners(&self, dwRejitFlags: sys::DWORD, cFunctions: sys::ULONG, moduleIds: *const sys::ModuleID, methodIds: *const sys::mdMethodDef) -> HResult {
+    unsafe fn request_rejit_with_inliners(&self, _: info::args::RequestReJITWithInliners) -> HResult {
         self.called("RequestReJITWithInliners")
     }
 
-    unsafe fn suspend_runtime(&self) -> HResult {
+    unsafe fn suspend_runtime(&self, _: info::args::SuspendRuntime) -> HResult {
         self.called("SuspendRuntime")
     }
 
-    unsafe fn resume_runtime(&self) -> HResult {
+    unsafe fn resume_runtime(&self, _: info::args::ResumeRuntime) -> HResult {
         self.called("ResumeRuntime")
     }
 
-    unsafe fn get_environment_variable(&self, szName: *const sys::WCHAR, cchValue: sys::ULONG, pcchValue: *mut sys::ULONG, szValue: *mut sys::WCHAR) -> HResult {
+    unsafe fn get_environment_variable(&self, _: info::args::GetEnvironmentVariable) -> HResult {
         self.called("GetEnvironmentVariable")
     }
 
-    unsafe fn set_environment_variable(&self, szName: *const sys::WCHAR, szValue: *const sys::WCHAR) -> HResult {
+    unsafe fn set_environment_variable(&self, _: info::args::SetEnvironmentVariable) -> HResult {
         self.called("SetEnvironmentVariable")
     }
 
-    unsafe fn event_pipe_start_session(&self, cProviderConfigs: sys::UINT32, pProviderConfigs: *const sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG, requestRundown: sys::BOOL, pSession: *mut sys::EVENTPIPE_SESSION) -> HResult {
+    unsafe fn event_pipe_start_session(&self, _: info::args::EventPipeStartSession) -> HResult {
         self.called("EventPipeStartSession")
     }
 
-    unsafe fn event_pipe_add_provider_to_session(&self, session: sys::EVENTPIPE_SESSION, providerConfig: sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG) -> HResult {
+    unsafe fn event_pipe_add_provider_to_session(&self, _: info::args::EventPipeAddProviderToSession) -> HResult {
         self.called("EventPipeAddProviderToSession")
     }
 
-    unsafe fn event_pipe_stop_session(&self, session: sys::EVENTPIPE_SESSION) -> HResult {
+    unsafe fn event_pipe_stop_session(&self, _: info::args::EventPipeStopSession) -> HResult {
         self.called("EventPipeStopSession")
     }
 
-    unsafe fn event_pipe_create_provider(&self, providerName: *const sys::WCHAR, pProvider: *mut sys::EVENTPIPE_PROVIDER) -> HResult {
+    unsafe fn event_pipe_create_provider(&self, _: info::args::EventPipeCreateProvider) -> HResult {
         self.called("EventPipeCreateProvider")
     }
 
-    unsafe fn event_pipe_get_provider_info(&self, provider: sys::EVENTPIPE_PROVIDER, cchName: sys::ULONG, pcchName: *mut sys::ULONG, providerName: *mut sys::WCHAR) -> HResult {
+    unsafe fn event_pipe_get_provider_info(&self, _: info::args::EventPipeGetProviderInfo) -> HResult {
         self.called("EventPipeGetProviderInfo")
     }
 
-    unsafe fn event_pipe_define_event(&self, provider: sys::EVENTPIPE_PROVIDER, eventName: *const sys::WCHAR, eventID: sys::UINT32, keywords: sys::UINT64, eventVersion: sys::UINT32, level: sys::UINT32, opcode: sys::UINT8, needStack: sys::BOOL, cParamDescs: sys::UINT32, pParamDescs: *const sys::COR_PRF_EVENTPIPE_PARAM_DESC, pEvent: *mut sys::EVENTPIPE_EVENT) -> HResult {
+    unsafe fn event_pipe_define_event(&self, _: info::args::EventPipeDefineEvent) -> HResult {
         self.called("EventPipeDefineEvent")
     }
 
-    unsafe fn event_pipe_write_event(&self, event: sys::EVENTPIPE_EVENT, cData: sys::UINT32, data: *const sys::COR_PRF_EVENT_DATA, pActivityId: sys::LPCGUID, pRelatedActivityId: sys::LPCGUID) -> HResult {
+    unsafe fn event_pipe_write_event(&self, _: info::args::EventPipeWriteEvent) -> HResult {
         self.called("EventPipeWriteEvent")
     }
 
-    unsafe fn create_handle(&self, object: sys::ObjectID, r#type: sys::COR_PRF_HANDLE_TYPE, pHandle: *mut sys::ObjectHandleID) -> HResult {
+    unsafe fn create_handle(&self, _: info::args::CreateHandle) -> HResult {
         self.called("CreateHandle")
     }
 
-    unsafe fn destroy_handle(&self, handle: sys::ObjectHandleID) -> HResult {
+    unsafe fn destroy_handle(&self, _: info::args::DestroyHandle) -> HResult {
         self.called("DestroyHandle")
     }
 
-    unsafe fn get_object_id_from_handle(&self, handle: sys::ObjectHandleID, pObject: *mut sys::ObjectID) -> HResult {
+    unsafe fn get_object_id_from_handle(&self, _: info::args::GetObjectIDFromHandle) -> HResult {
         self.called("GetObjectIDFromHandle")
     }
 
-    unsafe fn enumerate_non_gc_objects(&self, ppEnum: *mut *mut sys::ICorProfilerObjectEnum) -> HResult {
+    unsafe fn enumerate_non_gc_objects(&self, _: info::args::EnumerateNonGCObjects) -> HResult {
         self.called("EnumerateNonGCObjects")
     }
 
-    unsafe fn get_non_gc_heap_bounds(&self, cObjectRanges: sys::ULONG, pcObjectRanges: *mut sys::ULONG, ranges: *mut sys::COR_PRF_NONGC_HEAP_RANGE) -> HResult {
+    unsafe fn get_non_gc_heap_bounds(&self, _: info::args::GetNonGCHeapBounds) -> HResult {
         self.called("GetNonGCHeapBounds")
     }
 
-    unsafe fn event_pipe_create_provider2(&self, providerName: *const sys::WCHAR, pCallback: Option<sys::EventPipeProviderCallback>, pProvider: *mut sys::EVENTPIPE_PROVIDER) -> HResult {
+    unsafe fn event_pipe_create_provider2(&self, _: info::args::EventPipeCreateProvider2) -> HResult {
         self.called("EventPipeCreateProvider2")
     }
 
-    unsafe fn enumerate_gc_heap_objects(&self, callback: Option<sys::ObjectCallback>, callbackState: *mut c_void) -> HResult {
+    unsafe fn enumerate_gc_heap_objects(&self, _: info::args::EnumerateGCHeapObjects) -> HResult {
         self.called("EnumerateGCHeapObjects")
     }
 }
@@ -1128,335 +1127,335 @@ impl MetadataServer for Noted {
         self.counted(slot);
     }
 
-    unsafe fn close_enum(&self, hEnum: sys::HCORENUM) {
+    unsafe fn close_enum(&self, _: metadata::args::CloseEnum) {
         self.called("CloseEnum");
     }
 
-    unsafe fn count_enum(&self, hEnum: sys::HCORENUM, pulCount: *mut sys::ULONG) -> HResult {
+    unsafe fn count_enum(&self, _: metadata::args::CountEnum) -> HResult {
         self.called("CountEnum")
     }
 
-    unsafe fn reset_enum(&self, hEnum: sys::HCORENUM, ulPos: sys::ULONG) -> HResult {
+    unsafe fn reset_enum(&self, _: metadata::args::ResetEnum) -> HResult {
         self.called("ResetEnum")
     }
 
-    unsafe fn enum_type_defs(&self, phEnum: *mut sys::HCORENUM, rTypeDefs: *mut sys::mdTypeDef, cMax: sys::ULONG, pcTypeDefs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_type_defs(&self, _: metadata::args::EnumTypeDefs) -> HResult {
         self.called("EnumTypeDefs")
     }
 
-    unsafe fn enum_interface_impls(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rImpls: *mut sys::mdInterfaceImpl, cMax: sys::ULONG, pcImpls: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_interface_impls(&self, _: metadata::args::EnumInterfaceImpls) -> HResult {
         self.called("EnumInterfaceImpls")
     }
 
-    unsafe fn enum_type_refs(&self, phEnum: *mut sys::HCORENUM, rTypeRefs: *mut sys::mdTypeRef, cMax: sys::ULONG, pcTypeRefs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_type_refs(&self, _: metadata::args::EnumTypeRefs) -> HResult {
         self.called("EnumTypeRefs")
     }
 
-    unsafe fn find_type_def_by_name(&self, szTypeDef: *const sys::WCHAR, tkEnclosingClass: sys::mdToken, ptd: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn find_type_def_by_name(&self, _: metadata::args::FindTypeDefByName) -> HResult {
         self.called("FindTypeDefByName")
     }
 
-    unsafe fn get_scope_props(&self, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pmvid: *mut sys::GUID) -> HResult {
+    unsafe fn get_scope_props(&self, _: metadata::args::GetScopeProps) -> HResult {
         self.called("GetScopeProps")
     }
 
-    unsafe fn get_module_from_scope(&self, pmd: *mut sys::mdModule) -> HResult {
+    unsafe fn get_module_from_scope(&self, _: metadata::args::GetModuleFromScope) -> HResult {
         self.called("GetModuleFromScope")
     }
 
-    unsafe fn get_type_def_props(&self, td: sys::mdTypeDef, szTypeDef: *mut sys::WCHAR, cchTypeDef: sys::ULONG, pchTypeDef: *mut sys::ULONG, pdwTypeDefFlags: *mut sys::DWORD, ptkExtends: *mut sys::mdToken) -> HResult {
+    unsafe fn get_type_def_props(&self, _: metadata::args::GetTypeDefProps) -> HResult {
         self.called("GetTypeDefProps")
     }
 
-    unsafe fn get_interface_impl_props(&self, iiImpl: sys::mdInterfaceImpl, pClass: *mut sys::mdTypeDef, ptkIface: *mut sys::mdToken) -> HResult {
+    unsafe fn get_interface_impl_props(&self, _: metadata::args::GetInterfaceImplProps) -> HResult {
         self.called("GetInterfaceImplProps")
     }
 
-    unsafe fn get_type_ref_props(&self, tr: sys::mdTypeRef, ptkResolutionScope: *mut sys::mdToken, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+    unsafe fn get_type_ref_props(&self, _: metadata::args::GetTypeRefProps) -> HResult {
         self.called("GetTypeRefProps")
     }
 
-    unsafe fn resolve_type_ref(&self, tr: sys::mdTypeRef, riid: sys::REFIID, ppIScope: *mut *mut sys::IUnknown, ptd: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn resolve_type_ref(&self, _: metadata::args::ResolveTypeRef) -> HResult {
         self.called("ResolveTypeRef")
     }
 
-    unsafe fn enum_members(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_members(&self, _: metadata::args::EnumMembers) -> HResult {
         self.called("EnumMembers")
     }
 
-    unsafe fn enum_members_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_members_with_name(&self, _: metadata::args::EnumMembersWithName) -> HResult {
         self.called("EnumMembersWithName")
     }
 
-    unsafe fn enum_methods(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_methods(&self, _: metadata::args::EnumMethods) -> HResult {
         self.called("EnumMethods")
     }
 
-    unsafe fn enum_methods_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_methods_with_name(&self, _: metadata::args::EnumMethodsWithName) -> HResult {
         self.called("EnumMethodsWithName")
     }
 
-    unsafe fn enum_fields(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_fields(&self, _: metadata::args::EnumFields) -> HResult {
         self.called("EnumFields")
     }
 
-    unsafe fn enum_fields_with_name(&self, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_fields_with_name(&self, _: metadata::args::EnumFieldsWithName) -> HResult {
         self.called("EnumFieldsWithName")
     }
 
-    unsafe fn enum_params(&self, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rParams: *mut sys::mdParamDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_params(&self, _: metadata::args::EnumParams) -> HResult {
         self.called("EnumParams")
     }
 
-    unsafe fn enum_member_refs(&self, phEnum: *mut sys::HCORENUM, tkParent: sys::mdToken, rMemberRefs: *mut sys::mdMemberRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_member_refs(&self, _: metadata::args::EnumMemberRefs) -> HResult {
         self.called("EnumMemberRefs")
     }
 
-    unsafe fn enum_method_impls(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rMethodBody: *mut sys::mdToken, rMethodDecl: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_method_impls(&self, _: metadata::args::EnumMethodImpls) -> HResult {
         self.called("EnumMethodImpls")
     }
 
-    unsafe fn enum_permission_sets(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, dwActions: sys::DWORD, rPermission: *mut sys::mdPermission, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_permission_sets(&self, _: metadata::args::EnumPermissionSets) -> HResult {
         self.called("EnumPermissionSets")
     }
 
-    unsafe fn find_member(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdToken) -> HResult {
+    unsafe fn find_member(&self, _: metadata::args::FindMember) -> HResult {
         self.called("FindMember")
     }
 
-    unsafe fn find_method(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdMethodDef) -> HResult {
+    unsafe fn find_method(&self, _: metadata::args::FindMethod) -> HResult {
         self.called("FindMethod")
     }
 
-    unsafe fn find_field(&self, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdFieldDef) -> HResult {
+    unsafe fn find_field(&self, _: metadata::args::FindField) -> HResult {
         self.called("FindField")
     }
 
-    unsafe fn find_member_ref(&self, td: sys::mdTypeRef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmr: *mut sys::mdMemberRef) -> HResult {
+    unsafe fn find_member_ref(&self, _: metadata::args::FindMemberRef) -> HResult {
         self.called("FindMemberRef")
     }
 
-    unsafe fn get_method_props(&self, mb: sys::mdMethodDef, pClass: *mut sys::mdTypeDef, szMethod: *mut sys::WCHAR, cchMethod: sys::ULONG, pchMethod: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_method_props(&self, _: metadata::args::GetMethodProps) -> HResult {
         self.called("GetMethodProps")
     }
 
-    unsafe fn get_member_ref_props(&self, mr: sys::mdMemberRef, ptk: *mut sys::mdToken, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG) -> HResult {
+    unsafe fn get_member_ref_props(&self, _: metadata::args::GetMemberRefProps) -> HResult {
         self.called("GetMemberRefProps")
     }
 
-    unsafe fn enum_properties(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rProperties: *mut sys::mdProperty, cMax: sys::ULONG, pcProperties: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_properties(&self, _: metadata::args::EnumProperties) -> HResult {
         self.called("EnumProperties")
     }
 
-    unsafe fn enum_events(&self, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rEvents: *mut sys::mdEvent, cMax: sys::ULONG, pcEvents: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_events(&self, _: metadata::args::EnumEvents) -> HResult {
         self.called("EnumEvents")
     }
 
-    unsafe fn get_event_props(&self, ev: sys::mdEvent, pClass: *mut sys::mdTypeDef, szEvent: *mut sys::WCHAR, cchEvent: sys::ULONG, pchEvent: *mut sys::ULONG, pdwEventFlags: *mut sys::DWORD, ptkEventType: *mut sys::mdToken, pmdAddOn: *mut sys::mdMethodDef, pmdRemoveOn: *mut sys::mdMethodDef, pmdFire: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> HResult {
+    unsafe fn get_event_props(&self, _: metadata::args::GetEventProps) -> HResult {
         self.called("GetEventProps")
     }
 
-    unsafe fn enum_method_semantics(&self, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rEventProp: *mut sys::mdToken, cMax: sys::ULONG, pcEventProp: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_method_semantics(&self, _: metadata::args::EnumMethodSemantics) -> HResult {
         self.called("EnumMethodSemantics")
     }
 
-    unsafe fn get_method_semantics(&self, mb: sys::mdMethodDef, tkEventProp: sys::mdToken, pdwSemanticsFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_method_semantics(&self, _: metadata::args::GetMethodSemantics) -> HResult {
         self.called("GetMethodSemantics")
     }
 
-    unsafe fn get_class_layout(&self, td: sys::mdTypeDef, pdwPackSize: *mut sys::DWORD, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cMax: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_class_layout(&self, _: metadata::args::GetClassLayout) -> HResult {
         self.called("GetClassLayout")
     }
 
-    unsafe fn get_field_marshal(&self, tk: sys::mdToken, ppvNativeType: *mut sys::PCCOR_SIGNATURE, pcbNativeType: *mut sys::ULONG) -> HResult {
+    unsafe fn get_field_marshal(&self, _: metadata::args::GetFieldMarshal) -> HResult {
         self.called("GetFieldMarshal")
     }
 
-    unsafe fn get_rva(&self, tk: sys::mdToken, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_rva(&self, _: metadata::args::GetRVA) -> HResult {
         self.called("GetRVA")
     }
 
-    unsafe fn get_permission_set_props(&self, pm: sys::mdPermission, pdwAction: *mut sys::DWORD, ppvPermission: *mut sys::UVCP_CONSTANT, pcbPermission: *mut sys::ULONG) -> HResult {
+    unsafe fn get_permission_set_props(&self, _: metadata::args::GetPermissionSetProps) -> HResult {
         self.called("GetPermissionSetProps")
     }
 
-    unsafe fn get_sig_from_token(&self, mdSig: sys::mdSignature, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> HResult {
+    unsafe fn get_sig_from_token(&self, _: metadata::args::GetSigFromToken) -> HResult {
         self.called("GetSigFromToken")
     }
 
-    unsafe fn get_module_ref_props(&self, mur: sys::mdModuleRef, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+    unsafe fn get_module_ref_props(&self, _: metadata::args::GetModuleRefProps) -> HResult {
         self.called("GetModuleRefProps")
     }
 
-    unsafe fn enum_module_refs(&self, phEnum: *mut sys::HCORENUM, rModuleRefs: *mut sys::mdModuleRef, cMax: sys::ULONG, pcModuleRefs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_module_refs(&self, _: metadata::args::EnumModuleRefs) -> HResult {
         self.called("EnumModuleRefs")
     }
 
-    unsafe fn get_type_spec_from_token(&self, typespec: sys::mdTypeSpec, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> HResult {
+    unsafe fn get_type_spec_from_token(&self, _: metadata::args::GetTypeSpecFromToken) -> HResult {
         self.called("GetTypeSpecFromToken")
     }
 
-    unsafe fn get_name_from_token(&self, tk: sys::mdToken, pszUtf8NamePtr: *mut sys::MDUTF8CSTR) -> HResult {
+    unsafe fn get_name_from_token(&self, _: metadata::args::GetNameFromToken) -> HResult {
         self.called("GetNameFromToken")
     }
 
-    unsafe fn enum_unresolved_methods(&self, phEnum: *mut sys::HCORENUM, rMethods: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_unresolved_methods(&self, _: metadata::args::EnumUnresolvedMethods) -> HResult {
         self.called("EnumUnresolvedMethods")
     }
 
-    unsafe fn get_user_string(&self, stk: sys::mdString, szString: *mut sys::WCHAR, cchString: sys::ULONG, pchString: *mut sys::ULONG) -> HResult {
+    unsafe fn get_user_string(&self, _: metadata::args::GetUserString) -> HResult {
         self.called("GetUserString")
     }
 
-    unsafe fn get_pinvoke_map(&self, tk: sys::mdToken, pdwMappingFlags: *mut sys::DWORD, szImportName: *mut sys::WCHAR, cchImportName: sys::ULONG, pchImportName: *mut sys::ULONG, pmrImportDLL: *mut sys::mdModuleRef) -> HResult {
+    unsafe fn get_pinvoke_map(&self, _: metadata::args::GetPinvokeMap) -> HResult {
         self.called("GetPinvokeMap")
     }
 
-    unsafe fn enum_signatures(&self, phEnum: *mut sys::HCORENUM, rSignatures: *mut sys::mdSignature, cMax: sys::ULONG, pcSignatures: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_signatures(&self, _: metadata::args::EnumSignatures) -> HResult {
         self.called("EnumSignatures")
     }
 
-    unsafe fn enum_type_specs(&self, phEnum: *mut sys::HCORENUM, rTypeSpecs: *mut sys::mdTypeSpec, cMax: sys::ULONG, pcTypeSpecs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_type_specs(&self, _: metadata::args::EnumTypeSpecs) -> HResult {
         self.called("EnumTypeSpecs")
     }
 
-    unsafe fn enum_user_strings(&self, phEnum: *mut sys::HCORENUM, rStrings: *mut sys::mdString, cMax: sys::ULONG, pcStrings: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_user_strings(&self, _: metadata::args::EnumUserStrings) -> HResult {
         self.called("EnumUserStrings")
     }
 
-    unsafe fn get_param_for_method_index(&self, md: sys::mdMethodDef, ulParamSeq: sys::ULONG, ppd: *mut sys::mdParamDef) -> HResult {
+    unsafe fn get_param_for_method_index(&self, _: metadata::args::GetParamForMethodIndex) -> HResult {
         self.called("GetParamForMethodIndex")
     }
 
-    unsafe fn enum_custom_attributes(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, tkType: sys::mdToken, rCustomAttributes: *mut sys::mdCustomAttribute, cMax: sys::ULONG, pcCustomAttributes: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_custom_attributes(&self, _: metadata::args::EnumCustomAttributes) -> HResult {
         self.called("EnumCustomAttributes")
     }
 
-    unsafe fn get_custom_attribute_props(&self, cv: sys::mdCustomAttribute, ptkObj: *mut sys::mdToken, ptkType: *mut sys::mdToken, ppBlob: *mut sys::UVCP_CONSTANT, pcbSize: *mut sys::ULONG) -> HResult {
+    unsafe fn get_custom_attribute_props(&self, _: metadata::args::GetCustomAttributeProps) -> HResult {
         self.called("GetCustomAttributeProps")
     }
 
-    unsafe fn find_type_ref(&self, tkResolutionScope: sys::mdToken, szName: *const sys::WCHAR, ptr: *mut sys::mdTypeRef) -> HResult {
+    unsafe fn find_type_ref(&self, _: metadata::args::FindTypeRef) -> HResult {
         self.called("FindTypeRef")
     }
 
-    unsafe fn get_member_props(&self, mb: sys::mdToken, pClass: *mut sys::mdTypeDef, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+    unsafe fn get_member_props(&self, _: metadata::args::GetMemberProps) -> HResult {
         self.called("GetMemberProps")
     }
 
-    unsafe fn get_field_props(&self, mb: sys::mdFieldDef, pClass: *mut sys::mdTypeDef, szField: *mut sys::WCHAR, cchField: sys::ULONG, pchField: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+    unsafe fn get_field_props(&self, _: metadata::args::GetFieldProps) -> HResult {
         self.called("GetFieldProps")
     }
 
-    unsafe fn get_property_props(&self, prop: sys::mdProperty, pClass: *mut sys::mdTypeDef, szProperty: *mut sys::WCHAR, cchProperty: sys::ULONG, pchProperty: *mut sys::ULONG, pdwPropFlags: *mut sys::DWORD, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppDefaultValue: *mut sys::UVCP_CONSTANT, pcchDefaultValue: *mut sys::ULONG, pmdSetter: *mut sys::mdMethodDef, pmdGetter: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> HResult {
+    unsafe fn get_property_props(&self, _: metadata::args::GetPropertyProps) -> HResult {
         self.called("GetPropertyProps")
     }
 
-    unsafe fn get_param_props(&self, tk: sys::mdParamDef, pmd: *mut sys::mdMethodDef, pulSequence: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> HResult {
+    unsafe fn get_param_props(&self, _: metadata::args::GetParamProps) -> HResult {
         self.called("GetParamProps")
     }
 
-    unsafe fn get_custom_attribute_by_name(&self, tkObj: sys::mdToken, szName: *const sys::WCHAR, ppData: *mut sys::UVCP_CONSTANT, pcbData: *mut sys::ULONG) -> HResult {
+    unsafe fn get_custom_attribute_by_name(&self, _: metadata::args::GetCustomAttributeByName) -> HResult {
         self.called("GetCustomAttributeByName")
     }
 
-    unsafe fn is_valid_token(&self, tk: sys::mdToken) -> bool {
+    unsafe fn is_valid_token(&self, _: metadata::args::IsValidToken) -> bool {
         self.called("IsValidToken") == HResult::S_FALSE
     }
 
-    unsafe fn get_nested_class_props(&self, tdNestedClass: sys::mdTypeDef, ptdEnclosingClass: *mut sys::mdTypeDef) -> HResult {
+    unsafe fn get_nested_class_props(&self, _: metadata::args::GetNestedClassProps) -> HResult {
         self.called("GetNestedClassProps")
     }
 
-    unsafe fn get_native_call_conv_from_sig(&self, pvSig: sys::UVCP_CONSTANT, cbSig: sys::ULONG, pCallConv: *mut sys::ULONG) -> HResult {
+    unsafe fn get_native_call_conv_from_sig(&self, _: metadata::args::GetNativeCallConvFromSig) -> HResult {
         self.called("GetNativeCallConvFromSig")
     }
 
-    unsafe fn is_global(&self, pd: sys::mdToken, pbGlobal: *mut sys::int) -> HResult {
+    unsafe fn is_global(&self, _: metadata::args::IsGlobal) -> HResult {
         self.called("IsGlobal")
     }
 
-    unsafe fn enum_generic_params(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rGenericParams: *mut sys::mdGenericParam, cMax: sys::ULONG, pcGenericParams: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_generic_params(&self, _: metadata::args::EnumGenericParams) -> HResult {
         self.called("EnumGenericParams")
     }
 
-    unsafe fn get_generic_param_props(&self, gp: sys::mdGenericParam, pulParamSeq: *mut sys::ULONG, pdwParamFlags: *mut sys::DWORD, ptOwner: *mut sys::mdToken, reserved: *mut sys::DWORD, wzname: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> HResult {
+    unsafe fn get_generic_param_props(&self, _: metadata::args::GetGenericParamProps) -> HResult {
         self.called("GetGenericParamProps")
     }
 
-    unsafe fn get_method_spec_props(&self, mi: sys::mdMethodSpec, tkParent: *mut sys::mdToken, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG) -> HResult {
+    unsafe fn get_method_spec_props(&self, _: metadata::args::GetMethodSpecProps) -> HResult {
         self.called("GetMethodSpecProps")
     }
 
-    unsafe fn enum_generic_param_constraints(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdGenericParam, rGenericParamConstraints: *mut sys::mdGenericParamConstraint, cMax: sys::ULONG, pcGenericParamConstraints: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_generic_param_constraints(&self, _: metadata::args::EnumGenericParamConstraints) -> HResult {
         self.called("EnumGenericParamConstraints")
     }
 
-    unsafe fn get_generic_param_constraint_props(&self, gpc: sys::mdGenericParamConstraint, ptGenericParam: *mut sys::mdGenericParam, ptkConstraintType: *mut sys::mdToken) -> HResult {
+    unsafe fn get_generic_param_constraint_props(&self, _: metadata::args::GetGenericParamConstraintProps) -> HResult {
         self.called("GetGenericParamConstraintProps")
     }
 
-    unsafe fn get_pe_kind(&self, pdwPEKind: *mut sys::DWORD, pdwMAchine: *mut sys::DWORD) -> HResult {
+    unsafe fn get_pe_kind(&self, _: metadata::args::GetPEKind) -> HResult {
         self.called("GetPEKind")
     }
 
-    unsafe fn get_version_string(&self, pwzBuf: *mut sys::WCHAR, ccBufSize: sys::DWORD, pccBufSize: *mut sys::DWORD) -> HResult {
+    unsafe fn get_version_string(&self, _: metadata::args::GetVersionString) -> HResult {
         self.called("GetVersionString")
     }
 
-    unsafe fn enum_method_specs(&self, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rMethodSpecs: *mut sys::mdMethodSpec, cMax: sys::ULONG, pcMethodSpecs: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_method_specs(&self, _: metadata::args::EnumMethodSpecs) -> HResult {
         self.called("EnumMethodSpecs")
     }
 
-    unsafe fn get_assembly_props(&self, mda: sys::mdAssembly, ppbPublicKey: *mut sys::UVCP_CONSTANT, pcbPublicKey: *mut sys::ULONG, pulHashAlgId: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, pdwAssemblyFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_assembly_props(&self, _: metadata::args::GetAssemblyProps) -> HResult {
         self.called("GetAssemblyProps")
     }
 
-    unsafe fn get_assembly_ref_props(&self, mdar: sys::mdAssemblyRef, ppbPublicKeyOrToken: *mut sys::UVCP_CONSTANT, pcbPublicKeyOrToken: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwAssemblyRefFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_assembly_ref_props(&self, _: metadata::args::GetAssemblyRefProps) -> HResult {
         self.called("GetAssemblyRefProps")
     }
 
-    unsafe fn get_file_props(&self, mdf: sys::mdFile, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwFileFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_file_props(&self, _: metadata::args::GetFileProps) -> HResult {
         self.called("GetFileProps")
     }
 
-    unsafe fn get_exported_type_props(&self, mdct: sys::mdExportedType, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, ptkTypeDef: *mut sys::mdTypeDef, pdwExportedTypeFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_exported_type_props(&self, _: metadata::args::GetExportedTypeProps) -> HResult {
         self.called("GetExportedTypeProps")
     }
 
-    unsafe fn get_manifest_resource_props(&self, mdmr: sys::mdManifestResource, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, pdwOffset: *mut sys::DWORD, pdwResourceFlags: *mut sys::DWORD) -> HResult {
+    unsafe fn get_manifest_resource_props(&self, _: metadata::args::GetManifestResourceProps) -> HResult {
         self.called("GetManifestResourceProps")
     }
 
-    unsafe fn enum_assembly_refs(&self, phEnum: *mut sys::HCORENUM, rAssemblyRefs: *mut sys::mdAssemblyRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_assembly_refs(&self, _: metadata::args::EnumAssemblyRefs) -> HResult {
         self.called("EnumAssemblyRefs")
     }
 
-    unsafe fn enum_files(&self, phEnum: *mut sys::HCORENUM, rFiles: *mut sys::mdFile, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_files(&self, _: metadata::args::EnumFiles) -> HResult {
         self.called("EnumFiles")
     }
 
-    unsafe fn enum_exported_types(&self, phEnum: *mut sys::HCORENUM, rExportedTypes: *mut sys::mdExportedType, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_exported_types(&self, _: metadata::args::EnumExportedTypes) -> HResult {
         self.called("EnumExportedTypes")
     }
 
-    unsafe fn enum_manifest_resources(&self, phEnum: *mut sys::HCORENUM, rManifestResources: *mut sys::mdManifestResource, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> HResult {
+    unsafe fn enum_manifest_resources(&self, _: metadata::args::EnumManifestResources) -> HResult {
         self.called("EnumManifestResources")
     }
 
-    unsafe fn get_assembly_from_scope(&self, ptkAssembly: *mut sys::mdAssembly) -> HResult {
+    unsafe fn get_assembly_from_scope(&self, _: metadata::args::GetAssemblyFromScope) -> HResult {
         self.called("GetAssemblyFromScope")
     }
 
-    unsafe fn find_exported_type_by_name(&self, szName: *const sys::WCHAR, tkEnclosingType: sys::mdToken, ptkExportedType: *mut sys::mdExportedType) -> HResult {
+    unsafe fn find_exported_type_by_name(&self, _: metadata::args::FindExportedTypeByName) -> HResult {
         self.called("FindExportedTypeByName")
     }
 
-    unsafe fn find_manifest_resource_by_name(&self, szName: *const sys::WCHAR, ptkManifestResource: *mut sys::mdManifestResource) -> HResult {
+    unsafe fn find_manifest_resource_by_name(&self, _: metadata::args::FindManifestResourceByName) -> HResult {
         self.called("FindManifestResourceByName")
     }
 
-    unsafe fn find_assemblies_by_name(&self, szAppBase: *const sys::WCHAR, szPrivateBin: *const sys::WCHAR, szAssemblyName: *const sys::WCHAR, ppIUnk: *mut *mut sys::IUnknown, cMax: sys::ULONG, pcAssemblies: *mut sys::ULONG) -> HResult {
+    unsafe fn find_assemblies_by_name(&self, _: metadata::args::FindAssembliesByName) -> HResult {
         self.called("FindAssembliesByName")
     }
 }

@@ -25,12 +25,12 @@ impl StandingHeap for ModelHeap {
     }
 
     fn class_of(&self, object: u64) -> Option<u64> {
-        // SAFETY: as above.
+        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
         unsafe { self.0.class_of(ObjectId(object as usize)) }.ok().map(|class| class.0 as u64)
     }
 
     fn size_of(&self, object: u64) -> Option<u64> {
-        // SAFETY: as above.
+        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
         unsafe { self.0.size_of(ObjectId(object as usize)) }.ok().map(|size| size as u64)
     }
 
@@ -38,12 +38,12 @@ impl StandingHeap for ModelHeap {
 
     fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
         let class = ClassId(class as usize);
-        // SAFETY: as above.
+        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
         if let Ok(Some(array)) = unsafe { self.0.array(class) } {
             return HeapClass::Array { element: array.class.0 as u64, element_kind: array.element, rank: array.rank };
         }
         let mut ids = [ClassId(0); MOST_ARGUMENTS];
-        // SAFETY: as above.
+        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
         match unsafe { self.0.class(class, &mut ids) } {
             Ok(head) => {
                 arguments.iter_mut().zip(ids).for_each(|(place, id)| *place = id.0 as u64);

@@ -18,7 +18,7 @@ pub struct AgentLibrary;
 
 impl Exports for AgentLibrary {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }
@@ -119,7 +119,7 @@ fn run_one<R: Roles>(process: &Process, roles: Arc<R>, claimed: &AtomicBool, wor
 const SLOW_END: u64 = 400_000_000;
 
 fn end_slowly(process: &Process) {
-    if process.whims.threads_end_slowly {
+    if process.system_faults.threads_end_slowly {
         schedule::sleep(SLOW_END);
     }
 }

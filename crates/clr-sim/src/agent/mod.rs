@@ -27,12 +27,12 @@ pub struct Process {
     /// The system's clocks and signals.
     pub sampler: Arc<Sampler>,
     /// What goes wrong with the system.
-    pub whims: Whims,
+    pub system_faults: SystemFaults,
 }
 
 /// What goes wrong with the system.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Whims {
+pub struct SystemFaults {
     /// Threads take long from their last work to their end.
     pub threads_end_slowly: bool,
     /// The thread that first wakes the agent, the one that confirms the attach, loses its processor for long at that.

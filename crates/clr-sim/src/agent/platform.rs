@@ -63,7 +63,7 @@ impl Platform for ModelPlatform {
 
     fn wake(&self) {
         self.woken.store(true, Ordering::SeqCst);
-        if self.process.whims.the_first_wake_is_slow && !self.has_woken.swap(true, Ordering::SeqCst) {
+        if self.process.system_faults.the_first_wake_is_slow && !self.has_woken.swap(true, Ordering::SeqCst) {
             schedule::sleep(SLOW_WAKE);
         }
     }
@@ -82,7 +82,7 @@ impl Platform for ModelPlatform {
         let starved = schedule::starved();
         let is_served = schedule::wait_until(Some(nanoseconds), || counter.load(Ordering::SeqCst) >= goal);
         if !is_served && schedule::starved() == starved {
-            self.process.runtime.court.convict(
+            self.process.runtime.faults.report(
                 "W5",
                 "an unload was held up to the end of its patience although the agent's thread had a processor",
             );
@@ -218,7 +218,7 @@ impl Platform for ModelPlatform {
         if self.event.is_of_heap() {
             return Ok(());
         }
-        let timer_stays = self.process.whims.a_timer_stays;
+        let timer_stays = self.process.system_faults.a_timer_stays;
         self.process.sampler.stop(&self.process.library, timer_stays);
         if !timer_stays {
             self.entrances.close(EntranceKind::Timer);

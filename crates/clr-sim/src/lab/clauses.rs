@@ -1,4 +1,4 @@
-//! Which clauses the laboratory judges, and how a verdict is told.
+//! The clauses that the laboratory checks, and its verdicts.
 
 use serde::Serialize;
 
@@ -24,14 +24,14 @@ pub struct Finding {
     /// The first run in which it was broken.
     pub seed: Option<u64>,
     /// The runtime of that run.
-    pub personality: Option<String>,
+    pub runtime_version: Option<String>,
     /// The callback, or the call of the runtime's, in which it was broken.
     pub callback: Option<String>,
     /// What happened; for a clause that was not broken, what is asked of it.
     pub message: String,
 }
 
-/// A clause that the laboratory judges.
+/// A clause that the laboratory checks.
 #[derive(Debug, Clone, Copy)]
 pub struct Clause {
     /// Its id in the contract.

@@ -1,7 +1,7 @@
 //! The laboratory: a real profiler's library in the model, run after run, and a verdict for each clause.
 //!
 //! # Purpose
-//! Each run is a process of its own ([`child`]), so that a profiler's crash is a finding and not ours. The laboratory ([`parent`]) starts
+//! Each run is a process of its own ([`run`]), so that a profiler's crash is a finding and not ours. The laboratory ([`laboratory`]) starts
 //! them, outlives them, and adds up what they found. What a run has found, and in which callback its threads are, stands on a page of
 //! memory that both have ([`page`]).
 //!
@@ -10,20 +10,19 @@
 //! best effort.
 //!
 //! # Rejected
-//! One process for all runs: the first profiler that crashes, pins its library or leaves a thread would be the last one judged.
+//! One process for all runs: the first profiler that crashes, pins its library or leaves a thread would be the last one checked.
 
-pub mod child;
 pub mod clauses;
-pub(crate) mod image;
-mod impatient;
-mod offspring;
+pub mod laboratory;
+mod leftovers;
+pub(crate) mod library_file;
+pub(crate) mod monitor;
 pub mod page;
-pub mod parent;
-mod residue;
+mod recorder;
+pub mod run;
+mod run_processes;
 mod system;
-mod user;
-pub(crate) mod witness;
 
-pub use child::Order;
 pub use clauses::{Finding, Verdict};
-pub use parent::{Laboratory, Report};
+pub use laboratory::{Laboratory, Report};
+pub use run::RunSpec;

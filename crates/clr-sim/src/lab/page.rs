@@ -11,9 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
 /// Threads that have a place of their own; later ones share.
-pub const SEATS: usize = 64;
+pub const THREADS: usize = 64;
 /// Bytes of a seat: the name of a callback, and zeros.
-const SEAT: usize = 48;
+const NAME: usize = 48;
 /// Where the crash stands.
 pub const CRASH: u64 = 4096;
 /// Where the lines begin.
@@ -107,9 +107,9 @@ impl Page {
 
     /// The callbacks that run, by their seats.
     pub fn callbacks(&self) -> Vec<(usize, String)> {
-        let all = self.bytes(0, SEATS * SEAT);
+        let all = self.bytes(0, THREADS * NAME);
         let name = |seat: &[u8]| String::from_utf8_lossy(seat).trim_end_matches('\0').to_owned();
-        all.chunks(SEAT).map(name).enumerate().filter(|(_, name)| !name.is_empty()).collect()
+        all.chunks(NAME).map(name).enumerate().filter(|(_, name)| !name.is_empty()).collect()
     }
 
     /// The crash, if there was one.
@@ -134,17 +134,17 @@ impl Page {
 
 /// The run's end.
 #[derive(Debug)]
-pub struct Pen {
+pub struct PageWriter {
     file: File,
     end: Mutex<u64>,
 }
 
-impl Pen {
+impl PageWriter {
     /// Takes the page from standard input, and leaves nothing to be read there.
     ///
     /// # Errors
     /// The system's, or standard input is something else.
-    pub fn take() -> io::Result<Pen> {
+    pub fn take() -> io::Result<PageWriter> {
         let descriptor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
         let file = File::from(descriptor);
         // A run that was started by hand would write into whatever that is.
@@ -152,7 +152,7 @@ impl Pen {
             return Err(io::Error::other("standard input is not a page of the laboratory"));
         }
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-        Ok(Pen { file, end: Mutex::new(LINES) })
+        Ok(PageWriter { file, end: Mutex::new(LINES) })
     }
 
     /// The descriptor, for a signal handler.
@@ -171,10 +171,10 @@ impl Pen {
 
     /// Writes down in which callback a thread is now.
     pub fn seat(&self, seat: usize, callback: &str) {
-        let mut bytes = [0; SEAT];
+        let mut bytes = [0; NAME];
         for (place, byte) in bytes.iter_mut().zip(callback.bytes()) {
             *place = byte;
         }
-        let _ = self.file.write_all_at(&bytes, ((seat % SEATS) * SEAT) as u64);
+        let _ = self.file.write_all_at(&bytes, ((seat % THREADS) * NAME) as u64);
     }
 }

@@ -103,9 +103,9 @@ pub fn prepare(page: c_int) {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     // A core file would be untidy, no more.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
-    // SAFETY: plain numbers. The same below.
+    // SAFETY: takes plain numbers; reads and writes no memory.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
-    // SAFETY: as above.
+    // SAFETY: takes plain numbers; reads and writes no memory.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     for signal in CRASHES {
         // SAFETY: all-zero is a valid value of this plain struct.
@@ -165,7 +165,7 @@ fn instruction(context: *mut c_void) -> u64 {
 
 #[cfg(target_arch = "aarch64")]
 fn instruction(context: *mut c_void) -> u64 {
-    // SAFETY: as above.
+    // SAFETY: what the kernel hands to a handler with SA_SIGINFO, alive until the handler returns.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     context.uc_mcontext.pc
 }

@@ -1,6 +1,6 @@
 //! Who a process runs as, and whom that lets it attach to (contract ATT-05).
 
-use crate::differences::Personality;
+use crate::differences::RuntimeVersion;
 use crate::mutation;
 
 /// The user who may do everything on Linux.
@@ -58,11 +58,11 @@ impl Account {
     /// Whether it may attach to a process of `target`.
     ///
     /// Windows: seed 004, "Users and Integrity". Linux: the socket has mode 0600, so its owner and root (ds-ipc-pal-socket.c).
-    pub(super) fn may_attach_to(&self, target: &Account, personality: Personality) -> bool {
+    pub(super) fn may_attach_to(&self, target: &Account, runtime_version: RuntimeVersion) -> bool {
         if mutation::is("ATT-05") {
             return true;
         }
-        if personality != Personality::Desktop4 {
+        if runtime_version != RuntimeVersion::Desktop4 {
             return self.user == target.user || self.user == ROOT;
         }
         let crosses_users = self.is_administrator && (self.has_debug_privilege || mutation::is("ATT-05/3"));

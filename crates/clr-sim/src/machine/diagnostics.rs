@@ -1,6 +1,6 @@
 //! The diagnostics socket of Core, as a trigger process sees it from outside.
 
-use super::{Machine, Other, Process, Refused, Wish};
+use super::{AttachError, AttachOptions, Machine, Other, Process};
 use crate::mutation;
 use crate::runtime::{Answer, NamedRequest, Runtime};
 use corprof::HResult;
@@ -23,43 +23,43 @@ pub(super) enum Server {
 }
 
 /// Bytes of an attach message.
-pub(super) fn message_size(wish: &Wish) -> usize {
-    let units = wish.path.as_deref().unwrap_or_default().encode_utf16().count() + 1;
-    HEADER + FIXED + 2 * units + wish.client_data.len()
+pub(super) fn message_size(options: &AttachOptions) -> usize {
+    let units = options.path.as_deref().unwrap_or_default().encode_utf16().count() + 1;
+    HEADER + FIXED + 2 * units + options.client_data.len()
 }
 
 /// Connects to a process's socket.
-pub(super) fn connect(machine: &Machine, trigger: &Process, target: u32) -> Result<Server, Refused> {
-    let target = machine.process(target).ok_or(Refused::NoSuchProcess)?;
+pub(super) fn connect(machine: &Machine, trigger: &Process, target: u32) -> Result<Server, AttachError> {
+    let target = machine.process(target).ok_or(AttachError::NoSuchProcess)?;
     let is_off = ["DOTNET_EnableDiagnostics", "COMPlus_EnableDiagnostics"]
         .into_iter()
         .any(|name| target.variable(name).as_deref() == Some("0"));
     let others = target.others();
     let server = match target.runtimes().into_iter().next() {
-        Some(_) if is_off => return Err(Refused::NotAttachable(SWITCHED_OFF)),
+        Some(_) if is_off => return Err(AttachError::NotAttachable(SWITCHED_OFF)),
         Some(runtime) => Server::Clr(runtime),
         None if others.iter().any(|other| *other != Other::CoreBefore3) => Server::WithoutProfiling,
-        None if others.is_empty() && mutation::is("ATT-04") => return Err(Refused::NoSuchProcess),
+        None if others.is_empty() && mutation::is("ATT-04") => return Err(AttachError::NoSuchProcess),
         None if others.is_empty() => {
-            return Err(Refused::NoRuntime { prefix: machine.personality.differences().startup_prefix });
+            return Err(AttachError::NoRuntime { prefix: machine.runtime_version.differences().startup_prefix });
         }
-        None => return Err(Refused::NotAttachable(Other::CoreBefore3.reason())),
+        None => return Err(AttachError::NotAttachable(Other::CoreBefore3.reason())),
     };
-    let may = trigger.account.may_attach_to(&target.account, machine.personality);
-    if may { Ok(server) } else { Err(Refused::AccessDenied) }
+    let may = trigger.account.may_attach_to(&target.account, machine.runtime_version);
+    if may { Ok(server) } else { Err(AttachError::AccessDenied) }
 }
 
 /// Sends an attach: where the answer will be.
-pub(super) fn send(server: &Server, wish: &Wish) -> Result<(Arc<Runtime>, Answer), Refused> {
+pub(super) fn send(server: &Server, options: &AttachOptions) -> Result<(Arc<Runtime>, Answer), AttachError> {
     match server {
-        Server::WithoutProfiling if mutation::is("ATT-03/2") => Err(Refused::NoSuchProcess),
-        Server::WithoutProfiling => Err(Refused::Answered(HResult::DS_IPC_E_NOTSUPPORTED)),
+        Server::WithoutProfiling if mutation::is("ATT-03/2") => Err(AttachError::NoSuchProcess),
+        Server::WithoutProfiling => Err(AttachError::Answered(HResult::DS_IPC_E_NOTSUPPORTED)),
         Server::Clr(runtime) => {
             let answer = runtime.ask_for_attach_by_name(NamedRequest {
-                class: wish.class,
-                path: wish.path.clone(),
-                milliseconds: wish.milliseconds,
-                client_data: wish.client_data.clone(),
+                class: options.class,
+                path: options.path.clone(),
+                milliseconds: options.milliseconds,
+                client_data: options.client_data.clone(),
             });
             Ok((runtime.clone(), answer))
         }

@@ -1,7 +1,7 @@
 //! Libraries as files: whether a certain process can open and map one, and what its runtime answers where it cannot (contract ATT-06).
 
 use super::{Process, ROOT};
-use crate::differences::Personality;
+use crate::differences::RuntimeVersion;
 use crate::library::Library;
 use crate::mutation;
 use corprof::HResult;
@@ -51,15 +51,15 @@ impl File {
         File { is_on_noexec: true, ..self }
     }
 
-    pub(super) fn open(&self, process: &Process) -> Result<Arc<Library>, Fault> {
+    pub(super) fn open(&self, process: &Process) -> Result<Arc<Library>, LoadError> {
         let (file, target) = (self.made_for, process.build);
         let may_read_all = process.account.is_administrator || process.account.user == ROOT || mutation::is("ATT-06");
         let faults = [
-            (Fault::Elsewhere, file.namespace != target.namespace),
-            (Fault::Forbidden, self.only_for.is_some_and(|user| user != process.account.user) && !may_read_all),
-            (Fault::Noexec, self.is_on_noexec),
-            (Fault::Architecture, file.architecture != target.architecture),
-            (Fault::Libc, file.libc != target.libc),
+            (LoadError::Elsewhere, file.namespace != target.namespace),
+            (LoadError::Forbidden, self.only_for.is_some_and(|user| user != process.account.user) && !may_read_all),
+            (LoadError::Noexec, self.is_on_noexec),
+            (LoadError::Architecture, file.architecture != target.architecture),
+            (LoadError::Libc, file.libc != target.libc),
         ];
         let fault = faults.into_iter().find(|(_, is_there)| *is_there);
         fault.map_or_else(|| Ok(self.library.clone()), |(fault, _)| Err(fault))
@@ -68,7 +68,7 @@ impl File {
 
 /// Why a process cannot load a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum LoadError {
     /// There is no such file.
     Missing,
     /// It is in another mount namespace.
@@ -83,37 +83,39 @@ pub enum Fault {
     Libc,
 }
 
-impl Fault {
+impl LoadError {
     /// What the runtime answers. Linux has one code for all of them, since dlopen says why only in words (measured.md).
-    pub(super) fn code(self, personality: Personality) -> HResult {
-        let differences = personality.differences();
+    pub(super) fn code(self, runtime_version: RuntimeVersion) -> HResult {
+        let differences = runtime_version.differences();
         match self {
-            Fault::Architecture if mutation::is("ATT-06/2") => HResult::ERROR_MOD_NOT_FOUND,
-            Fault::Missing | Fault::Elsewhere | Fault::Noexec | Fault::Libc => HResult::ERROR_MOD_NOT_FOUND,
-            Fault::Forbidden => HResult(differences.unreadable_library as i32),
-            Fault::Architecture => HResult(differences.foreign_library as i32),
+            LoadError::Architecture if mutation::is("ATT-06/2") => HResult::ERROR_MOD_NOT_FOUND,
+            LoadError::Missing | LoadError::Elsewhere | LoadError::Noexec | LoadError::Libc => {
+                HResult::ERROR_MOD_NOT_FOUND
+            }
+            LoadError::Forbidden => HResult(differences.unreadable_library as i32),
+            LoadError::Architecture => HResult(differences.foreign_library as i32),
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for LoadError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Fault::Missing => "The target cannot load the library, since there is no such file. Check its path.",
-            Fault::Elsewhere => {
+            LoadError::Missing => "The target cannot load the library, since there is no such file. Check its path.",
+            LoadError::Elsewhere => {
                 "The target cannot load the library, since its mount namespace does not have the file. Put it where the target sees it."
             }
-            Fault::Forbidden => {
+            LoadError::Forbidden => {
                 "The target cannot load the library, since its user may not read the file. Give that user permission, or put the \
                  library where it has it."
             }
-            Fault::Noexec => {
+            LoadError::Noexec => {
                 "The target cannot load the library, since its file system is mounted noexec. Put it on another one."
             }
-            Fault::Architecture => {
+            LoadError::Architecture => {
                 "The target cannot load the library, since it is made for another architecture. Use the one for the target's."
             }
-            Fault::Libc => {
+            LoadError::Libc => {
                 "The target cannot load the library, since it is made for another C library. Use the one for the target's."
             }
         })

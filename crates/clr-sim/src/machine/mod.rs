@@ -1,24 +1,24 @@
-//! A machine: processes of several users, files, a registry, and the roads by which one process attaches a profiler to another.
+//! A machine: processes of several users, files, a registry, and the ways in which one process attaches a profiler to another.
 //!
 //! # Design constraints
-//! A runtime sees of it only [`Surroundings`](crate::runtime::Surroundings). A trigger sees only what its account may see; what it is
-//! told it is told in words ([`Refused`]), as the founding documents ask of a tool.
+//! A runtime sees of it only [`ProcessEnvironment`](crate::runtime::ProcessEnvironment). A trigger sees only what its account may see; what it is
+//! told it is told in words ([`AttachError`]), as the founding documents ask of a tool.
 
 mod account;
-mod desktop;
 mod diagnostics;
 mod files;
+mod hosting_client;
+mod hosting_server;
 mod process;
 mod trigger;
-mod walk;
 
 pub use account::{Account, Integrity, ROOT};
-pub use files::{Build, Fault, File};
+pub use files::{Build, File, LoadError};
 pub use process::{Other, Process};
-pub use trigger::{Listed, Refused, Trigger, Wish};
+pub use trigger::{AttachError, AttachOptions, RuntimeEntry, Trigger};
 
-use crate::court::Court;
-use crate::differences::Personality;
+use crate::differences::RuntimeVersion;
+use crate::faults::Faults;
 use crate::library::Library;
 use crate::runtime::Runtime;
 use corprof::Guid;
@@ -29,9 +29,9 @@ use std::sync::{Arc, Mutex};
 /// See the module's text.
 pub struct Machine {
     /// Which runtimes run on it.
-    pub personality: Personality,
+    pub runtime_version: RuntimeVersion,
     /// What is made of misuse.
-    pub court: Arc<Court>,
+    pub faults: Arc<Faults>,
     processes: Mutex<Vec<Arc<Process>>>,
     files: Mutex<HashMap<String, File>>,
     registry: Mutex<HashMap<Guid, String>>,
@@ -43,10 +43,10 @@ const FIRST_PROCESS: u32 = 1000;
 
 impl Machine {
     /// One on which nothing runs.
-    pub fn new(personality: Personality, court: Arc<Court>) -> Arc<Machine> {
+    pub fn new(runtime_version: RuntimeVersion, faults: Arc<Faults>) -> Arc<Machine> {
         Arc::new(Machine {
-            personality,
-            court,
+            runtime_version,
+            faults,
             processes: Mutex::default(),
             files: Mutex::default(),
             registry: Mutex::default(),
@@ -96,9 +96,9 @@ impl Machine {
     }
 
     /// The file as a process sees it.
-    fn open(&self, path: &str, process: &Process) -> Result<Arc<Library>, Fault> {
+    fn open(&self, path: &str, process: &Process) -> Result<Arc<Library>, LoadError> {
         let files = self.files.lock().expect("no panic while locked");
-        files.get(path).ok_or(Fault::Missing)?.open(process)
+        files.get(path).ok_or(LoadError::Missing)?.open(process)
     }
 
     fn registered(&self, class: &Guid) -> Option<String> {

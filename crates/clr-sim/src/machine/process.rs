@@ -1,10 +1,10 @@
 //! A process: whose it is, what it was started with, what runs in it, and whether a debugger holds it.
 
-use super::{Account, Build, Fault, Machine};
-use crate::differences::{Personality, Release};
+use super::{Account, Build, LoadError, Machine};
+use crate::differences::{Release, RuntimeVersion};
 use crate::library::Library;
 use crate::mutation;
-use crate::runtime::{Birth, Entry, GcMode, Runtime, Surroundings};
+use crate::runtime::{Entry, GcMode, ProcessEnvironment, Runtime, RuntimeConfig};
 use crate::schedule;
 use corprof::{Guid, HResult};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +82,7 @@ impl Process {
 
     /// Loads the machine's runtime.
     pub fn load_runtime(self: &Arc<Self>) -> Option<Arc<Runtime>> {
-        let release = self.machine.upgrade()?.personality.differences().release;
+        let release = self.machine.upgrade()?.runtime_version.differences().release;
         self.load_release(release)
     }
 
@@ -91,9 +91,13 @@ impl Process {
     pub fn load_release(self: &Arc<Self>, release: Release) -> Option<Arc<Runtime>> {
         let machine = self.machine.upgrade()?;
         let number = self.runtimes().len();
-        let birth =
-            Birth { release, number, gc_mode: GcMode::default(), surroundings: Arc::new(Within(Arc::downgrade(self))) };
-        let runtime = Runtime::start_in(machine.personality, machine.court.clone(), birth);
+        let config = RuntimeConfig {
+            release,
+            number,
+            gc_mode: GcMode::default(),
+            process: Arc::new(Within(Arc::downgrade(self))),
+        };
+        let runtime = Runtime::start_in(machine.runtime_version, machine.faults.clone(), config);
         self.runtimes.lock().expect("no panic while locked").push(runtime.clone());
         Some(runtime)
     }
@@ -122,8 +126,8 @@ impl Process {
     }
 
     /// Whether it could load a library, as a careful trigger finds out before it asks.
-    pub fn look_at(&self, path: &str) -> Result<(), Fault> {
-        let machine = self.machine.upgrade().ok_or(Fault::Missing)?;
+    pub fn look_at(&self, path: &str) -> Result<(), LoadError> {
+        let machine = self.machine.upgrade().ok_or(LoadError::Missing)?;
         machine.open(path, self).map(|_| ())
     }
 
@@ -154,7 +158,7 @@ impl Process {
 
     /// A variable of its environment. Windows does not tell capitals apart.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
-        let is_desktop = self.machine.upgrade()?.personality == Personality::Desktop4;
+        let is_desktop = self.machine.upgrade()?.runtime_version == RuntimeVersion::Desktop4;
         let ignores_capitals = is_desktop && !mutation::is("CMP-01/4");
         let is_it = |known: &str| known == name || ignores_capitals && known.eq_ignore_ascii_case(name);
         self.environment.iter().find(|(known, _)| is_it(known)).map(|(_, value)| value.clone())
@@ -172,14 +176,14 @@ impl Within {
     }
 }
 
-impl Surroundings for Within {
+impl ProcessEnvironment for Within {
     fn variable(&self, name: &str) -> Option<String> {
         self.0.upgrade()?.variable(name)
     }
 
     fn open(&self, path: &str) -> Result<Arc<Library>, HResult> {
         let (process, machine) = self.both().ok_or(HResult::E_UNEXPECTED)?;
-        machine.open(path, &process).map_err(|fault| fault.code(machine.personality))
+        machine.open(path, &process).map_err(|fault| fault.code(machine.runtime_version))
     }
 
     fn registered(&self, class: &Guid) -> Option<String> {

@@ -1,7 +1,7 @@
 //! How Info writes an answer where the profiler wants one.
 //!
 //! There is no one convention for what does not fit: a list is cut, a text is cut or withheld, and which it is depends on the question
-//! (source: proftoeeinterfaceimpl.cpp, method by method; live: tests/conformance/tests/questions.rs).
+//! (source: proftoeeinterfaceimpl.cpp, method by method; live: tests/conformance/tests/info_calls.rs).
 
 use corprof::HResult;
 
@@ -14,13 +14,13 @@ pub(super) const INSUFFICIENT_BUFFER: HResult = HResult(0x8007_007A_u32 as i32);
 /// Null, or a place for it.
 pub(super) unsafe fn answer<T>(place: *mut T, value: T) {
     if wanted(place) {
-        // SAFETY: the caller's promise.
+        // SAFETY: not null, so it is a place, as the caller vouches.
         unsafe { place.write(value) };
     }
 }
 
 /// Writes each answer where the profiler wants it: inside a slot of Info, whose pointers are null or lead to a place.
-macro_rules! tell {
+macro_rules! write_answers {
     ($($place:expr => $value:expr),+ $(,)?) => {
         $(
             let value = $value;
@@ -29,7 +29,7 @@ macro_rules! tell {
         )+
     };
 }
-pub(super) use tell;
+pub(super) use write_answers;
 
 /// Whether the profiler wants an answer there.
 pub(super) fn wanted<T>(place: *mut T) -> bool {
@@ -45,8 +45,13 @@ pub(super) fn has_place<T>(room: u32, places: *mut T) -> bool {
 ///
 /// # Safety
 /// `count` is null or a place; `places` is null or has room for `room`.
-pub(super) unsafe fn answer_list<T: Copy>(values: &[T], room: u32, count: *mut u32, places: *mut T) -> HResult {
-    // SAFETY: the caller's promise.
+pub(super) unsafe fn answer_list<T: Copy>(
+    values: &[T],
+    room: u32,
+    count: *mut u32,
+    places: *mut T,
+) -> Result<HResult, HResult> {
+    // SAFETY: the caller vouches that `count` is null or a place.
     unsafe { answer(count, values.len() as u32) };
     if wanted(places) {
         for (index, value) in values.iter().take(room as usize).enumerate() {
@@ -54,20 +59,20 @@ pub(super) unsafe fn answer_list<T: Copy>(values: &[T], room: u32, count: *mut u
             unsafe { places.add(index).write(*value) };
         }
     }
-    HResult::S_OK
+    Ok(HResult::S_OK)
 }
 
 /// Answers a text of which as much is given as fits, with a zero at its end; its length is told with the zero.
 ///
 /// # Safety
 /// As for [`answer_list`].
-pub(super) unsafe fn answer_text(text: &str, room: u32, count: *mut u32, places: *mut u16) -> HResult {
+pub(super) unsafe fn answer_text(text: &str, room: u32, count: *mut u32, places: *mut u16) -> Result<HResult, HResult> {
     let units: Vec<u16> = text.encode_utf16().collect();
     let fits = units.len().min((room as usize).saturating_sub(1));
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller vouches that `count` is null or a place.
     unsafe { answer(count, units.len() as u32 + 1) };
     let cut: Vec<u16> = units[..fits].iter().copied().chain([0]).collect();
-    // SAFETY: as above.
+    // SAFETY: the caller vouches for `count` and for the room.
     unsafe { answer_list(&cut, room, std::ptr::null_mut(), places) }
 }
 
@@ -75,15 +80,20 @@ pub(super) unsafe fn answer_text(text: &str, room: u32, count: *mut u32, places:
 ///
 /// # Safety
 /// As for [`answer_list`].
-pub(super) unsafe fn answer_whole_text(text: &str, room: u32, count: *mut u32, places: *mut u16) -> HResult {
+pub(super) unsafe fn answer_whole_text(
+    text: &str,
+    room: u32,
+    count: *mut u32,
+    places: *mut u16,
+) -> Result<HResult, HResult> {
     let length = text.encode_utf16().count() + 1;
     if room == 0 || !wanted(places) || room as usize >= length {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches for `count` and for the room.
         return unsafe { answer_text(text, room, count, places) };
     }
-    // SAFETY: as above; there is room for one at least.
+    // SAFETY: the caller vouches for the room, and there is room for one at least.
     unsafe { answer(places, 0) };
-    // SAFETY: as above.
+    // SAFETY: the caller vouches that `count` is null or a place.
     unsafe { answer(count, length as u32) };
-    INSUFFICIENT_BUFFER
+    Err(INSUFFICIENT_BUFFER)
 }

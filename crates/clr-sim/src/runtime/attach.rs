@@ -1,7 +1,7 @@
 //! The attach server: from the request to the answer, in the order of seed 001.
 
 use super::{Entry, Profiler, Runtime, Status, load};
-use crate::lab::witness;
+use crate::lab::monitor;
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule;
@@ -126,7 +126,7 @@ impl Runtime {
         let state = self.lock();
         let finalizer = self.differences().finalizer_begins_attaches && state.finalizer_is_blocked;
         let finalizer = finalizer && !mutation::is("ATT-08");
-        let is_halted = self.birth.surroundings.is_halted() && !mutation::is("ATT-16");
+        let is_halted = self.config.process.is_halted() && !mutation::is("ATT-16");
         !state.requests.is_empty() && !finalizer && !is_halted
     }
 
@@ -302,7 +302,7 @@ impl Runtime {
             return Err(HResult::E_FAIL);
         }
         self.step();
-        let seat = witness::callback("CreateInstance");
+        let scope = monitor::callback("CreateInstance");
         let mut object: *mut c_void = std::ptr::null_mut();
         let factory: *mut sys::IClassFactory = factory.cast();
         let oldest =
@@ -312,9 +312,9 @@ impl Runtime {
             unsafe { sys::IClassFactory::CreateInstance(factory, std::ptr::null_mut(), oldest, &raw mut object) };
         // SAFETY: gives up the reference that came with it.
         unsafe { sys::IUnknown::Release(factory.cast()) };
-        drop(seat);
+        drop(scope);
         HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code })?;
-        let _seat = witness::callback("QueryInterface");
+        let _scope = monitor::callback("QueryInterface");
         // SAFETY: a live object with one reference, which is given up.
         let object = unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) };
         drop(inside);
@@ -324,7 +324,7 @@ impl Runtime {
 
 pub(super) fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
     let _inside = library.enter();
-    let _seat = witness::callback("LoadAsNotificationOnly");
+    let _scope = monitor::callback("LoadAsNotificationOnly");
     let mut wish = 0;
     // SAFETY: a place for the answer.
     let answer = unsafe { object.load_as_notification_only(&raw mut wish) };

@@ -1,12 +1,34 @@
 //! How the runtime calls a profiler: counted on its own threads, and never once the profiler is sealed.
 
 use super::{Profiler, Runtime, Status};
-use crate::lab::witness;
+use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
 use remora_clr_sim_abi::ProfilerObject;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Whether the low half of a mask has these flags (corprof.idl, COR_PRF_MONITOR).
+pub(super) fn low(flags: u32) -> impl Fn((u32, u32)) -> bool {
+    move |mask| mask.0 & flags == flags
+}
+
+/// The same of the high half (COR_PRF_HIGH_MONITOR).
+pub(super) fn high(flags: u32) -> impl Fn((u32, u32)) -> bool {
+    move |mask| mask.1 & flags == flags
+}
+
+/// Makes a callback to every profiler whose mask wants it: the runtime, what the mask must say, the call.
+macro_rules! call_all {
+    ($runtime:expr, $wanted:expr, $callback:ident($($argument:expr),* $(,)?)) => {
+        $runtime.call_all(remora_clr_sim_abi::callback_slot!($callback).name, $wanted, |object| {
+            // SAFETY: whoever makes the call owns what its pointers lead to, and has told of the unload of no id in it; `call_all` keeps
+            // the object while it is called.
+            unsafe { object.$callback($($argument),*) };
+        })
+    };
+}
+pub(super) use call_all;
 
 /// The one callback after which a profiler must ask nothing any more.
 const SHUTDOWN: &str = "Shutdown";
@@ -22,7 +44,7 @@ impl Runtime {
         if self.is_exiting() {
             return;
         }
-        for profiler in self.heard() {
+        for profiler in self.called_profilers() {
             self.step();
             self.call(&profiler, slot, &wanted, &call);
         }
@@ -30,10 +52,10 @@ impl Runtime {
 
     /// Profilers that callbacks go to. Notification-only ones are passed over where the runtime believes that there is none
     /// (`IterateProfilers`, profilepriv.inl).
-    fn heard(&self) -> Vec<Arc<Profiler>> {
+    fn called_profilers(&self) -> Vec<Arc<Profiler>> {
         let state = self.lock();
         let believes = state.notification_count > 0;
-        if mutation::is("SBS-03/3") && self.birth.number > 0 {
+        if mutation::is("SBS-03/3") && self.config.number > 0 {
             return Vec::new();
         }
         let is_first = |one: &Arc<Profiler>| !mutation::is("DET-18/3") || Arc::ptr_eq(one, &state.remembered[0]);
@@ -57,9 +79,9 @@ impl Runtime {
         let object = || profiler.object.lock().expect("no panic while locked").clone();
         if let Some(object) = is_called.then(object).flatten() {
             schedule::note(slot, 0);
-            profiler.heard.fetch_add(1, Ordering::SeqCst);
+            profiler.callbacks_received.fetch_add(1, Ordering::SeqCst);
             let inside = profiler.library.enter();
-            let _seat = witness::callback(slot);
+            let _scope = monitor::callback(slot);
             self.step();
             call(&object);
             if slot == SHUTDOWN {
@@ -93,10 +115,10 @@ impl Runtime {
         schedule::note(slot, 0);
         profiler.enter(None, task, slot);
         let inside = profiler.library.enter();
-        let seat = witness::callback(slot);
+        let scope = monitor::callback(slot);
         self.step();
         let answer = call(&object);
-        drop(seat);
+        drop(scope);
         self.step();
         drop(inside);
         profiler.leave(None, task);

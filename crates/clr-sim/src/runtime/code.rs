@@ -4,9 +4,10 @@
 //! Ids are never used again, so a stale one is recognised; addresses of code are, at once, since that is what makes a late look-up lie.
 
 use super::Runtime;
+use super::calls::{call_all, high, low};
 use crate::mutation;
 use crate::schedule;
-use remora_clr_sim_abi::callbacks::slot;
+use corprof::sys;
 use std::collections::BTreeMap;
 
 /// A ModuleID.
@@ -24,16 +25,9 @@ pub enum Step {
     Begun,
     /// Enumerations snapped from now on are different.
     Changed,
-    /// The event has been fired.
-    Told,
+    /// The event has been sent.
+    EventSent,
 }
-
-/// COR_PRF_MONITOR_MODULE_LOADS.
-const MODULE_LOADS: u32 = 0x4;
-/// COR_PRF_MONITOR_JIT_COMPILATION.
-const JIT_COMPILATION: u32 = 0x20;
-/// COR_PRF_HIGH_MONITOR_DYNAMIC_FUNCTION_UNLOADS.
-const DYNAMIC_FUNCTION_UNLOADS: u32 = 0x4;
 
 /// Bytes between the beginnings of two bodies of code, and of each body.
 pub const CODE_SPACING: u64 = 0x1000;
@@ -64,13 +58,13 @@ pub struct Called {
     pub class: &'static str,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Module {
     /// Without names of its own it is called by its id.
     pub(super) called: Option<Called>,
     pub(super) enumerable: bool,
     /// Whether its load has come so far that it is told of.
-    pub(super) is_told: bool,
+    pub(super) is_announced: bool,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,
 }
@@ -156,6 +150,33 @@ impl Code {
         self.free.pop().unwrap_or(FIRST_CODE + next * CODE_SPACING)
     }
 
+    /// A function that nobody has seen yet, and its token.
+    fn add_function(
+        &mut self,
+        module: Option<ModuleId>,
+        jitted: bool,
+        name: Option<&'static str>,
+    ) -> (FunctionId, u32) {
+        let start = match module {
+            Some(module) => self.place_in(module, jitted),
+            None => self.place(),
+        };
+        let serial = self.next();
+        let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
+        let token = METHOD_DEFINITION | serial as u32;
+        let (first, better, is_compiled) = (start, Vec::new(), !jitted);
+        let made = Function { module, token, name, jitted, enumerable: false, is_compiled, start, first, better };
+        self.functions.insert(function, made);
+        self.bodies.insert(start, function);
+        (function, token)
+    }
+
+    /// The function of a token, if it has an id.
+    pub(super) fn function_of(&self, module: ModuleId, token: u32) -> Option<FunctionId> {
+        let is_it = |one: &Function| one.module == Some(module) && one.token == token;
+        self.functions.iter().find(|(_, one)| is_it(one)).map(|(id, _)| *id)
+    }
+
     /// The function whose code holds the address.
     pub(super) fn function_at(&self, address: u64) -> Option<FunctionId> {
         let (start, function) = self.bodies.range(..=address).next_back()?;
@@ -218,18 +239,17 @@ impl Runtime {
     /// The same of a module whose image is mapped at an address, and stays: there its precompiled functions lie.
     pub fn load_image(&self, start: u64, called: Called) -> ModuleId {
         let image = Some(Image { start, used: 0 });
-        self.load(Module { called: Some(called), enumerable: false, is_told: false, collectible: false, image }, |_| {})
+        self.load(Module { called: Some(called), image, ..Module::default() }, |_| {})
     }
 
     /// A module that stays and has names.
     pub fn load_module_called(&self, called: Called) -> ModuleId {
-        let called = Some(called);
-        self.load(Module { called, enumerable: false, is_told: false, collectible: false, image: None }, |_| {})
+        self.load(Module { called: Some(called), ..Module::default() }, |_| {})
     }
 
     /// The same; `between` is called after each step.
     pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
-        self.load(Module { called: None, enumerable: false, is_told: false, collectible, image: None }, between)
+        self.load(Module { collectible, ..Module::default() }, between)
     }
 
     fn load(&self, new: Module, between: impl Fn(Step)) -> ModuleId {
@@ -241,27 +261,20 @@ impl Runtime {
         };
         let (id, value) = (module.0, module.0 as u64);
         schedule::note("Module {} starts to load", value);
-        let loads = |mask: (u32, u32)| mask.0 & MODULE_LOADS != 0;
-        // SAFETY: an id that lives; the object is held while it is called. The same below.
-        self.call_all(slot::MODULE_LOAD_STARTED.name, loads, |object| unsafe {
-            object.module_load_started(id);
-        });
+        call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_load_started(id));
         between(Step::Begun);
         if let Some(module) = self.lock().code.modules.get_mut(&module) {
             module.enumerable = !mutation::is("CAT-04/3");
-            module.is_told = true;
+            module.is_announced = true;
         }
         schedule::note("ModuleID {} is now enumerable", value);
         let came_by_then = self.came_so_far();
         between(Step::Changed);
         schedule::point();
         if !self.is_left_out(came_by_then) {
-            // SAFETY: as above.
-            self.call_all(slot::MODULE_LOAD_FINISHED.name, loads, |object| unsafe {
-                object.module_load_finished(id, 0);
-            });
+            call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_load_finished(id, 0));
         }
-        between(Step::Told);
+        between(Step::EventSent);
         module
     }
 
@@ -281,26 +294,18 @@ impl Runtime {
                 return false;
             };
             known.enumerable = mutation::is("CAT-04");
-            state
-                .code
-                .functions
-                .values_mut()
-                .filter(|one| one.module == Some(module))
-                .for_each(|one| one.enumerable = false);
+            let of_module = state.code.functions.values_mut().filter(|one| one.module == Some(module));
+            of_module.for_each(|one| one.enumerable = false);
         }
         let (id, value) = (module.0, module.0 as u64);
         schedule::note("ModuleID {} is no longer enumerable", value);
         let came_by_then = self.came_so_far();
         between(Step::Changed);
         schedule::point();
-        let loads = |mask: (u32, u32)| mask.0 & MODULE_LOADS != 0;
         if !self.is_left_out(came_by_then) {
-            // SAFETY: an id that is told for the last time; the object is held while it is called.
-            self.call_all(slot::MODULE_UNLOAD_STARTED.name, loads, |object| unsafe {
-                object.module_unload_started(id);
-            });
+            call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_unload_started(id));
         }
-        between(Step::Told);
+        between(Step::EventSent);
         schedule::point();
         // A process that ends unloads nothing any more.
         if self.is_exiting() {
@@ -315,10 +320,7 @@ impl Runtime {
             state.heap.module_unloads(module);
         }
         schedule::note("Module {} is gone, and its code with it", value);
-        // SAFETY: the id means nothing any more, and the profiler is told so; the object is held.
-        self.call_all(slot::MODULE_UNLOAD_FINISHED.name, loads, |object| unsafe {
-            object.module_unload_finished(id, 0);
-        });
+        call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_unload_finished(id, 0));
         true
     }
 
@@ -339,44 +341,16 @@ impl Runtime {
 
     /// The same, by its name.
     pub fn make_function_called(&self, module: ModuleId, jitted: bool, name: Option<&'static str>) -> FunctionId {
-        let (function, token) = {
-            let mut state = self.lock();
-            let start = state.code.place_in(module, jitted);
-            let serial = state.code.next();
-            let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
-            let token = METHOD_DEFINITION | serial as u32;
-            let (is_compiled, better) = (!jitted, Vec::new());
-            let made = Function {
-                module: Some(module),
-                token,
-                name,
-                jitted,
-                enumerable: false,
-                is_compiled,
-                start,
-                first: start,
-                better,
-            };
-            state.code.functions.insert(function, made);
-            state.code.bodies.insert(start, function);
-            (function, token)
-        };
+        let (function, token) = self.lock().code.add_function(Some(module), jitted, name);
         if jitted {
-            let compiles = wants_compilations;
-            // SAFETY: an id that lives; the object is held while it is called. The same below.
-            self.call_all(slot::JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
-                object.jit_compilation_started(function.0, 1);
-            });
+            call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_started(function.0, 1));
             self.is_compiled(function);
             if !mutation::is("CAT-04/2") {
                 self.set_enumerable(function);
             }
             schedule::note("Function {} is compiled and enumerable", u64::from(token));
             schedule::point();
-            // SAFETY: as above.
-            self.call_all(slot::JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
-                object.jit_compilation_finished(function.0, 0, 1);
-            });
+            call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_finished(function.0, 0, 1));
         }
         function
     }
@@ -388,49 +362,26 @@ impl Runtime {
 
     /// The same, by the name that who made it gave it.
     pub fn make_dynamic_function_called(&self, name: Option<&'static str>) -> FunctionId {
-        let (function, token) = {
-            let mut state = self.lock();
-            let start = state.code.place();
-            let serial = state.code.next();
-            let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
-            let token = METHOD_DEFINITION | serial as u32;
-            let made = Function {
-                module: None,
-                token,
-                name,
-                jitted: true,
-                enumerable: false,
-                is_compiled: false,
-                start,
-                first: start,
-                better: Vec::new(),
-            };
-            state.code.functions.insert(function, made);
-            state.code.bodies.insert(start, function);
-            (function, token)
-        };
+        let (function, token) = self.lock().code.add_function(None, true, name);
         schedule::note("A dynamic function is made ({})", u64::from(token));
-        let compiles = wants_compilations;
         let (il, length) = (super::il::BODY.as_ptr(), super::il::BODY.len() as u32);
-        // SAFETY: an id that lives, and IL that does; the object is held while it is called. The same below.
-        self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
-            object.dynamic_method_jit_compilation_started(function.0, 1, il, length);
-        });
+        call_all!(
+            self,
+            low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
+            dynamic_method_jit_compilation_started(function.0, 1, il, length)
+        );
         self.is_compiled(function);
-        // SAFETY: as above.
-        self.call_all(slot::DYNAMIC_METHOD_JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
-            object.dynamic_method_jit_compilation_finished(function.0, 0, 1);
-        });
+        call_all!(
+            self,
+            low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
+            dynamic_method_jit_compilation_finished(function.0, 0, 1)
+        );
         function
     }
 
     /// It is collected. No thread may be in its code.
     pub fn unload_dynamic_function(&self, function: FunctionId) {
-        let wanted = |mask: (u32, u32)| mask.1 & DYNAMIC_FUNCTION_UNLOADS != 0;
-        // SAFETY: an id that is told for the last time; the object is held while it is called.
-        self.call_all(slot::DYNAMIC_METHOD_UNLOADED.name, wanted, |object| unsafe {
-            object.dynamic_method_unloaded(function.0);
-        });
+        call_all!(self, high(sys::COR_PRF_HIGH_MONITOR_DYNAMIC_FUNCTION_UNLOADS), dynamic_method_unloaded(function.0));
         schedule::point();
         if self.is_exiting() {
             return;
@@ -464,6 +415,11 @@ impl Runtime {
         state.code.functions.get(&function).map(|function| function.token)
     }
 
+    /// The IL of a method, if there is such a method.
+    pub(super) fn il_of(&self, module: ModuleId, token: u32) -> Option<&'static [u8]> {
+        self.lock().code.function_of(module, token).map(|_| &super::il::BODY[..])
+    }
+
     /// Whether an address is in code that exists now.
     pub fn is_code(&self, address: u64) -> bool {
         self.lock().code.function_at(address).is_some()
@@ -481,11 +437,6 @@ impl Runtime {
             function.enumerable = true;
         }
     }
-}
-
-/// Who is told of what is compiled.
-pub(super) fn wants_compilations(mask: (u32, u32)) -> bool {
-    mask.0 & JIT_COMPILATION != 0
 }
 
 /// Bytes of each function's code.

@@ -3,28 +3,22 @@
 //! Which callback a bit of the mask brings: facts, gcenv.ee.cpp and profilepriv.inl. In the order of the runtime: the beginning, what
 //! was born, what waits for the finalizer, what has moved or stays, the roots, every object with its references, the end.
 
+use super::calls::{call_all, low};
 use super::gc_mode::GcMode;
 use super::heap::{HandleKind, Heap, LARGE_GENERATION, Object, ObjectKey, monitors_gc};
 use super::{Profiler, Runtime};
-use crate::lab::witness;
+use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_sim_abi::ProfilerObject;
 use remora_clr_sim_abi::callbacks::slot;
+use remora_clr_sim_abi::slot_lists::NO_TRIGGER;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// COR_PRF_MONITOR_GC.
-pub(crate) const MONITOR_GC: u32 = 0x80;
-/// COR_PRF_MONITOR_SUSPENDS.
-const SUSPENDS: u32 = 0x0001_0000;
-/// COR_PRF_HIGH_BASIC_GC.
-const BASIC_GC: u32 = 0x10;
-/// COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS.
-const MOVED_OBJECTS: u32 = 0x20;
 /// Of collections, so many compact, and then one does not.
 const COMPACTING_OF: u32 = 3;
 /// Generations that GarbageCollectionStarted tells of.
@@ -32,48 +26,54 @@ const GENERATIONS: u8 = 4;
 /// Steps of a background collection beside the program.
 const BACKGROUND_STEPS: u32 = 4;
 
-/// Callbacks in which the runtime cannot begin a collection: what may need one is refused there (facts 4.2: GC_NOTRIGGER).
-const NO_TRIGGER: [&str; 15] = [
-    "GarbageCollectionStarted",
-    "GarbageCollectionFinished",
-    "MovedReferences",
-    "MovedReferences2",
-    "SurvivingReferences",
-    "SurvivingReferences2",
-    "RootReferences",
-    "RootReferences2",
-    "ObjectReferences",
-    "ObjectsAllocatedByClass",
-    "ConditionalWeakTableElementReferences",
-    "FinalizeableObjectQueued",
-    "HandleCreated",
-    "HandleDestroyed",
-    "RuntimeSuspendFinished",
-];
-
 /// Callbacks on threads that hold collections up, since they are handed an object outside of any (source: eetoprofinterfaceimpl.cpp,
 /// MODE_COOPERATIVE).
 const COOPERATIVE: [&str; 4] = ["ObjectAllocated", "ExceptionThrown", "ExceptionCatcherEnter", "HandleCreated"];
 /// The first release with a generation for objects that never move.
 const FIRST_WITH_PINNED_HEAP: u16 = 5;
 
-/// What one collection has done, as profilers are told it.
+/// What one collection has done, as profilers are told it: lists of one length belong together.
 #[derive(Debug, Default)]
 struct Cycle {
     compacting: bool,
-    /// Old place, new place, bytes.
-    ranges: Vec<(usize, usize, usize)>,
+    ranges: Ranges,
     queued: Vec<usize>,
-    roots: Vec<Root>,
-    weak: Vec<(usize, usize, usize)>,
+    roots: Roots,
+    dependent: Dependent,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Root {
-    object: usize,
-    kind: u32,
-    flags: u32,
-    id: usize,
+/// Objects that live on: where they were, where they are, bytes.
+#[derive(Debug, Default)]
+struct Ranges {
+    old: Vec<usize>,
+    new: Vec<usize>,
+    lengths: Vec<usize>,
+}
+
+/// Roots, with what each is.
+#[derive(Debug, Default)]
+struct Roots {
+    objects: Vec<usize>,
+    kinds: Vec<u32>,
+    flags: Vec<u32>,
+    ids: Vec<usize>,
+}
+
+impl Roots {
+    fn add(&mut self, object: usize, kind: u32, flags: u32, id: usize) {
+        self.objects.push(object);
+        self.kinds.push(kind);
+        self.flags.push(flags);
+        self.ids.push(id);
+    }
+}
+
+/// Elements of ConditionalWeakTables.
+#[derive(Debug, Default)]
+struct Dependent {
+    handles: Vec<usize>,
+    keys: Vec<usize>,
+    values: Vec<usize>,
 }
 
 impl Runtime {
@@ -100,7 +100,7 @@ impl Runtime {
 
     /// ForceGC, with its rules of threads (facts 4.3).
     pub(super) fn force_gc(&self, profiler: &Profiler) -> HResult {
-        witness::forces_collection(wants_basics(profiler.mask()));
+        monitor::forces_collection(wants_basics(profiler.mask()));
         let task = schedule::current();
         let (known, forced) = (self.this_thread().is_some(), self.lock().heap.gc.forced.contains(&task));
         let suspends = self.lock().suspended_by == Some(task);
@@ -213,27 +213,15 @@ impl Runtime {
 
     /// The managed threads stand.
     pub(super) fn tells_suspended(&self, reason: u32) {
-        // SAFETY: the object is held while it is called. The same below.
-        self.call_all(slot::RUNTIME_SUSPEND_STARTED.name, wants_suspends, |object| unsafe {
-            object.runtime_suspend_started(reason);
-        });
-        // SAFETY: as above.
-        self.call_all(slot::RUNTIME_SUSPEND_FINISHED.name, wants_suspends, |object| unsafe {
-            object.runtime_suspend_finished();
-        });
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_started(reason));
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_finished());
     }
 
     /// The managed threads go on.
     pub(super) fn resume(&self) {
-        // SAFETY: as above.
-        self.call_all(slot::RUNTIME_RESUME_STARTED.name, wants_suspends, |object| unsafe {
-            object.runtime_resume_started();
-        });
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_resume_started());
         self.lock().suspended_by = None;
-        // SAFETY: as above.
-        self.call_all(slot::RUNTIME_RESUME_FINISHED.name, wants_suspends, |object| unsafe {
-            object.runtime_resume_finished();
-        });
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_resume_finished());
     }
 
     fn begins(&self, generation: u8, reason: u32) {
@@ -246,18 +234,12 @@ impl Runtime {
         // Large objects are collected with generation 2.
         let collected: Vec<i32> = (0..GENERATIONS).map(|one| i32::from(one <= generation || generation == 2)).collect();
         let (places, count) = (collected.as_ptr(), i32::from(GENERATIONS));
-        // SAFETY: so many generations, which live; the object is held.
-        self.call_all(slot::GARBAGE_COLLECTION_STARTED.name, wants_basics, |object| unsafe {
-            object.garbage_collection_started(count, places, reason);
-        });
+        call_all!(self, wants_basics, garbage_collection_started(count, places, reason));
     }
 
     fn finishes(&self) {
         self.note_bounds();
-        // SAFETY: the object is held while it is called.
-        self.call_all(slot::GARBAGE_COLLECTION_FINISHED.name, wants_basics, |object| unsafe {
-            object.garbage_collection_finished();
-        });
+        call_all!(self, wants_basics, garbage_collection_finished());
         self.lock().heap.gc.in_progress = false;
     }
 
@@ -292,50 +274,49 @@ impl Runtime {
         let born = std::mem::take(&mut self.lock().heap.allocated);
         let classes: Vec<usize> = born.keys().map(|class| class.0).collect();
         let counts: Vec<u32> = born.into_values().collect();
-        // SAFETY: as many of one as of the other, which live; the object is held.
-        self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| unsafe {
-            self.lock().heap.counted += counts.iter().map(|count| u64::from(*count)).sum::<u64>();
-            object.objects_allocated_by_class(counts.len() as u32, classes.as_ptr(), counts.as_ptr());
+        let all = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+        self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| {
+            self.lock().heap.counted += all;
+            // SAFETY: two lists of one length, which this function owns; `call_all` keeps the object while it is called.
+            unsafe { object.objects_allocated_by_class(counts.len() as u32, classes.as_ptr(), counts.as_ptr()) };
         });
     }
 
     fn tell_queued(&self, cycle: &Cycle) {
         for queued in cycle.queued.iter().filter(|_| !mutation::is("GCH-03/3")) {
-            // SAFETY: an id that lives; the object is held.
-            self.call_all(slot::FINALIZEABLE_OBJECT_QUEUED.name, monitors_gc, |object| unsafe {
-                object.finalizeable_object_queued(0, *queued);
-            });
+            call_all!(self, monitors_gc, finalizeable_object_queued(0, *queued));
         }
     }
 
     fn tell_places(&self, cycle: &Cycle) {
         if cycle.compacting {
-            let more = if mutation::is("GCH-03/4") { BASIC_GC } else { 0 };
-            let wanted = |mask: (u32, u32)| monitors_gc(mask) || mask.1 & (MOVED_OBJECTS | more) != 0;
-            self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| tell_moved(object, &cycle.ranges));
+            let more = if mutation::is("GCH-03/4") { sys::COR_PRF_HIGH_BASIC_GC } else { 0 };
+            let wanted = |mask: (u32, u32)| {
+                monitors_gc(mask) || mask.1 & (sys::COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS | more) != 0
+            };
+            self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| cycle.ranges.tell_moved(object));
         } else {
-            self.call_all(slot::SURVIVING_REFERENCES.name, monitors_gc, |object| tell_surviving(object, &cycle.ranges));
+            let name = slot::SURVIVING_REFERENCES.name;
+            self.call_all(name, monitors_gc, |object| cycle.ranges.tell_surviving(object));
         }
     }
 
+    /// What does not know the second version hears the first.
     fn tell_roots(&self, cycle: &Cycle) {
-        self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| tell_roots(object, &cycle.roots));
-        if cycle.weak.is_empty() {
-            return;
-        }
-        let keys: Vec<usize> = cycle.weak.iter().map(|(_, key, _)| *key).collect();
-        let values: Vec<usize> = cycle.weak.iter().map(|(_, _, value)| *value).collect();
-        let handles: Vec<usize> = cycle.weak.iter().map(|(handle, _, _)| *handle).collect();
-        let name = slot::CONDITIONAL_WEAK_TABLE_ELEMENT_REFERENCES.name;
-        // SAFETY: three lists of one length, which live; the object is held.
-        self.call_all(name, monitors_gc, |object| unsafe {
-            object.conditional_weak_table_element_references(
-                keys.len() as u32,
-                keys.as_ptr(),
-                values.as_ptr(),
-                handles.as_ptr(),
-            );
+        let Roots { objects, kinds, flags, ids } = &cycle.roots;
+        let (count, places) = (objects.len() as u32, objects.as_ptr());
+        self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| {
+            // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object while it is called.
+            unsafe { object.root_references2(count, places, kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
+            // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object while it is called.
+            unsafe { object.root_references(count, places) };
         });
+        let Dependent { handles, keys, values } = &cycle.dependent;
+        if !keys.is_empty() {
+            let (count, keys, values) = (keys.len() as u32, keys.as_ptr(), values.as_ptr());
+            let handles = handles.as_ptr();
+            call_all!(self, monitors_gc, conditional_weak_table_element_references(count, keys, values, handles));
+        }
     }
 
     /// Every object with its references, until the profiler says that it has enough.
@@ -359,92 +340,80 @@ impl Runtime {
     }
 }
 
-fn wants_suspends(mask: (u32, u32)) -> bool {
-    mask.0 & SUSPENDS != 0
-}
-
 fn wants_basics(mask: (u32, u32)) -> bool {
-    monitors_gc(mask) || mask.1 & BASIC_GC != 0
+    monitors_gc(mask) || mask.1 & sys::COR_PRF_HIGH_BASIC_GC != 0
 }
 
-/// The newest version that the profiler has: lengths of the first one are 32 bits (corprof.idl, MovedReferences2).
-fn tell_moved(object: &ProfilerObject, ranges: &[(usize, usize, usize)]) {
-    let old: Vec<usize> = ranges.iter().map(|(old, _, _)| *old).collect();
-    let new: Vec<usize> = ranges.iter().map(|(_, new, _)| *new).collect();
-    let lengths: Vec<usize> = ranges.iter().map(|(_, _, length)| *length).collect();
-    let count = ranges.len() as u32;
-    // SAFETY: three lists of one length, which live; the object is held.
-    let told = unsafe { object.moved_references2(count, old.as_ptr(), new.as_ptr(), lengths.as_ptr()) };
-    if told.is_none() {
-        let short: Vec<u32> = lengths.iter().map(|length| *length as u32).collect();
-        // SAFETY: as above.
-        unsafe { object.moved_references(count, old.as_ptr(), new.as_ptr(), short.as_ptr()) };
+/// In the newest version that the profiler has: lengths of the first one are 32 bits (corprof.idl, MovedReferences2).
+impl Ranges {
+    fn tell_moved(&self, object: &ProfilerObject) {
+        let (count, old, new) = (self.old.len() as u32, self.old.as_ptr(), self.new.as_ptr());
+        // SAFETY: three lists of one length, which `self` owns; the caller keeps the object.
+        if unsafe { object.moved_references2(count, old, new, self.lengths.as_ptr()) }.is_none() {
+            // SAFETY: three lists of one length, which live until the end of this statement; the caller keeps the object.
+            unsafe { object.moved_references(count, old, new, self.short().as_ptr()) };
+        }
     }
-}
 
-fn tell_surviving(object: &ProfilerObject, ranges: &[(usize, usize, usize)]) {
-    let starts: Vec<usize> = ranges.iter().map(|(old, _, _)| *old).collect();
-    let lengths: Vec<usize> = ranges.iter().map(|(_, _, length)| *length).collect();
-    let count = ranges.len() as u32;
-    // SAFETY: two lists of one length, which live; the object is held.
-    let told = unsafe { object.surviving_references2(count, starts.as_ptr(), lengths.as_ptr()) };
-    if told.is_none() {
-        let short: Vec<u32> = lengths.iter().map(|length| *length as u32).collect();
-        // SAFETY: as above.
-        unsafe { object.surviving_references(count, starts.as_ptr(), short.as_ptr()) };
+    fn tell_surviving(&self, object: &ProfilerObject) {
+        let (count, old) = (self.old.len() as u32, self.old.as_ptr());
+        // SAFETY: two lists of one length, which `self` owns; the caller keeps the object.
+        if unsafe { object.surviving_references2(count, old, self.lengths.as_ptr()) }.is_none() {
+            // SAFETY: two lists of one length, which live until the end of this statement; the caller keeps the object.
+            unsafe { object.surviving_references(count, old, self.short().as_ptr()) };
+        }
     }
-}
 
-fn tell_roots(object: &ProfilerObject, roots: &[Root]) {
-    let objects: Vec<usize> = roots.iter().map(|root| root.object).collect();
-    let kinds: Vec<u32> = roots.iter().map(|root| root.kind).collect();
-    let flags: Vec<u32> = roots.iter().map(|root| root.flags).collect();
-    let ids: Vec<usize> = roots.iter().map(|root| root.id).collect();
-    let count = roots.len() as u32;
-    // SAFETY: four lists of one length, which live; the object is held.
-    unsafe { object.root_references2(count, objects.as_ptr(), kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
-    // SAFETY: as above.
-    unsafe { object.root_references(count, objects.as_ptr()) };
+    fn short(&self) -> Vec<u32> {
+        self.lengths.iter().map(|length| *length as u32).collect()
+    }
 }
 
 impl Heap {
     /// Collects generations up to this one; what is older stays, and what it refers to.
     fn collect(&mut self, generation: u8) -> Cycle {
         let mut cycle = Cycle { compacting: !self.gc.count.is_multiple_of(COMPACTING_OF), ..Cycle::default() };
-        // The finalizer has run those of the collection before.
-        self.to_finalize.clear();
         let is_collected = |object: &Object| generation == 2 || object.generation <= generation;
-        let mut live = self.mark(&is_collected);
-        cycle.queued = self.queue_for_finalizer(&mut live);
-        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
-        if !mutation::is("GCH-03/2") {
-            gone.into_iter().for_each(|key| self.free(key));
-        }
-        self.forget_what_is_gone();
+        cycle.queued = self.free_dead(&is_collected);
         let pinned = self.pinned();
         let survivors: Vec<ObjectKey> =
             self.objects.iter().filter(|(_, object)| is_collected(object)).map(|(key, _)| *key).collect();
         for key in survivors {
             let stays = !cycle.compacting || pinned.contains(&key);
-            let range = self.survive(key, stays);
-            cycle.ranges.extend(range);
+            if let Some((old, new, length)) = self.survive(key, stays) {
+                cycle.ranges.old.push(old);
+                cycle.ranges.new.push(new);
+                cycle.ranges.lengths.push(length);
+            }
         }
         self.update_statics();
         cycle.roots = self.roots();
-        let id = |key: ObjectKey| self.id_of(key).unwrap_or_default();
-        cycle.weak = self.dependent.iter().map(|(handle, key, value)| (*handle, id(*key), id(*value))).collect();
+        for (handle, key, value) in &self.dependent {
+            cycle.dependent.handles.push(*handle);
+            cycle.dependent.keys.push(self.id_of(*key).unwrap_or_default());
+            cycle.dependent.values.push(self.id_of(*value).unwrap_or_default());
+        }
         cycle
     }
 
     /// What a background collection does: nothing moves, nobody is told of objects.
     fn sweep(&mut self) {
-        self.to_finalize.clear();
-        let mut live = self.mark(&|_| true);
-        self.queue_for_finalizer(&mut live);
-        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
-        gone.into_iter().for_each(|key| self.free(key));
-        self.forget_what_is_gone();
+        self.free_dead(&|_| true);
         self.update_statics();
+    }
+
+    /// Frees what nothing refers to. Objects that wait for the finalizer now: it has run those of the collection before.
+    fn free_dead(&mut self, is_collected: &dyn Fn(&Object) -> bool) -> Vec<usize> {
+        self.to_finalize.clear();
+        let mut live = self.mark(is_collected);
+        let queued = self.queue_for_finalizer(&mut live);
+        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
+        if !mutation::is("GCH-03/2") {
+            gone.into_iter().for_each(|key| self.free(key));
+        }
+        let objects = &self.objects;
+        self.dependent.retain(|(_, key, _)| objects.contains_key(key));
+        queued
     }
 
     fn survive(&mut self, key: ObjectKey, stays: bool) -> Option<(usize, usize, usize)> {
@@ -501,22 +470,16 @@ impl Heap {
         queued.into_iter().filter_map(|key| self.id_of(key)).collect()
     }
 
-    fn forget_what_is_gone(&mut self) {
-        let objects = &self.objects;
-        self.dependent.retain(|(_, key, _)| objects.contains_key(key));
-    }
-
     fn pinned(&self) -> BTreeSet<ObjectKey> {
         self.handles.values().filter(|(_, kind)| *kind == HandleKind::Pinned).map(|(key, _)| *key).collect()
     }
 
-    fn roots(&self) -> Vec<Root> {
+    fn roots(&self) -> Roots {
         let id = |key: &ObjectKey| self.id_of(*key).unwrap_or_default();
-        let mut roots = Vec::new();
+        let mut roots = Roots::default();
         for (thread, keys) in &self.locals {
             // In a real process the id is the function's in whose frame the root lies.
-            let of = |key| Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_STACK, flags: 0, id: thread.0 };
-            roots.extend(keys.iter().map(of));
+            keys.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_STACK, 0, thread.0));
         }
         for (handle, (key, kind)) in self.handles.iter().filter(|_| !mutation::is("GCH-02/3")) {
             let flags = match kind {
@@ -526,15 +489,13 @@ impl Heap {
             };
             // A weak one may be of an object that is gone.
             if let Some(object) = self.id_of(*key) {
-                roots.push(Root { object, kind: sys::COR_PRF_GC_ROOT_HANDLE, flags, id: *handle });
+                roots.add(object, sys::COR_PRF_GC_ROOT_HANDLE, flags, *handle);
             }
         }
         // Statics lie in arrays that pinned handles hold.
         let statics = self.statics.values().filter_map(|field| field.object.as_ref());
-        let of = |key| Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_HANDLE, flags: 0, id: 0 };
-        roots.extend(statics.map(of));
-        let of = |key| Root { object: id(key), kind: sys::COR_PRF_GC_ROOT_FINALIZER, flags: 0, id: 0 };
-        roots.extend(self.to_finalize.iter().map(of));
+        statics.for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_HANDLE, 0, 0));
+        self.to_finalize.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_FINALIZER, 0, 0));
         roots
     }
 }

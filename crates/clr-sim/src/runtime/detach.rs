@@ -1,7 +1,7 @@
 //! From the request to the unload: sealing, the wait until every callback has returned, the end.
 
 use super::{Entry, Profiler, Runtime, Status};
-use crate::lab::witness;
+use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
 use corprof::HResult;
@@ -42,11 +42,14 @@ impl Runtime {
             return HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT;
         }
         // That another one leaves between a proof and a request cannot be ruled out by anybody.
-        if self.has_lost(profiler) && !profiler.proved.load(Ordering::SeqCst) && !mutation::is("DET-18/2") {
-            self.court.convict("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
+        if self.has_lost(profiler)
+            && !profiler.was_called_while_suspended.load(Ordering::SeqCst)
+            && !mutation::is("DET-18/2")
+        {
+            self.faults.report("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
         }
-        self.look_at_what_stays(profiler);
-        self.look_at_open_metadata(profiler);
+        self.check_leftovers(profiler);
+        self.check_open_metadata(profiler);
         let by_default = if mutation::is("DET-09/3") { 0 } else { differences.expected_by_default };
         let expected = if expected == 0 { by_default } else { u64::from(expected) };
         profiler.expected.store(expected, Ordering::SeqCst);
@@ -85,7 +88,7 @@ impl Runtime {
             let profiler = self.lock().detaching.first().cloned();
             let Some(profiler) = profiler else { continue };
             if self.evacuate(&profiler) {
-                witness::settle(|| profiler.is_quiet());
+                monitor::settle(|| profiler.is_quiet());
                 self.unload(&profiler);
                 if self.differences().detach_thread_ends {
                     return;
@@ -141,7 +144,7 @@ impl Runtime {
         let differences = self.differences();
         let digits = differences.settings_prefixes.iter().find_map(|prefix| {
             let name = format!("{prefix}_ProfAPI_{name}");
-            self.birth.surroundings.variable(&name)
+            self.config.process.variable(&name)
         });
         let set = digits.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
         set.filter(|set| (differences.shortest_sleep..=differences.longest_sleep).contains(set))
@@ -203,13 +206,13 @@ impl Runtime {
         match Arc::try_unwrap(object) {
             Ok(object) => {
                 let inside = profiler.library.enter();
-                let _seat = witness::callback("Release");
+                let _scope = monitor::callback("Release");
                 let left = object.release();
                 drop(inside);
                 profiler.last_release.store(left, Ordering::SeqCst);
                 schedule::note("Release is answered {}", u64::from(left));
                 if left != 0 {
-                    self.court.convict(
+                    self.faults.report(
                         "DET-10",
                         format!("the last Release was answered {left}: the profiler keeps references on itself"),
                     );
@@ -217,8 +220,8 @@ impl Runtime {
             }
             Err(object) => {
                 let what = "the profiler was released while a callback that the runtime does not count still ran";
-                self.court.convict("DET-07", what);
-                if schedule::threads::conductor().is_some() {
+                self.faults.report("DET-07", what);
+                if schedule::threads::os_threads().is_some() {
                     // SAFETY: no other call begins, for the place that it was taken from is empty. What returns from one that has begun may
                     // crash this process, which is there to be crashed by profilers.
                     let left = unsafe { object.release_under_its_callers() };
@@ -232,26 +235,26 @@ impl Runtime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::differences::Personality;
+    use crate::differences::RuntimeVersion;
 
     #[test]
     fn det_09_the_expected_time_then_twice_that_then_the_steady_one() {
         let cases = [
-            (Personality::Desktop4, 1_000, vec![1_000, 1_000, 600_000, 600_000]),
-            (Personality::Desktop4, 10_000, vec![10_000, 10_000, 600_000, 600_000]),
-            (Personality::Core8, 1_000, vec![1_000, 1_000, 5_000, 5_000]),
-            (Personality::Core8, 1, vec![300, 5_000, 5_000]),
-            (Personality::Core3, 100_000, vec![100_000, 100_000, 600_000]),
-            (Personality::Core9, 100_000, vec![5_000, 5_000, 5_000]),
+            (RuntimeVersion::Desktop4, 1_000, vec![1_000, 1_000, 600_000, 600_000]),
+            (RuntimeVersion::Desktop4, 10_000, vec![10_000, 10_000, 600_000, 600_000]),
+            (RuntimeVersion::Core8, 1_000, vec![1_000, 1_000, 5_000, 5_000]),
+            (RuntimeVersion::Core8, 1, vec![300, 5_000, 5_000]),
+            (RuntimeVersion::Core3, 100_000, vec![100_000, 100_000, 600_000]),
+            (RuntimeVersion::Core9, 100_000, vec![5_000, 5_000, 5_000]),
         ];
-        for (personality, expected, sleeps) in cases {
-            let court = Arc::new(crate::court::Court::default());
+        for (runtime_version, expected, sleeps) in cases {
+            let faults = Arc::new(crate::faults::Faults::default());
             let runtime = Runtime {
-                personality,
-                court,
+                runtime_version,
+                faults,
                 enumerators: Default::default(),
                 lists: Default::default(),
-                birth: super::super::Birth::of(personality),
+                config: super::super::RuntimeConfig::of(runtime_version),
                 state: Default::default(),
                 ending: Default::default(),
                 exiting: Default::default(),
@@ -263,7 +266,7 @@ mod tests {
                 assert_eq!(
                     runtime.sleep_before_next_look(expected, slept),
                     sleep,
-                    "{personality:?} after {slept} of {expected}"
+                    "{runtime_version:?} after {slept} of {expected}"
                 );
                 slept += sleep;
             }

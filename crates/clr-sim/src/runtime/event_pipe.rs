@@ -3,6 +3,7 @@
 //! A delivery looks neither at the profiler's status nor does it raise a counter, and a session is not the profiler's own: it outlives
 //! the detach (facts 2.5; <https://github.com/dotnet/runtime/issues/134240>).
 
+use super::calls::{call_all, high};
 use super::{Profiler, Runtime, Status};
 use crate::mutation;
 use crate::schedule::{self, Task};
@@ -20,8 +21,6 @@ const MAXIMUM: usize = 64;
 const FIRST_PROVIDER: usize = 0x5000_0000;
 const OF_RUNTIME: &str = "Microsoft-Windows-DotNETRuntime";
 const FIRST_EVENT: usize = 0x5800_0000;
-/// COR_PRF_HIGH_MONITOR_EVENT_PIPE.
-const MONITOR_EVENT_PIPE: u32 = 0x80;
 
 #[derive(Default)]
 pub(super) struct Sessions {
@@ -97,8 +96,8 @@ impl Runtime {
         let Some(session) = session else { return HResult::S_OK };
         let is_inside = session.writers.lock().expect("no panic while locked").contains(&schedule::current());
         if is_inside {
-            self.court
-                .convict("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
+            self.faults
+                .report("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
         } else {
             let is_done = || session.writing.load(Ordering::SeqCst) == 0 || mutation::is("DET-04/5");
             schedule::wait_until(None, is_done);
@@ -131,12 +130,8 @@ impl Runtime {
             state.sessions.providers.insert(provider, Provider { name: name.clone(), callback });
             provider
         };
-        self.leave_behind(profiler, provider, "a provider of events");
-        let wanted = |mask: (u32, u32)| mask.1 & MONITOR_EVENT_PIPE != 0;
-        // SAFETY: an id that lives; the object is held while it is called.
-        self.call_all(slot::EVENT_PIPE_PROVIDER_CREATED.name, wanted, |object| unsafe {
-            object.event_pipe_provider_created(provider);
-        });
+        self.add_leftover(profiler, provider, "a provider of events");
+        call_all!(self, high(sys::COR_PRF_HIGH_MONITOR_EVENT_PIPE), event_pipe_provider_created(provider));
         if self.is_listened_to(&name) {
             self.tell_providers(&[name]);
         }

@@ -1,10 +1,9 @@
 //! Exceptions, as far as profilers hear of them.
 
+use super::calls::{call_all, low};
 use super::{Runtime, Shape};
-use remora_clr_sim_abi::callbacks::slot;
+use corprof::sys;
 
-/// COR_PRF_MONITOR_EXCEPTIONS.
-const EXCEPTIONS: u32 = 0x40;
 /// ExceptionThrown_V1 (source: ClrEtwAll.man).
 const EXCEPTION_THROWN: u32 = 80;
 /// Bytes of an exception object.
@@ -17,14 +16,7 @@ impl Runtime {
         let exception = self.allocate(class, Shape { size: SIZE, ..Shape::default() });
         self.write_event(EXCEPTION_THROWN, &[]);
         let id = self.object(exception).map_or(0, |object| object.0);
-        // SAFETY: an id that lives, for the stack of the running thread holds the object; the profiler's object is held.
-        self.call_all(
-            slot::EXCEPTION_THROWN.name,
-            |mask| mask.0 & EXCEPTIONS != 0,
-            |object| unsafe {
-                object.exception_thrown(id);
-            },
-        );
+        call_all!(self, low(sys::COR_PRF_MONITOR_EXCEPTIONS), exception_thrown(id));
         self.forget(exception);
     }
 }

@@ -1,6 +1,5 @@
 //! How the runtime collects, and what a profiler's MONITOR_GC does to it (seed 004; facts: eetoprofinterfaceimpl.cpp, SetEventMask).
 
-use super::collector::MONITOR_GC;
 use super::{Profiler, Runtime, Status};
 use crate::mutation;
 use crate::schedule::{self, Task};
@@ -88,7 +87,7 @@ impl Runtime {
     /// any more (source: profilinghelper.cpp, LoadProfiler: "Turning off concurrent GC at startup"; seed 004 for the desktop).
     pub(super) fn has_started_with(&self, profiler: &Profiler) {
         let always = self.differences().any_profiler_at_startup_ends_concurrent;
-        if always || profiler.mask().0 & MONITOR_GC != 0 && !mutation::is("GCH-05/3") {
+        if always || profiler.mask().0 & sys::COR_PRF_MONITOR_GC != 0 && !mutation::is("GCH-05/3") {
             self.lock().heap.gc.off_for_good = true;
         }
     }

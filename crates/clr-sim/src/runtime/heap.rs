@@ -2,6 +2,7 @@
 //!
 //! An address is never used again, so that a stale ObjectID is recognised. The model itself knows an object by its key, wherever it lies.
 
+use super::calls::{call_all, high, low};
 use super::code::ModuleId;
 use super::gc_mode::GcMode;
 use super::threads::ThreadId;
@@ -9,7 +10,6 @@ use super::{Runtime, State};
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
-use remora_clr_sim_abi::callbacks::slot;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -56,13 +56,6 @@ pub(super) const PLACES: [(usize, usize); 2] = [(FIRST_FROZEN, FROZEN_RESERVED),
 const TYPE_DEFINITION: u32 = 0x0200_0000;
 /// The rows that every module has before those of its own classes (`objects.rs`).
 const ROWS_BEFORE: u32 = 2;
-
-/// COR_PRF_MONITOR_OBJECT_ALLOCATED and COR_PRF_ENABLE_OBJECT_ALLOCATED: both are needed.
-const EVERY_ALLOCATION: u32 = 0x0080_0100;
-/// COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED.
-const LARGE_ALLOCATIONS: u32 = 0x40;
-/// COR_PRF_MONITOR_GC.
-const MONITOR_GC: u32 = 0x80;
 
 #[derive(Debug, Clone)]
 pub(super) struct Object {
@@ -276,17 +269,15 @@ impl Runtime {
             }
             (key, address, is_large)
         });
-        let every = |mask: (u32, u32)| mask.0 & EVERY_ALLOCATION == EVERY_ALLOCATION;
+        let every = low(sys::COR_PRF_MONITOR_OBJECT_ALLOCATED | sys::COR_PRF_ENABLE_OBJECT_ALLOCATED);
+        let large = high(sys::COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED);
         let is_told = is_large || mutation::is("ATT-14");
-        let wanted = |mask: (u32, u32)| every(mask) || (is_told && mask.1 & LARGE_ALLOCATIONS != 0);
-        // SAFETY: ids that live: no collection begins while the running thread, whose stack holds the object, is here.
-        self.call_all(slot::OBJECT_ALLOCATED.name, wanted, |object| unsafe {
-            object.object_allocated(address, class.0);
-        });
+        let wanted = |mask: (u32, u32)| every(mask) || is_told && large(mask);
+        call_all!(self, wanted, object_allocated(address, class.0));
         key
     }
 
-    /// An object that is never collected and never moves, as literal strings are since .NET 8. Nobody is told of its birth.
+    /// An object that is never collected and never moves, as literal strings are since .NET 8. Nobody is told of its config.
     pub fn allocate_frozen(&self, class: ClassId, size: usize) -> ObjectId {
         let heap = &mut self.lock().heap;
         let address = FIRST_FROZEN + heap.frozen_used;
@@ -338,20 +329,14 @@ impl Runtime {
             let id = state.heap.id_of(object).unwrap_or_default();
             (state.heap.add_handle(object, kind), id)
         });
-        // SAFETY: ids that live; the object is held while it is called. The same below.
-        self.call_all(slot::HANDLE_CREATED.name, monitors_gc, |profiler| unsafe {
-            profiler.handle_created(handle, id);
-        });
+        call_all!(self, monitors_gc, handle_created(handle, id));
         handle
     }
 
     /// The program gives a handle back.
     pub fn free_handle(&self, handle: usize) {
         self.cooperatively(|state| state.heap.handles.remove(&handle));
-        // SAFETY: as above.
-        self.call_all(slot::HANDLE_DESTROYED.name, monitors_gc, |profiler| unsafe {
-            profiler.handle_destroyed(handle);
-        });
+        call_all!(self, monitors_gc, handle_destroyed(handle));
     }
 
     /// From now on one object keeps another alive without referring to it: an element of a ConditionalWeakTable.
@@ -409,5 +394,5 @@ impl Heap {
 }
 
 pub(super) fn monitors_gc(mask: (u32, u32)) -> bool {
-    mask.0 & MONITOR_GC != 0
+    mask.0 & sys::COR_PRF_MONITOR_GC != 0
 }

@@ -11,12 +11,9 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// COR_PRF_MONITOR_ENTERLEAVE.
-const ENTERLEAVE: u32 = 0x1000;
-/// COR_PRF_ENABLE_FUNCTION_ARGS, _RETVAL and _FRAME_INFO.
-pub(super) const ARGUMENTS: u32 = 0x0200_0000;
-pub(super) const RETURN_VALUE: u32 = 0x0400_0000;
-pub(super) const WITH_INFO: u32 = ARGUMENTS | RETURN_VALUE | 0x0800_0000;
+/// Any of the flags that let a hook ask for more than the function.
+pub(super) const WITH_INFO: u32 =
+    sys::COR_PRF_ENABLE_FUNCTION_ARGS | sys::COR_PRF_ENABLE_FUNCTION_RETVAL | sys::COR_PRF_ENABLE_FRAME_INFO;
 
 /// One kind of hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +32,10 @@ type Second = (Option<sys::FunctionEnter2>, Option<sys::FunctionLeave2>, Option<
 #[derive(Default)]
 pub(super) struct Hooks {
     owner: Option<Arc<Profiler>>,
-    fast: [Option<Fast>; 3],
-    with_info: [Option<WithInfo>; 3],
-    second: Second,
-    first: [Option<Fast>; 3],
+    pub(super) fast: [Option<Fast>; 3],
+    pub(super) with_info: [Option<WithInfo>; 3],
+    pub(super) second: Second,
+    pub(super) first: [Option<Fast>; 3],
     mapper: Option<(Mapper, usize)>,
     /// What the mapper said: the id that hooks are handed, and whether the function is hooked at all.
     mapped: BTreeMap<FunctionId, (usize, bool)>,
@@ -58,11 +55,11 @@ fn call_second(hooks: Second, kind: Kind, function: usize, id: usize) -> bool {
     let mut none = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 0, totalArgumentSize: 0, ranges: [place] };
     let mut returned = place;
     match (kind, hooks) {
-        // SAFETY: the profiler has promised that it may be called; the frame is only ever handed back. The same for each.
+        // SAFETY: the profiler keeps its hooks callable for good; the frame is only handed back, and the argument is a local value.
         (Kind::Enter, (Some(enter), _, _)) => unsafe { enter(function, id, function, &raw mut none) },
-        // SAFETY: as above.
+        // SAFETY: the profiler keeps its hooks callable for good; the frame is only handed back, and the argument is a local value.
         (Kind::Leave, (_, Some(leave), _)) => unsafe { leave(function, id, function, &raw mut returned) },
-        // SAFETY: as above.
+        // SAFETY: the profiler keeps its hooks callable for good; the frame is only handed back.
         (Kind::Tailcall, (_, _, Some(tailcall))) => unsafe { tailcall(function, id, function) },
         _ => return false,
     }
@@ -89,26 +86,6 @@ impl Runtime {
         Ok(())
     }
 
-    /// SetEnterLeaveFunctionHooks3.
-    pub(super) fn set_hooks(&self, profiler: &Arc<Profiler>, fast: [Option<Fast>; 3]) -> HResult {
-        self.install(profiler, |hooks| hooks.fast = fast)
-    }
-
-    /// SetEnterLeaveFunctionHooks3WithInfo.
-    pub(super) fn set_hooks_with_info(&self, profiler: &Arc<Profiler>, hooked: [Option<WithInfo>; 3]) -> HResult {
-        self.install(profiler, |hooks| hooks.with_info = hooked)
-    }
-
-    /// SetEnterLeaveFunctionHooks2.
-    pub(super) fn set_second_hooks(&self, profiler: &Arc<Profiler>, second: Second) -> HResult {
-        self.install(profiler, |hooks| hooks.second = second)
-    }
-
-    /// SetEnterLeaveFunctionHooks.
-    pub(super) fn set_first_hooks(&self, profiler: &Arc<Profiler>, first: [Option<Fast>; 3]) -> HResult {
-        self.install(profiler, |hooks| hooks.first = first)
-    }
-
     /// SetFunctionIDMapper and SetFunctionIDMapper2. A mapper alone forbids nothing.
     pub(super) fn set_mapper(&self, profiler: &Profiler, mapper: Option<Mapper>, data: *mut c_void) -> HResult {
         if let Err(refused) = self.may_map(profiler) {
@@ -118,7 +95,8 @@ impl Runtime {
         HResult::S_OK
     }
 
-    fn install(&self, profiler: &Arc<Profiler>, change: impl FnOnce(&mut Hooks)) -> HResult {
+    /// SetEnterLeaveFunctionHooks and its later versions.
+    pub(super) fn set_hooks(&self, profiler: &Arc<Profiler>, change: impl FnOnce(&mut Hooks)) -> HResult {
         if let Err(refused) = self.may_hook(profiler) {
             return refused;
         }
@@ -163,7 +141,7 @@ impl Runtime {
             (owner, hooks.fast[at], hooks.with_info[at], hooks.second, hooks.first[at])
         };
         let mask = owner.mask().0;
-        if mask & ENTERLEAVE == 0 {
+        if mask & sys::COR_PRF_MONITOR_ENTERLEAVE == 0 {
             return;
         }
         let (id, is_hooked) = self.map(&owner, function);
@@ -175,12 +153,12 @@ impl Runtime {
             // SAFETY: the profiler has promised that it may be called; the handle is only ever handed back.
             unsafe { hook(id, function.0) };
         } else if let Some(hook) = fast {
-            // SAFETY: as above.
+            // SAFETY: the profiler keeps its hooks callable for good; the id is only handed back.
             unsafe { hook(id) };
         } else if !call_second(second, kind, function.0, id)
             && let Some(hook) = first
         {
-            // SAFETY: as above.
+            // SAFETY: the profiler keeps its hooks callable for good; the id is only handed back.
             unsafe { hook(id) };
         }
         drop(inside);
@@ -202,7 +180,7 @@ impl Runtime {
             Some((Mapper::Plain(mapper), _)) => unsafe { mapper(function.0, &raw mut is_hooked) },
             Some((Mapper::WithData(mapper), data)) => {
                 let data = if mutation::is("ELT-01/3") { 0 } else { data };
-                // SAFETY: as above, with the data that came with it.
+                // SAFETY: the profiler keeps its mapper callable for good; its own data, and a local place.
                 unsafe { mapper(function.0, data as *mut c_void, &raw mut is_hooked) }
             }
             None => function.0,

@@ -16,36 +16,37 @@ mod heap;
 mod hooks;
 mod il;
 mod info;
-mod left_behind;
+mod leftovers;
 mod log;
 mod machine_code;
 mod memory;
 mod metadata;
 mod objects;
+mod process_environment;
 mod profiler;
 mod rejit;
 mod stacks;
 mod startup;
-mod surroundings;
 mod threads;
 mod tiering;
 
 pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
 pub use code::{Called, Code, FunctionId, ModuleId, Step};
-pub(crate) use collector::MONITOR_GC;
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
-pub use left_behind::Interference;
+pub use leftovers::ThreadInterference;
 pub use machine_code::{execute, give_the_code_memory};
 pub use memory::give_the_heap_memory;
+pub use process_environment::{EmptyEnvironment, ProcessEnvironment};
 pub use profiler::{Profiler, Status};
-pub use startup::Birth;
-pub use surroundings::{Nowhere, Surroundings};
+pub use startup::RuntimeConfig;
 pub use threads::ThreadId;
 pub use tiering::OFTEN;
 
-use crate::court::Court;
-use crate::differences::{Differences, Personality};
+use calls::call_all;
+
+use crate::differences::{Differences, RuntimeVersion};
+use crate::faults::Faults;
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule;
@@ -74,14 +75,14 @@ pub enum Entry {
 /// See the module's text.
 pub struct Runtime {
     /// Which runtime.
-    pub personality: Personality,
+    pub runtime_version: RuntimeVersion,
     /// What it makes of misuse.
-    pub court: Arc<Court>,
+    pub faults: Arc<Faults>,
     /// Enumerators that profilers have not released.
     pub enumerators: Live,
     /// Enumerations of metadata that are open.
     lists: Mutex<metadata::Lists>,
-    birth: Birth,
+    config: RuntimeConfig,
     state: Mutex<State>,
     ending: AtomicBool,
     exiting: AtomicBool,
@@ -124,7 +125,7 @@ struct State {
     rejit: rejit::Rejit,
     tiering: tiering::Tiering,
     sessions: event_pipe::Sessions,
-    left_behind: left_behind::LeftBehind,
+    leftovers: leftovers::Leftovers,
     /// The runtime itself, for the threads that it starts.
     myself: Weak<Runtime>,
 }
@@ -140,23 +141,23 @@ impl State {
 
 impl Runtime {
     /// A runtime that has started, with its attach server.
-    pub fn start(personality: Personality, court: Arc<Court>) -> Arc<Runtime> {
-        Runtime::start_in(personality, court, Birth::of(personality))
+    pub fn start(runtime_version: RuntimeVersion, faults: Arc<Faults>) -> Arc<Runtime> {
+        Runtime::start_in(runtime_version, faults, RuntimeConfig::of(runtime_version))
     }
 
     /// The same, somewhere: a profiler that the environment names is loaded before anything else happens.
-    pub fn start_in(personality: Personality, court: Arc<Court>, birth: Birth) -> Arc<Runtime> {
+    pub fn start_in(runtime_version: RuntimeVersion, faults: Arc<Faults>, config: RuntimeConfig) -> Arc<Runtime> {
         let runtime = Arc::new(Runtime {
-            personality,
-            court,
+            runtime_version,
+            faults,
             enumerators: Live::default(),
             lists: Mutex::default(),
             state: Mutex::new(State {
-                code: Code::of_runtime(if mutation::is("SBS-03") { 0 } else { birth.number }),
-                heap: heap::Heap::collected(birth.gc_mode),
+                code: Code::of_runtime(if mutation::is("SBS-03") { 0 } else { config.number }),
+                heap: heap::Heap::collected(config.gc_mode),
                 ..State::default()
             }),
-            birth,
+            config,
             ending: AtomicBool::new(false),
             exiting: AtomicBool::new(false),
             calls_after_exit: Mutex::default(),
@@ -171,7 +172,7 @@ impl Runtime {
 
     /// What this runtime does where runtimes differ.
     pub fn differences(&self) -> &'static Differences {
-        self.personality.differences()
+        self.runtime_version.differences()
     }
 
     /// Whether it takes the departure of a main profiler for one of a notification-only one.
@@ -198,14 +199,7 @@ impl Runtime {
     pub fn exit(&self) {
         schedule::note("The process exits", 0);
         self.ending.store(true, Ordering::SeqCst);
-        self.call_all(
-            "Shutdown",
-            |_| true,
-            |object| {
-                // SAFETY: takes nothing; the object is held while it is called.
-                unsafe { object.shutdown() };
-            },
-        );
+        call_all!(self, |_| true, shutdown());
         self.exiting.store(true, Ordering::SeqCst);
     }
 

@@ -64,14 +64,14 @@ fn facts_of(state: &State, class: ClassId) -> Option<ClassFacts> {
 }
 
 impl Server {
-    /// Asks about an object that lives now. 0 is none, which is no crime to ask about.
+    /// Asks about an object that lives now. 0 is none, which is no fault to ask about.
     pub(super) fn about_object<T>(
         &self,
         object: usize,
         what: &str,
         look: impl Fn(&State, &Object) -> T,
     ) -> Result<T, HResult> {
-        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let runtime = self.runtime()?;
         if object == 0 {
             return Err(HResult::E_INVALIDARG);
         }
@@ -95,7 +95,7 @@ impl Server {
     /// Where the runtime keeps a static field.
     pub(super) fn static_place(&self, class: usize, field: u32) -> Result<*mut AtomicUsize, HResult> {
         self.about_class(class, "GetAppDomainStaticAddress")?;
-        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let runtime = self.runtime()?;
         let state = runtime.lock();
         let known = state.heap.statics.get(&(ClassId(class), field)).ok_or(HResult::E_INVALIDARG)?;
         Ok(std::ptr::from_ref(&*known.place).cast_mut())

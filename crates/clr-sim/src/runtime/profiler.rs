@@ -49,7 +49,7 @@ pub struct Profiler {
     pub(super) expected: AtomicU64,
     /// Callbacks that run, by the runtime's thread: the evacuation counters. Threads unknown to the runtime have none.
     evacuation: Mutex<HashMap<ThreadId, u32>>,
-    /// Callbacks that run, by thread, known or not: for the court alone.
+    /// Callbacks that run, by thread, known or not: to check what it does.
     running: Mutex<HashMap<Task, Vec<&'static str>>>,
     /// What it was called, for tests: ProfilerAttachComplete, ProfilerDetachSucceeded, the answer of the last Release.
     pub(super) attach_completes: AtomicU32,
@@ -57,9 +57,9 @@ pub struct Profiler {
     pub(super) last_release: AtomicU32,
     pub(super) looks: AtomicU32,
     /// Callbacks that it was given.
-    pub(super) heard: AtomicU64,
+    pub(super) callbacks_received: AtomicU64,
     /// Whether it was called back during its last SuspendRuntime: the proof that the runtime still found it then.
-    pub(super) proved: AtomicBool,
+    pub(super) was_called_while_suspended: AtomicBool,
     /// Whether it was told that the process exits.
     pub(super) told_of_exit: AtomicBool,
     /// Metadata that it has opened and not given back.
@@ -97,8 +97,8 @@ impl Profiler {
             looks: AtomicU32::new(0),
             told_of_exit: AtomicBool::new(false),
             metadata: Live::default(),
-            heard: AtomicU64::new(0),
-            proved: AtomicBool::new(false),
+            callbacks_received: AtomicU64::new(0),
+            was_called_while_suspended: AtomicBool::new(false),
         }
     }
 

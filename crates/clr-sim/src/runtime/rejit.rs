@@ -2,17 +2,14 @@
 //!
 //! Each of these forbids the detach for good: `SetILFunctionBody`, `RequestReJIT`, and `RequestRevert`, too (facts 2.1 and 6).
 
+use super::calls::{call_all, low};
 use super::code::{FunctionId, ModuleId};
 use super::{Profiler, Runtime, State};
 use crate::mutation;
 use corprof::{HResult, sys};
-use remora_clr_sim_abi::callbacks::slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
-
-/// COR_PRF_ENABLE_REJIT.
-const ENABLE_REJIT: u32 = 0x0004_0000;
 
 #[derive(Debug, Default)]
 pub(super) struct Rejit {
@@ -68,7 +65,7 @@ impl Runtime {
         methods: &[(ModuleId, u32)],
         flags: Option<u32>,
     ) -> HResult {
-        if profiler.mask().0 & ENABLE_REJIT == 0 {
+        if profiler.mask().0 & sys::COR_PRF_ENABLE_REJIT == 0 {
             return HResult::CORPROF_E_REJIT_NOT_ENABLED;
         }
         if flags.is_some_and(|flags| flags & sys::COR_PRF_REJIT_BLOCK_INLINING == 0) || methods.is_empty() {
@@ -86,9 +83,7 @@ impl Runtime {
     fn ask(&self, module: ModuleId, token: u32) -> Result<(), (usize, HResult)> {
         let mut state = self.lock();
         let known = state.code.modules.get(&module).map(|module| module.collectible);
-        let mut of_token =
-            state.code.functions.iter().filter(|(_, one)| one.module == Some(module) && one.token == token);
-        let function = of_token.next().map(|(id, _)| *id);
+        let function = state.code.function_of(module, token);
         match (known, function) {
             (None, _) => {
                 drop(state);
@@ -106,10 +101,7 @@ impl Runtime {
     }
 
     fn tell_error(&self, module: ModuleId, token: u32, function: usize, code: HResult) {
-        // SAFETY: ids that live, or are 0; the object is held while it is called. The same below.
-        self.call_all(slot::REJIT_ERROR.name, wants_rejit, |object| unsafe {
-            object.rejit_error(module.0, token, function, code.0);
-        });
+        call_all!(self, low(sys::COR_PRF_ENABLE_REJIT), rejit_error(module.0, token, function, code.0));
     }
 
     /// RequestRevert: the first version runs again, and the detach stays forbidden.
@@ -118,9 +110,7 @@ impl Runtime {
         let mut state = self.lock();
         let state = &mut *state;
         let revert = |(module, token): &(ModuleId, u32)| {
-            let is_it = |function: &super::code::Function| function.module == Some(*module) && function.token == *token;
-            let found = state.code.functions.iter().find(|(_, one)| is_it(one)).map(|(id, _)| *id);
-            let Some(function) = found else { return HResult::E_INVALIDARG };
+            let Some(function) = state.code.function_of(*module, *token) else { return HResult::E_INVALIDARG };
             if state.rejit.asked.remove(&function) {
                 return HResult::S_OK;
             }
@@ -143,19 +133,10 @@ impl Runtime {
         }
         let known = self.lock().code.functions.get(&function).map(|known| (known.module, known.token));
         let Some((Some(module), token)) = known else { return };
-        // SAFETY: ids that live, and an object that does. The same below.
-        self.call_all(slot::REJIT_PARAMETERS.name, wants_rejit, |object| unsafe {
-            object.rejit_parameters(module.0, token, control());
-        });
+        call_all!(self, low(sys::COR_PRF_ENABLE_REJIT), rejit_parameters(module.0, token, control()));
         let version = self.add_body(function);
-        // SAFETY: as above.
-        self.call_all(slot::REJIT_COMPILATION_STARTED.name, wants_rejit, |object| unsafe {
-            object.rejit_compilation_started(function.0, version, 1);
-        });
-        // SAFETY: as above.
-        self.call_all(slot::REJIT_COMPILATION_FINISHED.name, wants_rejit, |object| unsafe {
-            object.rejit_compilation_finished(function.0, version, 0, 1);
-        });
+        call_all!(self, low(sys::COR_PRF_ENABLE_REJIT), rejit_compilation_started(function.0, version, 1));
+        call_all!(self, low(sys::COR_PRF_ENABLE_REJIT), rejit_compilation_finished(function.0, version, 0, 1));
     }
 
     fn add_body(&self, function: FunctionId) -> usize {
@@ -168,30 +149,18 @@ impl Runtime {
     }
 }
 
-fn wants_rejit(mask: (u32, u32)) -> bool {
-    mask.0 & ENABLE_REJIT != 0
-}
-
 /// What GetReJITParameters is handed: it takes what it is given and keeps nothing.
 #[repr(C)]
 struct Control(&'static sys::ICorProfilerFunctionControlVtbl);
 
 fn control() -> *mut sys::ICorProfilerFunctionControl {
     static CONTROL: Control = Control(&sys::ICorProfilerFunctionControlVtbl {
-        base: sys::IUnknownVtbl { QueryInterface: query_interface, AddRef: one, Release: one },
+        base: super::il::STATIC_UNKNOWN,
         SetCodegenFlags: set_codegen_flags,
         SetILFunctionBody: set_body,
         SetILInstrumentedCodeMap: set_map,
     });
     std::ptr::from_ref(&CONTROL).cast_mut().cast()
-}
-
-unsafe extern "system" fn query_interface(_: *mut c_void, _: sys::REFIID, _: *mut *mut c_void) -> sys::HRESULT {
-    HResult::E_NOINTERFACE.0
-}
-
-unsafe extern "system" fn one(_: *mut c_void) -> u32 {
-    1
 }
 
 unsafe extern "system" fn set_codegen_flags(_: *mut c_void, _: sys::DWORD) -> sys::HRESULT {

@@ -8,9 +8,6 @@ use crate::schedule;
 use corprof::{HResult, sys};
 use std::ffi::c_void;
 
-/// COR_PRF_ENABLE_STACK_SNAPSHOT.
-const ENABLE_STACK_SNAPSHOT: u32 = 0x1000_0000;
-
 impl Runtime {
     /// DoStackSnapshot: of the running thread, or of any while the managed threads are suspended; elsewhere only where the system can
     /// stop one thread safely (facts 5).
@@ -25,7 +22,7 @@ impl Runtime {
         data: *mut c_void,
     ) -> HResult {
         let Some(callback) = callback else { return HResult::E_INVALIDARG };
-        if profiler.mask().0 & ENABLE_STACK_SNAPSHOT == 0 {
+        if profiler.mask().0 & sys::COR_PRF_ENABLE_STACK_SNAPSHOT == 0 {
             return HResult::CORPROF_E_INCONSISTENT_WITH_FLAGS;
         }
         let this = self.this_thread();
@@ -50,7 +47,7 @@ impl Runtime {
         let Some(frames) = frames else { return stale(self, "DoStackSnapshot") };
         for (ip, function) in frames {
             let function = function.filter(|_| !mutation::is("GCH-06")).map_or(0, |function| function.0);
-            // SAFETY: the caller's promise; no registers were asked for.
+            // SAFETY: the caller vouches for the callback and its data; no registers were asked for.
             let answer = unsafe { callback(function, ip as usize, 0, 0, std::ptr::null_mut(), data) };
             if answer != 0 {
                 return HResult::CORPROF_E_STACKSNAPSHOT_ABORTED;
@@ -63,7 +60,7 @@ impl Runtime {
 impl Server {
     /// The function at an address and the version of its code, dynamic ones only where the call knows them.
     pub(super) fn function_from(&self, address: u64, dynamic_too: bool) -> Result<(usize, usize), HResult> {
-        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let runtime = self.runtime()?;
         let state = runtime.lock();
         let function = state.code.function_at(address).ok_or(HResult::E_FAIL)?;
         let known = state.code.functions.get(&function);
@@ -82,7 +79,7 @@ impl Server {
 
     /// The system's number of a thread.
     pub(super) fn os_thread(&self, thread: usize) -> Result<u32, HResult> {
-        let (runtime, _) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let runtime = self.runtime()?;
         let known = runtime.lock().threads.known.get(&ThreadId(thread)).map(|known| known.os_thread);
         known.ok_or_else(|| stale(&runtime, "GetThreadInfo"))
     }

@@ -3,8 +3,8 @@
 //! Such a profiler gets `Initialize` before any managed code runs, and the whole API. One that cannot be loaded does not keep the program
 //! from running: only the log tells of it.
 
-use super::{Entry, GcMode, Nowhere, Profiler, Runtime, Status, Surroundings, load};
-use crate::differences::{Personality, Release};
+use super::{EmptyEnvironment, Entry, GcMode, ProcessEnvironment, Profiler, Runtime, Status, load};
+use crate::differences::{Release, RuntimeVersion};
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule;
@@ -26,7 +26,7 @@ const CLASS_NOT_REGISTERED: HResult = HResult(0x8004_0154_u32 as i32);
 const NO_CLASS: HResult = HResult(0x8004_01F3_u32 as i32);
 
 /// Which runtime it is, and where.
-pub struct Birth {
+pub struct RuntimeConfig {
     /// What it calls itself.
     pub release: Release,
     /// Which of the process's runtimes it is, from 0 on.
@@ -34,14 +34,14 @@ pub struct Birth {
     /// How it collects.
     pub gc_mode: GcMode,
     /// What is around it.
-    pub surroundings: Arc<dyn Surroundings>,
+    pub process: Arc<dyn ProcessEnvironment>,
 }
 
-impl Birth {
+impl RuntimeConfig {
     /// The only runtime of a process with nothing around it.
-    pub fn of(personality: Personality) -> Birth {
-        let release = personality.differences().release;
-        Birth { release, number: 0, gc_mode: GcMode::default(), surroundings: Arc::new(Nowhere) }
+    pub fn of(runtime_version: RuntimeVersion) -> RuntimeConfig {
+        let release = runtime_version.differences().release;
+        RuntimeConfig { release, number: 0, gc_mode: GcMode::default(), process: Arc::new(EmptyEnvironment) }
     }
 }
 
@@ -57,12 +57,12 @@ impl From<HResult> for Refusal {
 impl Runtime {
     /// What it calls itself.
     pub fn version(&self) -> Release {
-        self.birth.release
+        self.config.release
     }
 
     /// Whether profilers can be attached to it at all: not before version 4 of the .NET Framework.
     pub fn is_attachable(&self) -> bool {
-        self.personality != Personality::Desktop4 || self.birth.release.0 >= FIRST_ATTACHABLE
+        self.runtime_version != RuntimeVersion::Desktop4 || self.config.release.0 >= FIRST_ATTACHABLE
     }
 
     /// The newest Info that it has: the runtimes before version 4 had the second.
@@ -82,20 +82,20 @@ impl Runtime {
 
     /// What GetRuntimeInformation tells: a number in the process, the kind, the release.
     pub(super) fn identity(&self) -> (u16, sys::COR_PRF_RUNTIME_TYPE, Release) {
-        let is_desktop = self.personality == Personality::Desktop4;
+        let is_desktop = self.runtime_version == RuntimeVersion::Desktop4;
         let kind = if is_desktop { sys::COR_PRF_DESKTOP_CLR } else { sys::COR_PRF_CORE_CLR };
-        let release = if mutation::is("SBS-02/2") { Release(0, 0, 0) } else { self.birth.release };
-        (self.birth.number as u16, kind, release)
+        let release = if mutation::is("SBS-02/2") { Release(0, 0, 0) } else { self.config.release };
+        (self.config.number as u16, kind, release)
     }
 
     /// Loads the profiler that the environment names, if it names one.
     pub(super) fn load_what_the_environment_names(self: &Arc<Self>) {
         let prefix = self.differences().startup_prefix;
-        let variable = |name: &str| self.birth.surroundings.variable(&format!("{prefix}_{name}"));
+        let variable = |name: &str| self.config.process.variable(&format!("{prefix}_{name}"));
         let is_enabled = variable("ENABLE_PROFILING").as_deref() == Some("1") || mutation::is("ATT-17");
         let is_prevented = self.setting().as_deref() == Some(PREVENT_LOAD) && !mutation::is("CMP-01/3");
         if is_enabled && is_prevented && self.differences().prevented_load_crashes {
-            self.birth.surroundings.crash();
+            self.config.process.crash();
         }
         if !is_enabled || is_prevented {
             return;
@@ -128,7 +128,7 @@ impl Runtime {
         }
         self.initialize_for_startup(&profiler).inspect_err(|_| {
             if is_old && !mutation::is("SBS-04/2") {
-                self.birth.surroundings.give_the_claim_back();
+                self.config.process.give_the_claim_back();
             }
         })?;
         Ok(())
@@ -142,7 +142,7 @@ impl Runtime {
             && !mutation::is("CMP-01");
         let refusal = if needs_a_word && self.setting().as_deref() != Some(ENABLE_OLD) {
             Entry::TooOld(differences.opt_in_variable)
-        } else if !self.birth.surroundings.claim_for_an_old_profiler() {
+        } else if !self.config.process.claim_for_an_old_profiler() {
             Entry::OtherRuntimeHasOne
         } else {
             return Ok(());
@@ -172,24 +172,24 @@ impl Runtime {
 
     /// The library of a class: by its path, or, only where none is given, by what the registry says.
     pub(super) fn locate(&self, class: &Guid, path: Option<&str>) -> Result<Arc<Library>, HResult> {
-        let surroundings = &self.birth.surroundings;
+        let process = &self.config.process;
         if let Some(path) = path.filter(|path| !path.is_empty() && !mutation::is("ATT-22")) {
-            return surroundings.open(path);
+            return process.open(path);
         }
         let has_registry = self.differences().registry_knows_classes;
         if !has_registry && !mutation::is("ATT-22/2") && !mutation::is("ATT-17/5") {
             // source: FakeCoCallDllGetClassObject, utilcode/util.cpp.
             return Err(HResult::E_FAIL);
         }
-        let path = surroundings.registered(class).ok_or(CLASS_NOT_REGISTERED)?;
-        surroundings.open(&path)
+        let path = process.registered(class).ok_or(CLASS_NOT_REGISTERED)?;
+        process.open(&path)
     }
 
     /// The opt-in variable, by the newer prefix as well where that is known; releases before version 4 do not know it.
     fn setting(&self) -> Option<String> {
         let name = self.differences().opt_in_variable;
-        let newer = name.replacen("COMPlus_", "DOTNET_", usize::from(self.birth.release.0 >= FIRST_DOTNET));
-        let variable = || [newer.as_str(), name].into_iter().find_map(|name| self.birth.surroundings.variable(name));
+        let newer = name.replacen("COMPlus_", "DOTNET_", usize::from(self.config.release.0 >= FIRST_DOTNET));
+        let variable = || [newer.as_str(), name].into_iter().find_map(|name| self.config.process.variable(name));
         self.is_attachable().then(variable).flatten()
     }
 }

@@ -1,18 +1,16 @@
 //! Managed threads: which of the modelled threads the runtime knows, and where they are in their code.
 
+use super::calls::{call_all, low};
 use super::{Runtime, State};
 use crate::mutation;
 use crate::schedule::{self, Task};
-use remora_clr_sim_abi::callbacks::slot;
+use corprof::sys;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
 /// A ThreadID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub usize);
-
-/// COR_PRF_MONITOR_THREADS.
-const THREADS: u32 = 0x200;
 
 /// Of ThreadIDs, which are addresses in a real process.
 const FIRST_THREAD: usize = 0x7000_0000;
@@ -40,7 +38,7 @@ pub(super) struct Threads {
 /// The system's number of the running thread: the true one where a thread of the system runs the schedule, for what is handed to a
 /// profiler's library is used there. A coroutine gets one that nobody has.
 fn os_thread(begun: usize) -> u32 {
-    match schedule::threads::conductor() {
+    match schedule::threads::os_threads() {
         Some(_) => schedule::threads::this_thread(),
         None => 1000 + begun as u32,
     }
@@ -60,22 +58,8 @@ impl Runtime {
             (thread, os_thread)
         };
         schedule::note("A thread begins ({})", thread.0 as u64);
-        // SAFETY: an id that lives; the object is held while it is called.
-        self.call_all(
-            slot::THREAD_CREATED.name,
-            |mask| mask.0 & THREADS != 0,
-            |object| unsafe {
-                object.thread_created(thread.0);
-            },
-        );
-        // SAFETY: as above.
-        self.call_all(
-            slot::THREAD_ASSIGNED_TO_OS_THREAD.name,
-            |mask| mask.0 & THREADS != 0,
-            |object| unsafe {
-                object.thread_assigned_to_os_thread(thread.0, os_thread);
-            },
-        );
+        call_all!(self, low(sys::COR_PRF_MONITOR_THREADS), thread_created(thread.0));
+        call_all!(self, low(sys::COR_PRF_MONITOR_THREADS), thread_assigned_to_os_thread(thread.0, os_thread));
         thread
     }
 
@@ -101,14 +85,7 @@ impl Runtime {
             state.heap.thread_ends(thread);
         }
         schedule::note("A thread ends ({})", thread.0 as u64);
-        // SAFETY: an id that is told for the last time; the object is held while it is called.
-        self.call_all(
-            slot::THREAD_DESTROYED.name,
-            |mask| mask.0 & THREADS != 0,
-            |object| unsafe {
-                object.thread_destroyed(thread.0);
-            },
-        );
+        call_all!(self, low(sys::COR_PRF_MONITOR_THREADS), thread_destroyed(thread.0));
         self.lock().threads.of_task.remove(&schedule::current());
     }
 

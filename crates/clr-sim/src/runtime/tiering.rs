@@ -4,15 +4,14 @@
 //! of for the first time then. The body from before stays where it is, since threads may still be in it; only what can be unloaded is
 //! never compiled again (source: codeversion.cpp, CodeVersionManager::IsMethodSupported).
 
+use super::calls::{call_all, low};
 use super::code::FunctionId;
 use super::{Runtime, State};
 use crate::mutation;
 use crate::schedule;
-use remora_clr_sim_abi::callbacks::slot;
+use corprof::sys;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// COR_PRF_HIGH_DISABLE_TIERED_COMPILATION.
-const DISABLE_TIERS: u32 = 0x8;
 /// Calls of one body after which a better one is made (source: clrconfignames.h, TieredCompilation_CallCountThreshold).
 pub const OFTEN: u32 = 30;
 
@@ -31,7 +30,8 @@ impl State {
         let stays = known.module.and_then(|module| self.code.modules.get(&module)).is_some_and(|one| !one.collectible);
         // A profiler's own version of a method would be improved, too: that is not modelled.
         let is_original = self.rejit.version_at(known.start) == 0;
-        let is_forbidden = self.profilers.iter().any(|profiler| profiler.mask().1 & DISABLE_TIERS != 0);
+        let is_forbidden =
+            self.profilers.iter().any(|profiler| profiler.mask().1 & sys::COR_PRF_HIGH_DISABLE_TIERED_COMPILATION != 0);
         stays && is_original && known.is_compiled && known.better.len() < most && !is_forbidden
     }
 }
@@ -64,7 +64,7 @@ impl Runtime {
     /// A setting switches them off (source: clrconfignames.h, TieredCompilation).
     fn has_tiers(&self) -> bool {
         let variables = ["DOTNET_TieredCompilation", "COMPlus_TieredCompilation"];
-        let is_off = |name| self.birth.surroundings.variable(name).as_deref() == Some("0");
+        let is_off = |name| self.config.process.variable(name).as_deref() == Some("0");
         !variables.into_iter().any(is_off)
     }
 
@@ -73,11 +73,7 @@ impl Runtime {
         if self.is_exiting() {
             return;
         }
-        let compiles = super::code::wants_compilations;
-        // SAFETY: the id of what stays; the object is held while it is called. The same below.
-        self.call_all(slot::JIT_COMPILATION_STARTED.name, compiles, |object| unsafe {
-            object.jit_compilation_started(function.0, 1);
-        });
+        call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_started(function.0, 1));
         let start = {
             let mut state = self.lock();
             state.tiering.under_way.remove(&function);
@@ -88,9 +84,6 @@ impl Runtime {
             self.lock().code.forget_first_body(function);
         }
         schedule::point();
-        // SAFETY: as above.
-        self.call_all(slot::JIT_COMPILATION_FINISHED.name, compiles, |object| unsafe {
-            object.jit_compilation_finished(function.0, 0, 1);
-        });
+        call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_finished(function.0, 0, 1));
     }
 }

@@ -4,12 +4,12 @@ mod names;
 mod other;
 mod recording;
 
-pub use recording::{Plan, Recorded};
+pub use recording::{Plan, RecordingResult};
 
-use crate::agent::{AgentLibrary, Link, Process, Sampler, Whims, enter_process};
+use crate::agent::{AgentLibrary, Link, Process, Sampler, SystemFaults, enter_process};
 use crate::application;
-use crate::court::{Court, Finding};
-use crate::differences::Personality;
+use crate::differences::RuntimeVersion;
+use crate::faults::{Faults, Finding};
 use crate::library::Library;
 use crate::runtime::{GcMode, Runtime, Status};
 use crate::schedule::{self, Chooser, End, Random, Task, Timeline};
@@ -26,9 +26,9 @@ const PATIENCE: u64 = 1_300_000_000_000;
 
 /// What is the same in every schedule of an exploration.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Setting {
+pub struct ScheduleSetting {
     /// The runtime; drawn from the seed where none is given.
-    pub personality: Option<Personality>,
+    pub runtime_version: Option<RuntimeVersion>,
     /// How the agent is broken.
     pub sabotage: Option<Sabotage>,
     /// Whether to keep the timeline's lines.
@@ -51,7 +51,7 @@ pub struct Outcome {
     /// For the next schedule of a walk.
     pub chooser: Chooser,
     /// What was reached, for the account of an exploration.
-    pub reached: Reached,
+    pub reached: Coverage,
     /// Virtual nanoseconds.
     pub time: u64,
 }
@@ -65,7 +65,7 @@ impl Outcome {
 
 /// What a schedule got to: an exploration that never reaches something proves nothing about it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Reached {
+pub struct Coverage {
     /// The agent was detached and unmapped.
     pub detached: u64,
     /// It stayed, inert, and said so.
@@ -80,11 +80,11 @@ pub struct Reached {
     pub named: u64,
 }
 
-impl Reached {
+impl Coverage {
     /// Both together.
     #[must_use]
-    pub fn and(self, other: Reached) -> Reached {
-        Reached {
+    pub fn and(self, other: Coverage) -> Coverage {
+        Coverage {
             detached: self.detached + other.detached,
             inert: self.inert + other.inert,
             exited: self.exited + other.exited,
@@ -96,16 +96,16 @@ impl Reached {
 }
 
 /// Runs one schedule: what happens is drawn from `seed`, in which order from `chooser`.
-pub fn run(seed: u64, chooser: Chooser, setting: Setting) -> Outcome {
-    let court = Arc::new(Court::default());
-    let reached = Rc::new(RefCell::new(Reached::default()));
+pub fn run(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
+    let faults = Arc::new(Faults::default());
+    let reached = Rc::new(RefCell::new(Coverage::default()));
     let timeline = if setting.records { Timeline::recording() } else { Timeline::default() };
     break_this_thread(setting.sabotage);
-    let (of_world, of_director) = (court.clone(), reached.clone());
+    let (of_world, of_director) = (faults.clone(), reached.clone());
     let ran = schedule::run(chooser, timeline, move || direct(seed, setting, &of_world, &of_director));
     enter_process(None);
     break_this_thread(None);
-    let mut findings = court.findings();
+    let mut findings = faults.findings();
     findings.extend(of_end(&ran.end, ran.time));
     let reached = *reached.borrow();
     Outcome {
@@ -129,18 +129,18 @@ fn of_end(end: &End, time: u64) -> Option<Finding> {
     Some(Finding { clause, what, time })
 }
 
-/// The first thread of the world: sets everything up, waits for the end, and judges.
-fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<Reached>>) {
+/// The first thread of the world: sets everything up, waits for the end, and checks.
+fn direct(seed: u64, setting: ScheduleSetting, faults: &Arc<Faults>, reached: &Rc<RefCell<Coverage>>) {
     let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-    let personality = setting.personality.unwrap_or_else(|| Personality::ALL[1 + random.below(5)]);
-    let runtime = Runtime::start(personality, court.clone());
+    let runtime_version = setting.runtime_version.unwrap_or_else(|| RuntimeVersion::ALL[1 + random.below(5)]);
+    let runtime = Runtime::start(runtime_version, faults.clone());
     let modes = [GcMode::Blocking, GcMode::Concurrent, GcMode::Concurrent, GcMode::Server];
     runtime.set_gc_mode(modes[random.below(modes.len())]);
     let process = Arc::new(Process {
-        library: Library::new(AgentLibrary, court.clone()),
+        library: Library::new(AgentLibrary, faults.clone()),
         link: Arc::new(Link::new(4 + random.below(60))),
         sampler: Arc::new(Sampler::new([12, 100][random.below(2)])),
-        whims: Whims {
+        system_faults: SystemFaults {
             threads_end_slowly: random.once_in(4),
             a_timer_stays: random.once_in(32),
             the_first_wake_is_slow: random.once_in(8),
@@ -148,14 +148,14 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
         runtime,
     });
     enter_process(Some(process.clone()));
-    let (threads, deeds) = if setting.small { (1, 2) } else { (1 + random.below(3), 4 + random.below(12)) };
+    let (threads, steps) = if setting.small { (1, 2) } else { (1 + random.below(3), 4 + random.below(12)) };
     let of_threads = process.clone();
     let interrupt: application::Interrupt = Arc::new(move || of_threads.sampler.interrupt(&of_threads));
-    let application = application::start(&process.runtime, &interrupt, &mut random, (threads, deeds));
-    let can_be_notified = personality.differences().notification_profilers;
+    let application = application::start(&process.runtime, &interrupt, &mut random, (threads, steps));
+    let can_be_notified = runtime_version.differences().notification_profilers;
     let notification_only = can_be_notified && random.below(4) > 0;
     let plan = Plan::draw(&mut random, notification_only);
-    let other = (!setting.small && random.once_in(4)).then(|| other::start(&process.runtime, court, &mut random));
+    let other = (!setting.small && random.once_in(4)).then(|| other::start(&process.runtime, faults, &mut random));
     let recorded = recording::start(&process, plan);
     let exits = !setting.small && random.once_in(6);
     if exits {
@@ -166,11 +166,11 @@ fn direct(seed: u64, setting: Setting, court: &Arc<Court>, reached: &Rc<RefCell<
         process.runtime.exit();
     }
     wait_for_the_end(&process, &application, &recorded, other);
-    judge(&process, &recorded, reached);
+    check(&process, &recorded, reached);
     schedule::stop();
 }
 
-fn wait_for_the_end(process: &Process, application: &[Task], recorded: &Recorded, other: Option<Task>) {
+fn wait_for_the_end(process: &Process, application: &[Task], recorded: &RecordingResult, other: Option<Task>) {
     let others_done = || recorded.ended.load(Ordering::SeqCst) && other.is_none_or(schedule::has_ended);
     let application_done = || application.iter().all(|task| schedule::has_ended(*task));
     schedule::wait_until(Some(PATIENCE), || {
@@ -193,7 +193,7 @@ fn agents(process: &Process) -> impl Iterator<Item = Arc<crate::runtime::Profile
     process.runtime.remembered().into_iter().filter(move |profiler| Arc::ptr_eq(&profiler.library, &library))
 }
 
-fn judge(process: &Process, recorded: &Recorded, reached: &Rc<RefCell<Reached>>) {
+fn check(process: &Process, recorded: &RecordingResult, reached: &Rc<RefCell<Coverage>>) {
     let mut reached = reached.borrow_mut();
     recording::read(process, recorded);
     let names = recorded.names.lock().expect("no panic while locked");
@@ -207,62 +207,62 @@ fn judge(process: &Process, recorded: &Recorded, reached: &Rc<RefCell<Reached>>)
         reached.refused = 1;
         return;
     };
-    let court = &process.runtime.court;
+    let faults = &process.runtime.faults;
     match agent.status() {
         Status::Gone => {
             reached.detached = 1;
-            judge_gone(process, &agent, court);
+            check_detached(process, &agent, faults);
         }
-        _ => judge_staying(process, &agent, court, &mut reached),
+        _ => check_inert(process, &agent, faults, &mut reached),
     }
     // A timer that cannot be deleted goes on: what it brings after the recording is nobody's.
-    if !process.whims.a_timer_stays {
-        judge_account(process, court);
+    if !process.system_faults.a_timer_stays {
+        check_losses(process, faults);
     }
 }
 
-fn judge_gone(process: &Process, agent: &crate::runtime::Profiler, court: &Court) {
+fn check_detached(process: &Process, agent: &crate::runtime::Profiler, faults: &Faults) {
     if agent.attach_completes() > 0 && agent.detach_succeededs() != 1 {
-        court.convict("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.detach_succeededs()));
+        faults.report("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.detach_succeededs()));
     }
     // A refused attach of another profiler may hold the library of that one; nobody else holds this one.
     if process.library.is_mapped() {
-        court.convict("DET-14", "the profiler is gone and its library is still mapped");
+        faults.report("DET-14", "the profiler is gone and its library is still mapped");
     }
     if process.library.open_entrances() > 0 {
-        court.convict("DET-04", "a way into the library is still open");
+        faults.report("DET-04", "a way into the library is still open");
     }
     if process.runtime.enumerators.count() > 0 {
-        court.convict("DET-14", "an enumerator of the runtime's was never released");
+        faults.report("DET-14", "an enumerator of the runtime's was never released");
     }
 }
 
 /// An agent may stay for one reason only: the runtime would not survive its departure.
-fn judge_staying(process: &Process, agent: &crate::runtime::Profiler, court: &Court, reached: &mut Reached) {
-    let timer_stays = process.whims.a_timer_stays && process.library.open_entrances() > 0;
+fn check_inert(process: &Process, agent: &crate::runtime::Profiler, faults: &Faults, reached: &mut Coverage) {
+    let timer_stays = process.system_faults.a_timer_stays && process.library.open_entrances() > 0;
     let is_lost = process.runtime.has_lost_track() || agent.attach_completes() == 0 || timer_stays;
     if !is_lost && !process.link.has_said(|said| matches!(said, FromAgent::Inert { .. })) {
-        court.convict("DET-16", "the agent is still attached although nobody uses it any more");
+        faults.report("DET-16", "the agent is still attached although nobody uses it any more");
         return;
     }
     if !is_lost {
-        court.convict("DET-12", "the agent stays although it could have been detached");
+        faults.report("DET-12", "the agent stays although it could have been detached");
     }
     if agent.mask() != (0, 0) && agent.attach_completes() > 0 {
-        court.convict("DET-18", "an agent that stays still asks for callbacks");
+        faults.report("DET-18", "an agent that stays still asks for callbacks");
     }
     if process.library.open_entrances() > 0 && !timer_stays {
-        court.convict("DET-18", "an agent that stays has left a way into its library open");
+        faults.report("DET-18", "an agent that stays has left a way into its library open");
     }
     reached.inert = 1;
 }
 
 /// Samples taken are delivered or counted as lost (the receipt's first line).
-fn judge_account(process: &Process, court: &Court) {
+fn check_losses(process: &Process, faults: &Faults) {
     let (taken, lost) = process.sampler.taken_and_lost();
     let sent = process.link.counter(layout::SENT);
     let refused = process.link.counter(layout::LOST_TRANSPORT_FULL);
     if taken != lost + sent + refused {
-        court.convict("LOSS", format!("{taken} samples were taken, {sent} sent, {} counted as lost", lost + refused));
+        faults.report("LOSS", format!("{taken} samples were taken, {sent} sent, {} counted as lost", lost + refused));
     }
 }

@@ -41,12 +41,12 @@ impl Names {
                 self.compare(process, time, &addresses);
             }
             Ok(_) => {}
-            Err(_) => process.runtime.court.convict("WIRE", "a message of the transport cannot be read"),
+            Err(_) => process.runtime.faults.report("WIRE", "a message of the transport cannot be read"),
         }
     }
 
     /// Where a thread was interrupted in a method, the method is found: its unload waits for that, unless one has lost its patience.
-    fn judge_leaf(&self, process: &Process, addresses: &[u64], truth: &[Option<u32>]) {
+    fn check_leaf(&self, process: &Process, addresses: &[u64], truth: &[Option<u32>]) {
         let (Some(address), Some(Some(_))) = (addresses.first(), truth.first()) else { return };
         let is_native = self.places.get(address) == Some(&None);
         let is_counted = process.link.counter(layout::LOST_DESCRIPTIONS) > 0;
@@ -54,21 +54,21 @@ impl Names {
         let is_excused = process.runtime.has_lost_track() || process.runtime.is_ending();
         if is_native && !is_counted && !is_excused {
             let what = "a sample was taken in a method that was gone before it was looked up";
-            process.runtime.court.convict("CAT-08", what);
+            process.runtime.faults.report("CAT-08", what);
         }
     }
 
     /// A frame may have no name; it may never have another's (contract CAT-09).
     fn compare(&mut self, process: &Process, number: u64, addresses: &[u64]) {
         let truth = process.sampler.truth(number);
-        self.judge_leaf(process, addresses, &truth);
+        self.check_leaf(process, addresses, &truth);
         for (address, truth) in addresses.iter().zip(truth) {
             let Some(Some(method)) = self.places.get(address) else { continue };
             let Some(token) = self.methods.get(method) else { continue };
             if Some(*token) == truth || process.runtime.has_lost_track() {
                 self.named += 1;
             } else {
-                process.runtime.court.convict(
+                process.runtime.faults.report(
                     "CAT-09",
                     "a sample carries the name of another function: its code was unloaded before it was looked up",
                 );

@@ -1,6 +1,6 @@
 //! Another profiler, as an agent of somebody else's: a main one that comes and goes when it likes, often with an EventPipe session.
 
-use crate::court::Court;
+use crate::faults::Faults;
 use crate::library::{Exports, Library};
 use crate::runtime::{AttachRequest, Runtime};
 use crate::schedule::{self, Random, Task};
@@ -20,10 +20,10 @@ const MILLISECOND: u64 = 1_000_000;
 const RUNTIME_EVENTS: &str = "Microsoft-Windows-DotNETRuntime";
 const VERBOSE: u32 = 5;
 
-type Held = Arc<Mutex<Option<Info<Attached, Alive>>>>;
+type SharedInfo = Arc<Mutex<Option<Info<Attached, Alive>>>>;
 
 struct Other {
-    info: Held,
+    info: SharedInfo,
 }
 
 impl ProfilerCallback for Other {
@@ -37,26 +37,26 @@ impl ProfilerCallback for Other {
 struct OtherLibrary;
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static SHARED_INFO: RefCell<Option<SharedInfo>> = const { RefCell::new(None) };
 }
 
 impl Exports for OtherLibrary {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }
 
 fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
-    let info = HELD.with(|held| held.borrow().clone())?;
+    let info = SHARED_INFO.with(|held| held.borrow().clone())?;
     Some(CallbackObject::create(Other { info }))
 }
 
 /// Starts what attaches it, and, mostly, detaches it again.
-pub fn start(runtime: &Arc<Runtime>, court: &Arc<Court>, random: &mut Random) -> Task {
-    let info = Held::default();
-    HELD.with(|held| *held.borrow_mut() = Some(info.clone()));
-    let library = Library::new(OtherLibrary, court.clone());
+pub fn start(runtime: &Arc<Runtime>, faults: &Arc<Faults>, random: &mut Random) -> Task {
+    let info = SharedInfo::default();
+    SHARED_INFO.with(|held| *held.borrow_mut() = Some(info.clone()));
+    let library = Library::new(OtherLibrary, faults.clone());
     let (runtime, comes, stays) = (runtime.clone(), random.below(40) as u64, random.below(40) as u64);
     let leaves = random.below(4) > 0;
     let listens = random.once_in(2);
@@ -84,7 +84,7 @@ pub fn start(runtime: &Arc<Runtime>, court: &Arc<Court>, random: &mut Random) ->
 }
 
 /// Opens a session, where the runtime has them and the attach has come so far: its events come from then on, on whatever thread.
-fn listen(info: &Held) -> Option<SessionId> {
+fn listen(info: &SharedInfo) -> Option<SessionId> {
     let info = info.lock().expect("no panic while locked");
     let provider =
         ProviderConfig { name: RUNTIME_EVENTS.to_owned(), keywords: 0, level: VERBOSE, filter: String::new() };

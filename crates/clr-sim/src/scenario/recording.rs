@@ -41,7 +41,7 @@ impl Plan {
 
 /// What came of it.
 #[derive(Default)]
-pub struct Recorded {
+pub struct RecordingResult {
     /// Whether it has ended.
     pub ended: AtomicBool,
     /// The runtime's answer, if it was waited for.
@@ -51,8 +51,8 @@ pub struct Recorded {
 }
 
 /// Starts it.
-pub fn start(process: &Arc<Process>, plan: Plan) -> Arc<Recorded> {
-    let recorded = Arc::new(Recorded::default());
+pub fn start(process: &Arc<Process>, plan: Plan) -> Arc<RecordingResult> {
+    let recorded = Arc::new(RecordingResult::default());
     let (process, result) = (process.clone(), recorded.clone());
     schedule::spawn("the recording process", move || {
         run(&process, plan, &result);
@@ -61,7 +61,7 @@ pub fn start(process: &Arc<Process>, plan: Plan) -> Arc<Recorded> {
     recorded
 }
 
-fn run(process: &Arc<Process>, plan: Plan, recorded: &Arc<Recorded>) {
+fn run(process: &Arc<Process>, plan: Plan, recorded: &Arc<RecordingResult>) {
     let answer = process.runtime.ask_for_attach(request(process, plan.notification_only));
     if plan.is_killed && plan.records < 2 * MILLISECOND {
         schedule::point();
@@ -93,7 +93,7 @@ fn run(process: &Arc<Process>, plan: Plan, recorded: &Arc<Recorded>) {
 }
 
 /// Reads the transport for so long, or until something is over.
-fn read_until(process: &Process, recorded: &Recorded, nanoseconds: u64, is_over: impl Fn() -> bool) {
+fn read_until(process: &Process, recorded: &RecordingResult, nanoseconds: u64, is_over: impl Fn() -> bool) {
     let end = schedule::now() + nanoseconds;
     while schedule::now() < end && !is_over() && !process.runtime.is_exiting() && !schedule::is_stopped() {
         schedule::wait_until(Some((end - schedule::now()).min(MILLISECOND)), &is_over);
@@ -102,7 +102,7 @@ fn read_until(process: &Process, recorded: &Recorded, nanoseconds: u64, is_over:
 }
 
 /// Reads what is in the transport now.
-pub fn read(process: &Process, recorded: &Recorded) {
+pub fn read(process: &Process, recorded: &RecordingResult) {
     while let Some(words) = process.link.read() {
         recorded.names.lock().expect("no panic while locked").take(process, &words);
     }

@@ -57,7 +57,7 @@ pub enum End {
 
 /// What is left of a schedule.
 #[derive(Debug)]
-pub struct Ran {
+pub struct Schedule {
     /// How it ended.
     pub end: End,
     /// What happened.
@@ -105,7 +105,7 @@ thread_local! {
 }
 
 /// Runs one schedule: `first` is its first thread. Not to be nested.
-pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static) -> Ran {
+pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static) -> Schedule {
     let world = Rc::new(World {
         threads: RefCell::default(),
         current: Cell::new(0),
@@ -123,7 +123,7 @@ pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static)
         .unwrap_or_else(|panic| End::Panicked(in_words(&*panic)));
     world.drain();
     WORLD.with(|place| *place.borrow_mut() = None);
-    Ran {
+    Schedule {
         end,
         timeline: world.timeline.take(),
         choices: world.choices.take(),
@@ -135,7 +135,7 @@ pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static)
 /// The time, nanoseconds since the schedule began.
 pub fn now() -> u64 {
     match conducted() {
-        Some(conductor) => conductor.now(),
+        Some(os_threads) => os_threads.now(),
         None => world().now.get(),
     }
 }
@@ -143,7 +143,7 @@ pub fn now() -> u64 {
 /// The thread that runs.
 pub fn current() -> Task {
     match conducted() {
-        Some(conductor) => conductor.current(),
+        Some(os_threads) => os_threads.current(),
         None => Task(world().current.get()),
     }
 }
@@ -151,7 +151,7 @@ pub fn current() -> Task {
 /// Begins a thread.
 pub fn spawn(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Task {
     match conducted() {
-        Some(conductor) => conductor.spawn(body),
+        Some(os_threads) => os_threads.spawn(body),
         None => spawn_here(name, body),
     }
 }
@@ -178,8 +178,8 @@ fn spawn_here(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
 
 /// Whether a thread has ended.
 pub fn has_ended(task: Task) -> bool {
-    if let Some(conductor) = conducted() {
-        return conductor.has_ended(task);
+    if let Some(os_threads) = conducted() {
+        return os_threads.has_ended(task);
     }
     world().threads.borrow().get(task.0).is_none_or(|thread| matches!(thread.wait, Wait::Ended))
 }
@@ -187,7 +187,7 @@ pub fn has_ended(task: Task) -> bool {
 /// A place at which another thread may go on.
 pub fn point() {
     match conducted() {
-        Some(conductor) => conductor.point(),
+        Some(os_threads) => os_threads.point(),
         None => world().point(),
     }
 }
@@ -195,7 +195,7 @@ pub fn point() {
 /// Waits until `ready`, or for so many nanoseconds; whether it is ready. Until the world is stopped, where no time is given.
 pub fn wait_until(nanoseconds: Option<u64>, ready: impl Fn() -> bool) -> bool {
     match conducted() {
-        Some(conductor) => conductor.wait_until(nanoseconds, &ready),
+        Some(os_threads) => os_threads.wait_until(nanoseconds, &ready),
         None => world().wait_until(nanoseconds, &ready),
     }
 }
@@ -209,7 +209,7 @@ pub fn sleep(nanoseconds: u64) {
 /// runtime's own does: who counts from outside how often it goes to sleep counts this once.
 pub fn sleep_unless(nanoseconds: u64, told: impl Fn() -> bool) {
     match conducted() {
-        Some(conductor) => conductor.sleep(nanoseconds),
+        Some(os_threads) => os_threads.sleep(nanoseconds),
         None => {
             world().wait_until(Some(nanoseconds), &told);
         }
@@ -224,7 +224,7 @@ pub fn starved() -> u64 {
 /// Stops the world: everything that waits goes on at once, and what is done from here on does not count.
 pub fn stop() {
     match conducted() {
-        Some(conductor) => conductor.stop(),
+        Some(os_threads) => os_threads.stop(),
         None => world().stopped.set(true),
     }
 }
@@ -232,7 +232,7 @@ pub fn stop() {
 /// Whether the world has been stopped.
 pub fn is_stopped() -> bool {
     match conducted() {
-        Some(conductor) => conductor.is_stopped(),
+        Some(os_threads) => os_threads.is_stopped(),
         None => world().stopped.get(),
     }
 }
@@ -251,8 +251,8 @@ pub fn note(what: &'static str, value: u64) {
 }
 
 /// Who conducts threads of the system, where this process has no worlds of its own.
-fn conducted() -> Option<&'static threads::Conductor> {
-    threads::conductor()
+fn conducted() -> Option<&'static threads::OsThreads> {
+    threads::os_threads()
 }
 
 fn world() -> Rc<World> {
@@ -436,7 +436,7 @@ impl World {
 mod tests {
     use super::*;
 
-    fn seeded(seed: u64, first: impl FnOnce() + 'static) -> Ran {
+    fn seeded(seed: u64, first: impl FnOnce() + 'static) -> Schedule {
         run(Chooser::Random(Random::new(seed)), Timeline::recording(), first)
     }
 

@@ -1,7 +1,7 @@
 //! The same functions over threads of the system, for code that cannot be a coroutine: a profiler's library as it is.
 //!
 //! # Purpose
-//! Once a process has a [`Conductor`], every function of [`super`] works on real threads in it. What the runtime's side does at each
+//! Once a process has a [`OsThreads`], every function of [`super`] works on real threads in it. What the runtime's side does at each
 //! point is drawn from the seed: to go on, to let others go first, or to wait a little. Threads that the profiler makes take part when
 //! they call the runtime.
 //!
@@ -34,7 +34,7 @@ const LONGEST_POINT: u64 = 60;
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct Conductor {
+pub struct OsThreads {
     began: Instant,
     seed: u64,
     compression: u32,
@@ -48,7 +48,7 @@ pub struct Conductor {
     stopped: AtomicBool,
 }
 
-static CONDUCTOR: OnceLock<Conductor> = OnceLock::new();
+static CONDUCTOR: OnceLock<OsThreads> = OnceLock::new();
 
 thread_local! {
     /// Without destructors: on a thread of the profiler's they would run code of ours at its end.
@@ -56,19 +56,19 @@ thread_local! {
     static DRAWN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The process's conductor, if it has one.
-pub fn conductor() -> Option<&'static Conductor> {
+/// The process's threads of the system, if it has one.
+pub fn os_threads() -> Option<&'static OsThreads> {
     CONDUCTOR.get()
 }
 
 /// From now on this process runs one schedule on threads of the system. The second call changes nothing.
-pub fn conduct(seed: u64) -> &'static Conductor {
-    conduct_at(seed, COMPRESSION)
+pub fn use_os_threads(seed: u64) -> &'static OsThreads {
+    use_os_threads_at(seed, COMPRESSION)
 }
 
 /// The same at another pace.
-pub fn conduct_at(seed: u64, compression: u32) -> &'static Conductor {
-    let conductor = CONDUCTOR.get_or_init(|| Conductor {
+pub fn use_os_threads_at(seed: u64, compression: u32) -> &'static OsThreads {
+    let os_threads = CONDUCTOR.get_or_init(|| OsThreads {
         began: Instant::now(),
         seed,
         compression,
@@ -79,9 +79,9 @@ pub fn conduct_at(seed: u64, compression: u32) -> &'static Conductor {
         changed: (Mutex::default(), Condvar::new()),
         stopped: AtomicBool::new(false),
     });
-    conductor.current();
-    conductor.join_in();
-    conductor
+    os_threads.current();
+    os_threads.join_in();
+    os_threads
 }
 
 /// Waits a little for something that is only a matter of the system's scheduler: in a world of coroutines there is no such thing.
@@ -92,7 +92,7 @@ pub fn settle(settled: impl Fn() -> bool) {
     }
 }
 
-impl Conductor {
+impl OsThreads {
     /// Looks at something while no thread of the runtime's side begins, with the numbers in the system of all that it has had.
     pub fn with_own_threads<T>(&self, look: impl FnOnce(&[u32]) -> T) -> T {
         let _none_begins = self.begins.lock().expect("no panic while locked");

@@ -42,7 +42,7 @@ pub(super) fn create(profiler: Scripted) -> *mut sys::IUnknown {
         let unknown = (&raw mut copy).cast::<sys::IUnknownVtbl>();
         // SAFETY: the vtable of the last interface begins with that of IUnknown.
         let kept = unsafe { unknown.read() };
-        // SAFETY: as above.
+        // SAFETY: the vtable of the last interface begins with that of IUnknown; nobody else has this copy yet.
         unsafe { (*unknown).QueryInterface = query_interface };
         Tables { original: kept, copy }
     });

@@ -4,23 +4,23 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use corprof::{Guid, HResult};
-use remora_clr_sim::court::Court;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::explore::shortened;
+use remora_clr_sim::faults::Faults;
 use remora_clr_sim::library::Library;
 use remora_clr_sim::machine::Machine;
 use remora_clr_sim::runtime::{Answer, AttachRequest, Profiler, Runtime};
-use remora_clr_sim::schedule::{self, Chooser, End, Ran, Random, Task, Timeline};
+use remora_clr_sim::schedule::{self, Chooser, End, Random, Schedule, Task, Timeline};
 use remora_clr_sim::scripted::{self, Script};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Schedules of each test, over all its personalities: what the contract says of "any" and "every" is shown by so many. While the model
+/// Schedules of each test, over all its runtime versions: what the contract says of "any" and "every" is shown by so many. While the model
 /// is broken on purpose, all tests run again and again: then fewer.
 pub const SCHEDULES: u64 = if cfg!(feature = "mutations") { 1_000 } else { 10_000 };
-/// Of a misuse, in each personality: it need not be found in each of them.
+/// Of a misuse, in each runtime version: it need not be found in each of them.
 const SCHEDULES_OF_A_MISUSE: u64 = 60;
 /// Names the one schedule that is to be run.
 const ONE: &str = "REMORA_SCHEDULE";
@@ -30,13 +30,13 @@ pub const SECOND: u64 = 1_000_000_000;
 /// What a test works with.
 pub struct World {
     pub runtime: Arc<Runtime>,
-    pub court: Arc<Court>,
+    pub faults: Arc<Faults>,
 }
 
 impl World {
     /// A library that plays a script, not loaded yet.
     pub fn library(&self, script: Script) -> (Arc<Library>, Arc<Script>) {
-        scripted::library(script, &self.court)
+        scripted::library(script, &self.faults)
     }
 
     /// Asks for an attach; the answer comes when it comes.
@@ -75,65 +75,65 @@ impl World {
     }
 }
 
-/// How many schedules of each of so many personalities a test runs.
-pub fn schedules_of_each(personalities: usize) -> u64 {
-    SCHEDULES.div_ceil(personalities as u64)
+/// How many schedules of each of so many runtime versions a test runs.
+pub fn schedules_of_each(runtime_versions: usize) -> u64 {
+    SCHEDULES.div_ceil(runtime_versions as u64)
 }
 
-/// Runs a world under many schedules of each personality. What `body` asserts must hold in all of them, and nothing may be left that waits.
-pub fn in_worlds(personalities: &[Personality], body: impl Fn(&World) + Clone + 'static) {
-    hold_in_all(personalities, |personality| in_world(personality, body.clone()));
+/// Runs a world under many schedules of each runtime version. What `body` asserts must hold in all of them, and nothing may be left that waits.
+pub fn in_worlds(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) + Clone + 'static) {
+    hold_in_all(runtime_versions, |runtime_version| in_world(runtime_version, body.clone()));
 }
 
 /// The same with a machine on which nothing runs yet.
-pub fn on_machines(personalities: &[Personality], body: impl Fn(&Arc<Machine>) + Clone + 'static) {
-    hold_in_all(personalities, |personality| {
+pub fn on_machines(runtime_versions: &[RuntimeVersion], body: impl Fn(&Arc<Machine>) + Clone + 'static) {
+    hold_in_all(runtime_versions, |runtime_version| {
         let body = body.clone();
-        move |court| body(&Machine::new(personality, court))
+        move |faults| body(&Machine::new(runtime_version, faults))
     });
 }
 
-/// Runs one, and gives what the court found.
-pub fn on_one(personality: Personality, seed: u64, body: impl Fn(&Arc<Machine>) + 'static) -> Vec<String> {
+/// Runs one: its faults.
+pub fn on_one(runtime_version: RuntimeVersion, seed: u64, body: impl Fn(&Arc<Machine>) + 'static) -> Vec<String> {
     let body = Rc::new(body);
     let world = || {
         let body = body.clone();
-        move |court| body(&Machine::new(personality, court))
+        move |faults| body(&Machine::new(runtime_version, faults))
     };
-    complete(personality, seed, world).findings
+    complete(runtime_version, seed, world).findings
 }
 
-/// Runs one, and gives what the court found.
-pub fn in_one(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> Vec<String> {
-    complete(personality, seed, worlds(personality, body)).findings
+/// Runs one: its faults.
+pub fn in_one(runtime_version: RuntimeVersion, seed: u64, body: impl Fn(&World) + 'static) -> Vec<String> {
+    complete(runtime_version, seed, worlds(runtime_version, body)).findings
 }
 
-/// Runs one: what the court found, and the lines of the timeline.
-pub fn run(personality: Personality, seed: u64, body: impl Fn(&World) + 'static) -> (Vec<String>, Vec<String>) {
-    let judged = complete(personality, seed, worlds(personality, body));
+/// Runs one: its faults, and the lines of the timeline.
+pub fn run(runtime_version: RuntimeVersion, seed: u64, body: impl Fn(&World) + 'static) -> (Vec<String>, Vec<String>) {
+    let judged = complete(runtime_version, seed, worlds(runtime_version, body));
     let lines = judged.ran.timeline.lines().iter().map(|line| line.what.to_owned()).collect();
     (judged.findings, lines)
 }
 
 /// As many worlds with the same body as are asked for.
-fn worlds<B: Fn(&World) + 'static>(personality: Personality, body: B) -> impl Fn() -> Box<dyn Fn(Arc<Court>)> {
+fn worlds<B: Fn(&World) + 'static>(runtime_version: RuntimeVersion, body: B) -> impl Fn() -> Box<dyn Fn(Arc<Faults>)> {
     let body = Rc::new(body);
     move || {
         let body = body.clone();
-        Box::new(in_world(personality, move |world| body(world)))
+        Box::new(in_world(runtime_version, move |world| body(world)))
     }
 }
 
-fn in_world(personality: Personality, body: impl Fn(&World) + 'static) -> impl Fn(Arc<Court>) + 'static {
-    move |court| {
-        let runtime = Runtime::start(personality, court.clone());
-        body(&World { runtime, court });
+fn in_world(runtime_version: RuntimeVersion, body: impl Fn(&World) + 'static) -> impl Fn(Arc<Faults>) + 'static {
+    move |faults| {
+        let runtime = Runtime::start(runtime_version, faults.clone());
+        body(&World { runtime, faults });
     }
 }
 
-/// One schedule, and what the court found in it.
+/// One schedule, and the faults in it.
 struct Judged {
-    ran: Ran,
+    ran: Schedule,
     findings: Vec<String>,
 }
 
@@ -149,59 +149,68 @@ impl Judged {
     }
 }
 
-fn judge(chooser: Chooser, body: impl Fn(Arc<Court>) + 'static) -> Judged {
-    let court = Arc::new(Court::default());
-    let of_world = court.clone();
+fn judge(chooser: Chooser, body: impl Fn(Arc<Faults>) + 'static) -> Judged {
+    let faults = Arc::new(Faults::default());
+    let of_world = faults.clone();
     let ran = schedule::run(chooser, Timeline::recording(), move || {
         body(of_world);
         schedule::stop();
     });
-    let findings = court.findings().into_iter().map(|finding| format!("{}: {}", finding.clause, finding.what));
+    let findings = faults.findings().into_iter().map(|finding| format!("{}: {}", finding.clause, finding.what));
     Judged { ran, findings: findings.collect() }
 }
 
-fn hold_in_all<B: Fn(Arc<Court>) + 'static>(personalities: &[Personality], body: impl Fn(Personality) -> B) {
-    for personality in personalities {
-        for seed in seeds_of(*personality, schedules_of_each(personalities.len())) {
-            let judged = judge_twice(*personality, seed, || body(*personality));
+fn hold_in_all<B: Fn(Arc<Faults>) + 'static>(runtime_versions: &[RuntimeVersion], body: impl Fn(RuntimeVersion) -> B) {
+    for runtime_version in runtime_versions {
+        for seed in seeds_of(*runtime_version, schedules_of_each(runtime_versions.len())) {
+            let judged = judge_twice(*runtime_version, seed, || body(*runtime_version));
             if !judged.holds() {
-                fail(*personality, seed, judged, || body(*personality));
+                fail(*runtime_version, seed, judged, || body(*runtime_version));
             }
         }
     }
 }
 
 /// The seeds of a test; the one that is asked for, if one is.
-fn seeds_of(personality: Personality, schedules: u64) -> Range<u64> {
+fn seeds_of(runtime_version: RuntimeVersion, schedules: u64) -> Range<u64> {
     let Ok(one) = std::env::var(ONE) else { return 0..schedules };
-    let (name, seed) = one.split_once(':').expect("a personality, a colon, a seed");
+    let (name, seed) = one.split_once(':').expect("a runtime_version, a colon, a seed");
     let seed: u64 = seed.parse().expect("a seed is a number");
-    if name == format!("{personality:?}") { seed..seed + 1 } else { 0..0 }
+    if name == format!("{runtime_version:?}") { seed..seed + 1 } else { 0..0 }
 }
 
 /// One schedule, which must be the same when it is run again.
-fn judge_twice<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, body: impl Fn() -> B) -> Judged {
+fn judge_twice<B: Fn(Arc<Faults>) + 'static>(
+    runtime_version: RuntimeVersion,
+    seed: u64,
+    body: impl Fn() -> B,
+) -> Judged {
     let run = || judge(Chooser::Random(Random::new(seed)), body());
     let (judged, again) = (run(), run());
     let trace = |judged: &Judged| {
         (judged.ran.timeline.hash(), judged.ran.choices.clone(), judged.ran.time, judged.findings.clone())
     };
-    let again_at = again_at(personality, seed);
+    let again_at = again_at(runtime_version, seed);
     assert_eq!(trace(&judged), trace(&again), "it is not the same when it is run again: {again_at}");
     judged
 }
 
 /// The command that runs a schedule again.
-fn again_at(personality: Personality, seed: u64) -> String {
+fn again_at(runtime_version: RuntimeVersion, seed: u64) -> String {
     let (file, thread) = (env!("CARGO_CRATE_NAME"), std::thread::current());
     let test = thread.name().unwrap_or_default();
-    format!("{ONE}={personality:?}:{seed} cargo test --package remora-clr-sim --test {file} {test}")
+    format!("{ONE}={runtime_version:?}:{seed} cargo test --package remora-clr-sim --test {file} {test}")
 }
 
-fn fail<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, judged: Judged, body: impl Fn() -> B) -> ! {
+fn fail<B: Fn(Arc<Faults>) + 'static>(
+    runtime_version: RuntimeVersion,
+    seed: u64,
+    judged: Judged,
+    body: impl Fn() -> B,
+) -> ! {
     let kind = judged.kind();
     let hook = std::panic::take_hook();
-    // Each try may panic where the first one did: once told is enough.
+    // Each try may panic where the first one did: one report is enough.
     std::panic::set_hook(Box::new(|_| {}));
     let short = shortened(judged.ran.choices, |choices| {
         let again = judge(Chooser::Replay(choices), body());
@@ -209,18 +218,18 @@ fn fail<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, judged
     });
     let Judged { ran, findings } = judge(Chooser::Replay(short), body());
     std::panic::set_hook(hook);
-    let again = again_at(personality, seed);
+    let again = again_at(runtime_version, seed);
     panic!(
-        "{personality:?}: {:?}, {findings:?}\nthe same in short:\n{}\nto see it again: {again}",
+        "{runtime_version:?}: {:?}, {findings:?}\nthe same in short:\n{}\nto see it again: {again}",
         ran.end, ran.timeline
     )
 }
 
 /// One schedule that must come to its end, whatever is found in it.
-fn complete<B: Fn(Arc<Court>) + 'static>(personality: Personality, seed: u64, body: impl Fn() -> B) -> Judged {
-    let judged = judge_twice(personality, seed, &body);
+fn complete<B: Fn(Arc<Faults>) + 'static>(runtime_version: RuntimeVersion, seed: u64, body: impl Fn() -> B) -> Judged {
+    let judged = judge_twice(runtime_version, seed, &body);
     if judged.ran.end != End::Complete {
-        fail(personality, seed, judged, body);
+        fail(runtime_version, seed, judged, body);
     }
     judged
 }
@@ -229,28 +238,28 @@ fn clause_of(finding: &str) -> &str {
     finding.split(':').next().unwrap_or_default()
 }
 
-/// Runs a world under many schedules of each personality; in how many of each `body` answered true.
+/// Runs a world under many schedules of each runtime version; in how many of each `body` answered true.
 /// Nothing may be found in any of them.
-pub fn how_often(personalities: &[Personality], body: impl Fn(&World) -> bool + Clone + 'static) -> Vec<u64> {
-    let reached = |personality: &Personality| {
+pub fn how_often(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) -> bool + Clone + 'static) -> Vec<u64> {
+    let reached = |runtime_version: &RuntimeVersion| {
         let answered = Rc::new(Cell::new(false));
         let mut times = 0;
-        for seed in seeds_of(*personality, schedules_of_each(personalities.len())) {
+        for seed in seeds_of(*runtime_version, schedules_of_each(runtime_versions.len())) {
             let (body, answer) = (body.clone(), answered.clone());
-            let findings = in_one(*personality, seed, move |world| answer.set(body(world)));
-            assert_eq!(findings, Vec::<String>::new(), "to see it again: {}", again_at(*personality, seed));
+            let findings = in_one(*runtime_version, seed, move |world| answer.set(body(world)));
+            assert_eq!(findings, Vec::<String>::new(), "to see it again: {}", again_at(*runtime_version, seed));
             times += u64::from(answered.get());
         }
         times
     };
-    personalities.iter().map(reached).collect()
+    runtime_versions.iter().map(reached).collect()
 }
 
-/// What the court finds in a misuse, in any of many schedules: the clauses, each once.
-pub fn convicted(personality: Personality, body: impl Fn(&World) + Clone + 'static) -> Vec<String> {
+/// The faults of a misuse, in any of many schedules: the clauses, each once.
+pub fn faults_of(runtime_version: RuntimeVersion, body: impl Fn(&World) + Clone + 'static) -> Vec<String> {
     let mut clauses: Vec<String> = Vec::new();
-    for seed in seeds_of(personality, SCHEDULES_OF_A_MISUSE) {
-        for finding in in_one(personality, seed, body.clone()) {
+    for seed in seeds_of(runtime_version, SCHEDULES_OF_A_MISUSE) {
+        for finding in in_one(runtime_version, seed, body.clone()) {
             let clause = clause_of(&finding).to_owned();
             if !clauses.contains(&clause) {
                 clauses.push(clause);
@@ -289,5 +298,10 @@ pub fn gone(world: &World) {
 }
 
 /// Every Core.
-pub const CORES: &[Personality] =
-    &[Personality::Core3, Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10];
+pub const CORES: &[RuntimeVersion] = &[
+    RuntimeVersion::Core3,
+    RuntimeVersion::Core6,
+    RuntimeVersion::Core8,
+    RuntimeVersion::Core9,
+    RuntimeVersion::Core10,
+];

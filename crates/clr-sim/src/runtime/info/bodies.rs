@@ -1,103 +1,88 @@
 //! Bodies of methods: to read them, to replace them, to have them compiled again.
 
-use super::{FunctionId, ModuleId, Server, answer_list, code, named, tell};
-use crate::runtime::Runtime;
+use super::{Answer, DONE, FunctionId, ModuleId, Server, answer_list, args, invalid_if, list, named, write_answers};
 use corprof::{HResult, sys};
+use std::ptr::null_mut;
 
 impl Server {
-    pub(super) unsafe fn get_il_function_body(
-        &self,
-        moduleId: sys::ModuleID,
-        methodId: sys::mdMethodDef,
-        ppMethodHeader: *mut sys::LPCBYTE,
-        pcbMethodSize: *mut sys::ULONG,
-    ) -> HResult {
-        let known = named(moduleId).and_then(|()| {
-            self.about("GetILFunctionBody", |runtime| {
-                let is_loaded = runtime.lock().code.modules.contains_key(&ModuleId(moduleId));
-                is_loaded.then(|| runtime.il_of(ModuleId(moduleId), methodId))
-            })
-        });
-        code(known.and_then(|il| il.ok_or(HResult::E_INVALIDARG)).map(|il| {
-            tell! { ppMethodHeader => il.as_ptr(), pcbMethodSize => il.len() as u32 }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_il_function_body(&self, args: args::GetILFunctionBody) -> Answer {
+        let module = self.loaded_module(args.moduleId, "GetILFunctionBody")?;
+        let il = self.runtime()?.il_of(module, args.methodId).ok_or(HResult::E_INVALIDARG)?;
+        write_answers! { args.ppMethodHeader => il.as_ptr(), args.pcbMethodSize => il.len() as u32 }
+        DONE
     }
 
-    pub(super) unsafe fn get_il_function_body_allocator(
-        &self,
-        moduleId: sys::ModuleID,
-        ppMalloc: *mut *mut sys::IMethodMalloc,
-    ) -> HResult {
-        let known = |runtime: &Runtime| runtime.lock().code.modules.contains_key(&ModuleId(moduleId)).then_some(());
-        if ppMalloc.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        code(named(moduleId).and_then(|()| self.about("GetILFunctionBodyAllocator", known)).map(|()| {
-            tell! { ppMalloc => crate::runtime::il::allocator() }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_il_function_body_allocator(&self, args: args::GetILFunctionBodyAllocator) -> Answer {
+        invalid_if(args.ppMalloc.is_null())?;
+        self.loaded_module(args.moduleId, "GetILFunctionBodyAllocator")?;
+        write_answers! { args.ppMalloc => crate::runtime::il::allocator() }
+        DONE
     }
 
-    pub(super) unsafe fn set_il_instrumented_code_map(
-        &self,
-        functionId: sys::FunctionID,
-        _fStartJit: sys::BOOL,
-        _cILMapEntries: sys::ULONG,
-        _rgILMapEntries: *const sys::COR_IL_MAP,
-    ) -> HResult {
-        let known = |runtime: &Runtime| {
-            runtime.lock().code.functions.contains_key(&FunctionId(functionId)).then_some(HResult::S_OK)
-        };
-        code(named(functionId).and_then(|()| self.about("SetILInstrumentedCodeMap", known)))
+    pub(super) unsafe fn set_il_instrumented_code_map(&self, args: args::SetILInstrumentedCodeMap) -> Answer {
+        self.about_function(args.functionId, "SetILInstrumentedCodeMap", |_| HResult::S_OK)
     }
 
-    pub(super) unsafe fn set_il_function_body(
-        &self,
-        moduleId: sys::ModuleID,
-        _methodid: sys::mdMethodDef,
-        _pbNewILMethodHeader: sys::LPCBYTE,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        code(named(moduleId).map(|()| runtime.replace_body(&profiler, ModuleId(moduleId))))
+    pub(super) unsafe fn set_il_function_body(&self, args: args::SetILFunctionBody) -> Answer {
+        named(args.moduleId)?;
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.replace_body(&profiler, ModuleId(args.moduleId)))
     }
 
-    pub(super) unsafe fn request_rejit(
-        &self,
-        cFunctions: sys::ULONG,
-        moduleIds: *const sys::ModuleID,
-        methodIds: *const sys::mdMethodDef,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        // SAFETY: the profiler's two lists.
-        runtime.request_rejit(&profiler, &unsafe { methods(cFunctions, moduleIds, methodIds) }, None)
+    pub(super) unsafe fn request_rejit(&self, args: args::RequestReJIT) -> Answer {
+        // SAFETY: by the API, each list is null or as long as the profiler says.
+        let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.request_rejit(&profiler, &methods, None))
     }
 
-    pub(super) unsafe fn request_rejit_with_inliners(
-        &self,
-        dwRejitFlags: sys::DWORD,
-        cFunctions: sys::ULONG,
-        moduleIds: *const sys::ModuleID,
-        methodIds: *const sys::mdMethodDef,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        // SAFETY: as above.
-        runtime.request_rejit(&profiler, &unsafe { methods(cFunctions, moduleIds, methodIds) }, Some(dwRejitFlags))
+    pub(super) unsafe fn request_rejit_with_inliners(&self, args: args::RequestReJITWithInliners) -> Answer {
+        // SAFETY: by the API, each list is null or as long as the profiler says.
+        let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.request_rejit(&profiler, &methods, Some(args.dwRejitFlags)))
     }
 
-    pub(super) unsafe fn request_revert(
+    pub(super) unsafe fn request_revert(&self, args: args::RequestRevert) -> Answer {
+        // SAFETY: by the API, each list is null or as long as the profiler says.
+        let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
+        let (runtime, profiler) = self.both()?;
+        let codes = runtime.request_revert(&profiler, &methods).into_iter().map(|code| code.0);
+        let codes: Vec<sys::HRESULT> = codes.collect();
+        // SAFETY: by the API, the list has a place for each method, or is null.
+        unsafe { answer_list(&codes, args.cFunctions, null_mut(), args.status) }
+    }
+
+    /// No profiler since version 4 has these: they belong to debugging inside the process, and to rejit before it had parameters.
+    pub(super) unsafe fn set_function_rejit(&self, _: args::SetFunctionReJIT) -> Answer {
+        Err(HResult::E_NOTIMPL)
+    }
+
+    pub(super) unsafe fn get_inproc_inspection_interface(&self, _: args::GetInprocInspectionInterface) -> Answer {
+        Err(HResult::E_NOTIMPL)
+    }
+
+    pub(super) unsafe fn get_inproc_inspection_this_thread(&self, _: args::GetInprocInspectionIThisThread) -> Answer {
+        Err(HResult::E_NOTIMPL)
+    }
+
+    pub(super) unsafe fn begin_inproc_debugging(&self, _: args::BeginInprocDebugging) -> Answer {
+        Err(HResult::E_NOTIMPL)
+    }
+
+    pub(super) unsafe fn end_inproc_debugging(&self, _: args::EndInprocDebugging) -> Answer {
+        Err(HResult::E_NOTIMPL)
+    }
+
+    /// A function that lives when the question is begun and still when it is answered.
+    pub(super) fn about_function<T>(
         &self,
-        cFunctions: sys::ULONG,
-        moduleIds: *const sys::ModuleID,
-        methodIds: *const sys::mdMethodDef,
-        status: *mut sys::HRESULT,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        // SAFETY: as above.
-        let codes = runtime.request_revert(&profiler, &unsafe { methods(cFunctions, moduleIds, methodIds) });
-        let codes: Vec<sys::HRESULT> = codes.into_iter().map(|code| code.0).collect();
-        // SAFETY: the profiler's list has room for as many.
-        unsafe { answer_list(&codes, cFunctions, std::ptr::null_mut(), status) }
+        function: usize,
+        what: &str,
+        look: impl Fn(&crate::runtime::code::Function) -> T,
+    ) -> Result<T, HResult> {
+        named(function)?;
+        self.about(what, |runtime| runtime.lock().code.functions.get(&FunctionId(function)).map(&look))
     }
 }
 
@@ -106,12 +91,7 @@ impl Server {
 /// # Safety
 /// Both lists are as long as `count` says, or null.
 unsafe fn methods(count: u32, modules: *const usize, tokens: *const u32) -> Vec<(ModuleId, u32)> {
-    if modules.is_null() || tokens.is_null() {
-        return Vec::new();
-    }
-    // SAFETY: the caller's promise.
-    let (modules, tokens) = unsafe {
-        (std::slice::from_raw_parts(modules, count as usize), std::slice::from_raw_parts(tokens, count as usize))
-    };
+    // SAFETY: the caller vouches for both lengths.
+    let (modules, tokens) = unsafe { (list(modules, count), list(tokens, count)) };
     modules.iter().zip(tokens).map(|(module, token)| (ModuleId(*module), *token)).collect()
 }

@@ -1,125 +1,90 @@
 //! The functions that are called at every entrance and exit, and what can be asked in them and in callbacks about exceptions.
 
-use super::{Server, code, tell};
-use crate::runtime::hooks::{ARGUMENTS, Mapper, RETURN_VALUE, WITH_INFO};
+use super::{Answer, DONE, Server, args, invalid_if, write_answers};
+use crate::runtime::hooks::{Mapper, WITH_INFO};
 use corprof::{HResult, sys};
-use std::ffi::c_void;
 use std::ptr::null_mut;
 
 impl Server {
-    pub(super) unsafe fn set_enter_leave_function_hooks(
-        &self,
-        pFuncEnter: Option<sys::FunctionEnter>,
-        pFuncLeave: Option<sys::FunctionLeave>,
-        pFuncTailcall: Option<sys::FunctionTailcall>,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.set_first_hooks(&profiler, [pFuncEnter, pFuncLeave, pFuncTailcall])
+    pub(super) unsafe fn set_enter_leave_function_hooks(&self, args: args::SetEnterLeaveFunctionHooks) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        let first = [args.pFuncEnter, args.pFuncLeave, args.pFuncTailcall];
+        Ok(runtime.set_hooks(&profiler, |hooks| hooks.first = first))
     }
 
-    pub(super) unsafe fn set_enter_leave_function_hooks2(
-        &self,
-        pFuncEnter: Option<sys::FunctionEnter2>,
-        pFuncLeave: Option<sys::FunctionLeave2>,
-        pFuncTailcall: Option<sys::FunctionTailcall2>,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.set_second_hooks(&profiler, (pFuncEnter, pFuncLeave, pFuncTailcall))
+    pub(super) unsafe fn set_enter_leave_function_hooks2(&self, args: args::SetEnterLeaveFunctionHooks2) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        let second = (args.pFuncEnter, args.pFuncLeave, args.pFuncTailcall);
+        Ok(runtime.set_hooks(&profiler, |hooks| hooks.second = second))
     }
 
-    pub(super) unsafe fn set_enter_leave_function_hooks3(
-        &self,
-        pFuncEnter3: Option<sys::FunctionEnter3>,
-        pFuncLeave3: Option<sys::FunctionLeave3>,
-        pFuncTailcall3: Option<sys::FunctionTailcall3>,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.set_hooks(&profiler, [pFuncEnter3, pFuncLeave3, pFuncTailcall3])
+    pub(super) unsafe fn set_enter_leave_function_hooks3(&self, args: args::SetEnterLeaveFunctionHooks3) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        let fast = [args.pFuncEnter3, args.pFuncLeave3, args.pFuncTailcall3];
+        Ok(runtime.set_hooks(&profiler, |hooks| hooks.fast = fast))
     }
 
     pub(super) unsafe fn set_enter_leave_function_hooks3_with_info(
         &self,
-        pFuncEnter3WithInfo: Option<sys::FunctionEnter3WithInfo>,
-        pFuncLeave3WithInfo: Option<sys::FunctionLeave3WithInfo>,
-        pFuncTailcall3WithInfo: Option<sys::FunctionTailcall3WithInfo>,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.set_hooks_with_info(&profiler, [pFuncEnter3WithInfo, pFuncLeave3WithInfo, pFuncTailcall3WithInfo])
+        args: args::SetEnterLeaveFunctionHooks3WithInfo,
+    ) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        let with_info = [args.pFuncEnter3WithInfo, args.pFuncLeave3WithInfo, args.pFuncTailcall3WithInfo];
+        Ok(runtime.set_hooks(&profiler, |hooks| hooks.with_info = with_info))
     }
 
-    pub(super) unsafe fn set_function_id_mapper(&self, pFunc: Option<sys::FunctionIDMapper>) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.set_mapper(&profiler, pFunc.map(Mapper::Plain), null_mut())
+    pub(super) unsafe fn set_function_id_mapper(&self, args: args::SetFunctionIDMapper) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.set_mapper(&profiler, args.pFunc.map(Mapper::Plain), null_mut()))
     }
 
-    pub(super) unsafe fn set_function_id_mapper2(
-        &self,
-        pFunc: Option<sys::FunctionIDMapper2>,
-        clientData: *mut c_void,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.set_mapper(&profiler, pFunc.map(Mapper::WithData), clientData)
+    pub(super) unsafe fn set_function_id_mapper2(&self, args: args::SetFunctionIDMapper2) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.set_mapper(&profiler, args.pFunc.map(Mapper::WithData), args.clientData))
     }
 
-    pub(super) unsafe fn get_function_enter3_info(
-        &self,
-        _functionId: sys::FunctionID,
-        eltInfo: sys::COR_PRF_ELT_INFO,
-        pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
-        pcbArgumentInfo: *mut sys::ULONG,
-        pArgumentInfo: *mut sys::COR_PRF_FUNCTION_ARGUMENT_INFO,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        code(runtime.may_see_frame(&profiler, ARGUMENTS).map(|()| {
-            let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: eltInfo, length: 8 };
-            let known = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 1, totalArgumentSize: 8, ranges: [range] };
-            tell! {
-                pFrameInfo => eltInfo,
-                pcbArgumentInfo => size_of_val(&known) as u32,
-                pArgumentInfo => known,
-            }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_function_enter3_info(&self, args: args::GetFunctionEnter3Info) -> Answer {
+        self.may_see_frame(sys::COR_PRF_ENABLE_FUNCTION_ARGS)?;
+        let ranges = [sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: args.eltInfo, length: 8 }];
+        let known = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 1, totalArgumentSize: 8, ranges };
+        write_answers! {
+            args.pFrameInfo => args.eltInfo,
+            args.pcbArgumentInfo => size_of_val(&known) as u32,
+            args.pArgumentInfo => known,
+        }
+        DONE
     }
 
-    pub(super) unsafe fn get_function_leave3_info(
-        &self,
-        _functionId: sys::FunctionID,
-        eltInfo: sys::COR_PRF_ELT_INFO,
-        pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
-        pRetvalRange: *mut sys::COR_PRF_FUNCTION_ARGUMENT_RANGE,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        code(runtime.may_see_frame(&profiler, RETURN_VALUE).map(|()| {
-            let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: eltInfo, length: 8 };
-            tell! { pFrameInfo => eltInfo, pRetvalRange => range }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_function_leave3_info(&self, args: args::GetFunctionLeave3Info) -> Answer {
+        self.may_see_frame(sys::COR_PRF_ENABLE_FUNCTION_RETVAL)?;
+        let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: args.eltInfo, length: 8 };
+        write_answers! { args.pFrameInfo => args.eltInfo, args.pRetvalRange => range }
+        DONE
     }
 
     /// Any of the three flags will do (source: proftoeeinterfaceimpl.cpp, CORProfilerELT3SlowPathTailcallEnabled).
-    pub(super) unsafe fn get_function_tailcall3_info(
-        &self,
-        functionId: sys::FunctionID,
-        eltInfo: sys::COR_PRF_ELT_INFO,
-        pFrameInfo: *mut sys::COR_PRF_FRAME_INFO,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        code(runtime.may_see_frame(&profiler, WITH_INFO).map(|()| {
-            if functionId == 0 || eltInfo == 0 || pFrameInfo.is_null() {
-                return HResult::E_INVALIDARG;
-            }
-            tell! { pFrameInfo => eltInfo }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_function_tailcall3_info(&self, args: args::GetFunctionTailcall3Info) -> Answer {
+        self.may_see_frame(WITH_INFO)?;
+        invalid_if(args.functionId == 0 || args.eltInfo == 0 || args.pFrameInfo.is_null())?;
+        write_answers! { args.pFrameInfo => args.eltInfo }
+        DONE
+    }
+
+    /// An attached profiler sees no frame, another one what its mask asks for.
+    fn may_see_frame(&self, needed: u32) -> Result<(), HResult> {
+        let (runtime, profiler) = self.both()?;
+        runtime.may_see_frame(&profiler, needed)
     }
 
     /// Exceptions of the model are told of when they are thrown, and no clause runs then: nothing, which is no failure.
-    pub(super) unsafe fn get_notified_exception_clause_info(&self, pinfo: *mut sys::COR_PRF_EX_CLAUSE_INFO) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
+    pub(super) unsafe fn get_notified_exception_clause_info(
+        &self,
+        args: args::GetNotifiedExceptionClauseInfo,
+    ) -> Answer {
+        let runtime = self.runtime()?;
         let none =
             sys::COR_PRF_EX_CLAUSE_INFO { clauseType: 0, programCounter: 0, framePointer: 0, shadowStackPointer: 0 };
-        tell! { pinfo => none }
-        if runtime.this_thread().is_some() { HResult::S_FALSE } else { HResult::CORPROF_E_NOT_MANAGED_THREAD }
+        write_answers! { args.pinfo => none }
+        runtime.this_thread().map(|_| HResult::S_FALSE).ok_or(HResult::CORPROF_E_NOT_MANAGED_THREAD)
     }
 }

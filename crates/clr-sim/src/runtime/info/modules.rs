@@ -1,9 +1,10 @@
 //! What a profiler asks about modules, assemblies and application domains.
 
 use super::{
-    ModuleId, Server, answer_list, answer_text, answer_whole_text, code, has_place, named, stale, tell, wanted,
+    Answer, DONE, ModuleId, Server, answer_list, answer_text, answer_whole_text, args, has_place, invalid_if, named,
+    refuse_if, stale, wanted, write_answers,
 };
-use crate::differences::Personality;
+use crate::differences::RuntimeVersion;
 use crate::mutation;
 use crate::runtime::Runtime;
 use crate::runtime::code::Module;
@@ -12,12 +13,6 @@ use corprof::{HResult, sys};
 use remora_clr_sim_abi::enumerators::{Methods, Modules, Objects, enumerator};
 use std::ptr::null_mut;
 
-/// COR_PRF_MODULE_DISK, _NGEN and _COLLECTIBLE (source: corprof.idl).
-const DISK: u32 = 0x1;
-const PRECOMPILED: u32 = 0x2;
-const COLLECTIBLE: u32 = 0x8;
-/// PROFILER_PARENT_UNKNOWN (source: corprof.idl, COR_PRF_MISC).
-const PARENT_UNKNOWN: usize = 0xFFFF_FFFD;
 /// ofWrite and ofNoTransform: the only bits that GetModuleMetaData takes (source: corhdr.h; proftoeeinterfaceimpl.cpp).
 const OPEN_FLAGS: u32 = 0x1 | 0x1000;
 /// Between the id of a module and that of its assembly, of which it is the only one.
@@ -32,9 +27,9 @@ impl Runtime {
         FIRST_APP_DOMAIN + usize::from(self.identity().0) * APP_DOMAIN_SPACING
     }
 
-    /// What hosts call it: `dotnet` and its like `clrhost` (live: questions.rs); on the desktop the default name.
+    /// What hosts call it: `dotnet` and its like `clrhost` (live: info_calls.rs); on the desktop the default name.
     fn app_domain_name(&self) -> &'static str {
-        if self.personality == Personality::Desktop4 { "DefaultDomain" } else { "clrhost" }
+        if self.runtime_version == RuntimeVersion::Desktop4 { "DefaultDomain" } else { "clrhost" }
     }
 }
 
@@ -44,232 +39,156 @@ impl Server {
         self.about(what, |runtime| runtime.lock().code.modules.get(&ModuleId(module)).map(&look))
     }
 
-    pub(super) unsafe fn enum_modules(&self, ppEnum: *mut *mut sys::ICorProfilerModuleEnum) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if ppEnum.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        // It holds the lock that would be needed.
-        if runtime.lock().suspended_by == Some(schedule::current()) {
-            return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
-        }
-        let modules = {
-            let state = runtime.lock();
-            state.code.modules.iter().filter(|(_, module)| module.enumerable).map(|(id, _)| id.0).collect()
-        };
+    /// The module of an id, if it is loaded.
+    pub(super) fn loaded_module(&self, module: usize, what: &str) -> Result<ModuleId, HResult> {
+        self.about_module(module, what, |_| ModuleId(module))
+    }
+
+    /// Who has suspended the runtime holds the lock that a list of modules needs.
+    fn refuse_if_suspending(runtime: &Runtime) -> Result<(), HResult> {
+        let suspends = runtime.lock().suspended_by == Some(schedule::current());
+        refuse_if(suspends, HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
+    }
+
+    pub(super) unsafe fn enum_modules(&self, args: args::EnumModules) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.ppEnum.is_null())?;
+        Server::refuse_if_suspending(&runtime)?;
+        let modules = runtime.modules().into_iter().map(|module| module.0).collect();
         schedule::note("Profiler calls EnumModules", 0);
         if mutation::is("DET-14/2") {
             enumerator::<Modules>(Vec::new(), &runtime.enumerators);
         }
-        tell! { ppEnum => enumerator::<Modules>(modules, &runtime.enumerators) }
-        HResult::S_OK
+        write_answers! { args.ppEnum => enumerator::<Modules>(modules, &runtime.enumerators) }
+        DONE
     }
 
-    pub(super) unsafe fn get_module_info(
-        &self,
-        moduleId: sys::ModuleID,
-        ppBaseLoadAddress: *mut sys::LPCBYTE,
-        cchName: sys::ULONG,
-        pcchName: *mut sys::ULONG,
-        szName: *mut sys::WCHAR,
-        pAssemblyId: *mut sys::AssemblyID,
-    ) -> HResult {
-        let (base, name) = (ppBaseLoadAddress, szName);
-        // SAFETY: the profiler's places, passed on, and none for the flags.
-        unsafe { self.get_module_info2(moduleId, base, cchName, pcchName, name, pAssemblyId, null_mut()) }
+    pub(super) unsafe fn get_module_info(&self, args: args::GetModuleInfo) -> Answer {
+        let args::GetModuleInfo { moduleId, ppBaseLoadAddress, cchName, pcchName, szName, pAssemblyId } = args;
+        let pdwModuleFlags = null_mut();
+        let args = args::GetModuleInfo2 {
+            moduleId,
+            ppBaseLoadAddress,
+            cchName,
+            pcchName,
+            szName,
+            pAssemblyId,
+            pdwModuleFlags,
+        };
+        // SAFETY: the profiler's arguments, under the same promise of the API, and no place for the flags.
+        unsafe { self.get_module_info2(args) }
     }
 
     /// Until its load is told of it has neither address nor assembly, and says so (source: proftoeeinterfaceimpl.cpp, GetModuleInfo2:
     /// `IsProfilerNotified`). A module that is no file has no address either, which is no failure (`IsDynamic`).
-    pub(super) unsafe fn get_module_info2(
-        &self,
-        moduleId: sys::ModuleID,
-        ppBaseLoadAddress: *mut sys::LPCBYTE,
-        cchName: sys::ULONG,
-        pcchName: *mut sys::ULONG,
-        szName: *mut sys::WCHAR,
-        pAssemblyId: *mut sys::AssemblyID,
-        pdwModuleFlags: *mut sys::DWORD,
-    ) -> HResult {
+    pub(super) unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
         let facts = |module: &Module| {
-            let path = format!("/app/{}.dll", module.assembly_name(ModuleId(moduleId)));
-            (module.image.map(|image| image.start), module.collectible, module.is_told, path)
+            let path = format!("/app/{}.dll", module.assembly_name(ModuleId(args.moduleId)));
+            (module.image.map(|image| image.start), module.collectible, module.is_announced, path)
         };
-        code(self.about_module(moduleId, "GetModuleInfo2", facts).map(|(image, collectible, is_told, path)| {
-            let flags = DISK | image.map_or(0, |_| PRECOMPILED) | if collectible { COLLECTIBLE } else { 0 };
-            tell! {
-                ppBaseLoadAddress => image.filter(|_| is_told).unwrap_or(0) as sys::LPCBYTE,
-                pAssemblyId => if is_told { moduleId + ASSEMBLY_OF_MODULE } else { PARENT_UNKNOWN },
-                pdwModuleFlags => flags,
-            }
-            // SAFETY: the profiler's room.
-            let whole = unsafe { answer_whole_text(&path, cchName, pcchName, szName) };
-            let is_incomplete = !is_told && (wanted(ppBaseLoadAddress) || wanted(pAssemblyId));
-            if is_incomplete { HResult::CORPROF_E_DATAINCOMPLETE } else { whole }
-        }))
+        let (image, collectible, is_announced, path) = self.about_module(args.moduleId, "GetModuleInfo2", facts)?;
+        let precompiled = image.map_or(0, |_| sys::COR_PRF_MODULE_NGEN);
+        let flags =
+            sys::COR_PRF_MODULE_DISK | precompiled | if collectible { sys::COR_PRF_MODULE_COLLECTIBLE } else { 0 };
+        write_answers! {
+            args.ppBaseLoadAddress => image.filter(|_| is_announced).unwrap_or(0) as sys::LPCBYTE,
+            args.pAssemblyId => if is_announced { args.moduleId + ASSEMBLY_OF_MODULE } else { sys::PROFILER_PARENT_UNKNOWN as usize },
+            args.pdwModuleFlags => flags,
+        }
+        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        let whole = unsafe { answer_whole_text(&path, args.cchName, args.pcchName, args.szName) };
+        let is_incomplete = !is_announced && (wanted(args.ppBaseLoadAddress) || wanted(args.pAssemblyId));
+        refuse_if(is_incomplete, HResult::CORPROF_E_DATAINCOMPLETE)?;
+        whole
     }
 
     /// What it is opened for is looked at and no more: what would be written into it is not modelled.
-    pub(super) unsafe fn get_module_meta_data(
-        &self,
-        moduleId: sys::ModuleID,
-        dwOpenFlags: sys::DWORD,
-        riid: sys::REFIID,
-        ppOut: *mut *mut sys::IUnknown,
-    ) -> HResult {
-        if moduleId == 0 || dwOpenFlags & !OPEN_FLAGS != 0 {
-            return HResult::E_INVALIDARG;
+    pub(super) unsafe fn get_module_meta_data(&self, args: args::GetModuleMetaData) -> Answer {
+        invalid_if(args.moduleId == 0 || args.dwOpenFlags & !OPEN_FLAGS != 0)?;
+        let (runtime, profiler) = self.both()?;
+        let module = self.loaded_module(args.moduleId, "GetModuleMetaData")?;
+        if args.ppOut.is_null() {
+            return DONE;
         }
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        code(self.about_module(moduleId, "GetModuleMetaData", |_| ()).map(|()| {
-            if ppOut.is_null() {
-                return HResult::S_OK;
-            }
-            // SAFETY: the profiler's identifier and place.
-            unsafe { runtime.open_metadata(&profiler, ModuleId(moduleId), riid, ppOut) }
-        }))
+        // SAFETY: by the API, an identifier and a place for the answer, which is not null.
+        Ok(unsafe { runtime.open_metadata(&profiler, module, args.riid, args.ppOut) })
     }
 
-    pub(super) unsafe fn apply_meta_data(&self, moduleId: sys::ModuleID) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        code(named(moduleId).map(|()| runtime.apply_metadata(&profiler, ModuleId(moduleId))))
+    pub(super) unsafe fn apply_meta_data(&self, args: args::ApplyMetaData) -> Answer {
+        named(args.moduleId)?;
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.apply_metadata(&profiler, ModuleId(args.moduleId)))
     }
 
     /// No symbols of the model's modules are in memory.
-    pub(super) unsafe fn get_in_memory_symbols_length(
-        &self,
-        moduleId: sys::ModuleID,
-        pCountSymbolBytes: *mut sys::DWORD,
-    ) -> HResult {
-        if pCountSymbolBytes.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        tell! { pCountSymbolBytes => 0 }
-        code(self.about_module(moduleId, "GetInMemorySymbolsLength", |_| HResult::S_OK))
+    pub(super) unsafe fn get_in_memory_symbols_length(&self, args: args::GetInMemorySymbolsLength) -> Answer {
+        invalid_if(args.pCountSymbolBytes.is_null())?;
+        write_answers! { args.pCountSymbolBytes => 0 }
+        self.loaded_module(args.moduleId, "GetInMemorySymbolsLength")?;
+        DONE
     }
 
     /// Where there are none, none can be read.
-    pub(super) unsafe fn read_in_memory_symbols(
-        &self,
-        moduleId: sys::ModuleID,
-        _symbolsReadOffset: sys::DWORD,
-        pSymbolBytes: *mut sys::BYTE,
-        _countSymbolBytes: sys::DWORD,
-        pCountSymbolBytesRead: *mut sys::DWORD,
-    ) -> HResult {
-        if pSymbolBytes.is_null() || pCountSymbolBytesRead.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        tell! { pCountSymbolBytesRead => 0 }
-        code(self.about_module(moduleId, "ReadInMemorySymbols", |_| HResult::E_INVALIDARG))
+    pub(super) unsafe fn read_in_memory_symbols(&self, args: args::ReadInMemorySymbols) -> Answer {
+        invalid_if(args.pSymbolBytes.is_null() || args.pCountSymbolBytesRead.is_null())?;
+        write_answers! { args.pCountSymbolBytesRead => 0 }
+        self.loaded_module(args.moduleId, "ReadInMemorySymbols")?;
+        Err(HResult::E_INVALIDARG)
     }
 
-    /// Frozen objects of modules are no more: whoever asks gets a list of none (source: proftoeeinterfaceimpl.cpp, EnumModuleFrozenObjects).
-    pub(super) unsafe fn enum_module_frozen_objects(
-        &self,
-        moduleID: sys::ModuleID,
-        ppEnum: *mut *mut sys::ICorProfilerObjectEnum,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if ppEnum.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        if moduleID == 0 {
-            return HResult::CORPROF_E_DATAINCOMPLETE;
-        }
-        code(self.about_module(moduleID, "EnumModuleFrozenObjects", |_| ()).map(|()| {
-            tell! { ppEnum => enumerator::<Objects>(Vec::new(), &runtime.enumerators) }
-            HResult::S_OK
-        }))
+    /// Frozen objects of modules are no more: every module has a list of none (source: proftoeeinterfaceimpl.cpp, EnumModuleFrozenObjects).
+    pub(super) unsafe fn enum_module_frozen_objects(&self, args: args::EnumModuleFrozenObjects) -> Answer {
+        invalid_if(args.ppEnum.is_null())?;
+        refuse_if(args.moduleID == 0, HResult::CORPROF_E_DATAINCOMPLETE)?;
+        self.loaded_module(args.moduleID, "EnumModuleFrozenObjects")?;
+        write_answers! { args.ppEnum => enumerator::<Objects>(Vec::new(), &self.runtime()?.enumerators) }
+        DONE
     }
 
     /// Precompiled modules know who inlines what; in the model nobody inlines anything. Others do not know.
     pub(super) unsafe fn enum_ngen_module_methods_inlining_this_method(
         &self,
-        inlinersModuleId: sys::ModuleID,
-        inlineeModuleId: sys::ModuleID,
-        _inlineeMethodId: sys::mdMethodDef,
-        incompleteData: *mut sys::BOOL,
-        ppEnum: *mut *mut sys::ICorProfilerMethodEnum,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if ppEnum.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        tell! { ppEnum => null_mut() }
+        args: args::EnumNgenModuleMethodsInliningThisMethod,
+    ) -> Answer {
+        invalid_if(args.ppEnum.is_null())?;
+        write_answers! { args.ppEnum => null_mut() }
         let name = "EnumNgenModuleMethodsInliningThisMethod";
-        let inlinee = self.about_module(inlineeModuleId, name, |_| ());
-        code(inlinee.and_then(|()| self.about_module(inlinersModuleId, name, |module| module.image.is_some())).map(
-            |is_precompiled| {
-                if !is_precompiled {
-                    return HResult::CORPROF_E_DATAINCOMPLETE;
-                }
-                tell! {
-                    incompleteData => 0,
-                    ppEnum => enumerator::<Methods>(Vec::new(), &runtime.enumerators),
-                }
-                HResult::S_OK
-            },
-        ))
+        self.loaded_module(args.inlineeModuleId, name)?;
+        let is_precompiled = self.about_module(args.inlinersModuleId, name, |module| module.image.is_some())?;
+        refuse_if(!is_precompiled, HResult::CORPROF_E_DATAINCOMPLETE)?;
+        write_answers! {
+            args.incompleteData => 0,
+            args.ppEnum => enumerator::<Methods>(Vec::new(), &self.runtime()?.enumerators),
+        }
+        DONE
     }
 
-    pub(super) unsafe fn get_assembly_info(
-        &self,
-        assemblyId: sys::AssemblyID,
-        cchName: sys::ULONG,
-        pcchName: *mut sys::ULONG,
-        szName: *mut sys::WCHAR,
-        pAppDomainId: *mut sys::AppDomainID,
-        pModuleId: *mut sys::ModuleID,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        let module = assemblyId.saturating_sub(ASSEMBLY_OF_MODULE);
+    pub(super) unsafe fn get_assembly_info(&self, args: args::GetAssemblyInfo) -> Answer {
+        let module = args.assemblyId.saturating_sub(ASSEMBLY_OF_MODULE);
         let named = |known: &Module| known.assembly_name(ModuleId(module));
-        code(self.about_module(module, "GetAssemblyInfo", named).map(|name| {
-            tell! { pAppDomainId => runtime.app_domain(), pModuleId => module }
-            // SAFETY: the profiler's room.
-            unsafe { answer_text(&name, cchName, pcchName, szName) }
-        }))
+        let name = self.about_module(module, "GetAssemblyInfo", named)?;
+        write_answers! { args.pAppDomainId => self.runtime()?.app_domain(), args.pModuleId => module }
+        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        unsafe { answer_text(&name, args.cchName, args.pcchName, args.szName) }
     }
 
-    pub(super) unsafe fn get_app_domain_info(
-        &self,
-        appDomainId: sys::AppDomainID,
-        cchName: sys::ULONG,
-        pcchName: *mut sys::ULONG,
-        szName: *mut sys::WCHAR,
-        pProcessId: *mut sys::ProcessID,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if appDomainId == 0 {
-            return HResult::E_INVALIDARG;
+    pub(super) unsafe fn get_app_domain_info(&self, args: args::GetAppDomainInfo) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.appDomainId == 0)?;
+        if args.appDomainId != runtime.app_domain() {
+            return Err(stale(&runtime, "GetAppDomainInfo"));
         }
-        if appDomainId != runtime.app_domain() {
-            return stale(&runtime, "GetAppDomainInfo");
-        }
-        tell! { pProcessId => std::process::id() as usize }
-        // SAFETY: the profiler's room.
-        unsafe { answer_text(runtime.app_domain_name(), cchName, pcchName, szName) }
+        write_answers! { args.pProcessId => std::process::id() as usize }
+        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        unsafe { answer_text(runtime.app_domain_name(), args.cchName, args.pcchName, args.szName) }
     }
 
-    pub(super) unsafe fn get_app_domains_containing_module(
-        &self,
-        moduleId: sys::ModuleID,
-        cAppDomainIds: sys::ULONG32,
-        pcAppDomainIds: *mut sys::ULONG32,
-        appDomainIds: *mut sys::AppDomainID,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if moduleId == 0 || pcAppDomainIds.is_null() || !has_place(cAppDomainIds, appDomainIds) {
-            return HResult::E_INVALIDARG;
-        }
-        code(self.about_module(moduleId, "GetAppDomainsContainingModule", |_| ()).map(|()| {
-            // As for EnumModules.
-            if runtime.lock().suspended_by == Some(schedule::current()) {
-                return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
-            }
-            // SAFETY: the profiler's room.
-            unsafe { answer_list(&[runtime.app_domain()], cAppDomainIds, pcAppDomainIds, appDomainIds) }
-        }))
+    pub(super) unsafe fn get_app_domains_containing_module(&self, args: args::GetAppDomainsContainingModule) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.pcAppDomainIds.is_null() || !has_place(args.cAppDomainIds, args.appDomainIds))?;
+        self.loaded_module(args.moduleId, "GetAppDomainsContainingModule")?;
+        Server::refuse_if_suspending(&runtime)?;
+        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        unsafe { answer_list(&[runtime.app_domain()], args.cAppDomainIds, args.pcAppDomainIds, args.appDomainIds) }
     }
 }

@@ -1,10 +1,9 @@
 //! What a profiler asks about one object, and its handles on objects.
 
-use super::{INSUFFICIENT_BUFFER, Server, code, named, tell};
+use super::{Answer, DONE, INSUFFICIENT_BUFFER, Server, args, invalid_if, named, refuse_if, stale, write_answers};
 use crate::runtime::ObjectId;
 use crate::runtime::heap::Object;
 use corprof::{HResult, sys};
-use std::ffi::c_void;
 
 /// Bytes of an array before its first element, and of each element: addresses, for the model's arrays are of classes.
 const HEAD_OF_ARRAY: usize = 16;
@@ -14,131 +13,88 @@ impl Server {
     /// Asks about an object where objects hold still: in a collection, or in a callback that is itself managed code's.
     fn inspected<T>(&self, object: usize, what: &str, look: impl Fn(&Object) -> T) -> Result<T, HResult> {
         named(object)?;
-        let (runtime, profiler) = self.both().ok_or(HResult::E_UNEXPECTED)?;
+        let (runtime, profiler) = self.both()?;
         runtime.may_inspect(&profiler)?;
         self.about_object(object, what, |_, object| look(object))
     }
 
-    pub(super) unsafe fn get_class_from_object(&self, objectId: sys::ObjectID, pClassId: *mut sys::ClassID) -> HResult {
-        code(self.inspected(objectId, "GetClassFromObject", |object| object.class.0).map(|class| {
-            tell! { pClassId => class }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_class_from_object(&self, args: args::GetClassFromObject) -> Answer {
+        write_answers! { args.pClassId => self.inspected(args.objectId, "GetClassFromObject", |object| object.class.0)? }
+        DONE
     }
 
-    pub(super) unsafe fn get_object_size(&self, objectId: sys::ObjectID, pcSize: *mut sys::ULONG) -> HResult {
-        code(self.inspected(objectId, "GetObjectSize", |object| object.size as u32).map(|size| {
-            tell! { pcSize => size }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_object_size(&self, args: args::GetObjectSize) -> Answer {
+        write_answers! { args.pcSize => self.inspected(args.objectId, "GetObjectSize", |object| object.size as u32)? }
+        DONE
     }
 
-    pub(super) unsafe fn get_object_size2(&self, objectId: sys::ObjectID, pcSize: *mut sys::SIZE_T) -> HResult {
-        code(self.inspected(objectId, "GetObjectSize2", |object| object.size).map(|size| {
-            tell! { pcSize => size }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_object_size2(&self, args: args::GetObjectSize2) -> Answer {
+        write_answers! { args.pcSize => self.inspected(args.objectId, "GetObjectSize2", |object| object.size)? }
+        DONE
     }
 
     /// An array of the model has one dimension, which begins at 0 and ends where its bytes do.
-    pub(super) unsafe fn get_array_object_info(
-        &self,
-        objectId: sys::ObjectID,
-        cDimensions: sys::ULONG32,
-        pDimensionSizes: *mut sys::ULONG32,
-        pDimensionLowerBounds: *mut sys::int,
-        ppData: *mut *mut sys::BYTE,
-    ) -> HResult {
-        if pDimensionSizes.is_null() || pDimensionLowerBounds.is_null() || ppData.is_null() {
-            return HResult::E_INVALIDARG;
+    pub(super) unsafe fn get_array_object_info(&self, args: args::GetArrayObjectInfo) -> Answer {
+        invalid_if(args.pDimensionSizes.is_null() || args.pDimensionLowerBounds.is_null() || args.ppData.is_null())?;
+        let facts = |object: &Object| (object.class, object.size);
+        let (class, size) = self.inspected(args.objectId, "GetArrayObjectInfo", facts)?;
+        let runtime = self.runtime()?;
+        let is_array = runtime.lock().heap.classes.get(&class).is_some_and(|class| class.element.is_some());
+        invalid_if(!is_array)?;
+        refuse_if(args.cDimensions < 1, INSUFFICIENT_BUFFER)?;
+        write_answers! {
+            args.pDimensionSizes => (size.saturating_sub(HEAD_OF_ARRAY) / ELEMENT) as u32,
+            args.pDimensionLowerBounds => 0,
+            args.ppData => (args.objectId + HEAD_OF_ARRAY) as *mut u8,
         }
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        let known = self.inspected(objectId, "GetArrayObjectInfo", |object| (object.class, object.size));
-        code(known.map(|(class, size)| {
-            let is_array = runtime.lock().heap.classes.get(&class).is_some_and(|class| class.element.is_some());
-            if !is_array {
-                return HResult::E_INVALIDARG;
-            }
-            if cDimensions < 1 {
-                return INSUFFICIENT_BUFFER;
-            }
-            tell! {
-                pDimensionSizes => (size.saturating_sub(HEAD_OF_ARRAY) / ELEMENT) as u32,
-                pDimensionLowerBounds => 0,
-                ppData => (objectId + HEAD_OF_ARRAY) as *mut u8,
-            }
-            HResult::S_OK
-        }))
+        DONE
     }
 
-    pub(super) unsafe fn is_frozen_object(&self, objectId: sys::ObjectID, pbFrozen: *mut sys::BOOL) -> HResult {
-        let frozen = |is_frozen: bool| {
-            tell! { pbFrozen => sys::BOOL::from(is_frozen) }
-            HResult::S_OK
-        };
-        code(self.about_object(objectId, "IsFrozenObject", |state, object| state.heap.is_frozen(object)).map(frozen))
+    pub(super) unsafe fn is_frozen_object(&self, args: args::IsFrozenObject) -> Answer {
+        let is_frozen =
+            self.about_object(args.objectId, "IsFrozenObject", |state, object| state.heap.is_frozen(object))?;
+        write_answers! { args.pbFrozen => sys::BOOL::from(is_frozen) }
+        DONE
     }
 
     /// One that refers to nothing says so by its code. (In the runtime, one whose class has no reference in it.)
-    pub(super) unsafe fn enumerate_object_references(
-        &self,
-        objectId: sys::ObjectID,
-        callback: Option<sys::ObjectReferenceCallback>,
-        clientData: *mut c_void,
-    ) -> HResult {
-        let Some(callback) = callback else { return HResult::E_INVALIDARG };
-        code(self.references_of(objectId).map(|references| {
-            let code = if references.is_empty() { HResult::S_FALSE } else { HResult::S_OK };
-            for mut reference in references {
-                // SAFETY: the profiler's own callback and data, and a place that lives.
-                if unsafe { callback(objectId, &raw mut reference, clientData) } == 0 {
-                    break;
-                }
+    pub(super) unsafe fn enumerate_object_references(&self, args: args::EnumerateObjectReferences) -> Answer {
+        let callback = args.callback.ok_or(HResult::E_INVALIDARG)?;
+        let references = self.references_of(args.objectId)?;
+        let code = if references.is_empty() { HResult::S_FALSE } else { HResult::S_OK };
+        for mut reference in references {
+            // SAFETY: the profiler has handed this function over to be called with this data; the place is a local one.
+            if unsafe { callback(args.objectId, &raw mut reference, args.clientData) } == 0 {
+                break;
             }
-            code
-        }))
-    }
-
-    pub(super) unsafe fn create_handle(
-        &self,
-        object: sys::ObjectID,
-        r#type: sys::COR_PRF_HANDLE_TYPE,
-        pHandle: *mut sys::ObjectHandleID,
-    ) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        if object == 0 || pHandle.is_null() {
-            return HResult::E_INVALIDARG;
         }
-        code(runtime.create_handle(&profiler, ObjectId(object), r#type).map(|handle| {
-            // A handle is a number in disguise.
-            tell! { pHandle => handle as sys::ObjectHandleID }
-            HResult::S_OK
-        }))
+        Ok(code)
     }
 
-    pub(super) unsafe fn destroy_handle(&self, handle: sys::ObjectHandleID) -> HResult {
-        let Some((runtime, profiler)) = self.both() else { return HResult::E_UNEXPECTED };
-        runtime.destroy_handle(&profiler, handle as usize)
+    /// A handle is a number in disguise.
+    pub(super) unsafe fn create_handle(&self, args: args::CreateHandle) -> Answer {
+        invalid_if(args.object == 0 || args.pHandle.is_null())?;
+        let (runtime, profiler) = self.both()?;
+        let handle = runtime.create_handle(&profiler, ObjectId(args.object), args.r#type)?;
+        write_answers! { args.pHandle => handle as sys::ObjectHandleID }
+        DONE
+    }
+
+    pub(super) unsafe fn destroy_handle(&self, args: args::DestroyHandle) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.destroy_handle(&profiler, args.handle as usize))
     }
 
     /// Of an object that is collected there is none any more, which is no failure (documented, ICorProfilerInfo13::GetObjectIDFromHandle).
-    pub(super) unsafe fn get_object_id_from_handle(
-        &self,
-        handle: sys::ObjectHandleID,
-        pObject: *mut sys::ObjectID,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if handle.is_null() || pObject.is_null() {
-            return HResult::E_INVALIDARG;
-        }
+    pub(super) unsafe fn get_object_id_from_handle(&self, args: args::GetObjectIDFromHandle) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.handle.is_null() || args.pObject.is_null())?;
         let object = {
             let state = runtime.lock();
-            let held = state.heap.handles.get(&(handle as usize));
+            let held = state.heap.handles.get(&(args.handle as usize));
             held.map(|(key, _)| state.heap.id_of(*key).unwrap_or_default())
         };
-        code(object.ok_or_else(|| super::stale(&runtime, "GetObjectIDFromHandle")).map(|object| {
-            tell! { pObject => object }
-            HResult::S_OK
-        }))
+        write_answers! { args.pObject => object.ok_or_else(|| stale(&runtime, "GetObjectIDFromHandle"))? }
+        DONE
     }
 }

@@ -1,102 +1,50 @@
 //! Where static fields lie. All of the model's are of the ordinary kind: one place for the application domain.
 
-use super::{Server, code, tell};
+use super::{Answer, DONE, Server, args, invalid_if, refuse_if, write_answers};
 use corprof::{HResult, sys};
-use std::ffi::c_void;
 
 impl Server {
-    pub(super) unsafe fn get_static_field_info(
-        &self,
-        classId: sys::ClassID,
-        fieldToken: sys::mdFieldDef,
-        pFieldInfo: *mut sys::COR_PRF_STATIC_TYPE,
-    ) -> HResult {
-        if pFieldInfo.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        code(self.static_place(classId, fieldToken).map(|_| {
-            tell! { pFieldInfo => sys::COR_PRF_FIELD_APP_DOMAIN_STATIC }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_static_field_info(&self, args: args::GetStaticFieldInfo) -> Answer {
+        invalid_if(args.pFieldInfo.is_null())?;
+        self.static_place(args.classId, args.fieldToken)?;
+        write_answers! { args.pFieldInfo => sys::COR_PRF_FIELD_APP_DOMAIN_STATIC }
+        DONE
     }
 
-    pub(super) unsafe fn get_app_domain_static_address(
-        &self,
-        classId: sys::ClassID,
-        fieldToken: sys::mdFieldDef,
-        appDomainId: sys::AppDomainID,
-        ppAddress: *mut *mut c_void,
-    ) -> HResult {
-        if appDomainId == 0 || ppAddress.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        code(self.static_place(classId, fieldToken).map(|place| {
-            tell! { ppAddress => place.cast() }
-            HResult::S_OK
-        }))
+    pub(super) unsafe fn get_app_domain_static_address(&self, args: args::GetAppDomainStaticAddress) -> Answer {
+        invalid_if(args.appDomainId == 0 || args.ppAddress.is_null())?;
+        write_answers! { args.ppAddress => self.static_place(args.classId, args.fieldToken)?.cast() }
+        DONE
     }
 
     /// On threads of the runtime alone; no field of the model is of this kind.
-    pub(super) unsafe fn get_rva_static_address(
-        &self,
-        classId: sys::ClassID,
-        _fieldToken: sys::mdFieldDef,
-        ppAddress: *mut *mut c_void,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if classId == 0 || ppAddress.is_null() {
-            return HResult::E_INVALIDARG;
-        }
-        if runtime.this_thread().is_none() {
-            return HResult::CORPROF_E_NOT_MANAGED_THREAD;
-        }
-        code(self.about_class(classId, "GetRVAStaticAddress").map(|_| HResult::E_INVALIDARG))
+    pub(super) unsafe fn get_rva_static_address(&self, args: args::GetRVAStaticAddress) -> Answer {
+        invalid_if(args.classId == 0 || args.ppAddress.is_null())?;
+        let is_unknown = self.runtime()?.this_thread().is_none();
+        refuse_if(is_unknown, HResult::CORPROF_E_NOT_MANAGED_THREAD)?;
+        self.about_class(args.classId, "GetRVAStaticAddress")?;
+        Err(HResult::E_INVALIDARG)
     }
 
-    /// Of the running thread alone.
-    pub(super) unsafe fn get_thread_static_address(
-        &self,
-        classId: sys::ClassID,
-        fieldToken: sys::mdFieldDef,
-        threadId: sys::ThreadID,
-        ppAddress: *mut *mut c_void,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        let this = runtime.this_thread().map_or(0, |thread| thread.0);
-        if this == 0 || threadId != 0 && threadId != this {
-            return HResult::E_INVALIDARG;
-        }
-        // SAFETY: passed on.
-        unsafe { self.get_thread_static_address2(classId, fieldToken, runtime.app_domain(), this, ppAddress) }
+    /// Of the running thread alone; no field of the model is of this kind.
+    pub(super) unsafe fn get_thread_static_address(&self, args: args::GetThreadStaticAddress) -> Answer {
+        let this = self.runtime()?.this_thread().map_or(0, |thread| thread.0);
+        invalid_if(this == 0 || args.threadId != 0 && args.threadId != this || args.ppAddress.is_null())?;
+        self.about_class(args.classId, "GetThreadStaticAddress")?;
+        Err(HResult::E_INVALIDARG)
     }
 
     /// No field of the model is of this kind.
-    pub(super) unsafe fn get_thread_static_address2(
-        &self,
-        classId: sys::ClassID,
-        _fieldToken: sys::mdFieldDef,
-        appDomainId: sys::AppDomainID,
-        threadId: sys::ThreadID,
-        ppAddress: *mut *mut c_void,
-    ) -> HResult {
-        let Some((runtime, _)) = self.both() else { return HResult::E_UNEXPECTED };
-        if threadId == 0 && runtime.this_thread().is_none() {
-            return HResult::CORPROF_E_NOT_MANAGED_THREAD;
-        }
-        if ppAddress.is_null() || appDomainId == 0 {
-            return HResult::E_INVALIDARG;
-        }
-        code(self.about_class(classId, "GetThreadStaticAddress2").map(|_| HResult::E_INVALIDARG))
+    pub(super) unsafe fn get_thread_static_address2(&self, args: args::GetThreadStaticAddress2) -> Answer {
+        let is_unknown = args.threadId == 0 && self.runtime()?.this_thread().is_none();
+        refuse_if(is_unknown, HResult::CORPROF_E_NOT_MANAGED_THREAD)?;
+        invalid_if(args.ppAddress.is_null() || args.appDomainId == 0)?;
+        self.about_class(args.classId, "GetThreadStaticAddress2")?;
+        Err(HResult::E_INVALIDARG)
     }
 
     /// Contexts went with remoting: nobody gets an answer (source: proftoeeinterfaceimpl.cpp, GetContextStaticAddress).
-    pub(super) unsafe fn get_context_static_address(
-        &self,
-        _classId: sys::ClassID,
-        _fieldToken: sys::mdFieldDef,
-        _contextId: sys::ContextID,
-        _ppAddress: *mut *mut c_void,
-    ) -> HResult {
-        HResult::E_NOTIMPL
+    pub(super) unsafe fn get_context_static_address(&self, _: args::GetContextStaticAddress) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 }

@@ -1,91 +1,28 @@
 //! Who may ask what when.
 
 use super::Server;
-use crate::lab::witness;
+use crate::lab::monitor;
 use crate::mutation;
 use crate::runtime::Status;
 use crate::schedule;
 use corprof::HResult;
 use remora_clr_sim_abi::Slot;
+use remora_clr_sim_abi::slot_lists::{NEEDS_TRIGGER, SYNCHRONOUS};
 use std::any::Any;
 use std::sync::atomic::Ordering;
 
-/// Calls that may begin a collection: refused in callbacks that may not, and on the runtime's threads outside of callbacks
-/// (source: proftoeeinterfaceimpl.cpp, PROFILER_TO_CLR_ENTRYPOINT_SYNC_EX with kP2EETriggers; facts 5).
-const NEEDS_TRIGGER: [&str; 19] = [
-    "ApplyMetaData",
-    "EnumJITedFunctions2",
-    "EnumModules",
-    "EnumNgenModuleMethodsInliningThisMethod",
-    "GetAppDomainInfo",
-    "GetAppDomainsContainingModule",
-    "GetClassFromToken",
-    "GetClassFromTokenAndTypeArgs",
-    "GetCodeInfo3",
-    "GetCodeInfo4",
-    "GetFunctionFromIP2",
-    "GetFunctionFromIP3",
-    "GetFunctionFromTokenAndTypeArgs",
-    "GetILFunctionBodyAllocator",
-    "GetReJITIDs",
-    "RequestReJIT",
-    "RequestReJITWithInliners",
-    "ResumeRuntime",
-    "SuspendRuntime",
-];
-
-/// Calls that the runtime's own threads may make in callbacks alone; threads that it does not know may whenever they like (the same,
-/// without kP2EETriggers). What is asked in hooks is looked at there (`hooks.rs`).
-const SYNCHRONOUS: [&str; 35] = [
-    "EnumJITedFunctions",
-    "EnumModuleFrozenObjects",
-    "EnumThreads",
-    "EnumerateNonGCObjects",
-    "EnumerateObjectReferences",
-    "GetAppDomainStaticAddress",
-    "GetArrayObjectInfo",
-    "GetAssemblyInfo",
-    "GetBoxClassLayout",
-    "GetClassFromObject",
-    "GetContextStaticAddress",
-    "GetFunctionFromToken",
-    "GetGenerationBounds",
-    "GetHandleFromThread",
-    "GetILToNativeMapping",
-    "GetILToNativeMapping2",
-    "GetILToNativeMapping3",
-    "GetInMemorySymbolsLength",
-    "GetLOHObjectSizeThreshold",
-    "GetModuleMetaData",
-    "GetNonGCHeapBounds",
-    "GetNotifiedExceptionClauseInfo",
-    "GetObjectGeneration",
-    "GetObjectSize",
-    "GetObjectSize2",
-    "GetRVAStaticAddress",
-    "GetRuntimeInformation",
-    "GetStaticFieldInfo",
-    "GetStringLayout",
-    "GetStringLayout2",
-    "GetThreadInfo",
-    "GetThreadStaticAddress",
-    "GetThreadStaticAddress2",
-    "GetTokenAndMetaDataFromFunction",
-    "InitializeCurrentThread",
-];
-
 impl Server {
-    /// Whether it is answered at all, here and now; and the crimes that are committed by asking.
+    /// Whether the call is answered at all, here and now. A call that is a fault by itself is reported.
     pub(super) fn admit(&self, slot: Slot) -> Result<(), HResult> {
-        witness::question(slot.name);
-        let Some((runtime, profiler)) = self.both() else { return Err(HResult::E_UNEXPECTED) };
+        monitor::info_call(slot.name);
+        let (runtime, profiler) = self.both()?;
         runtime.begin_call();
         schedule::point();
         let inside_callback = profiler.runs_on(schedule::current());
         match profiler.status() {
             Status::Gone => {
                 if !mutation::is("DET-20/2") {
-                    runtime.court.convict(
+                    runtime.faults.report(
                         "DET-20",
                         format!("{} was called on an Info that is freed: a use after free", slot.name),
                     );
@@ -96,7 +33,7 @@ impl Server {
             Status::Detaching if mutation::is("DET-13/2") && slot.name == "RequestProfilerDetach" => Ok(()),
             Status::Detaching => {
                 if !inside_callback && !mutation::is("DET-20") {
-                    runtime.court.convict(
+                    runtime.faults.report(
                         "DET-20",
                         format!("{} was called after the detach was accepted, outside of a callback", slot.name),
                     );
@@ -105,7 +42,7 @@ impl Server {
             }
             Status::InitializingForAttach if slot.name.starts_with("Enum") && !slot.name.contains("Ngen") => {
                 if !mutation::is("CAT-02") {
-                    runtime.court.convict(
+                    runtime.faults.report(
                         "CAT-02",
                         format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
                     );
@@ -115,7 +52,7 @@ impl Server {
             _ if runtime.is_exiting() => {
                 let is_told = profiler.told_of_exit.load(Ordering::SeqCst) && !mutation::is("DET-17");
                 if is_told && runtime.calls_too_late() {
-                    runtime.court.convict("DET-17", format!("{} was called after Shutdown", slot.name));
+                    runtime.faults.report("DET-17", format!("{} was called after Shutdown", slot.name));
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
@@ -135,10 +72,10 @@ impl Server {
     }
 
     /// The model itself has broken.
-    pub(super) fn confess(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
-        if let Some((runtime, _)) = self.both() {
+    pub(super) fn report_panic(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
+        if let Ok(runtime) = self.runtime() {
             let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-            runtime.court.convict("MODEL", format!("the model panicked in {}: {words}", slot.name));
+            runtime.faults.report("MODEL", format!("the model panicked in {}: {words}", slot.name));
         }
     }
 }

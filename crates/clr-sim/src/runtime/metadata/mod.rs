@@ -1,20 +1,20 @@
-//! The metadata of the model's modules, as IMetaDataImport, IMetaDataImport2 and IMetaDataAssemblyImport tell it.
+//! The metadata of the model's modules, as IMetaDataImport, IMetaDataImport2 and IMetaDataAssemblyImport properties it.
 //!
-//! `slots.rs` has every question, `rows.rs` what there is to be told of a module, `lists.rs` the enumerations, and `texts.rs` how names are
+//! `slots.rs` has every question, `rows.rs` what there is to be told of a module, `enumerations.rs` the enumerations, and `names.rs` how names are
 //! cut. Codes and what is written beside them are those of live runtimes (tests/conformance/tests/metadata.rs; source: md/compiler).
 //!
 //! A method has a row from when it is compiled or first met: what never runs is nowhere in the model. Not modelled: fields, parameters,
-//! properties, type arguments, attributes, texts, references to members, IMetaDataTables, and what may be written.
+//! properties, type arguments, attributes, names, references to members, IMetaDataTables, and what may be written.
 
-#![allow(non_snake_case, clippy::too_many_arguments, reason = "the signatures of cor.h")]
+#![allow(non_snake_case, reason = "the arguments have the names of cor.h")]
 
-mod lists;
+mod enumerations;
+mod names;
+mod properties;
 mod rows;
 mod slots;
-mod tell;
-mod texts;
 
-pub(super) use lists::Lists;
+pub(super) use enumerations::Lists;
 
 use super::code::ModuleId;
 use super::{Profiler, Runtime, Status, info};
@@ -51,7 +51,7 @@ impl Runtime {
         let (runtime, of) = (Arc::downgrade(self), Arc::downgrade(profiler));
         let scope = Scope { runtime, profiler: of, module, given: Mutex::default() };
         let object = MetadataObject::create(scope, &profiler.metadata);
-        // SAFETY: a live object, and the caller's promise.
+        // SAFETY: the object was made above with a reference; the caller vouches for the identifier and the place.
         let code = unsafe { sys::IUnknown::QueryInterface(object, interface, place.cast()) };
         // SAFETY: the reference that the object was made with.
         unsafe { sys::IUnknown::Release(object) };
@@ -59,16 +59,16 @@ impl Runtime {
     }
 
     /// What a profiler that asks for its detach has still open (contract DET-20).
-    pub(super) fn look_at_open_metadata(&self, profiler: &Profiler) {
+    pub(super) fn check_open_metadata(&self, profiler: &Profiler) {
         if profiler.metadata.count() > 0 && !mutation::is("DET-20/3") {
-            self.court.convict("DET-20", "metadata was still open when the detach was asked for");
+            self.faults.report("DET-20", "metadata was still open when the detach was asked for");
         }
     }
 }
 
 impl Scope {
     /// What is done by calling at all: after the detach was accepted nobody may, but in a callback that still runs.
-    fn judge(&self, slot: Slot) -> Result<Arc<Runtime>, HResult> {
+    fn check_caller(&self, slot: Slot) -> Result<Arc<Runtime>, HResult> {
         let both = self.runtime.upgrade().zip(self.profiler.upgrade());
         let (runtime, profiler) = both.ok_or(HResult::E_UNEXPECTED)?;
         let is_late = match profiler.status() {
@@ -78,7 +78,7 @@ impl Scope {
         };
         if is_late {
             let what = format!("{} of metadata was called after the detach was accepted", slot.name);
-            runtime.court.convict("DET-20", what);
+            runtime.faults.report("DET-20", what);
         }
         Ok(runtime)
     }

@@ -115,6 +115,11 @@ impl Rows {
         format!("{}.dll", self.assembly)
     }
 
+    /// The only row of a kind of which only what refers to the framework has one.
+    pub(super) fn reference(&self, kind: u32) -> Vec<u32> {
+        self.framework.iter().map(|_| kind | ONLY).collect()
+    }
+
     /// The types that are listed: all but the one for what is in none.
     pub(super) fn listed_types(&self) -> Vec<u32> {
         self.types.keys().copied().filter(|token| *token != NO_TYPE).collect()

@@ -1,15 +1,14 @@
 //! One run: a runtime, a program that works, and the profiler, from its attach to its end or the process's.
 
-use super::image::{self, Image};
-use super::impatient::Impatient;
-use super::page::{Line, Pen};
-use super::user::{self, User};
-use super::witness;
+use super::library_file::{self, LibraryFile};
+use super::monitor;
+use super::page::{Line, PageWriter};
+use super::recorder::{self, Recorder};
 use crate::application::{self, Interrupt};
-use crate::court::Court;
-use crate::differences::Personality;
+use crate::differences::RuntimeVersion;
+use crate::faults::Faults;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, Birth, GcMode, Runtime, give_the_heap_memory};
+use crate::runtime::{AttachRequest, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// What a run is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Order {
+pub struct RunSpec {
     /// The profiler's library.
     pub library: String,
     /// Its class; any, where none is given.
@@ -29,7 +28,7 @@ pub struct Order {
     /// What InitializeForAttach is handed.
     pub client_data: Option<String>,
     /// The runtime, by its name.
-    pub personality: String,
+    pub runtime_version: String,
     /// The schedule.
     pub seed: u64,
     /// How long to wait for the profiler's wish to leave.
@@ -63,7 +62,7 @@ const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 
 /// The shape of a run, by its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum RunKind {
     /// Until the profiler leaves.
     Whole,
     /// The process exits in the middle.
@@ -75,6 +74,16 @@ enum Life {
     AfterAnother,
 }
 
+/// What the runtime of the laboratory sees around it: nothing but a setting, so that it soon looks again at a detach that is held up.
+struct ShortDetachSleep;
+
+impl ProcessEnvironment for ShortDetachSleep {
+    /// By default .NET Core 3.1 looks again after ten minutes: this is the default of later versions.
+    fn variable(&self, name: &str) -> Option<String> {
+        (name == "COMPlus_ProfAPI_DetachMaxSleepMs").then(|| "1388".to_owned())
+    }
+}
+
 struct Run {
     runtime: Arc<Runtime>,
     library: Arc<Library>,
@@ -82,7 +91,7 @@ struct Run {
     refuses_class: Arc<AtomicBool>,
     client_data: Option<String>,
     /// Of Remora's own agent.
-    user: User,
+    recorder: Recorder,
     patience: Duration,
     random: Random,
     /// Profilers that came before this one.
@@ -93,57 +102,57 @@ struct Run {
 ///
 /// # Errors
 /// In words: the run could not begin.
-pub fn run(order: &Order) -> Result<(), String> {
-    let pen = Pen::take().map_err(|error| error.to_string())?;
-    let personality = Personality::by_name(&order.personality)
-        .ok_or_else(|| format!("no runtime is called {}", order.personality))?;
-    threads::conduct(order.seed);
+pub fn run(order: &RunSpec) -> Result<(), String> {
+    let writer = PageWriter::take().map_err(|error| error.to_string())?;
+    let runtime_version = RuntimeVersion::by_name(&order.runtime_version)
+        .ok_or_else(|| format!("no runtime is called {}", order.runtime_version))?;
+    threads::use_os_threads(order.seed);
     give_the_heap_memory();
-    let court = Arc::new(Court::default());
+    let faults = Arc::new(Faults::default());
     let gc_mode = gc_mode(order.seed);
-    let birth = Birth { surroundings: Arc::new(Impatient), gc_mode, ..Birth::of(personality) };
-    let runtime = Runtime::start_in(personality, court.clone(), birth);
+    let config = RuntimeConfig { process: Arc::new(ShortDetachSleep), gc_mode, ..RuntimeConfig::of(runtime_version) };
+    let runtime = Runtime::start_in(runtime_version, faults.clone(), config);
     let life = life(order.seed);
-    if life == Life::AfterAnother {
-        another_comes_and_goes(&runtime, &court)?;
+    if life == RunKind::AfterAnother {
+        another_comes_and_goes(&runtime, &faults)?;
     }
     let others = runtime.remembered().len();
-    witness::install(pen, order.seed.is_multiple_of(2));
-    std::panic::set_hook(Box::new(|panic| witness::write(&Line::Failed(panic.to_string()))));
+    monitor::install(writer, order.seed.is_multiple_of(2));
+    std::panic::set_hook(Box::new(|panic| monitor::write(&Line::Failed(panic.to_string()))));
     let refuses_class = Arc::new(AtomicBool::new(false));
-    let library = Library::new(Image::new(&order.library, refuses_class.clone()), court.clone());
+    let library = Library::new(LibraryFile::new(&order.library, refuses_class.clone()), faults.clone());
     let mut run = Run {
         runtime,
         library,
         path: order.library.clone(),
         refuses_class,
         client_data: order.client_data.clone(),
-        user: User::of(order.seed, order.seed / LIVES),
+        recorder: Recorder::of(order.seed, order.seed / LIVES),
         patience: order.patience,
         random: Random::new(order.seed),
         others,
     };
     let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
     application::start(&run.runtime, &interrupt, &mut run.random, (2, usize::MAX));
-    witness::begin();
+    monitor::begin();
     run.live(order.class, life);
     schedule::stop();
-    witness::exercised("MOD-01");
-    witness::end(!witness::callbacks(LONGEST / 2).is_empty());
+    monitor::exercised("MOD-01");
+    monitor::end(!monitor::callbacks(LONGEST / 2).is_empty());
     Ok(())
 }
 
 /// Whether a run asks Remora's own agent for its heap.
 pub fn is_of_heap(seed: u64) -> bool {
-    user::event(seed / LIVES).is_of_heap()
+    recorder::event(seed / LIVES).is_of_heap()
 }
 
-fn life(seed: u64) -> Life {
+fn life(seed: u64) -> RunKind {
     match seed % LIVES {
-        1 => Life::CutShort,
-        2 => Life::Twice,
-        3 => Life::AfterAnother,
-        _ => Life::Whole,
+        1 => RunKind::CutShort,
+        2 => RunKind::Twice,
+        3 => RunKind::AfterAnother,
+        _ => RunKind::Whole,
     }
 }
 
@@ -156,9 +165,9 @@ fn gc_mode(seed: u64) -> GcMode {
     }
 }
 
-/// A main profiler of the laboratory's own. Nobody is the witness of what it does.
-fn another_comes_and_goes(runtime: &Arc<Runtime>, court: &Arc<Court>) -> Result<(), String> {
-    let (library, script) = scripted::library(Script::new(), court);
+/// A main profiler of the laboratory's own. Nothing monitors what it does.
+fn another_comes_and_goes(runtime: &Arc<Runtime>, faults: &Arc<Faults>) -> Result<(), String> {
+    let (library, script) = scripted::library(Script::new(), faults);
     let request = AttachRequest { class: Guid::from_u128(ANY_CLASS), library: Some(library), client_data: Vec::new() };
     let answer = runtime.ask_for_attach(request);
     let leaves = until(LONGEST, || answer.get().is_some())
@@ -169,20 +178,20 @@ fn another_comes_and_goes(runtime: &Arc<Runtime>, court: &Arc<Court>) -> Result<
 }
 
 impl Run {
-    fn live(&mut self, class: Option<u128>, life: Life) {
+    fn live(&mut self, class: Option<u128>, life: RunKind) {
         let Some(class) = self.attach(class) else { return };
-        if life == Life::CutShort {
+        if life == RunKind::CutShort {
             std::thread::sleep(Duration::from_millis(self.random.below(LATEST_EXIT) as u64));
             return self.exit();
         }
-        if life == Life::AfterAnother && self.is_only_notified() {
-            return self.stay_unheard();
+        if life == RunKind::AfterAnother && self.is_only_notified() {
+            return self.stay_without_callbacks();
         }
         if !self.leaves(1) {
             return self.exit();
         }
-        // After that sin the thread that asked is kept for good.
-        if life == Life::Twice && !witness::has_broken("DET-05") {
+        // After that fault the thread that asked is kept for good.
+        if life == RunKind::Twice && !monitor::has_broken("DET-05") {
             self.again(class);
         }
     }
@@ -191,12 +200,12 @@ impl Run {
         self.runtime.profilers().iter().any(|profiler| profiler.notification_only)
     }
 
-    /// The runtime has lost it: to ask for the detach would be the crash, which the court says. It stays until the exit.
-    fn stay_unheard(&self) {
-        if until(UNHEARD, || witness::asked() > 0) {
+    /// The runtime has lost it: to ask for the detach would be the crash, which is reported as a fault. It stays until the exit.
+    fn stay_without_callbacks(&self) {
+        if until(UNHEARD, || monitor::asked() > 0) {
             return;
         }
-        witness::exercised("DET-18");
+        monitor::exercised("DET-18");
         self.exit();
     }
 
@@ -209,15 +218,15 @@ impl Run {
         for class in classes {
             code = self.ask(class)?;
             if code.is_success() {
-                witness::exercised("ATT-09");
-                witness::exercised("ATT-20");
+                monitor::exercised("ATT-09");
+                monitor::exercised("ATT-20");
                 return Some(class);
             }
             if code != NO_SUCH_CLASS {
                 break;
             }
         }
-        self.judge_refusal(code);
+        self.check_refusal(code);
         None
     }
 
@@ -227,36 +236,36 @@ impl Run {
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {
-            if witness::callbacks(LONGEST / 2).is_empty() {
+            if monitor::callbacks(LONGEST / 2).is_empty() {
                 let message = format!(
                     "the attach had no answer within {} seconds, and no callback is known to run",
                     LONGEST.as_secs()
                 );
-                witness::broken_in("MOD-01", None, &message);
+                monitor::broken_in("MOD-01", None, &message);
             }
-            self.tell_who_hangs();
+            self.report_hangs();
         }
-        self.user.confirmed.store(answer.get().is_some_and(HResult::is_success), Ordering::SeqCst);
+        self.recorder.confirmed.store(answer.get().is_some_and(HResult::is_success), Ordering::SeqCst);
         answer.get()
     }
 
     /// Remora's own agent wants to know whom to call. Others get nothing.
     fn own_client_data(&self, class: u128) -> Vec<u8> {
         let is_own = [number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class);
-        self.user.confirmed.store(false, Ordering::SeqCst);
-        if is_own { self.user.client_data() } else { Vec::new() }
+        self.recorder.confirmed.store(false, Ordering::SeqCst);
+        if is_own { self.recorder.client_data() } else { Vec::new() }
     }
 
-    fn judge_refusal(&self, code: HResult) {
+    fn check_refusal(&self, code: HResult) {
         let words = format!("{:#010x}", code.0);
         if let Some(refused) = self.runtime.remembered().get(self.others..).and_then(<[_]>::last) {
             let message = format!(
                 "InitializeForAttach refused with {words}: it does not want this runtime, this class (--clsid) or what it was handed (--client-data), and nothing more could be exercised"
             );
-            witness::write(&Line::Note { clause: "ATT-20".into(), message });
-            witness::exercised("ATT-10");
+            monitor::write(&Line::Note { clause: "ATT-20".into(), message });
+            monitor::exercised("ATT-10");
             if refused.last_release() != 0 || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
-                witness::broken_in(
+                monitor::broken_in(
                     "ATT-10",
                     Some("InitializeForAttach"),
                     "the profiler refused its attach, and is still in the process after its release",
@@ -265,68 +274,68 @@ impl Run {
         } else if code == HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE {
             let message =
                 "the object does not answer for ICorProfilerCallback3, without which no profiler can be attached";
-            witness::broken_in("ATT-09", Some("QueryInterface"), message);
+            monitor::broken_in("ATT-09", Some("QueryInterface"), message);
         } else if self.refuses_class.load(Ordering::SeqCst) {
             let message = format!("DllGetClassObject answered {words}; give the profiler's class with --clsid");
-            witness::broken_in("ATT-20", Some("DllGetClassObject"), &message);
+            monitor::broken_in("ATT-20", Some("DllGetClassObject"), &message);
         } else if self.was_loaded() {
             let hint = if code == NO_SUCH_CLASS { "; give the profiler's class with --clsid" } else { "" };
             let message = format!("the class factory made no object (answered {words}){hint}");
-            witness::broken_in("ATT-20", Some("CreateInstance"), &message);
+            monitor::broken_in("ATT-20", Some("CreateInstance"), &message);
         }
     }
 
     /// Waits for the profiler to leave by itself, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
-        if !until(self.patience, || witness::asked() >= round) {
+        if !until(self.patience, || monitor::asked() >= round) {
             if self.patience >= LONG_ENOUGH {
-                witness::stays();
+                monitor::stays();
             }
             return false;
         }
         if !until(LONGEST, || self.runtime.profilers().is_empty()) {
-            self.tell_who_hangs();
+            self.report_hangs();
             return false;
         }
         for clause in ["DET-07", "DET-10", "DET-14", "DET-20", "DET-21"] {
-            witness::exercised(clause);
+            monitor::exercised(clause);
         }
-        self.judge_rest();
+        self.check_leftovers();
         true
     }
 
     /// The runtime has let go of the library: nothing may be left.
-    fn judge_rest(&self) {
-        if witness::has_broken("DET-05") {
+    fn check_leftovers(&self) {
+        if monitor::has_broken("DET-05") {
             // The thread that asked is kept: to let it go would be the crash.
             return;
         }
         if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
-            witness::broken(
+            monitor::broken(
                 "DET-14",
                 "the library is still mapped after its unload: a reference of its own was not given back, or a destructor of a thread pins it",
             );
         }
-        if !until(LAST_INSTRUCTIONS, || witness::residue().is_empty()) {
-            for left in witness::residue() {
-                witness::broken("DET-14", &format!("{} is still there after the unload", left.what));
+        if !until(LAST_INSTRUCTIONS, || monitor::leftovers().is_empty()) {
+            for left in monitor::leftovers() {
+                monitor::broken("DET-14", &format!("{} is still there after the unload", left.what));
             }
         }
         for kind in self.library.ways_in() {
-            witness::broken("DET-14", &format!("{kind} is still there after the unload"));
+            monitor::broken("DET-14", &format!("{kind} is still there after the unload"));
         }
         if self.runtime.enumerators.count() > 0 {
-            witness::broken("DET-14", "an enumerator of the runtime's was never released");
+            monitor::broken("DET-14", "an enumerator of the runtime's was never released");
         }
     }
 
     fn again(&self, class: u128) {
-        witness::release_askers(false);
+        monitor::release_askers(false);
         match self.ask(class) {
-            Some(code) if code.is_success() => witness::exercised("DET-12"),
+            Some(code) if code.is_success() => monitor::exercised("DET-12"),
             Some(code) => {
                 let message = format!("the second attach of the same library was refused with {:#010x}", code.0);
-                return witness::broken("DET-12", &message);
+                return monitor::broken("DET-12", &message);
             }
             None => return,
         }
@@ -339,7 +348,7 @@ impl Run {
     fn exit(&self) {
         // Who suspends it for an instant is given the time to resume it.
         if !until(LONGEST, || !self.runtime.is_left_suspended()) {
-            return self.tell_who_hangs();
+            return self.report_hangs();
         }
         let is_attached = !self.runtime.profilers().is_empty();
         let runtime = self.runtime.clone();
@@ -348,32 +357,32 @@ impl Run {
             runtime.begin_thread();
             runtime.exit();
         });
-        if !until(LONGEST, || schedule::has_ended(exits) && witness::callbacks(Duration::ZERO).is_empty()) {
-            return self.tell_who_hangs();
+        if !until(LONGEST, || schedule::has_ended(exits) && monitor::callbacks(Duration::ZERO).is_empty()) {
+            return self.report_hangs();
         }
-        witness::exercised("DET-07");
+        monitor::exercised("DET-07");
         if is_attached {
-            witness::exercised("DET-17");
+            monitor::exercised("DET-17");
         }
     }
 
-    fn tell_who_hangs(&self) {
-        let (callbacks, seconds) = (witness::callbacks(LONGEST / 2), LONGEST.as_secs());
+    fn report_hangs(&self) {
+        let (callbacks, seconds) = (monitor::callbacks(LONGEST / 2), LONGEST.as_secs());
         if self.runtime.is_left_suspended() {
-            witness::broken_in("MOD-01", None, LEFT_SUSPENDED);
+            monitor::broken_in("MOD-01", None, LEFT_SUSPENDED);
         }
         for callback in callbacks {
             let message = format!("{callback} has not returned within {seconds} seconds");
-            witness::broken_in(clause_of_hang(callback), Some(callback), &message);
+            monitor::broken_in(clause_of_hang(callback), Some(callback), &message);
         }
     }
 
     fn is_mapped(&self) -> bool {
-        image::range(&self.path).is_some()
+        library_file::range(&self.path).is_some()
     }
 
     fn was_loaded(&self) -> bool {
-        !witness::has_broken("ATT-06") && !witness::has_broken("ATT-20")
+        !monitor::has_broken("ATT-06") && !monitor::has_broken("ATT-20")
     }
 }
 

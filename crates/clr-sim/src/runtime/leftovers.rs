@@ -1,5 +1,5 @@
 //! What a profiler leaves in the process that no detach takes back, and that the runtime does not police (contract DET-22); and what it
-//! did to threads that are not its own (DET-04). The runtime accepts the detach all the same: the court does not.
+//! did to threads that are not its own (DET-04). The runtime accepts the detach all the same; here each is a fault.
 
 use super::code::ModuleId;
 use super::heap::{HandleKind, ObjectId};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What a profiler does to a thread by means of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interference {
+pub enum ThreadInterference {
     /// It ends it.
     Ended,
     /// It stops it.
@@ -21,7 +21,7 @@ pub enum Interference {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct LeftBehind {
+pub(super) struct Leftovers {
     /// What it is, by the profiler (its address) and an id.
     things: BTreeMap<(usize, usize), &'static str>,
     environment: BTreeMap<String, String>,
@@ -37,12 +37,12 @@ pub(super) fn address_of(profiler: &Profiler) -> usize {
 impl Runtime {
     /// Whether a profiler has suspended the managed threads, and they still are.
     pub fn is_left_suspended(&self) -> bool {
-        self.lock().left_behind.suspends.is_some()
+        self.lock().leftovers.suspends.is_some()
     }
 
     /// Something is left that outlives the profiler, unless it is taken back.
-    pub(super) fn leave_behind(&self, profiler: &Profiler, id: usize, what: &'static str) {
-        self.lock().left_behind.things.insert((address_of(profiler), id), what);
+    pub(super) fn add_leftover(&self, profiler: &Profiler, id: usize, what: &'static str) {
+        self.lock().leftovers.things.insert((address_of(profiler), id), what);
     }
 
     /// ApplyMetaData: what is added to a module's metadata stays.
@@ -50,21 +50,21 @@ impl Runtime {
         if !self.lock().code.modules.contains_key(&module) {
             return super::info::stale(self, "ApplyMetaData");
         }
-        self.leave_behind(profiler, module.0, "metadata that was applied");
+        self.add_leftover(profiler, module.0, "metadata that was applied");
         HResult::S_OK
     }
 
     /// SetEnvironmentVariable: of the whole process.
     pub(super) fn set_variable(&self, profiler: &Profiler, name: String, value: String) -> HResult {
-        self.leave_behind(profiler, 1, "an environment variable that was set");
-        self.lock().left_behind.environment.insert(name, value);
+        self.add_leftover(profiler, 1, "an environment variable that was set");
+        self.lock().leftovers.environment.insert(name, value);
         HResult::S_OK
     }
 
     /// GetEnvironmentVariable.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
-        let set = self.lock().left_behind.environment.get(name).cloned();
-        set.or_else(|| self.birth.surroundings.variable(name))
+        let set = self.lock().leftovers.environment.get(name).cloned();
+        set.or_else(|| self.config.process.variable(name))
     }
 
     /// CreateHandle: only DestroyHandle takes it back.
@@ -81,37 +81,37 @@ impl Runtime {
             key.map(|key| state.heap.add_handle(key, kind))
         };
         let handle = handle.ok_or_else(|| super::info::stale(self, "CreateHandle"))?;
-        self.leave_behind(profiler, handle, "a handle that was not destroyed");
+        self.add_leftover(profiler, handle, "a handle that was not destroyed");
         Ok(handle)
     }
 
     /// DestroyHandle.
     pub(super) fn destroy_handle(&self, profiler: &Profiler, handle: usize) -> HResult {
         let mut state = self.lock();
-        state.left_behind.things.remove(&(address_of(profiler), handle));
+        state.leftovers.things.remove(&(address_of(profiler), handle));
         if state.heap.handles.remove(&handle).is_some() { HResult::S_OK } else { HResult::E_INVALIDARG }
     }
 
     /// What the running thread does to a thread by means of the system, which asks nobody.
-    pub fn interfere(&self, os_thread: u32, how: Interference) {
+    pub fn interfere_with_thread(&self, os_thread: u32, how: ThreadInterference) {
         if self.os_threads().contains(&os_thread) && !mutation::is("DET-04/3") {
-            self.court.convict("DET-04", format!("a thread of the runtime was tampered with ({how:?})"));
+            self.faults.report("DET-04", format!("a thread of the runtime was tampered with ({how:?})"));
         }
     }
 
     /// What a profiler leaves behind that asks for its detach, now that nothing can be taken back any more.
-    pub(super) fn look_at_what_stays(&self, profiler: &Profiler) {
+    pub(super) fn check_leftovers(&self, profiler: &Profiler) {
         let address = address_of(profiler);
         let (things, suspends) = {
             let state = self.lock();
-            let things = state.left_behind.things.range((address, 0)..=(address, usize::MAX));
-            (things.map(|(_, what)| *what).collect::<Vec<_>>(), state.left_behind.suspends == Some(address))
+            let things = state.leftovers.things.range((address, 0)..=(address, usize::MAX));
+            (things.map(|(_, what)| *what).collect::<Vec<_>>(), state.leftovers.suspends == Some(address))
         };
         for what in things.into_iter().filter(|_| !mutation::is("DET-22")) {
-            self.court.convict("DET-22", format!("the profiler leaves and leaves behind {what}"));
+            self.faults.report("DET-22", format!("the profiler leaves and leaves behind {what}"));
         }
         if suspends && !mutation::is("DET-04/4") {
-            self.court.convict("DET-04", "the profiler leaves while it has the managed threads suspended");
+            self.faults.report("DET-04", "the profiler leaves while it has the managed threads suspended");
         }
         schedule::point();
     }

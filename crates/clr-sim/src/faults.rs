@@ -2,7 +2,7 @@
 //!
 //! The model answers as far as the runtime would, so that the schedule goes on, and writes the finding down.
 
-use crate::lab::witness;
+use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
 use std::sync::Mutex;
@@ -20,19 +20,19 @@ pub struct Finding {
 
 /// Writes findings down.
 #[derive(Debug, Default)]
-pub struct Court {
+pub struct Faults {
     findings: Mutex<Vec<Finding>>,
 }
 
-impl Court {
+impl Faults {
     /// Writes one down, once.
-    pub fn convict(&self, clause: &'static str, what: impl Into<String>) {
+    pub fn report(&self, clause: &'static str, what: impl Into<String>) {
         if schedule::is_stopped() || mutation::is("MOD-01") {
             return;
         }
         let what = what.into();
         schedule::note("here the contract is broken", 0);
-        witness::broken(clause, &what);
+        monitor::broken(clause, &what);
         let mut findings = self.findings.lock().expect("no panic while locked");
         if !findings.iter().any(|known| known.clause == clause && known.what == what) {
             findings.push(Finding { clause, what, time: schedule::now() });

@@ -4,13 +4,13 @@
 mod support;
 
 use corprof::{HResult, sys};
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::runtime::{LARGE, Shape};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use support::{CORES, World, application, convicted, in_worlds, join};
+use support::{CORES, World, application, faults_of, in_worlds, join};
 
 const MODULE_LOADS: u32 = 0x4;
 const JIT: u32 = 0x20;
@@ -31,12 +31,12 @@ const NO_PIECE: sys::COR_PRF_CODE_INFO = sys::COR_PRF_CODE_INFO { startAddress: 
 const NO_RANGE: sys::COR_PRF_GC_GENERATION_RANGE =
     sys::COR_PRF_GC_GENERATION_RANGE { generation: -1, rangeStart: 0, rangeLength: 0, rangeLengthReserved: 0 };
 
-fn answered(personalities: &[Personality], body: impl Fn(&World) + Clone + 'static) {
-    in_worlds(personalities, body);
+fn answered(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) + Clone + 'static) {
+    in_worlds(runtime_versions, body);
 }
 
-fn since(version: u8) -> Vec<Personality> {
-    Personality::ALL.into_iter().filter(|one| one.differences().info_version >= version).collect()
+fn since(version: u8) -> Vec<RuntimeVersion> {
+    RuntimeVersion::ALL.into_iter().filter(|one| one.differences().info_version >= version).collect()
 }
 
 fn asking(low: u32) -> Script {
@@ -62,7 +62,7 @@ fn force(world: &World, script: &Arc<Script>) {
 
 #[test]
 fn a_function_is_known_by_class_module_and_token_and_found_again_by_its_token() {
-    answered(&Personality::ALL, |world| {
+    answered(&RuntimeVersion::ALL, |world| {
         let module = world.runtime.load_module(false);
         let function = world.runtime.make_function(module, false).0;
         let dynamic = world.runtime.make_dynamic_function().0;
@@ -84,8 +84,8 @@ fn a_function_is_known_by_class_module_and_token_and_found_again_by_its_token() 
 }
 
 #[test]
-fn an_id_of_zero_is_a_wrong_argument_and_no_crime() {
-    answered(&Personality::ALL, |world| {
+fn an_id_of_zero_is_a_wrong_argument_and_no_fault() {
+    answered(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.attached(Script::new());
         let wrong = HResult::E_INVALIDARG;
         assert_eq!(script.first_function_info(0), Err(wrong));
@@ -112,7 +112,7 @@ fn an_id_of_zero_is_a_wrong_argument_and_no_crime() {
 }
 
 #[test]
-fn cat_09_whatever_is_asked_about_what_is_gone_is_a_crime() {
+fn cat_09_whatever_is_asked_about_what_is_gone_is_a_fault() {
     type Question = fn(&Script, usize);
     let of_modules: [Question; 4] = [
         |script, module| _ = script.metadata_of(module, 0, true),
@@ -121,7 +121,7 @@ fn cat_09_whatever_is_asked_about_what_is_gone_is_a_crime() {
         |script, module| _ = script.class_of_token(module, 0x0200_0001),
     ];
     for question in of_modules {
-        let found = convicted(Personality::Core8, move |world| {
+        let found = faults_of(RuntimeVersion::Core8, move |world| {
             let module = world.runtime.load_module(true);
             let (_, script, _) = world.attached(Script::new());
             world.runtime.unload_module(module);
@@ -137,7 +137,7 @@ fn cat_09_whatever_is_asked_about_what_is_gone_is_a_crime() {
         |script, function| _ = script.versions_of(function, &mut []),
     ];
     for question in of_functions {
-        let found = convicted(Personality::Core8, move |world| {
+        let found = faults_of(RuntimeVersion::Core8, move |world| {
             let module = world.runtime.load_module(true);
             let function = world.runtime.make_function(module, false);
             let (_, script, _) = world.attached(Script::new());
@@ -149,7 +149,7 @@ fn cat_09_whatever_is_asked_about_what_is_gone_is_a_crime() {
 }
 
 #[test]
-fn a_list_is_cut_where_room_ends_and_its_true_length_told() {
+fn a_list_is_cut_where_room_ends_and_its_true_length_reported() {
     answered(&since(9), |world| {
         let module = world.runtime.load_module(false);
         let function = world.runtime.make_function(module, false);
@@ -181,7 +181,7 @@ fn a_list_is_cut_where_room_ends_and_its_true_length_told() {
 
 #[test]
 fn a_method_has_no_code_until_it_is_compiled() {
-    answered(&Personality::ALL, |world| {
+    answered(&RuntimeVersion::ALL, |world| {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (before, after) = (seen.clone(), seen.clone());
         let module = world.runtime.load_module(false);
@@ -233,7 +233,7 @@ fn each_version_of_a_method_has_its_own_code() {
 
 #[test]
 fn a_modules_name_is_given_whole_or_not_at_all_and_an_assemblys_is_cut() {
-    answered(&Personality::ALL, |world| {
+    answered(&RuntimeVersion::ALL, |world| {
         let module = world.runtime.load_module(true).0;
         let (_, script, _) = world.attached(Script::new());
         let mut units = [0xFFFF; 64];
@@ -243,7 +243,7 @@ fn a_modules_name_is_given_whole_or_not_at_all_and_an_assemblys_is_cut() {
         assert!(path.ends_with(".dll"), "{path}");
         let short = script.module_info(module, &mut units[..length - 1]);
         assert_eq!((short.code, short.length as usize, units[0]), (INSUFFICIENT_BUFFER, length, 0));
-        assert_eq!(short.assembly, known.assembly, "the rest is told all the same");
+        assert_eq!(short.assembly, known.assembly, "the rest is answered all the same");
         let exact = script.module_info(module, &mut units[..length]);
         assert_eq!((exact.code, text(&units)), (HResult::S_OK, path));
         let nothing = script.module_info(module, &mut []);
@@ -264,7 +264,7 @@ fn a_modules_name_is_given_whole_or_not_at_all_and_an_assemblys_is_cut() {
 
 #[test]
 fn a_module_that_is_still_loading_has_no_assembly_yet() {
-    answered(&Personality::ALL, |world| {
+    answered(&RuntimeVersion::ALL, |world| {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (begun, done) = (seen.clone(), seen.clone());
         let look = |script: &Script| {
@@ -282,7 +282,7 @@ fn a_module_that_is_still_loading_has_no_assembly_yet() {
 
 #[test]
 fn an_interface_that_metadata_has_not_is_refused_by_a_failure_that_says_so() {
-    answered(&Personality::ALL, |world| {
+    answered(&RuntimeVersion::ALL, |world| {
         let module = world.runtime.load_module(false).0;
         let (_, script, _) = world.attached(Script::new());
         assert_eq!(script.metadata_of(module, 0, true), HResult::E_NOINTERFACE);
@@ -292,7 +292,7 @@ fn an_interface_that_metadata_has_not_is_refused_by_a_failure_that_says_so() {
 }
 
 #[test]
-fn generations_are_known_from_the_first_collection_that_is_told_of_and_can_be_walked() {
+fn generations_are_known_from_the_first_collection_that_is_reported_and_can_be_walked() {
     answered(CORES, |world| {
         let class = world.runtime.define_class(None, None);
         let walked = Arc::new(Mutex::new(Vec::new()));
@@ -309,13 +309,13 @@ fn generations_are_known_from_the_first_collection_that_is_told_of_and_can_be_wa
         })]);
         world.runtime.collect(0);
         let (_, script, _) = world.attached(script);
-        assert_eq!(script.generations(&mut []).0, HResult::E_FAIL, "no collection was told of yet");
+        assert_eq!(script.generations(&mut []).0, HResult::E_FAIL, "no collection was reported yet");
         force(world, &script);
         let count = script.generations(&mut []).1 as usize;
         let mut ranges = vec![NO_RANGE; count];
         assert_eq!(script.generations(&mut ranges[..1]), (HResult::S_OK, count as u32), "cut");
         assert_eq!(script.generations(&mut ranges), (HResult::S_OK, count as u32));
-        let pinned = i32::from(world.runtime.personality != Personality::Core3);
+        let pinned = i32::from(world.runtime.runtime_version != RuntimeVersion::Core3);
         let highest = ranges.iter().map(|range| range.generation).max();
         assert_eq!(highest, Some(3 + pinned));
         let truth: Vec<usize> = world.runtime.objects().iter().map(|(id, ..)| id.0).collect();
@@ -346,7 +346,7 @@ fn walk(script: &Script) -> Vec<usize> {
 
 #[test]
 fn objects_are_inspected_in_collections_and_where_they_are_handed_over_and_nowhere_else() {
-    answered(&Personality::ALL, |world| {
+    answered(&RuntimeVersion::ALL, |world| {
         let class = world.runtime.define_class(None, None);
         let array = world.runtime.define_array(class);
         let kept = Arc::new(AtomicUsize::new(0));
@@ -496,7 +496,7 @@ fn events_of_a_profilers_own_provider_reach_who_listens_to_it() {
 
 #[test]
 fn the_runtimes_own_threads_may_ask_in_callbacks_alone() {
-    answered(&Personality::ALL, |world| {
+    answered(&RuntimeVersion::ALL, |world| {
         let module = world.runtime.load_module(false).0;
         let inside = Arc::new(Mutex::new(Vec::new()));
         let of_script = inside.clone();

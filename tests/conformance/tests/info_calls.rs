@@ -64,7 +64,7 @@ fn an_id_of_zero_is_a_wrong_argument_to_every_question_that_looks() {
 }
 
 #[test]
-fn a_list_is_cut_where_room_ends_and_its_true_length_told() {
+fn a_list_is_cut_where_room_ends_and_its_true_length_reported() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(JIT, 0);
@@ -144,7 +144,7 @@ fn a_token_that_is_no_methods_or_nobodys_is_a_wrong_argument() {
 }
 
 #[test]
-fn generations_are_known_from_the_first_collection_that_is_told_of() {
+fn generations_are_known_from_the_first_collection_that_is_reported() {
     in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
@@ -202,7 +202,7 @@ fn objects_are_inspected_where_they_hold_still_and_nowhere_else() {
 }
 
 #[test]
-fn what_holds_of_every_heap_is_told_as_it_is() {
+fn what_holds_of_every_heap_is_reported_as_it_is() {
     in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
@@ -273,7 +273,7 @@ fn a_thread_and_its_context_are_in_the_domain_of_its_modules() {
 }
 
 #[test]
-fn since_dotnet_5_a_providers_name_is_told_with_its_length() {
+fn since_dotnet_5_a_providers_name_is_reported_with_its_length() {
     let told = |runtime: &_| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);

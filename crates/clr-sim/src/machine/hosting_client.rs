@@ -1,8 +1,8 @@
-//! The walk of a trigger process through the hosting interfaces, by their real vtables: `CLRCreateInstance`, ICLRMetaHost, the runtimes,
+//! The hosting_client of a trigger process through the hosting interfaces, by their real vtables: `CLRCreateInstance`, ICLRMetaHost, the runtimes,
 //! and what attaches (seed 001, "Locating the AttachProfiler Method").
 
-use super::Wish;
-use super::desktop::Road;
+use super::AttachOptions;
+use super::hosting_server::HostingServer;
 use corprof::HResult;
 use corprof::sys::IUnknown;
 use remora_clr_sim_abi::Live;
@@ -19,9 +19,9 @@ use std::sync::Arc;
 const VERSION_ROOM: usize = 30;
 
 /// One reference on a COM object.
-struct Held<I>(*mut I);
+struct ComReference<I>(*mut I);
 
-impl<I> Drop for Held<I> {
+impl<I> Drop for ComReference<I> {
     fn drop(&mut self) {
         // SAFETY: gives up the reference that it was made with.
         unsafe { IUnknown::Release(self.0.cast()) };
@@ -29,30 +29,31 @@ impl<I> Drop for Held<I> {
 }
 
 /// The host that it begins at.
-pub(super) struct Walk(Held<ICLRMetaHost>);
+pub(super) struct HostingClient(ComReference<ICLRMetaHost>);
 
 /// A runtime that is loaded in the target.
-pub(super) struct Loaded(Held<ICLRRuntimeInfo>);
+pub(super) struct LoadedRuntime(ComReference<ICLRRuntimeInfo>);
 
 /// What attaches profilers to runtimes of one release.
-pub(super) struct Attaching(Held<ICLRProfiling>);
+pub(super) struct ProfilingInterface(ComReference<ICLRProfiling>);
 
-impl Walk {
-    pub(super) fn begin(road: Road, live: &Live) -> Result<Walk, HResult> {
+impl HostingClient {
+    pub(super) fn begin(server: HostingServer, live: &Live) -> Result<HostingClient, HResult> {
         let mut host = ptr::null_mut();
         // SAFETY: two identifiers and a place for the answer.
-        let code =
-            unsafe { clr_create_instance(Arc::new(road), live, &CLSID_CLRMetaHost, &IID_ICLRMetaHost, &raw mut host) };
+        let code = unsafe {
+            clr_create_instance(Arc::new(server), live, &CLSID_CLRMetaHost, &IID_ICLRMetaHost, &raw mut host)
+        };
         HResult(code).ok()?;
-        Ok(Walk(Held(host.cast())))
+        Ok(HostingClient(ComReference(host.cast())))
     }
 
-    pub(super) fn runtimes(&self, process: usize) -> Result<Vec<Loaded>, HResult> {
+    pub(super) fn runtimes(&self, process: usize) -> Result<Vec<LoadedRuntime>, HResult> {
         let mut list: *mut IEnumUnknown = ptr::null_mut();
         let handle = process as *mut c_void;
         // SAFETY: a live host, and a place for the answer.
         HResult(unsafe { ICLRMetaHost::EnumerateLoadedRuntimes(self.0.0, handle, &raw mut list) }).ok()?;
-        let list = Held(list);
+        let list = ComReference(list);
         let mut runtimes = Vec::new();
         loop {
             let mut unknown = ptr::null_mut();
@@ -61,16 +62,16 @@ impl Walk {
             if HResult(code) != HResult::S_OK {
                 return Ok(runtimes);
             }
-            let unknown = Held(unknown);
+            let unknown = ComReference(unknown);
             let mut info = ptr::null_mut();
             // SAFETY: a live object, an identifier and a place for the answer.
             HResult(unsafe { IUnknown::QueryInterface(unknown.0, &IID_ICLRRuntimeInfo, &raw mut info) }).ok()?;
-            runtimes.push(Loaded(Held(info.cast())));
+            runtimes.push(LoadedRuntime(ComReference(info.cast())));
         }
     }
 }
 
-impl Loaded {
+impl LoadedRuntime {
     pub(super) fn version(&self) -> String {
         let mut text = [0_u16; VERSION_ROOM];
         let mut count = VERSION_ROOM as u32;
@@ -80,14 +81,14 @@ impl Loaded {
         String::from_utf16_lossy(&text[..length.min(VERSION_ROOM)])
     }
 
-    pub(super) fn profiling(&self) -> Result<Attaching, HResult> {
+    pub(super) fn profiling(&self) -> Result<ProfilingInterface, HResult> {
         let mut answer = ptr::null_mut();
         // SAFETY: a live runtime, two identifiers and a place for the answer.
         let code = unsafe {
             ICLRRuntimeInfo::GetInterface(self.0.0, &CLSID_CLRProfiling, &IID_ICLRProfiling, &raw mut answer)
         };
         HResult(code).ok()?;
-        Ok(Attaching(Held(answer.cast())))
+        Ok(ProfilingInterface(ComReference(answer.cast())))
     }
 
     /// Why it cannot be attached to.
@@ -97,19 +98,19 @@ impl Loaded {
     }
 }
 
-impl Attaching {
-    pub(super) fn attach(&self, process: u32, wish: &Wish) -> HResult {
-        let path: Option<Vec<u16>> = wish.path.as_deref().map(|path| path.encode_utf16().chain([0]).collect());
+impl ProfilingInterface {
+    pub(super) fn attach(&self, process: u32, options: &AttachOptions) -> HResult {
+        let path: Option<Vec<u16>> = options.path.as_deref().map(|path| path.encode_utf16().chain([0]).collect());
         let path = path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
-        let mut data = wish.client_data.clone();
+        let mut data = options.client_data.clone();
         let at = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast() };
         // SAFETY: a live object, an identifier, null or a text that a zero ends, and data of that length.
         HResult(unsafe {
             ICLRProfiling::AttachProfiler(
                 self.0.0,
                 process,
-                wish.milliseconds,
-                &wish.class,
+                options.milliseconds,
+                &options.class,
                 path,
                 at,
                 data.len() as u32,

@@ -4,7 +4,7 @@
 mod support;
 
 use corprof::HResult;
-use remora_clr_sim::differences::Personality;
+use remora_clr_sim::differences::RuntimeVersion;
 use remora_clr_sim::runtime::{Profiler, Status};
 use remora_clr_sim::schedule;
 use remora_clr_sim::scripted::Script;
@@ -14,8 +14,8 @@ use support::{SECOND, World, in_one, in_worlds, schedules_of_each};
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
 /// Those with notification-only profilers.
-const WITH_NOTIFIED: &[Personality] =
-    &[Personality::Core6, Personality::Core8, Personality::Core9, Personality::Core10];
+const WITH_NOTIFIED: &[RuntimeVersion] =
+    &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
 
 fn leaves(world: &World, script: &Script, profiler: &Arc<Profiler>) {
     assert_eq!(script.request_detach(1), HResult::S_OK);
@@ -36,7 +36,7 @@ fn hears(world: &World, script: &Script) -> bool {
 
 #[test]
 fn det_11_an_attach_during_a_detach_is_refused_or_waits() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         let (library, script, profiler) = world.attached(Script::new());
         assert_eq!(script.request_detach(5_000), HResult::S_OK);
         let asked_at = schedule::now();
@@ -69,7 +69,7 @@ fn det_11_the_first_waits_mean_that_nothing_else_is_answered_meanwhile() {
 
 #[test]
 fn det_18_main_profilers_come_and_go() {
-    in_worlds(&Personality::ALL, |world| {
+    in_worlds(&RuntimeVersion::ALL, |world| {
         for _ in 0..3 {
             let (library, script, profiler) = world.attached(of_modules());
             assert!(hears(world, &script));
@@ -98,13 +98,13 @@ fn det_18_notified_profilers_come_and_go_alone_and_beside_a_main_one() {
     });
 }
 
-/// What the court finds in each of many schedules.
-fn in_each(personalities: &[Personality], body: impl Fn(&World) + Clone + 'static) -> Vec<Vec<String>> {
-    let seeds = |personality: &Personality| {
-        (0..schedules_of_each(WITH_NOTIFIED.len())).map(move |seed| (*personality, seed)).collect::<Vec<_>>()
+/// The faults in each of many schedules.
+fn in_each(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) + Clone + 'static) -> Vec<Vec<String>> {
+    let seeds = |runtime_version: &RuntimeVersion| {
+        (0..schedules_of_each(WITH_NOTIFIED.len())).map(move |seed| (*runtime_version, seed)).collect::<Vec<_>>()
     };
-    let worlds = personalities.iter().flat_map(seeds);
-    worlds.map(|(personality, seed)| in_one(personality, seed, body.clone())).collect()
+    let worlds = runtime_versions.iter().flat_map(seeds);
+    worlds.map(|(runtime_version, seed)| in_one(runtime_version, seed, body.clone())).collect()
 }
 
 fn is_crash(findings: &[String]) -> bool {

@@ -16,59 +16,59 @@ use std::sync::Arc;
 pub(super) const NO_RUNTIME: HResult = HResult(0x8007_0002_u32 as i32);
 
 /// What one trigger process is served.
-pub(super) struct Road {
+pub(super) struct HostingServer {
     machine: Arc<Machine>,
     trigger: Arc<Process>,
 }
 
 /// One runtime of a target, and what attaches to its kind.
-struct Found {
-    road: Arc<Road>,
+struct FoundRuntime {
+    server: Arc<HostingServer>,
     runtime: Arc<Runtime>,
 }
 
-impl Road {
-    pub(super) fn new(machine: &Arc<Machine>, trigger: &Arc<Process>) -> Road {
-        Road { machine: machine.clone(), trigger: trigger.clone() }
+impl HostingServer {
+    pub(super) fn new(machine: &Arc<Machine>, trigger: &Arc<Process>) -> HostingServer {
+        HostingServer { machine: machine.clone(), trigger: trigger.clone() }
     }
 
     /// `OpenProcess` with all access: a handle, which is the process's number here.
     pub(super) fn open_process(&self, id: u32) -> Result<usize, HResult> {
         let target = self.machine.process(id).ok_or(HResult::E_INVALIDARG)?;
-        let may = self.trigger.account.may_attach_to(&target.account, self.machine.personality);
+        let may = self.trigger.account.may_attach_to(&target.account, self.machine.runtime_version);
         if may { Ok(id as usize) } else { Err(HResult::E_ACCESSDENIED) }
     }
 
     fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
         let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-        self.machine.court.convict("MODEL", format!("the model panicked in {}: {words}", slot.name));
+        self.machine.faults.report("MODEL", format!("the model panicked in {}: {words}", slot.name));
     }
 }
 
-impl Fenced for Road {
+impl Fenced for HostingServer {
     fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
-        Road::panicked(self, slot, payload);
+        HostingServer::panicked(self, slot, payload);
     }
 }
 
-impl Fenced for Found {
+impl Fenced for FoundRuntime {
     fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
-        self.road.panicked(slot, payload);
+        self.server.panicked(slot, payload);
     }
 }
 
-impl MetaHost for Road {
+impl MetaHost for HostingServer {
     fn loaded_runtimes(&self, process: usize) -> Result<Vec<Arc<dyn metahost::Runtime>>, HResult> {
         let target = u32::try_from(process).ok().and_then(|id| self.machine.process(id)).ok_or(HResult::E_HANDLE)?;
         let found = |runtime| {
-            let road = Arc::new(Road::new(&self.machine, &self.trigger));
-            Arc::new(Found { road, runtime }) as Arc<dyn metahost::Runtime>
+            let server = Arc::new(HostingServer::new(&self.machine, &self.trigger));
+            Arc::new(FoundRuntime { server, runtime }) as Arc<dyn metahost::Runtime>
         };
         Ok(target.runtimes().into_iter().map(found).collect())
     }
 }
 
-impl metahost::Runtime for Found {
+impl metahost::Runtime for FoundRuntime {
     fn version(&self) -> String {
         if mutation::is("ATT-21/2") { String::new() } else { self.runtime.version().to_string() }
     }
@@ -77,15 +77,15 @@ impl metahost::Runtime for Found {
         if !self.runtime.is_attachable() && !mutation::is("ATT-21") {
             return Err(HResult::E_NOINTERFACE);
         }
-        Ok(Arc::new(Found { road: self.road.clone(), runtime: self.runtime.clone() }))
+        Ok(Arc::new(FoundRuntime { server: self.server.clone(), runtime: self.runtime.clone() }))
     }
 }
 
-impl Profiling for Found {
+impl Profiling for FoundRuntime {
     /// Attaches to the runtime of this release in the process that the request names, which need not be the one it was found in.
     fn attach_profiler(&self, request: AttachRequest) -> HResult {
-        let target = match self.road.open_process(request.process) {
-            Ok(_) => self.road.machine.process(request.process),
+        let target = match self.server.open_process(request.process) {
+            Ok(_) => self.server.machine.process(request.process),
             Err(HResult::E_ACCESSDENIED) => return HResult::E_ACCESSDENIED,
             Err(_) => None,
         };

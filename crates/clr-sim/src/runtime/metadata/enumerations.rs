@@ -4,10 +4,11 @@
 //! HENUMInternal; live: tests/conformance/tests/metadata.rs).
 
 use super::Scope;
+use super::properties::NO_ROW;
 use super::rows::Rows;
 use crate::mutation;
 use crate::runtime::Runtime;
-use crate::runtime::answers::{tell, wanted};
+use crate::runtime::answers::{wanted, write_answers};
 use corprof::{HResult, sys};
 use std::collections::BTreeMap;
 
@@ -52,14 +53,14 @@ impl Runtime {
         let found = lists.open.get_mut(&number).map(act);
         drop(lists);
         found.ok_or_else(|| {
-            self.court.convict("CAT-09", "a list of metadata that is closed, or none, was read: an access violation");
+            self.faults.report("CAT-09", "a list of metadata that is closed, or none, was read: an access violation");
             HResult::E_INVALIDARG
         })
     }
 }
 
 impl Scope {
-    /// Begins a list where there is none yet, and gives as much of it as there is room for.
+    /// Begins a list where there is none yet, and gives as much of it as there is room for. `look` finds nothing where there is no such row.
     ///
     /// # Safety
     /// `cursor` leads to a place; `places` has room for so many; `count` is null or a place.
@@ -68,25 +69,25 @@ impl Scope {
         cursor: *mut sys::HCORENUM,
         (places, room): (*mut u32, u32),
         count: *mut u32,
-        look: impl FnOnce(&Rows) -> Result<Vec<u32>, HResult>,
+        look: impl FnOnce(&Rows) -> Option<Vec<u32>>,
     ) -> HResult {
         let Some(runtime) = self.runtime.upgrade() else { return HResult::E_UNEXPECTED };
         if cursor.is_null() {
             return HResult::E_INVALIDARG;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: not null, and the caller vouches for it.
         let mut number = unsafe { cursor.read() } as usize;
         if number == 0 {
-            let tokens = match self.rows().and_then(|rows| look(&rows)) {
+            let tokens = match self.rows().and_then(|rows| look(&rows).ok_or(NO_ROW)) {
                 Ok(tokens) => tokens,
                 Err(refused) => return refused,
             };
             if tokens.is_empty() {
-                tell! { count => 0 }
+                write_answers! { count => 0 }
                 return HResult::S_FALSE;
             }
             number = runtime.lists.lock().expect("no panic while locked").begin(tokens);
-            tell! { cursor => number as sys::HCORENUM }
+            write_answers! { cursor => number as sys::HCORENUM }
         }
         let taken = match runtime.with_list(number, |list| list.take(room)) {
             Ok(taken) => taken,
@@ -96,7 +97,7 @@ impl Scope {
             // SAFETY: no more are taken than there is room for.
             unsafe { places.add(index).write(*token) };
         }
-        tell! { count => taken.len() as u32 }
+        write_answers! { count => taken.len() as u32 }
         if taken.is_empty() { HResult::S_FALSE } else { HResult::S_OK }
     }
 
@@ -105,8 +106,8 @@ impl Scope {
     /// # Safety
     /// As for [`listed`](Self::listed).
     pub(super) unsafe fn none(&self, cursor: *mut sys::HCORENUM, count: *mut u32) -> HResult {
-        // SAFETY: the caller's promise; nothing is written where there is no room.
-        unsafe { self.listed(cursor, (std::ptr::null_mut(), 0), count, |_| Ok(Vec::new())) }
+        // SAFETY: the caller vouches for the two places; there is no room to write into.
+        unsafe { self.listed(cursor, (std::ptr::null_mut(), 0), count, |_| Some(Vec::new())) }
     }
 
     /// How many there are in a list; none in none.

@@ -1,7 +1,7 @@
 //! A profiler's library as it is: opened by the linker when the runtime loads it, and looked for in the process's mappings.
 
+use super::monitor;
 use super::system::{self, Opened};
-use super::witness;
 use crate::library::Exports;
 use corprof::{Guid, HResult};
 use std::ffi::c_void;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// See the module's text.
-pub struct Image {
+pub struct LibraryFile {
     path: String,
     refuses_class: Arc<AtomicBool>,
     state: Mutex<Option<Opened>>,
@@ -24,21 +24,21 @@ const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 /// HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND).
 const NOT_LOADED: HResult = HResult(0x8007_007E_u32 as i32);
 
-impl Image {
+impl LibraryFile {
     /// Of the file at a path. The flag is raised when the library has refused to give a class object.
-    pub fn new(path: &str, refuses_class: Arc<AtomicBool>) -> Image {
-        Image { path: path.to_owned(), refuses_class, state: Mutex::default() }
+    pub fn new(path: &str, refuses_class: Arc<AtomicBool>) -> LibraryFile {
+        LibraryFile { path: path.to_owned(), refuses_class, state: Mutex::default() }
     }
 }
 
-impl Image {
+impl LibraryFile {
     /// Of a file that is opened here and now.
     ///
     /// # Errors
     /// The linker's words.
-    pub fn open(path: &str) -> Result<Image, String> {
+    pub fn open(path: &str) -> Result<LibraryFile, String> {
         let opened = system::open(path)?;
-        Ok(Image { path: path.to_owned(), refuses_class: Arc::default(), state: Mutex::new(Some(opened)) })
+        Ok(LibraryFile { path: path.to_owned(), refuses_class: Arc::default(), state: Mutex::new(Some(opened)) })
     }
 
     fn is_open(&self) -> bool {
@@ -46,21 +46,21 @@ impl Image {
     }
 }
 
-impl Exports for Image {
+impl Exports for LibraryFile {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        let _seat = witness::callback("DllGetClassObject");
+        let _scope = monitor::callback("DllGetClassObject");
         let function = {
             let state = self.state.lock().expect("no panic while locked");
             let Some(opened) = state.as_ref() else { return NOT_LOADED };
             opened.symbol(c"DllGetClassObject")
         };
         let Some(function) = function else {
-            witness::broken("ATT-20", "the library does not export DllGetClassObject; a profiler's library must");
+            monitor::broken("ATT-20", "the library does not export DllGetClassObject; a profiler's library must");
             return NO_SUCH_CLASS;
         };
         // SAFETY: what is exported by that name has this signature.
         let function: GetClassObject = unsafe { std::mem::transmute(function) };
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
         let answer = HResult(unsafe { function(class, interface, out) });
         self.refuses_class.store(!answer.is_success(), Ordering::SeqCst);
         answer
@@ -70,19 +70,19 @@ impl Exports for Image {
         if self.is_open() {
             return;
         }
-        let _seat = witness::callback("dlopen");
+        let _scope = monitor::callback("dlopen");
         let opened = system::open(&self.path);
         match opened {
             Ok(opened) => {
                 if let Some(range) = range(&self.path) {
                     system::mapped(range);
                 }
-                witness::exercised("ATT-06");
+                monitor::exercised("ATT-06");
                 *self.state.lock().expect("no panic while locked") = Some(opened);
             }
             Err(words) => {
                 let machine = foreign_machine(&self.path).unwrap_or_default();
-                witness::broken("ATT-06", &format!("the library cannot be loaded: {words}{machine}"));
+                monitor::broken("ATT-06", &format!("the library cannot be loaded: {words}{machine}"));
             }
         }
     }
@@ -91,14 +91,14 @@ impl Exports for Image {
         let opened = self.state.lock().expect("no panic while locked").take();
         let Some(opened) = opened else { return };
         {
-            let _seat = witness::callback("dlclose");
+            let _scope = monitor::callback("dlclose");
             opened.close();
         }
         if range(&self.path).is_none() {
             system::unmapped();
-            witness::was_unmapped();
+            monitor::was_unmapped();
         } else {
-            witness::release_askers(true);
+            monitor::release_askers(true);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The processes of the runs, and whatever they start: none outlives its run.
 //!
 //! A profiler may take its run out of its group, start processes that leave theirs, or have a thread of it traced. So the laboratory
-//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`), and when a run has ended it ends each child of its own that is no run.
+//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`), and when a run has ended it ends each run of its own that is no run.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
@@ -15,22 +15,22 @@ const ROUNDS: usize = 16;
 
 /// The runs that are under way. Held while one begins, so that it is not taken for an orphan.
 #[derive(Debug, Default)]
-pub struct Offspring(Mutex<BTreeSet<i32>>);
+pub struct RunProcesses(Mutex<BTreeSet<i32>>);
 
 /// One run.
 #[derive(Debug)]
 pub struct Run<'a> {
-    all: &'a Offspring,
+    all: &'a RunProcesses,
     /// Its process.
     pub pid: Pid,
 }
 
-impl Offspring {
+impl RunProcesses {
     /// From now on orphans of the runs become children of this process.
-    pub fn new() -> Offspring {
+    pub fn new() -> RunProcesses {
         // SAFETY: plain numbers. Where the kernel refuses, orphans stay what they were.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
-        Offspring::default()
+        RunProcesses::default()
     }
 
     /// Starts one; it is to be ended by the thread that started it.
@@ -39,8 +39,8 @@ impl Offspring {
     /// The system's.
     pub fn start(&self, command: &mut Command) -> io::Result<Run<'_>> {
         let mut runs = self.0.lock().expect("no panic while locked");
-        let child = command.spawn()?;
-        let pid = Pid::from_child(&child);
+        let run = command.spawn()?;
+        let pid = Pid::from_child(&run);
         runs.insert(pid.as_raw_nonzero().get());
         Ok(Run { all: self, pid })
     }
@@ -49,7 +49,7 @@ impl Offspring {
         for _ in 0..ROUNDS {
             let orphans: Vec<i32> = {
                 let runs = self.0.lock().expect("no panic while locked");
-                children().into_iter().filter(|child| !runs.contains(child)).collect()
+                children().into_iter().filter(|run| !runs.contains(run)).collect()
             };
             if orphans.is_empty() {
                 return;
@@ -58,7 +58,7 @@ impl Offspring {
                 if let Some(pid) = Pid::from_raw(orphan) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                // SAFETY: no status is wanted. One that another thread has waited for meanwhile is no child any more.
+                // SAFETY: no status is wanted. One that another thread has waited for meanwhile is no run any more.
                 unsafe { libc::waitpid(orphan, std::ptr::null_mut(), libc::__WALL) };
             }
         }

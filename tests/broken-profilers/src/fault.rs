@@ -2,24 +2,24 @@
 
 use std::ffi::CStr;
 
-macro_rules! sins {
-    ($($(#[doc = $doc:literal])+ $sin:ident = $name:literal,)+) => {
+macro_rules! faults {
+    ($($(#[doc = $doc:literal])+ $fault:ident = $name:literal,)+) => {
         /// What is wrong.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Sin {
+        pub enum Fault {
             /// Nothing; it asks for its detach in a callback.
             None,
-            $($(#[doc = $doc])+ $sin,)+
+            $($(#[doc = $doc])+ $fault,)+
         }
 
-        fn by_name(name: &[u8]) -> Sin {
-            $(if name == $name.as_bytes() { return Sin::$sin; })+
-            Sin::None
+        fn by_name(name: &[u8]) -> Fault {
+            $(if name == $name.as_bytes() { return Fault::$fault; })+
+            Fault::None
         }
     };
 }
 
-sins! {
+faults! {
     /// Nothing either; a thread of its own asks, which holds the library until its end.
     OwnThread = "honest-thread",
     /// Nothing; it never asks for its detach.
@@ -109,12 +109,12 @@ sins! {
 }
 
 /// Of this copy.
-pub fn sin() -> Sin {
+pub fn fault() -> Fault {
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut own: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: an address inside this library, and a place for the answer.
-    if unsafe { libc::dladdr(sin as *const () as *const _, &raw mut own) } == 0 || own.dli_fname.is_null() {
-        return Sin::None;
+    if unsafe { libc::dladdr(fault as *const () as *const _, &raw mut own) } == 0 || own.dli_fname.is_null() {
+        return Fault::None;
     }
     // SAFETY: the linker's name of this library, which lives as long as it.
     let path = unsafe { CStr::from_ptr(own.dli_fname) }.to_bytes();

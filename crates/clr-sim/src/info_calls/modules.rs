@@ -1,6 +1,6 @@
 //! Questions about modules, assemblies, application domains and threads.
 
-use super::{Answered, answered, room};
+use super::{Answered, answered, calls, room};
 use crate::scripted::Script;
 use corprof::{HResult, sys};
 use std::ptr::null_mut;
@@ -20,12 +20,25 @@ pub struct ModuleAnswer {
     pub flags: u32,
 }
 
+calls! {
+    /// GetThreadAppDomain; 0 is the running thread.
+    app_domain_of_thread(thread: usize) -> (domain: usize)
+        = ICorProfilerInfo2::GetThreadAppDomain(thread, &raw mut domain);
+    /// GetThreadContext.
+    context_of_thread(thread: usize) -> (context: usize) = ICorProfilerInfo::GetThreadContext(thread, &raw mut context);
+    /// GetHandleFromThread.
+    handle_of_thread(thread: usize) -> (handle: usize)
+        = ICorProfilerInfo::GetHandleFromThread(thread, (&raw mut handle).cast());
+    /// GetThreadInfo: the system's number.
+    number_of_thread(thread: usize) -> (number: u32) = ICorProfilerInfo::GetThreadInfo(thread, &raw mut number);
+}
+
 impl Script {
     /// GetModuleInfo2; the name is in `list` then.
     pub fn module_info(&self, module: usize, list: &mut [u16]) -> ModuleAnswer {
         let ((room, places), mut base) = (room(list), std::ptr::null());
         let (mut length, mut assembly, mut flags) = (0, 0, 0);
-        // SAFETY: the runtime's object, which the model keeps; a place for each answer. The same for every call below.
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
         let code = unsafe {
             sys::ICorProfilerInfo3::GetModuleInfo2(
                 self.at(),
@@ -45,7 +58,7 @@ impl Script {
     pub fn metadata_of(&self, module: usize, flags: u32, is_wanted: bool) -> HResult {
         let (mut object, interface) = (null_mut(), sys::IID_ICorProfilerInfo);
         let place = if is_wanted { &raw mut object } else { null_mut() };
-        // SAFETY: as above; an identifier that lives.
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; an identifier that lives.
         HResult(unsafe {
             sys::ICorProfilerInfo::GetModuleMetaData(self.raw(), module, flags, &raw const interface, place)
         })
@@ -54,7 +67,7 @@ impl Script {
     /// GetAssemblyInfo: the code, the length of the name, the application domain, the module; the name is in `list` then.
     pub fn assembly_info(&self, assembly: usize, list: &mut [u16]) -> (HResult, u32, usize, usize) {
         let ((room, places), mut length, mut domain, mut module) = (room(list), 0, 0, 0);
-        // SAFETY: as above.
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
         let code = unsafe {
             sys::ICorProfilerInfo::GetAssemblyInfo(
                 self.raw(),
@@ -72,42 +85,10 @@ impl Script {
     /// GetAppDomainInfo: the code, the length of the name, the process; the name is in `list` then.
     pub fn app_domain_info(&self, domain: usize, list: &mut [u16]) -> (HResult, u32, usize) {
         let ((room, places), mut length, mut process) = (room(list), 0, 0);
-        // SAFETY: as above.
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
         let code = unsafe {
             sys::ICorProfilerInfo::GetAppDomainInfo(self.raw(), domain, room, &raw mut length, places, &raw mut process)
         };
         (HResult(code), length, process)
-    }
-
-    /// GetThreadAppDomain; 0 is the running thread.
-    pub fn app_domain_of_thread(&self, thread: usize) -> Answered<usize> {
-        let mut domain = 0;
-        // SAFETY: as above.
-        let code = unsafe { sys::ICorProfilerInfo2::GetThreadAppDomain(self.at(), thread, &raw mut domain) };
-        answered(code, domain)
-    }
-
-    /// GetThreadContext.
-    pub fn context_of_thread(&self, thread: usize) -> Answered<usize> {
-        let mut context = 0;
-        // SAFETY: as above.
-        let code = unsafe { sys::ICorProfilerInfo::GetThreadContext(self.raw(), thread, &raw mut context) };
-        answered(code, context)
-    }
-
-    /// GetHandleFromThread.
-    pub fn handle_of_thread(&self, thread: usize) -> Answered<usize> {
-        let mut handle = null_mut();
-        // SAFETY: as above.
-        let code = unsafe { sys::ICorProfilerInfo::GetHandleFromThread(self.raw(), thread, &raw mut handle) };
-        answered(code, handle as usize)
-    }
-
-    /// GetThreadInfo: the system's number.
-    pub fn number_of_thread(&self, thread: usize) -> Answered<u32> {
-        let mut number = 0;
-        // SAFETY: as above.
-        let code = unsafe { sys::ICorProfilerInfo::GetThreadInfo(self.raw(), thread, &raw mut number) };
-        answered(code, number)
     }
 }

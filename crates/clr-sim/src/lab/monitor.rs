@@ -1,60 +1,29 @@
 //! What the runtime's side sees a profiler do in a run of the laboratory. Outside of one, every function here does nothing.
 //!
-//! The runtime's files call these functions where something happens that only the laboratory judges.
+//! The runtime's files call these functions where something happens that only the laboratory checks.
 
-use super::page::{Line, Pen};
-use super::residue::{Left, Residue};
+use super::leftovers::{Leftover, ProcessState};
+use super::page::{Line, PageWriter};
 use super::system;
-use crate::library::Library;
-use crate::runtime::MONITOR_GC;
 use crate::schedule::{self, Task, threads};
-use corprof::HResult;
+use corprof::{HResult, sys};
+use remora_clr_sim_abi::slot_lists::ABOUT_IDS;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What questions about an id are called.
-const ABOUT_IDS: [&str; 26] = [
-    "EnumerateObjectReferences",
-    "GetAppDomainsContainingModule",
-    "GetAssemblyInfo",
-    "GetClassFromObject",
-    "GetClassFromToken",
-    "GetClassIDInfo",
-    "GetClassIDInfo2",
-    "GetClassLayout",
-    "GetCodeInfo",
-    "GetCodeInfo2",
-    "GetCodeInfo3",
-    "GetDynamicFunctionInfo",
-    "GetFunctionFromToken",
-    "GetFunctionInfo",
-    "GetFunctionInfo2",
-    "GetILToNativeMapping",
-    "GetILToNativeMapping2",
-    "GetModuleInfo",
-    "GetModuleInfo2",
-    "GetModuleMetaData",
-    "GetNativeCodeStartAddresses",
-    "GetObjectSize",
-    "GetObjectSize2",
-    "GetThreadInfo",
-    "GetTokenAndMetaDataFromFunction",
-    "IsFunctionDynamic",
-];
-
 /// A thread that asks for the detach is kept inside its call until the library is unmapped, for so much of the model's time at most,
 /// nanoseconds.
 const HELD: u64 = 60_000_000_000;
 
-static WITNESS: OnceLock<Witness> = OnceLock::new();
+static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
-struct Witness {
-    pen: Pen,
+struct Monitor {
+    writer: PageWriter,
     /// Whether the thread that asks is to be overtaken by the unload (contract DET-08).
     holds_askers: bool,
-    before: Mutex<Residue>,
+    before: Mutex<ProcessState>,
     state: Mutex<State>,
     asked: AtomicU32,
     unmapped: AtomicU32,
@@ -72,22 +41,22 @@ struct State {
 }
 
 /// A thread is in a callback for as long as this lives.
-pub struct Seat(bool);
+pub struct CallbackScope(bool);
 
-impl Drop for Seat {
+impl Drop for CallbackScope {
     fn drop(&mut self) {
-        if let Some(witness) = WITNESS.get().filter(|_| self.0) {
-            witness.leave();
+        if let Some(monitor) = MONITOR.get().filter(|_| self.0) {
+            monitor.leave();
         }
     }
 }
 
 /// From now on this process is a run of the laboratory.
-pub fn install(pen: Pen, holds_askers: bool) {
-    system::prepare(pen.descriptor());
+pub fn install(writer: PageWriter, holds_askers: bool) {
+    system::prepare(writer.descriptor());
     // The first and only one.
-    let _ = WITNESS.set(Witness {
-        pen,
+    let _ = MONITOR.set(Monitor {
+        writer,
         holds_askers,
         before: Mutex::default(),
         state: Mutex::default(),
@@ -100,29 +69,29 @@ pub fn install(pen: Pen, holds_askers: bool) {
 
 /// What is in the process now is not the profiler's.
 pub fn begin() {
-    if let Some(witness) = WITNESS.get() {
-        *witness.before.lock().expect("no panic while locked") = Residue::now();
+    if let Some(monitor) = MONITOR.get() {
+        *monitor.before.lock().expect("no panic while locked") = ProcessState::now();
     }
 }
 
 /// What is there now and was not before.
-pub fn residue() -> Vec<Left> {
-    WITNESS.get().map_or_else(Vec::new, |witness| witness.beyond(None))
+pub fn leftovers() -> Vec<Leftover> {
+    MONITOR.get().map_or_else(Vec::new, |monitor| monitor.beyond(None))
 }
 
 /// Writes a line.
 pub fn write(line: &Line) {
-    if let Some(witness) = WITNESS.get() {
-        witness.pen.write(line);
+    if let Some(monitor) = MONITOR.get() {
+        monitor.writer.write(line);
     }
 }
 
 /// The run is over: what happens while the process exits is not the profiler's any more, but for a crash. Where a callback hangs, the
 /// process may not be able to exit: then it is ended here.
 pub fn end(hangs: bool) {
-    let Some(witness) = WITNESS.get() else { return };
-    witness.over.store(true, Ordering::SeqCst);
-    witness.pen.write(&Line::Done);
+    let Some(monitor) = MONITOR.get() else { return };
+    monitor.over.store(true, Ordering::SeqCst);
+    monitor.writer.write(&Line::Done);
     if hangs {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
@@ -130,50 +99,50 @@ pub fn end(hangs: bool) {
 
 /// The profiler did what a clause is about.
 pub fn exercised(clause: &'static str) {
-    let Some(witness) = WITNESS.get() else { return };
-    if witness.lock().exercised.insert(clause) {
-        witness.pen.write(&Line::Exercised(clause.to_owned()));
+    let Some(monitor) = MONITOR.get() else { return };
+    if monitor.lock().exercised.insert(clause) {
+        monitor.writer.write(&Line::Exercised(clause.to_owned()));
     }
 }
 
 /// The profiler broke a clause, in the callback that the running thread is in.
 pub fn broken(clause: &str, message: &str) {
-    if let Some(witness) = WITNESS.get() {
-        witness.break_(clause, witness.callback_of(schedule::current()), message);
+    if let Some(monitor) = MONITOR.get() {
+        monitor.report(clause, monitor.callback_of(schedule::current()), message);
     }
 }
 
 /// The same in a callback that another thread is in.
 pub fn broken_in(clause: &str, callback: Option<&'static str>, message: &str) {
-    if let Some(witness) = WITNESS.get() {
-        witness.break_(clause, callback, message);
+    if let Some(monitor) = MONITOR.get() {
+        monitor.report(clause, callback, message);
     }
 }
 
 /// Whether a clause has been broken in this run.
 pub fn has_broken(clause: &str) -> bool {
-    WITNESS.get().is_some_and(|witness| witness.lock().broken.iter().any(|(known, _)| known == clause))
+    MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
 }
 
 /// The running thread calls into the profiler.
-pub fn callback(name: &'static str) -> Seat {
-    if let Some(witness) = WITNESS.get() {
-        witness.enter(name);
+pub fn callback(name: &'static str) -> CallbackScope {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.enter(name);
     }
-    Seat(WITNESS.get().is_some())
+    CallbackScope(MONITOR.get().is_some())
 }
 
 /// Waits a little for what is only a matter of the system's scheduler: nobody is to be blamed for that. A runtime waits for no such thing.
 pub fn settle(settled: impl Fn() -> bool) {
-    if WITNESS.get().is_some() {
+    if MONITOR.get().is_some() {
         threads::settle(settled);
     }
 }
 
 /// Callbacks that have run for so long and have not returned.
 pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
-    let Some(witness) = WITNESS.get() else { return Vec::new() };
-    let state = witness.lock();
+    let Some(monitor) = MONITOR.get() else { return Vec::new() };
+    let state = monitor.lock();
     let innermost = state.callbacks.values().filter_map(|stack| stack.last());
     let mut names: Vec<&'static str> =
         innermost.filter(|(_, since)| since.elapsed() >= longer_than).map(|(name, _)| *name).collect();
@@ -182,8 +151,8 @@ pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
 }
 
 /// The profiler calls the runtime.
-pub fn question(slot: &'static str) {
-    if WITNESS.get().is_none() {
+pub fn info_call(slot: &'static str) {
+    if MONITOR.get().is_none() {
         return;
     }
     if slot.starts_with("Enum") {
@@ -195,10 +164,11 @@ pub fn question(slot: &'static str) {
 }
 
 /// The profiler has asked for flags, and this is the answer.
-pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
-    if let Some(witness) = WITNESS.get() {
+pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Result<HResult, HResult> {
+    if let Some(monitor) = MONITOR.get() {
+        let answer = answer.unwrap_or_else(|refused| refused);
         exercised("ATT-12");
-        witness.judge_collections(low, answer);
+        monitor.check_gc_flags(low, answer);
         let is_forbidden = matches!(
             answer,
             HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER | HResult::E_FAIL | HResult::E_INVALIDARG
@@ -219,8 +189,8 @@ pub fn mask(low: u32, high: Option<u32>, answer: HResult) -> HResult {
 
 /// The profiler forces a collection; whether it is told of any is in its mask.
 pub fn forces_collection(is_told: bool) {
-    let Some(witness) = WITNESS.get() else { return };
-    if !is_told && witness.lock().refused_collections.is_some() {
+    let Some(monitor) = MONITOR.get() else { return };
+    if !is_told && monitor.lock().refused_collections.is_some() {
         broken(
             "GCH-05",
             "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside InitializeForAttach, on its thread, and look at the answer",
@@ -230,8 +200,8 @@ pub fn forces_collection(is_told: bool) {
 
 /// The profiler has had the time to leave, and does not.
 pub fn stays() {
-    let Some(witness) = WITNESS.get() else { return };
-    let refused = witness.lock().refused_collections;
+    let Some(monitor) = MONITOR.get() else { return };
+    let refused = monitor.lock().refused_collections;
     if let Some(callback) = refused {
         broken_in(
             "GCH-05",
@@ -243,21 +213,21 @@ pub fn stays() {
 
 /// The profiler asks for its detach: `ask` puts the question. What is still open is looked at before, since the asking thread may be
 /// gone afterwards.
-pub fn detach(library: &Library, ask: impl FnOnce() -> HResult) -> HResult {
-    let Some(witness) = WITNESS.get() else { return ask() };
-    let is_own = threads::conductor().is_some_and(|conductor| !conductor.is_own());
-    let mut left = witness.beyond(is_own.then(threads::this_thread));
-    left.extend(library.ways_in().into_iter().map(|kind| Left { is_a_way_in: true, what: kind.to_owned() }));
+pub fn detach(ways_in: impl FnOnce() -> Vec<&'static str>, ask: impl FnOnce() -> HResult) -> HResult {
+    let Some(monitor) = MONITOR.get() else { return ask() };
+    let is_own = threads::os_threads().is_some_and(|os_threads| !os_threads.is_own());
+    let mut left = monitor.beyond(is_own.then(threads::this_thread));
+    left.extend(ways_in().into_iter().map(|kind| Leftover { is_a_way_in: true, what: kind.to_owned() }));
     let answer = ask();
     if answer.is_success() {
-        witness.accepted(&left, is_own);
+        monitor.accepted(&left, is_own);
     } else {
         refused(answer);
     }
     answer
 }
 
-/// A detach was refused. What the profiler has done itself and cannot take back is its sin; else it may ask again.
+/// A detach was refused. What the profiler has done itself and cannot take back is its fault; otherwise it may ask again.
 fn refused(answer: HResult) {
     let cause = match answer {
         HResult::CORPROF_E_IMMUTABLE_FLAGS_SET => "an immutable flag is in its event mask",
@@ -277,15 +247,15 @@ fn refused(answer: HResult) {
 
 /// How often a detach was accepted.
 pub fn asked() -> u32 {
-    WITNESS.get().map_or(0, |witness| witness.asked.load(Ordering::SeqCst))
+    MONITOR.get().map_or(0, |monitor| monitor.asked.load(Ordering::SeqCst))
 }
 
 /// The library is no longer mapped: nobody may be on a way back into it.
 pub fn was_unmapped() {
-    let Some(witness) = WITNESS.get() else { return };
-    witness.unmapped.fetch_add(1, Ordering::SeqCst);
-    if witness.held.load(Ordering::SeqCst) > 0 {
-        witness.break_(
+    let Some(monitor) = MONITOR.get() else { return };
+    monitor.unmapped.fetch_add(1, Ordering::SeqCst);
+    if monitor.held.load(Ordering::SeqCst) > 0 {
+        monitor.report(
             "DET-05",
             Some("RequestProfilerDetach"),
             "a thread of the profiler's own asked for the detach without a reference of its own on the library, and the library was unmapped before the call had returned; take one before asking, and drop it in the step that ends the thread",
@@ -293,22 +263,22 @@ pub fn was_unmapped() {
     }
 }
 
-impl Witness {
+impl Monitor {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("no panic while locked")
     }
 
-    fn beyond(&self, asker: Option<u32>) -> Vec<Left> {
+    fn beyond(&self, asker: Option<u32>) -> Vec<Leftover> {
         let before = self.before.lock().expect("no panic while locked").clone();
-        Residue::now().beyond(&before, asker)
+        ProcessState::now().beyond(&before, asker)
     }
 
-    fn break_(&self, clause: &str, callback: Option<&'static str>, message: &str) {
+    fn report(&self, clause: &str, callback: Option<&'static str>, message: &str) {
         if self.over.load(Ordering::SeqCst) || !self.lock().broken.insert((clause.to_owned(), message.to_owned())) {
             return;
         }
         let (clause, message) = (clause.to_owned(), message.to_owned());
-        self.pen.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
+        self.writer.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
     }
 
     fn callback_of(&self, task: Task) -> Option<&'static str> {
@@ -318,7 +288,7 @@ impl Witness {
     fn enter(&self, name: &'static str) {
         let task = schedule::current();
         self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));
-        self.pen.seat(task.0, name);
+        self.writer.seat(task.0, name);
     }
 
     fn leave(&self) {
@@ -329,16 +299,16 @@ impl Witness {
             stack.pop();
             stack.last().map(|(name, _)| *name)
         };
-        self.pen.seat(task.0, outer.unwrap_or_default());
+        self.writer.seat(task.0, outer.unwrap_or_default());
     }
 
-    /// To be refused is no sin: the runtime collects beside the program. To go on as if nothing had been said is one.
-    fn judge_collections(&self, low: u32, answer: HResult) {
+    /// A refusal is no fault: the runtime collects concurrently. Ignoring it is one.
+    fn check_gc_flags(&self, low: u32, answer: HResult) {
         let is_refused = matches!(
             answer,
             HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE | HResult::CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC
         );
-        if low & MONITOR_GC != 0 && (is_refused || answer.is_success()) {
+        if low & sys::COR_PRF_MONITOR_GC != 0 && (is_refused || answer.is_success()) {
             exercised("GCH-05");
         }
         let callback = self.callback_of(schedule::current());
@@ -350,10 +320,10 @@ impl Witness {
         }
     }
 
-    fn accepted(&self, left: &[Left], is_own: bool) {
+    fn accepted(&self, left: &[Leftover], is_own: bool) {
         self.asked.fetch_add(1, Ordering::SeqCst);
         system::asks();
-        self.pen.write(&Line::AskedForDetach);
+        self.writer.write(&Line::AskedForDetach);
         exercised("DET-02");
         exercised("DET-04");
         for open in left.iter().filter(|left| left.is_a_way_in) {

@@ -5,7 +5,7 @@
 
 use super::system;
 use crate::mutation;
-use crate::schedule::threads::conductor;
+use crate::schedule::threads::os_threads;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -14,7 +14,7 @@ const EXITING: u64 = 0x4;
 
 /// What is there at an instant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Residue {
+pub struct ProcessState {
     threads: BTreeMap<u32, String>,
     timers: BTreeSet<String>,
     handlers: BTreeMap<i32, usize>,
@@ -26,17 +26,17 @@ pub struct Residue {
 
 /// Something that is there and was not before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftover {
     /// Whether code of the library can be entered through it: descriptors are only untidy.
     pub is_a_way_in: bool,
     /// In words.
     pub what: String,
 }
 
-impl Residue {
+impl ProcessState {
     /// Looks.
-    pub fn now() -> Residue {
-        Residue {
+    pub fn now() -> ProcessState {
+        ProcessState {
             threads: threads(),
             timers: timers(),
             handlers: system::handlers(),
@@ -47,19 +47,19 @@ impl Residue {
     }
 
     /// What is there beyond `before`, but for the thread `asker`.
-    pub fn beyond(&self, before: &Residue, asker: Option<u32>) -> Vec<Left> {
-        let way_in = |what: String| Left { is_a_way_in: true, what };
+    pub fn beyond(&self, before: &ProcessState, asker: Option<u32>) -> Vec<Leftover> {
+        let way_in = |what: String| Leftover { is_a_way_in: true, what };
         let threads = self.threads.iter().filter(|(id, _)| !before.threads.contains_key(id) && Some(**id) != asker);
         let threads =
-            threads.map(|(_, name)| Left { is_a_way_in: !mutation::is("DET-04/6"), what: named("a thread", name) });
+            threads.map(|(_, name)| Leftover { is_a_way_in: !mutation::is("DET-04/6"), what: named("a thread", name) });
         let timers = self.timers.difference(&before.timers).map(|name| way_in(kind(name)));
         let handlers = self.handlers.iter().filter(|(signal, handler)| before.handlers.get(signal) != Some(handler));
         let handlers = handlers.map(|(signal, _)| way_in(format!("a handler of signal {signal}")));
         let children = self.children.iter().filter(|(id, _)| !before.children.contains_key(id));
         let children = children.map(|(_, name)| way_in(named("a child process", name)));
         let descriptors = self.descriptors.iter().filter(|(number, _)| !before.descriptors.contains_key(*number));
-        let descriptors =
-            descriptors.map(|(_, link)| Left { is_a_way_in: false, what: format!("a descriptor ({})", kind(link)) });
+        let descriptors = descriptors
+            .map(|(_, link)| Leftover { is_a_way_in: false, what: format!("a descriptor ({})", kind(link)) });
         let hidden =
             self.is_hidden.then(|| way_in("what cannot be looked at, since no descriptor is free any more,".into()));
         threads.chain(timers).chain(handlers).chain(children).chain(descriptors).chain(hidden).collect()
@@ -82,9 +82,9 @@ fn kind(name: &str) -> String {
 }
 
 fn threads() -> BTreeMap<u32, String> {
-    let Some(conductor) = conductor() else { return BTreeMap::new() };
+    let Some(os_threads) = os_threads() else { return BTreeMap::new() };
     let ids: Vec<u32> =
-        conductor.with_own_threads(|own| numbers("/proc/self/task").filter(|id| !own.contains(id)).collect());
+        os_threads.with_own_threads(|own| numbers("/proc/self/task").filter(|id| !own.contains(id)).collect());
     let of = |id: u32| {
         let stat = Stat::read(&format!("/proc/self/task/{id}/stat"))?;
         (stat.flags & EXITING == 0).then_some((id, stat.name))
@@ -102,7 +102,7 @@ fn timers() -> BTreeSet<String> {
 fn children() -> BTreeMap<u32, String> {
     let this = std::process::id();
     let all = numbers("/proc").filter_map(|id| Some((id, Stat::read(&format!("/proc/{id}/stat"))?)));
-    all.filter(|(_, stat)| stat.parent == this).map(|(id, stat)| (id, stat.name)).collect()
+    all.filter(|(_, stat)| stat.laboratory == this).map(|(id, stat)| (id, stat.name)).collect()
 }
 
 fn descriptors() -> BTreeMap<String, String> {
@@ -124,7 +124,7 @@ fn numbers(folder: &str) -> impl Iterator<Item = u32> {
 
 struct Stat {
     name: String,
-    parent: u32,
+    laboratory: u32,
     flags: u64,
 }
 
@@ -138,10 +138,10 @@ impl Stat {
     fn parse(text: &str) -> Option<Stat> {
         let (before, after) = text.rsplit_once(") ")?;
         let mut fields = after.split(' ');
-        // State, parent, then group, session, terminal, its group, and the flags.
-        let parent = fields.nth(1)?.parse().ok()?;
+        // State, laboratory, then group, session, terminal, its group, and the flags.
+        let laboratory = fields.nth(1)?.parse().ok()?;
         let flags = fields.nth(4)?.parse().ok()?;
-        Some(Stat { name: before.split_once('(')?.1.to_owned(), parent, flags })
+        Some(Stat { name: before.split_once('(')?.1.to_owned(), laboratory, flags })
     }
 }
 
@@ -152,14 +152,14 @@ mod tests {
     #[test]
     fn the_kernels_line_is_read_whatever_the_name_is() {
         let stat = Stat::parse("7 (a) b (c) S 3 7 7 0 -1 4194564 1 2 3\n").expect("it is one");
-        assert_eq!((stat.name.as_str(), stat.parent, stat.flags), ("a) b (c", 3, 4_194_564));
+        assert_eq!((stat.name.as_str(), stat.laboratory, stat.flags), ("a) b (c", 3, 4_194_564));
     }
 
     #[test]
     fn det_04_a_thread_that_was_not_there_is_a_way_in_unless_it_asks() {
-        let before = Residue::default();
-        let after = Residue { threads: [(9, "mine".to_owned())].into(), ..Residue::default() };
-        assert_eq!(after.beyond(&before, None), [Left { is_a_way_in: true, what: "a thread (mine)".into() }]);
+        let before = ProcessState::default();
+        let after = ProcessState { threads: [(9, "mine".to_owned())].into(), ..ProcessState::default() };
+        assert_eq!(after.beyond(&before, None), [Leftover { is_a_way_in: true, what: "a thread (mine)".into() }]);
         assert_eq!(after.beyond(&before, Some(9)), []);
         assert_eq!(before.beyond(&after, None), [], "what has gone is not left");
     }

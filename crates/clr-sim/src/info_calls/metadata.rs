@@ -14,7 +14,7 @@ pub struct Metadata(*mut sys::IMetaDataImport2);
 
 // SAFETY: the model's object may be used and released on any thread.
 unsafe impl Send for Metadata {}
-// SAFETY: as above.
+// SAFETY: the model's object may be used from several threads at a time.
 unsafe impl Sync for Metadata {}
 
 /// A list of it that is open.
@@ -37,7 +37,7 @@ impl Script {
     pub fn metadata_of_function(&self, function: usize) -> Answered<(Metadata, u32)> {
         let (mut object, interface, mut token) = (null_mut(), sys::IID_IMetaDataImport2, 0);
         let (place, token_place) = (&raw mut object, &raw mut token);
-        // SAFETY: as above.
+        // SAFETY: a live object, of which this is a reference; places of this function; what is not wanted is null.
         let code = unsafe {
             sys::ICorProfilerInfo::GetTokenAndMetaDataFromFunction(
                 self.raw(),
@@ -77,7 +77,7 @@ impl Metadata {
         let (mut name, mut length, mut flags, mut extends) = ([0; LONGEST], 0, 0, 0);
         let (place, count) = (name.as_mut_ptr(), &raw mut length);
         let (flags, base) = (&raw mut flags, &raw mut extends);
-        // SAFETY: as above.
+        // SAFETY: a live object, of which this is a reference; places of this function; what is not wanted is null.
         let code = unsafe {
             sys::IMetaDataImport::GetTypeDefProps(self.first(), token, place, LONGEST as u32, count, flags, base)
         };
@@ -88,7 +88,7 @@ impl Metadata {
     pub fn method(&self, token: u32) -> Answered<(u32, String)> {
         let (mut name, mut class) = ([0; LONGEST], 0);
         let (place, nothing) = (name.as_mut_ptr(), null_mut());
-        // SAFETY: as above; what is not wanted is null.
+        // SAFETY: a live object, of which this is a reference; places of this function; what is not wanted is null.
         let code = unsafe {
             sys::IMetaDataImport::GetMethodProps(
                 self.first(),
@@ -110,7 +110,7 @@ impl Metadata {
     /// FindMethod, whatever its signature.
     pub fn find_method(&self, class: u32, name: &str) -> Answered<u32> {
         let (name, mut found): (Vec<u16>, _) = (name.encode_utf16().chain([0]).collect(), 0);
-        // SAFETY: as above, and a text that ends.
+        // SAFETY: a live object, of which this is a reference; a text that ends, and a place of this function.
         let code =
             unsafe { sys::IMetaDataImport::FindMethod(self.first(), class, name.as_ptr(), null(), 0, &raw mut found) };
         answered(code, found)
@@ -118,13 +118,13 @@ impl Metadata {
 
     /// IsValidToken.
     pub fn is_valid(&self, token: u32) -> bool {
-        // SAFETY: as above.
+        // SAFETY: a live object, of which this is a reference; places of this function.
         unsafe { sys::IMetaDataImport::IsValidToken(self.first(), token) != 0 }
     }
 
     /// EnumTypeDefs, read to its end and closed.
     pub fn types(&self) -> Answered<Vec<u32>> {
-        // SAFETY: as above; the list is the one that was begun.
+        // SAFETY: a live object, of which this is a reference; places of this function.
         self.all(|cursor, place, count| unsafe {
             sys::IMetaDataImport::EnumTypeDefs(self.first(), cursor, place, 1, count)
         })
@@ -132,7 +132,7 @@ impl Metadata {
 
     /// EnumMethods, read to its end and closed.
     pub fn methods(&self, class: u32) -> Answered<Vec<u32>> {
-        // SAFETY: as above.
+        // SAFETY: a live object, of which this is a reference; places of this function.
         self.all(|cursor, place, count| unsafe {
             sys::IMetaDataImport::EnumMethods(self.first(), cursor, class, place, 1, count)
         })
@@ -142,14 +142,14 @@ impl Metadata {
     pub fn list(&self) -> TokenList {
         let (mut cursor, mut one, mut count) = (null_mut(), 0, 0);
         let (begun, count) = (&raw mut cursor, &raw mut count);
-        // SAFETY: as above.
+        // SAFETY: a live object, of which this is a reference; places of this function.
         unsafe { sys::IMetaDataImport::EnumTypeDefs(self.first(), begun, &raw mut one, 1, count) };
         TokenList(cursor)
     }
 
     /// CloseEnum.
     pub fn close(&self, list: TokenList) {
-        // SAFETY: as above.
+        // SAFETY: a live object, of which this is a reference; it looks the list up.
         unsafe { sys::IMetaDataImport::CloseEnum(self.first(), list.0) };
     }
 

@@ -1,8 +1,8 @@
-//! What callbacks told a scripted profiler, with their arguments.
+//! What a scripted profiler got in its callbacks, with their arguments.
 
 /// One callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum CallbackData {
     /// ModuleLoadFinished.
     ModuleLoaded(usize),
     /// ModuleUnloadStarted.
@@ -40,29 +40,3 @@ pub enum Told {
     /// EventPipeEventDelivered: event, its data.
     Event(u32, Vec<u8>),
 }
-
-/// The callbacks above: a script's act in one of them runs after it has been written down.
-pub(crate) const TOLD: [&str; 22] = [
-    "ModuleLoadStarted",
-    "JITCompilationStarted",
-    "ModuleLoadFinished",
-    "ModuleUnloadStarted",
-    "JITCompilationFinished",
-    "GarbageCollectionStarted",
-    "GarbageCollectionFinished",
-    "MovedReferences",
-    "MovedReferences2",
-    "SurvivingReferences",
-    "SurvivingReferences2",
-    "RootReferences2",
-    "ObjectReferences",
-    "ObjectAllocated",
-    "ObjectsAllocatedByClass",
-    "ConditionalWeakTableElementReferences",
-    "FinalizeableObjectQueued",
-    "HandleCreated",
-    "HandleDestroyed",
-    "ReJITCompilationFinished",
-    "ReJITError",
-    "EventPipeEventDelivered",
-];

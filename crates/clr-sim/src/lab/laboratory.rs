@@ -1,10 +1,10 @@
 //! Starts runs, several at a time, outlives them, and adds up what they found.
 
-use super::child::{Order, clause_of_hang, is_of_heap};
 use super::clauses::{CLAUSES, Finding, Verdict};
-use super::offspring::Offspring;
 use super::page::{Crash, Line, Page};
-use crate::differences::Personality;
+use super::run::{RunSpec, clause_of_hang, is_of_heap};
+use super::run_processes::RunProcesses;
+use crate::differences::RuntimeVersion;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ const OF_THE_LINKER: i32 = 127;
 const NO_SYMBOL: &str =
     ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
-/// What is to be judged, and how.
+/// What to check, and how.
 pub struct Laboratory<'a> {
     /// The profiler's library.
     pub library: String,
@@ -47,10 +47,10 @@ pub struct Laboratory<'a> {
     /// What InitializeForAttach is handed; nothing, where none is given.
     pub client_data: Option<String>,
     /// The runtimes.
-    pub personalities: Vec<Personality>,
+    pub runtime_versions: Vec<RuntimeVersion>,
     /// Schedules of each.
     pub seeds: u64,
-    /// A command that does [`super::child::run`] with this order.
+    /// A command that does [`super::run::run`] with this specification.
     pub command: &'a (dyn Fn(&str) -> Command + Sync),
     /// Set when it is to end: the runs that are under way are ended, and nothing that they have started stays.
     pub interrupted: &'a AtomicBool,
@@ -65,7 +65,7 @@ pub struct Report {
     pub runs: u64,
     /// Runs that were left out, since too many of the same runtime had hung.
     pub left_out: u64,
-    /// Why the laboratory could not judge, where it could not.
+    /// Why runs could not be checked, where they could not.
     pub failures: BTreeSet<String>,
 }
 
@@ -77,8 +77,8 @@ impl Report {
 }
 
 /// One run, as it was seen from outside.
-struct Ran {
-    personality: Personality,
+struct RunResult {
+    runtime_version: RuntimeVersion,
     seed: u64,
     lines: Vec<Line>,
     hung: bool,
@@ -88,35 +88,35 @@ struct Ran {
 impl Laboratory<'_> {
     /// Runs everything.
     pub fn run(&self) -> Report {
-        let offspring = Offspring::new();
-        let first: Vec<Order> = self.personalities.iter().map(|one| self.order(*one, 0, PATIENCE)).collect();
-        let mut all = self.all(&offspring, &first);
+        let run_processes = RunProcesses::new();
+        let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, PATIENCE)).collect();
+        let mut all = self.all(&run_processes, &first);
         let asked: BTreeMap<&str, bool> = all
             .iter()
-            .filter_map(|ran| Some((name(ran.as_ref().ok()?.personality), ran.as_ref().ok()?.asked)))
+            .filter_map(|ran| Some((name(ran.as_ref().ok()?.runtime_version), ran.as_ref().ok()?.asked)))
             .collect();
-        let later: Vec<Order> = (1..self.seeds)
-            .flat_map(|seed| self.personalities.iter().map(move |one| (seed, *one)))
+        let later: Vec<RunSpec> = (1..self.seeds)
+            .flat_map(|seed| self.runtime_versions.iter().map(move |one| (seed, *one)))
             .map(|(seed, one)| {
                 let leaves = asked.get(name(one)).copied().unwrap_or(false);
                 self.order(one, seed, if leaves { PATIENCE } else { SHORT_PATIENCE })
             })
             .collect();
         let wanted = (first.len() + later.len()) as u64;
-        all.extend(self.all(&offspring, &later));
+        all.extend(self.all(&run_processes, &later));
         let mut report = add_up(&all);
         report.left_out = wanted - all.len() as u64;
         report
     }
 
-    fn order(&self, personality: Personality, seed: u64, patience: Duration) -> Order {
+    fn order(&self, runtime_version: RuntimeVersion, seed: u64, patience: Duration) -> RunSpec {
         let library = self.library_for_heaps.as_ref().filter(|_| is_of_heap(seed)).unwrap_or(&self.library).clone();
         let (class, client_data) = (self.class, self.client_data.clone());
-        Order { library, class, client_data, personality: name(personality).to_owned(), seed, patience }
+        RunSpec { library, class, client_data, runtime_version: name(runtime_version).to_owned(), seed, patience }
     }
 
     /// Several at a time. What is missing was left out.
-    fn all(&self, offspring: &Offspring, orders: &[Order]) -> Vec<Result<Ran, String>> {
+    fn all(&self, run_processes: &RunProcesses, orders: &[RunSpec]) -> Vec<Result<RunResult, String>> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let hangs: Mutex<BTreeMap<String, usize>> = Mutex::default();
         let work = || {
@@ -124,16 +124,17 @@ impl Laboratory<'_> {
                 if self.interrupted.load(Ordering::SeqCst) {
                     return;
                 }
-                let hung = hangs.lock().expect("no panic while locked").get(&order.personality).copied();
+                let hung = hangs.lock().expect("no panic while locked").get(&order.runtime_version).copied();
                 if hung.unwrap_or(0) >= MOST_HANGS {
                     continue;
                 }
-                let ran = self.one(offspring, order).map_err(|error| why_not_started(&error));
+                let ran = self.one(run_processes, order).map_err(|error| why_not_started(&error));
                 if self.interrupted.load(Ordering::SeqCst) {
                     return;
                 }
                 if ran.as_ref().is_ok_and(|ran| ran.hung) {
-                    *hangs.lock().expect("no panic while locked").entry(order.personality.clone()).or_default() += 1;
+                    *hangs.lock().expect("no panic while locked").entry(order.runtime_version.clone()).or_default() +=
+                        1;
                 }
                 done.lock().expect("no panic while locked").push(ran);
             }
@@ -149,13 +150,13 @@ impl Laboratory<'_> {
         done.into_inner().expect("no panic while locked")
     }
 
-    fn one(&self, offspring: &Offspring, order: &Order) -> io::Result<Ran> {
+    fn one(&self, run_processes: &RunProcesses, order: &RunSpec) -> io::Result<RunResult> {
         let page = Page::new()?;
         let words = serde_json::to_string(order).map_err(io::Error::other)?;
         let mut command = (self.command)(&words);
         command.stdin(page.for_run()?).stdout(Stdio::null()).stderr(Stdio::null());
         // A group of its own: what the profiler starts ends with the run.
-        let run = offspring.start(command.process_group(0))?;
+        let run = run_processes.start(command.process_group(0))?;
         let ended = wait(run.pid, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
         let status = run.end()?;
@@ -174,8 +175,8 @@ impl Laboratory<'_> {
                 .iter()
                 .any(|line| matches!(line, Line::Broken { message, .. } if message.contains("has not returned")));
         let asked = lines.contains(&Line::AskedForDetach);
-        let personality = Personality::by_name(&order.personality).unwrap_or(Personality::Core8);
-        Ok(Ran { personality, seed: order.seed, lines, hung, asked })
+        let runtime_version = RuntimeVersion::by_name(&order.runtime_version).unwrap_or(RuntimeVersion::Core8);
+        Ok(RunResult { runtime_version, seed: order.seed, lines, hung, asked })
     }
 }
 
@@ -189,8 +190,8 @@ fn why_not_started(error: &io::Error) -> String {
     format!("a run could not be started: {error}{limit}")
 }
 
-fn name(personality: Personality) -> &'static str {
-    personality.differences().name
+fn name(runtime_version: RuntimeVersion) -> &'static str {
+    runtime_version.differences().name
 }
 
 /// Whether the process ended in time. Waited for in turns: while the whole machine stands, as one whose lid is shut, only one passes.
@@ -240,7 +241,7 @@ fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     }
     if let Some(signal) = status.signal() {
         let crash = page.crash();
-        let seat = crash.map(|crash| crash.seat as usize % super::page::SEATS);
+        let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
         let (clause, whence) = place(crash, is_done);
         let message = format!("the process crashed with {} {whence}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
@@ -277,33 +278,12 @@ fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
 }
 
 fn signal_name(signal: i32) -> String {
-    let known = [
-        (1, "SIGHUP"),
-        (2, "SIGINT"),
-        (3, "SIGQUIT"),
-        (4, "SIGILL"),
-        (5, "SIGTRAP"),
-        (6, "SIGABRT"),
-        (7, "SIGBUS"),
-        (8, "SIGFPE"),
-        (9, "SIGKILL"),
-        (10, "SIGUSR1"),
-        (11, "SIGSEGV"),
-        (12, "SIGUSR2"),
-        (13, "SIGPIPE"),
-        (14, "SIGALRM"),
-        (15, "SIGTERM"),
-        (24, "SIGXCPU"),
-        (25, "SIGXFSZ"),
-        (27, "SIGPROF"),
-        (31, "SIGSYS"),
-    ];
-    let name = known.iter().find(|(number, _)| *number == signal).map(|(_, name)| (*name).to_owned());
-    name.unwrap_or_else(|| format!("signal {signal}"))
+    let name = signal_hook::low_level::signal_name(signal);
+    name.map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
 /// From runs to verdicts.
-fn add_up(all: &[Result<Ran, String>]) -> Report {
+fn add_up(all: &[Result<RunResult, String>]) -> Report {
     let mut report = Report::default();
     let mut exercised = BTreeSet::new();
     let mut notes: BTreeMap<&str, &str> = BTreeMap::new();
@@ -325,9 +305,9 @@ fn add_up(all: &[Result<Ran, String>]) -> Report {
                 Line::Broken { clause, callback, message } => {
                     let first = broken
                         .entry((clause, callback.as_deref(), message))
-                        .or_insert((name(ran.personality), ran.seed));
+                        .or_insert((name(ran.runtime_version), ran.seed));
                     if ran.seed < first.1 {
-                        *first = (name(ran.personality), ran.seed);
+                        *first = (name(ran.runtime_version), ran.seed);
                     }
                 }
                 Line::Note { clause, message } => {
@@ -347,7 +327,7 @@ fn add_up(all: &[Result<Ran, String>]) -> Report {
             clause: clause.id.to_owned(),
             verdict: if is_exercised { Verdict::Honoured } else { Verdict::NotExercised },
             seed: None,
-            personality: None,
+            runtime_version: None,
             callback: None,
             message: if is_exercised {
                 clause.honoured
@@ -365,7 +345,7 @@ fn add_up(all: &[Result<Ran, String>]) -> Report {
 
 fn findings_of_broken(broken: &BTreeMap<(&str, Option<&str>, &str), (&'static str, u64)>) -> Vec<Finding> {
     let mut told: Vec<Finding> = Vec::new();
-    for ((clause, callback, message), (personality, seed)) in broken {
+    for ((clause, callback, message), (runtime_version, seed)) in broken {
         if told.iter().filter(|known| known.clause == *clause).count() >= MOST_OF_A_CLAUSE {
             continue;
         }
@@ -373,7 +353,7 @@ fn findings_of_broken(broken: &BTreeMap<(&str, Option<&str>, &str), (&'static st
             clause: (*clause).to_owned(),
             verdict: Verdict::Broken,
             seed: Some(*seed),
-            personality: Some((*personality).to_owned()),
+            runtime_version: Some((*runtime_version).to_owned()),
             callback: callback.map(str::to_owned),
             message: (*message).to_owned(),
         });

@@ -1,8 +1,8 @@
-//! Who uses Remora's own agent in a run: the other end of its socket. The agent begins to sample, and then is told to leave, or its user
+//! Who uses Remora's own agent in a run: the other end of its socket. The agent begins to sample, and then is told to leave, or its recorder
 //! is gone, or there was none.
 //!
 //! Without it the agent would find that nobody is there, and would leave at once: how it samples, asks what it has met, and stops, would
-//! not be seen. Only the conversation is held here; what it sends is not read, for whether it measures right is not judged.
+//! not be seen. Only the conversation is held here; what it sends is not read, for whether it measures right is not checked.
 
 use crate::runtime::give_the_code_memory;
 use crate::schedule::{self, Random};
@@ -34,7 +34,7 @@ const BUDGET: u32 = 1_000_000;
 
 /// How it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum RecorderEnd {
     /// The agent is told to leave.
     Tells,
     /// The socket hangs up.
@@ -44,11 +44,11 @@ enum Manner {
 }
 
 /// See the module's text.
-pub struct User {
+pub struct Recorder {
     listener: Mutex<Option<UnixListener>>,
     /// Its file, by the number of its descriptor: the name is gone.
     file: Option<OwnedFd>,
-    manner: Manner,
+    manner: RecorderEnd,
     event: EventKind,
     random: Mutex<Random>,
     /// The runtime has answered the attach with success.
@@ -65,17 +65,17 @@ pub fn event(ordinal: u64) -> EventKind {
     }
 }
 
-impl User {
+impl Recorder {
     /// Listens, if the seed says so. Where no socket can be had, nobody is there.
-    pub fn of(seed: u64, ordinal: u64) -> User {
+    pub fn of(seed: u64, ordinal: u64) -> Recorder {
         let manner = match ordinal % 3 {
-            0 => Manner::Tells,
-            1 => Manner::IsGone,
-            _ => Manner::NeverCame,
+            0 => RecorderEnd::Tells,
+            1 => RecorderEnd::IsGone,
+            _ => RecorderEnd::NeverCame,
         };
-        let listening = (manner != Manner::NeverCame).then(listen).and_then(Result::ok);
+        let listening = (manner != RecorderEnd::NeverCame).then(listen).and_then(Result::ok);
         let (listener, file) = listening.unzip();
-        User {
+        Recorder {
             listener: Mutex::new(listener),
             file,
             manner,
@@ -108,7 +108,7 @@ impl User {
         let (manner, confirmed) = (self.manner, self.confirmed.clone());
         let is_watched = self.event == EventKind::Watch;
         let mut random = Random::new(self.random.lock().expect("no panic while locked").draw());
-        schedule::spawn("the user of Remora's agent", move || {
+        schedule::spawn("the recorder of Remora's agent", move || {
             while !schedule::is_stopped() {
                 match listener.accept() {
                     // An agent that is gone in the middle is one that is gone.
@@ -142,7 +142,7 @@ fn listen() -> io::Result<(UnixListener, OwnedFd)> {
 /// One conversation, up to its end.
 fn serve(
     mut stream: UnixStream,
-    (manner, is_watched): (Manner, bool),
+    (manner, is_watched): (RecorderEnd, bool),
     confirmed: &AtomicBool,
     random: &mut Random,
 ) -> io::Result<()> {
@@ -159,7 +159,7 @@ fn serve(
         if matches!(heard, Some(FromAgent::Started { .. })) {
             let time = SHORTEST + random.below(LONGEST - SHORTEST);
             std::thread::sleep(Duration::from_micros(time as u64));
-            if manner == Manner::IsGone {
+            if manner == RecorderEnd::IsGone {
                 return Ok(());
             }
             stream.write_all(&ToAgent::Detach.encode())?;

@@ -1,0 +1,289 @@
+//! What scripted profilers ask, through the raw interfaces: the answers as they come, refusals included.
+
+mod code;
+mod heap;
+mod metadata;
+mod modules;
+
+pub use metadata::{Metadata, TokenList};
+
+use crate::scripted::Script;
+use corprof::{HResult, sys};
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+/// An answer, or the code that came instead.
+pub type Answered<T> = Result<T, HResult>;
+
+/// Questions, a line each: `name(arguments) -> (answers) = Interface::Slot(what the slot is called with)`. Where a list comes instead of
+/// answers, the name is asked with the list to be filled, and answers the code and how many there are. Without either it answers the code.
+macro_rules! calls {
+    () => {};
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> ($($out:ident: $out_ty:ty),+)
+        = $interface:ident::$slot:ident($($value:expr),* $(,)?); $($rest:tt)*) => {
+        impl Script {
+            $(#[$doc])*
+            #[allow(unused_parens, reason = "one answer is no tuple")]
+            pub fn $name(&self $(, $arg: $ty)*) -> Answered<($($out_ty),+)> {
+                $(let mut $out = <$out_ty>::default();)+
+                // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+                answered(unsafe { sys::$interface::$slot(self.at() $(, $value)*) }, ($($out),+))
+            }
+        }
+        calls! { $($rest)* }
+    };
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> [$room:ident, $count:ident, $places:ident: $item:ty]
+        = $interface:ident::$slot:ident($($value:expr),* $(,)?); $($rest:tt)*) => {
+        impl Script {
+            $(#[$doc])*
+            pub fn $name(&self $(, $arg: $ty)*, list: &mut [$item]) -> (HResult, u32) {
+                let (($room, $places), mut $count) = (room(list), 0);
+                // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a list with that much room.
+                (HResult(unsafe { sys::$interface::$slot(self.at() $(, $value)*) }), $count)
+            }
+        }
+        calls! { $($rest)* }
+    };
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*)
+        = $interface:ident::$slot:ident($($value:expr),* $(,)?); $($rest:tt)*) => {
+        impl Script {
+            $(#[$doc])*
+            pub fn $name(&self $(, $arg: $ty)*) -> HResult {
+                // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; lists of one, and texts that end.
+                HResult(unsafe { sys::$interface::$slot(self.at() $(, $value)*) })
+            }
+        }
+        calls! { $($rest)* }
+    };
+}
+use calls;
+
+calls! {
+    /// GetFunctionFromIP.
+    function_at(address: u64) -> (function: usize)
+        = ICorProfilerInfo::GetFunctionFromIP(address as *const u8, &raw mut function);
+    /// GetFunctionFromIP3: function and version, dynamic ones too.
+    any_function_at(address: u64) -> (function: usize, version: usize)
+        = ICorProfilerInfo8::GetFunctionFromIP3(address as *const u8, &raw mut function, &raw mut version);
+    /// GetFunctionInfo2: class, module, token.
+    function_info(function: usize) -> (class: usize, module: usize, token: u32) = ICorProfilerInfo2::GetFunctionInfo2(
+        function, 0, &raw mut class, &raw mut module, &raw mut token, 0, null_mut(), null_mut());
+    /// GetClassIDInfo2: module, token, parent.
+    class_info(class: usize) -> (module: usize, token: u32, parent: usize) = ICorProfilerInfo2::GetClassIDInfo2(
+        class, &raw mut module, &raw mut token, &raw mut parent, 0, null_mut(), null_mut());
+    /// GetModuleInfo2, its answer left aside.
+    ask_about_module(module: usize) = ICorProfilerInfo3::GetModuleInfo2(
+        module, null_mut(), 0, null_mut(), null_mut(), null_mut(), null_mut());
+    /// GetClassFromObject.
+    class_of(object: usize) -> (class: usize) = ICorProfilerInfo::GetClassFromObject(object, &raw mut class);
+    /// GetObjectSize.
+    size_of(object: usize) -> (size: u32) = ICorProfilerInfo::GetObjectSize(object, &raw mut size);
+    /// The application domain that a module is in: GetAppDomainsContainingModule, with room for one.
+    app_domain_of(module: usize) -> (domain: usize)
+        = ICorProfilerInfo3::GetAppDomainsContainingModule(module, 1, &mut 0, &raw mut domain);
+    /// GetAppDomainStaticAddress.
+    static_address(class: usize, field: u32, domain: usize) -> (place: usize)
+        = ICorProfilerInfo2::GetAppDomainStaticAddress(class, field, domain, (&raw mut place).cast());
+    /// ForceGC.
+    force_gc() = ICorProfilerInfo::ForceGC();
+    /// SuspendRuntime.
+    suspend_runtime() = ICorProfilerInfo10::SuspendRuntime();
+    /// ResumeRuntime.
+    resume_runtime() = ICorProfilerInfo10::ResumeRuntime();
+    /// RequestReJIT of one method.
+    request_rejit(module: usize, token: u32) = ICorProfilerInfo4::RequestReJIT(1, &raw const module, &raw const token);
+    /// SetILFunctionBody, with a body that the model does not read.
+    replace_body(module: usize, token: u32) = ICorProfilerInfo::SetILFunctionBody(module, token, null());
+    /// EventPipeStopSession.
+    stop_session(session: u64) = ICorProfilerInfo12::EventPipeStopSession(session);
+    /// ApplyMetaData.
+    apply_metadata(module: usize) = ICorProfilerInfo7::ApplyMetaData(module);
+    /// CreateHandle: 1 weak, 2 strong, 3 pinned.
+    create_handle(object: usize, kind: u32) -> (handle: usize)
+        = ICorProfilerInfo13::CreateHandle(object, kind, (&raw mut handle).cast());
+    /// DestroyHandle.
+    destroy_handle(handle: usize) = ICorProfilerInfo13::DestroyHandle(handle as sys::ObjectHandleID);
+    /// SetEnvironmentVariable.
+    set_variable(name: &str, value: &str)
+        = ICorProfilerInfo11::SetEnvironmentVariable(units(name).as_ptr(), units(value).as_ptr());
+    /// EventPipeStartSession, which listens to the runtime's own provider.
+    start_session() -> (session: u64) = ICorProfilerInfo12::EventPipeStartSession(
+        1, &listening(&units("Microsoft-Windows-DotNETRuntime")), 0, &raw mut session);
+    /// EventPipeAddProviderToSession.
+    listen_to(session: u64, provider: &str)
+        = ICorProfilerInfo12::EventPipeAddProviderToSession(session, listening(&units(provider)));
+    /// EventPipeCreateProvider, by a name: the provider.
+    provider_called(name: &str) -> (provider: usize)
+        = ICorProfilerInfo12::EventPipeCreateProvider(units(name).as_ptr(), &raw mut provider);
+    /// EventPipeGetProviderInfo: the code, and how long the name is; the name is in the list then.
+    provider_info(provider: usize) -> [room, length, places: u16]
+        = ICorProfilerInfo12::EventPipeGetProviderInfo(provider, room, &raw mut length, places);
+}
+
+impl Script {
+    /// Info as one of its interfaces.
+    fn at<T>(&self) -> *mut T {
+        self.raw().cast()
+    }
+
+    /// EnumModules, not read yet.
+    pub fn module_list(&self) -> Answered<ModuleList> {
+        let mut list = null_mut();
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a place for the answer.
+        answered(unsafe { sys::ICorProfilerInfo3::EnumModules(self.at(), &raw mut list) }, ())?;
+        Ok(ModuleList(list))
+    }
+
+    /// EnumModules, read to its end.
+    pub fn modules(&self) -> Answered<Vec<usize>> {
+        Ok(self.module_list()?.collect())
+    }
+
+    /// EnumJITedFunctions, read to its end.
+    pub fn jitted_functions(&self) -> Answered<Vec<usize>> {
+        let mut list = null_mut();
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+        answered(unsafe { sys::ICorProfilerInfo3::EnumJITedFunctions(self.at(), &raw mut list) }, ())?;
+        let (mut functions, mut fetched) = (Vec::new(), 0);
+        let mut next = sys::COR_PRF_FUNCTION { functionId: 0, reJitId: 0 };
+        // SAFETY: a live enumerator, and places for one answer.
+        while unsafe { sys::ICorProfilerFunctionEnum::Next(list, 1, &raw mut next, &raw mut fetched) } == 0 {
+            functions.push(next.functionId);
+        }
+        // SAFETY: gives up the only reference.
+        unsafe { sys::IUnknown::Release(list.cast()) };
+        Ok(functions)
+    }
+
+    /// IsArrayClass: what it is an array of.
+    pub fn element_of(&self, class: usize) -> Answered<Option<usize>> {
+        let (mut kind, mut element, mut rank) = (0, 0, 0);
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+        let code = unsafe {
+            sys::ICorProfilerInfo::IsArrayClass(self.raw(), class, &raw mut kind, &raw mut element, &raw mut rank)
+        };
+        answered(code, (code == 0).then_some(element))
+    }
+
+    /// DoStackSnapshot: functions and addresses, innermost first. 0 is the running thread.
+    pub fn stack_of(&self, thread: usize) -> Answered<Vec<(usize, usize)>> {
+        let mut frames: Vec<(usize, usize)> = Vec::new();
+        let data = (&raw mut frames).cast::<c_void>();
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; the callback takes what `data` is.
+        let code =
+            unsafe { sys::ICorProfilerInfo2::DoStackSnapshot(self.at(), thread, Some(note_frame), 0, data, null(), 0) };
+        answered(code, frames)
+    }
+
+    /// RequestRevert of one method: the answer, and that of the method.
+    pub fn request_revert(&self, module: usize, token: u32) -> (HResult, HResult) {
+        let mut status = 0;
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; two lists of one, and a place for one code.
+        let code = unsafe {
+            sys::ICorProfilerInfo4::RequestRevert(self.at(), 1, &raw const module, &raw const token, &raw mut status)
+        };
+        (HResult(code), HResult(status))
+    }
+
+    /// EventPipeDefineEvent, with one parameter of this type: the event.
+    pub fn define_event(&self, provider: usize, id: u32, parameter: u32) -> Answered<usize> {
+        let (name, mut event) = (units("an event"), 0);
+        let parameter = sys::COR_PRF_EVENTPIPE_PARAM_DESC { r#type: parameter, elementType: 0, name: name.as_ptr() };
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a list of one.
+        let code = unsafe {
+            sys::ICorProfilerInfo12::EventPipeDefineEvent(
+                self.at(),
+                provider,
+                name.as_ptr(),
+                id,
+                0,
+                1,
+                4,
+                0,
+                0,
+                1,
+                &raw const parameter,
+                &raw mut event,
+            )
+        };
+        answered(code, event)
+    }
+
+    /// EventPipeWriteEvent.
+    pub fn write_event(&self, event: usize, bytes: &[u8]) -> HResult {
+        let (none, size) = (null(), bytes.len() as u32);
+        let data = sys::COR_PRF_EVENT_DATA { ptr: bytes.as_ptr() as u64, size, reserved: 0 };
+        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a list of one, with bytes that live.
+        HResult(unsafe {
+            sys::ICorProfilerInfo12::EventPipeWriteEvent(self.at(), event, 1, &raw const data, none, none)
+        })
+    }
+
+    /// The ObjectID that lies where GetAppDomainStaticAddress says.
+    pub fn static_object(&self, class: usize, field: u32, domain: usize) -> Answered<usize> {
+        // SAFETY: the place in which the runtime keeps the field, for as long as the class is loaded.
+        self.static_address(class, field, domain).map(|place| unsafe { (place as *const usize).read() })
+    }
+
+    /// EventPipeCreateProvider of a provider without a name.
+    pub fn create_provider(&self) -> HResult {
+        self.provider_called("").map_or_else(|code| code, |_| HResult::S_OK)
+    }
+}
+
+fn units(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain([0]).collect()
+}
+
+fn listening(name: &[u16]) -> sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
+    sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
+        providerName: name.as_ptr(),
+        keywords: 0,
+        loggingLevel: 5,
+        filterData: null(),
+    }
+}
+
+/// A list of the profiler's, as Info wants it: how much room there is, and where; nowhere if there is none.
+fn room<T>(list: &mut [T]) -> (u32, *mut T) {
+    let place = if list.is_empty() { null_mut() } else { list.as_mut_ptr() };
+    (list.len() as u32, place)
+}
+
+fn answered<T>(code: i32, value: T) -> Answered<T> {
+    HResult(code).ok().map(|()| value)
+}
+
+unsafe extern "C" fn note_frame(
+    function: usize,
+    ip: usize,
+    _frame: usize,
+    _size: u32,
+    _context: *mut u8,
+    data: *mut c_void,
+) -> i32 {
+    // SAFETY: what `stack_of` gave.
+    unsafe { (*data.cast::<Vec<(usize, usize)>>()).push((function, ip)) };
+    0
+}
+
+/// A list of modules as the runtime gave it, read one by one.
+pub struct ModuleList(*mut sys::ICorProfilerModuleEnum);
+
+impl Iterator for ModuleList {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let (mut module, mut fetched) = (0, 0);
+        // SAFETY: a live enumerator, and places for one answer.
+        let code = unsafe { sys::ICorProfilerModuleEnum::Next(self.0, 1, &raw mut module, &raw mut fetched) };
+        (code == 0 && fetched == 1).then_some(module)
+    }
+}
+
+impl Drop for ModuleList {
+    fn drop(&mut self) {
+        // SAFETY: gives up the only reference.
+        unsafe { sys::IUnknown::Release(self.0.cast()) };
+    }
+}
