@@ -1,7 +1,7 @@
 //! The page in a real browser: opened from a file, clicked with a mouse, typed into.
 //! Fails where Chromium or chromedriver is missing: `apt-get install -y chromium chromium-driver`.
 
-#[path = "../../../crates/export/tests/support/mod.rs"]
+#[path = "../../../crates/host/export/tests/support/mod.rs"]
 mod support;
 
 use remora_browser::Browser;

@@ -2,9 +2,9 @@
 //! Fails where Chromium or chromedriver is missing: `apt-get install -y chromium chromium-driver`.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-#[path = "../../../crates/heap-view/tests/running/mod.rs"]
+#[path = "../../../crates/host/heap-view/tests/running/mod.rs"]
 mod running;
-#[path = "../../../crates/heap-view/tests/support/mod.rs"]
+#[path = "../../../crates/host/heap-view/tests/support/mod.rs"]
 mod support;
 
 use remora_browser::Browser;

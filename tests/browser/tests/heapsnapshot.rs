@@ -1,7 +1,7 @@
 //! `.heapsnapshot`, loaded by the DevTools of headless Chromium: by the very code that their Memory panel runs, out of the browser.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-#[path = "../../../crates/heap-export/tests/support/mod.rs"]
+#[path = "../../../crates/host/heap-export/tests/support/mod.rs"]
 mod support;
 
 use remora_browser::Browser;

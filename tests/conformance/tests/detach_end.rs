@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const FAIL: u32 = 0x8000_4005;
 const MODULE_NOT_FOUND: u32 = 0x8007_007E;
 
-/// So much faster does the model's time pass (`crates/clr-sim/src/host.rs`).
+/// So much faster does the model's time pass (`crates/model/clr-model/src/host.rs`).
 const COMPRESSION: u32 = 10;
 /// More than the runtime's clock is out by, milliseconds.
 const TICK: u64 = 50;

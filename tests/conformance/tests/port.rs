@@ -27,7 +27,7 @@ const STARTUP: u8 = 2;
 /// The highest number that is tried: three times as far as there are commands.
 const TRIED: u8 = 9;
 
-/// How `trigger` ends: the runtime refuses, or the system has let nobody speak to it.
+/// How `attach` ends: the runtime refuses, or the system has let nobody speak to it.
 const REFUSED: i32 = 1;
 const NO_CONNECTION: i32 = 3;
 

@@ -23,7 +23,7 @@ const LIBRARY: &str = "libremora_agent";
 /// How that of one that stays on purpose ends.
 const STAYS: &str = "-stays.so";
 
-/// How often the agent comes to be called (crates/collector/src/count.rs).
+/// How often the agent comes to be called (crates/host/collector/src/count.rs).
 const MOST_COMINGS: usize = 5;
 
 #[test]

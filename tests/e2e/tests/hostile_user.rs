@@ -163,7 +163,7 @@ fn what_is_under_the_name_of_a_library_is_opened_only_if_it_is_a_file_that_the_t
 fn output_does_not_go_where_a_link_of_another_user_leads() {
     let folder = open_folder();
     let (link, recording) = (folder.path().join("out"), folder.path().join("x.remora"));
-    fs::write(&recording, include_bytes!("../../../crates/recording/tests/golden/v1.remora")).unwrap();
+    fs::write(&recording, include_bytes!("../../../crates/host/recording/tests/golden/v1.remora")).unwrap();
     symlink("/dev/null", &link).unwrap();
     let convert =
         || remora(["convert", "--format", "folded", "-o"].map(Path::new).into_iter().chain([&*link, &*recording]));

@@ -2,7 +2,7 @@
 //! inert, however often somebody attaches.
 //!
 //! The program runs in a root laid out as Alpine's, where musl is mapped as `ld-musl-x86_64.so.1`, and on Debian's musl, which is mapped as
-//! `libc.so`. `xtask/src/musl.rs` makes both.
+//! `libc.so`. `dev/xtask/src/musl.rs` makes both.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
 
@@ -86,7 +86,7 @@ impl OnMusl {
     }
 }
 
-/// The folder that `xtask/src/musl.rs` has made.
+/// The folder that `dev/xtask/src/musl.rs` has made.
 fn root() -> PathBuf {
     std::env::var_os("REMORA_TEST_MUSL").expect("REMORA_TEST_MUSL is set by `cargo xtask e2e`").into()
 }

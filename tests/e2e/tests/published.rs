@@ -47,7 +47,7 @@ fn att_03_det_14_a_program_that_extracts_itself_is_recorded() {
 }
 
 /// The same single file with the flag that has its launcher extract all files and run them from there, as those of .NET Core 3.x do:
-/// `NetcoreApp3CompatMode`, the first bit of the flags in the list of files (see `crates/symbols/src/bundle.rs`).
+/// `NetcoreApp3CompatMode`, the first bit of the flags in the list of files (see `crates/host/symbols/src/bundle.rs`).
 fn with_extraction(mut executable: Vec<u8>) -> Vec<u8> {
     let mark = memmem::find(&executable, &remora_symbols::BUNDLE_MARK).unwrap();
     let list = u64::from_le_bytes(executable[mark - 8..mark].try_into().unwrap()) as usize;

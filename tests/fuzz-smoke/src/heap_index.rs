@@ -20,7 +20,7 @@ pub(crate) fn heap_index(bytes: &[u8]) -> bool {
     understood & objects.fold(true, |understood, asked| understood & asked.is_ok())
 }
 
-/// An index with the checksums that belong to it, and its key. Layout: `crates/heap-view/src/index/mod.rs`.
+/// An index with the checksums that belong to it, and its key. Layout: `crates/host/heap-view/src/index/mod.rs`.
 fn sealed(bytes: &[u8]) -> (Vec<u8>, remora_heap_view::Key) {
     let (fields, data) = bytes.split_at(bytes.len().min(INDEX_FIELDS));
     let mut sealed = fields.to_vec();

@@ -1,6 +1,6 @@
 //! What is told of a heap that is watched, from another's hand: pieces and snapshots in any order.
 
-use remora_heap_watch::Watch;
+use remora_heap_tracking::Watch;
 use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED, WatchPiece};
 
@@ -25,7 +25,7 @@ pub(crate) fn heap_watch(bytes: &[u8]) -> bool {
             }
         }
     }
-    let known = watch.cache().map_or(0, remora_heap_watch::ObjectCache::count);
+    let known = watch.cache().map_or(0, remora_heap_tracking::ObjectCache::count);
     assert_eq!(known, watch.cache().map_or(0, |cache| cache.iter().count() as u64));
     let classes = watch.classes().all().len();
     let account = watch.account();

@@ -1,8 +1,8 @@
 //! What the agent and the collector read of each other, and what the agent reads of code.
 
-use remora_agent_core::{Caller, caller};
-use remora_agent_hot::{Link, Links, RawSample, Scheduled};
-use remora_agent_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
+use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
+use remora_sampler::{Link, Links, RawSample, Scheduled};
+use remora_session::{Caller, caller};
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor, statics};
 use remora_wire::{Config, Frame, FromAgent, Message, ToAgent, unwind};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,35 +1,35 @@
 //! What comes from the runtime's own port, and recordings.
 
+use remora_attach::codec::{Advertisement, Header, ProcessInfo, ProcessInfoVersion, Reply};
 use remora_nettrace::{Event, Parser, SampledProfile, Sink, Trace, method_name};
 use remora_profile::Meta;
-use remora_trigger::codec::{Advertisement, Header, ProcessInfo, ProcessInfoVersion, Reply};
 
 /// Pieces in which a stream arrives: an odd number, so that they end everywhere.
 const PIECE: usize = 1021;
 
 pub(crate) fn trigger_codec(bytes: &[u8]) -> bool {
-    remora_trigger::codec::decode_anything(bytes);
+    remora_attach::codec::decode_anything(bytes);
     let answered = Reply::decode(bytes).is_ok() || Header::decode(bytes).is_ok();
     answered || Advertisement::decode(bytes).is_ok() || ProcessInfo::decode(ProcessInfoVersion::Two, bytes).is_ok()
 }
 
 /// Files of a target: the runtime, the C library, what else is mapped.
 pub(crate) fn trigger_elf(bytes: &[u8]) -> bool {
-    let understood = remora_trigger::read_any_elf(bytes);
-    let library = remora_trigger::Requirements::of_library(bytes);
+    let understood = remora_attach::read_any_elf(bytes);
+    let library = remora_attach::Requirements::of_library(bytes);
     assert!(understood || library.is_err());
     understood
 }
 
 /// What the kernel tells of a process, in words that the process has a say in: paths, names of threads.
 pub(crate) fn trigger_proc(bytes: &[u8]) -> bool {
-    use remora_trigger::proc::{parse_listening, parse_mounts, parse_stat, parse_status};
+    use remora_attach::proc::{parse_listening, parse_mounts, parse_stat, parse_status};
     let lines = bytes.split(|byte| *byte == b'\n').count();
     let (mounts, listening) = (parse_mounts(bytes), parse_listening(bytes));
     assert!(mounts.len().max(listening.len()) <= lines);
     let status = parse_status(bytes);
     let listed = !mounts.is_empty() || !listening.is_empty();
-    listed || remora_trigger::read_any_group(bytes) || parse_stat(bytes).is_some() || status.process_id != 0
+    listed || remora_attach::read_any_group(bytes) || parse_stat(bytes).is_some() || status.process_id != 0
 }
 
 /// The same files as the judge of what is left reads them.

@@ -1,15 +1,15 @@
 //! Inputs that the entries understand: damage to these reaches further than bytes by chance.
 
-use remora_agent_hot::{Link, Links};
-use remora_agent_ring::HEADER_WORDS;
+use remora_attach::codec::{ProcessInfoVersion, Request};
 use remora_heap::layout::{Slot, SlotKind};
 use remora_heap::{StaticContent, StaticField};
-use remora_trigger::codec::{ProcessInfoVersion, Request};
+use remora_ring::HEADER_WORDS;
+use remora_sampler::{Link, Links};
 use remora_wire::{Config, EventKind, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind};
 use std::sync::atomic::AtomicU64;
 
 /// A module whose PDB is a fixture, too.
-pub(crate) const NAMES_DLL: &[u8] = include_bytes!("../../../crates/symbols/fixtures/names.dll");
+pub(crate) const NAMES_DLL: &[u8] = include_bytes!("../../../crates/host/symbols/fixtures/names.dll");
 
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let text = || "Größe.dll".to_owned();
@@ -270,25 +270,25 @@ pub(crate) fn links() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn recordings() -> Vec<Vec<u8>> {
-    vec![include_bytes!("../../../crates/recording/tests/golden/v1.remora").to_vec()]
+    vec![include_bytes!("../../../crates/host/recording/tests/golden/v1.remora").to_vec()]
 }
 
 pub(crate) fn images() -> Vec<Vec<u8>> {
     vec![
         NAMES_DLL.to_vec(),
-        include_bytes!("../../../crates/symbols/fixtures/embedded.dll").to_vec(),
-        include_bytes!("../../../crates/symbols/fixtures/toplevel.dll").to_vec(),
+        include_bytes!("../../../crates/host/symbols/fixtures/embedded.dll").to_vec(),
+        include_bytes!("../../../crates/host/symbols/fixtures/toplevel.dll").to_vec(),
     ]
 }
 
 pub(crate) fn pdbs() -> Vec<Vec<u8>> {
-    vec![include_bytes!("../../../crates/symbols/fixtures/names.pdb").to_vec()]
+    vec![include_bytes!("../../../crates/host/symbols/fixtures/names.pdb").to_vec()]
 }
 
 pub(crate) fn elfs() -> Vec<Vec<u8>> {
     vec![
-        include_bytes!("../../../crates/symbols/fixtures/native.so").to_vec(),
-        include_bytes!("../../../crates/symbols/fixtures/native.debug").to_vec(),
+        include_bytes!("../../../crates/host/symbols/fixtures/native.so").to_vec(),
+        include_bytes!("../../../crates/host/symbols/fixtures/native.debug").to_vec(),
     ]
 }
 
@@ -316,7 +316,8 @@ pub(crate) fn maps() -> Vec<Vec<u8>> {
 /// What discovery and checks read: all but timers, memory and links.
 pub(crate) fn trigger_proc() -> Vec<Vec<u8>> {
     let groups = b"5:cpu,cpuacct:/x\n4:memory:/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n0::/pod/app\n";
-    [&proc_files()[..5], &[groups.to_vec()]].concat()
+    // Its mappings are read by `symbols_maps`.
+    [&proc_files()[..2], &proc_files()[3..5], &[groups.to_vec()]].concat()
 }
 
 /// What the judge reads: all but mounts and listening sockets.

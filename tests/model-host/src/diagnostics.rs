@@ -2,10 +2,10 @@
 
 use crate::message::{self, Message};
 use corprof::Guid;
-use remora_clr_sim::differences::Release;
-use remora_clr_sim::host::Environment;
-use remora_clr_sim::runtime::{NamedRequest, Runtime};
-use remora_clr_sim::schedule;
+use remora_clr_model::differences::Release;
+use remora_clr_model::host::Environment;
+use remora_clr_model::runtime::{NamedRequest, Runtime};
+use remora_clr_model::schedule;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};

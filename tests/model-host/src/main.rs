@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //! To stand where a live runtime stands in `tests/conformance`: a real process with a real diagnostics socket, into which a real profiler's
-//! library is attached. Behind all of it is the model (`crates/clr-sim`), so that where it answers otherwise than a live runtime, a test
+//! library is attached. Behind all of it is the model (`crates/model/clr-model`), so that where it answers otherwise than a live runtime, a test
 //! says so.
 //!
 //! # Design constraints
@@ -18,8 +18,8 @@ mod diagnostics;
 mod message;
 mod obedient;
 
-use remora_clr_sim::differences::RuntimeVersion;
-use remora_clr_sim::host;
+use remora_clr_model::differences::RuntimeVersion;
+use remora_clr_model::host;
 use std::process::ExitCode;
 
 /// What the runtime's side does at each point is drawn from this. It is always the same: what varies is the system's scheduler.

@@ -1,8 +1,8 @@
 //! The program `obedient`, as `tests/targets/obedient.cs` has it: two threads, each of which does one thing when it is told to.
 
-use remora_clr_sim::host;
-use remora_clr_sim::runtime::{Called, ClassId, FunctionId, ModuleId, OFTEN, Runtime, Shape};
-use remora_clr_sim::schedule;
+use remora_clr_model::host;
+use remora_clr_model::runtime::{Called, ClassId, FunctionId, ModuleId, OFTEN, Runtime, Shape};
+use remora_clr_model::schedule;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};

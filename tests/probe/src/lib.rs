@@ -26,7 +26,7 @@ mod questions;
 mod seat;
 // The product's own road to the heap, as the agent has it.
 #[allow(dead_code, reason = "a probe walks in copies alone")]
-#[path = "../../../crates/agent/src/standing.rs"]
+#[path = "../../../crates/target/agent/src/standing.rs"]
 mod standing;
 mod token_lists;
 mod unloading;

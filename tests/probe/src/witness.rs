@@ -12,7 +12,7 @@
 
 use crate::standing::Standing;
 use corprof::{ClassId, FrozenRange, HandleId, HeapView, ObjectId, RootFlags, RootKind};
-use remora_agent_hot::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, walk_heap};
+use remora_sampler::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, walk_heap};
 use remora_wire::Contents;
 use std::ffi::CString;
 use std::fs;

@@ -4,7 +4,7 @@
 // `ready` is said on standard output, as targets do.
 #![allow(clippy::print_stdout)]
 
-use remora_agent_ring::{HEADER_WORDS, Ring};
+use remora_ring::{HEADER_WORDS, Ring};
 use remora_wire::{Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind, layout};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::fs::File;

@@ -2,8 +2,8 @@
 //!
 //! Layouts of the events by the runtime's manifest (ClrEtwAll.man: BulkType, GCBulkNode, GCBulkEdge, GCEnd).
 
+use remora_attach::{EventPipeConfig, EventPipeSession, Provider, Rundown, Stacks};
 use remora_nettrace::{Event, Parser, Sink, Trace};
-use remora_trigger::{EventPipeConfig, EventPipeSession, Provider, Rundown, Stacks};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
@@ -205,7 +205,7 @@ fn bracketed(element: &str, brackets: &str) -> String {
 }
 
 fn begun(process_id: u32, keywords: u64) -> EventPipeSession {
-    let process = remora_trigger::find(process_id).expect("the process is there");
+    let process = remora_attach::find(process_id).expect("the process is there");
     let provider = Provider { name: PROVIDER.to_owned(), keywords, level: VERBOSE, filter: String::new() };
     let config = EventPipeConfig {
         buffer_mebibytes: BUFFER_MEBIBYTES,

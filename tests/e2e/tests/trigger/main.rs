@@ -1,12 +1,12 @@
-//! `remora-trigger` on live runtimes: finding processes, placing the library, attaching.
+//! `remora-attach` on live runtimes: finding processes, placing the library, attaching.
 //!
 //! Needs root, for namespaces and other users, and `unshare`, `setpriv` and `chroot`.
 #![forbid(unsafe_code)]
 
 mod support;
 
-use remora_trigger::codec::ProcessInfoVersion;
-use remora_trigger::*;
+use remora_attach::codec::ProcessInfoVersion;
+use remora_attach::*;
 use std::io::Read;
 use std::time::Duration;
 use support::{PATIENT, Sleeper, each_root, library_loads, probe};

@@ -1,7 +1,7 @@
 //! Runtimes, and programs that run until they are told to stop.
 
+use remora_attach::{Attach, Error, Guid, HResult, Process, Version, attach, place_library, processes};
 use remora_e2e::on_every_runtime;
-use remora_trigger::{Attach, Error, Guid, HResult, Process, Version, attach, place_library, processes};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};

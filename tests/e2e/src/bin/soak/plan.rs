@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_rounds_of_ci_hold_every_kind() {
-        // The seed and the number in xtask/src/soak.rs.
+        // The seed and the number in dev/xtask/src/soak.rs.
         let plans: Vec<Plan> = (0..300).map(|round| Plan::of(6, round)).collect();
         let actors = || plans.iter().flat_map(|plan| &plan.actors);
         for task in ["record, agent", "record, eventpipe", "heap", "heap --roots", "heap --watch", "check", "detach"] {

@@ -1,0 +1,315 @@
+//! The way of the agent into the target: placed, asked for, met, welcomed.
+
+use crate::control::{Control, Heard};
+use crate::presence::Presence;
+use crate::shared_memory::SharedMemory;
+use crate::target::Target;
+use crate::{Error, NotAttached};
+use remora_attach::{Asked, Attach, Guid, Libc, Process, TargetPath};
+use remora_receipt::{AgentThread, Facts, GcMode, ProfilerCount, ProfilerSlot};
+use remora_wire::{
+    CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, Moment, Roots, THREAD_NAME,
+    ToAgent,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long the agent may take to connect once the runtime has said yes.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks whether the target has ended, while its agent is waited for.
+const LOOK: Duration = Duration::from_millis(40);
+
+/// What the agent is to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) event: EventKind,
+    /// Of a snapshot: what it holds of the objects.
+    pub(crate) contents: Contents,
+    /// And how it is taken.
+    pub(crate) moment: Moment,
+    /// And what it says of roots.
+    pub(crate) roots: Roots,
+    /// Samples a second and thread.
+    pub(crate) frequency: u32,
+    /// Signals a second for the whole process, at most.
+    pub(crate) signal_budget: u32,
+}
+
+impl Task {
+    /// One that is about the runtime's count of profilers, and nothing else.
+    pub(crate) fn of_count(event: EventKind) -> Task {
+        Task {
+            event,
+            contents: Contents::None,
+            moment: Moment::Collected,
+            roots: Roots::Inferred,
+            frequency: 1,
+            signal_budget: 1,
+        }
+    }
+
+    /// Whether the runtime is to say more of collections than when they are: which roots there are, what lives.
+    fn is_told_of_collections(&self) -> bool {
+        self.roots == Roots::Seen || self.event == EventKind::Watch
+    }
+}
+
+/// Places the library, attaches, and returns when the agent has begun its task.
+///
+/// # Errors
+/// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+pub(crate) fn arrive(
+    process: &Process,
+    library: &[u8],
+    task: Task,
+    table: Option<&OwnedFd>,
+    timeout: Duration,
+) -> Result<(Presence, Began), NotAttached> {
+    let memory = SharedMemory::new(task.event == EventKind::Watch)?;
+    let (listener, socket) = remora_attach::place_socket(process)?;
+    let placed = match task.event {
+        // On musl this library stays mapped like any other. It has no profiler's place, so its name must not say so.
+        EventKind::Heard if is_on_musl(process) => remora_attach::place_library(process, library),
+        EventKind::Nothing | EventKind::Heard => remora_attach::place_library_that_may_stay(process, library),
+        _ => remora_attach::place_library(process, library),
+    }?;
+    let config = config(&socket.target_path.to_string(), task)?;
+    let slot = slot(process, task);
+    let request = request(slot, &config, &placed.target_path, timeout);
+    let mut target = Target::of(process.pid);
+    let files = placed.file_path().into_iter().chain([socket.host_path.clone()]).collect();
+    let mut facts = facts(process, slot, task, files);
+    let library = placed.mapped_name.clone();
+    facts.library = library.clone();
+    let (requested, asked) = (monotonic(), Instant::now());
+    // From here on there may be something in the target.
+    let expected = Expected { config: &config, process, target: &target, memory: &memory, table };
+    let arrived = ask(&listener, &request, &expected);
+    // Both are open on the other side by now, or will not be: their names go at once.
+    drop((socket, listener));
+    let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
+    let mut reusable = None;
+    match &began {
+        Err(Error::Inert(_)) => {
+            let (name, file) = placed.stays();
+            facts.stayed.push(name);
+            facts.placed.extend(file);
+        }
+        Err(error) if error.is_refused_for_want_of_a_place() => {
+            facts.refused.push(placed.mapped_name.clone());
+            facts.count = ProfilerCount::Right;
+        }
+        // Whether its file stays is decided when the agent has left.
+        Ok(_) if placed.is_reusable() => reusable = Some(placed),
+        _ => drop(placed),
+    }
+    let (began, control) = match began {
+        Ok(began) => began,
+        Err(error) => {
+            let error = error.in_place_of(slot).or_the_end_of(&target);
+            return Err(NotAttached { error, facts: Some(Box::new(facts)) });
+        }
+    };
+    facts.attach_completed = true;
+    facts.attach = asked.elapsed().as_nanos() as u64;
+    target.begin();
+    facts.socket_inodes = control.peer_inode().into_iter().collect();
+    let whole = Presence {
+        control,
+        memory,
+        target,
+        facts,
+        library,
+        reusable,
+        requested,
+        begun: Instant::now(),
+        asked: None,
+        leaving: None,
+        detached: false,
+        ended: None,
+        limit: None,
+        cut: None,
+        target_ended: false,
+    };
+    Ok((whole, began))
+}
+
+/// What the agent is told when it is loaded.
+fn config(socket: &str, task: Task) -> Result<Config, Error> {
+    Ok(Config {
+        nonce: nonce()?,
+        socket_path: socket.to_owned(),
+        event: task.event,
+        contents: task.contents,
+        moment: task.moment,
+        roots: task.roots,
+        frequency: task.frequency,
+        signal_budget: task.signal_budget,
+    })
+}
+
+fn request(slot: ProfilerSlot, config: &Config, library: &TargetPath, timeout: Duration) -> Attach {
+    let (a, b, c, rest) = if slot == ProfilerSlot::Main { CLSID_MAIN } else { CLSID_NOTIFICATION };
+    let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library.clone());
+    request.client_data = config.encode();
+    request.timeout = timeout;
+    request
+}
+
+fn is_on_musl(process: &Process) -> bool {
+    matches!(process.libc, Libc::Musl { .. })
+}
+
+/// What the receipt has to look for, as far as it is known before the attach.
+fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>) -> Facts {
+    Facts {
+        task: match task.event {
+            EventKind::Heap => remora_receipt::Task::Snapshot,
+            EventKind::Watch => remora_receipt::Task::Watch,
+            _ => remora_receipt::Task::Recording,
+        },
+        agent_thread_name: THREAD_NAME.into(),
+        memory_name: Some(MEMORY_NAME.into()),
+        placed,
+        slot,
+        gc_mode: if task.is_told_of_collections() { GcMode::OffUntilDetach } else { GcMode::Untouched },
+        musl: is_on_musl(process),
+        runtime: shown_runtime(process),
+        ..Facts::default()
+    }
+}
+
+/// What the agent says when it starts.
+pub(crate) struct Began {
+    /// Monotonic, nanoseconds.
+    pub(crate) time: u64,
+    pub(crate) engine: String,
+}
+
+/// Who is expected to connect, and what it gets.
+struct Expected<'a> {
+    config: &'a Config,
+    process: &'a Process,
+    target: &'a Target,
+    memory: &'a SharedMemory,
+    /// The unwind table, before the first sample needs it.
+    table: Option<&'a OwnedFd>,
+}
+
+/// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
+/// has confirmed the attach to it: so it is welcomed meanwhile. (By this same thread: a new one would first wait for a processor.)
+fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
+    let asked = remora_attach::begin_attach(expected.process, request)?;
+    // From here on the runtime's answer is waited for, whatever happens.
+    let early = if connects_first(listener, &asked, request.timeout) {
+        let control = Control::accept(listener, Instant::now());
+        control.and_then(|control| control.map(|control| greet(control, expected)).transpose())
+    } else {
+        Ok(None)
+    };
+    // What the runtime says comes first: what became of the connection follows from it.
+    match asked.answer() {
+        Err(error) if error.is_too_early() => remora_attach::attach_when_ready(expected.process, request)?,
+        answer => answer?,
+    }
+    let mut control = match early? {
+        Some(control) => control,
+        None => greet(late(listener, expected.target)?, expected)?,
+    };
+    control.say(&ToAgent::Begin);
+    Ok(control)
+}
+
+/// Waits for the agent or for the runtime's answer: whether the agent is there.
+fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) -> bool {
+    let mut watched = [listener.as_fd(), asked.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let limit = Timespec::try_from(patience).ok();
+    while poll(&mut watched, limit.as_ref()) == Err(Errno::INTR) {}
+    !watched[0].revents().is_empty()
+}
+
+/// The agent's connection, if the runtime was faster than the agent. One whose process has ended is not waited for.
+fn late(listener: &UnixListener, target: &Target) -> Result<Control, Error> {
+    let deadline = Instant::now() + HELLO_PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(control) = Control::accept(listener, Instant::now() + LOOK)? {
+            return Ok(control);
+        }
+        if target.has_ended() {
+            return Err(Error::TargetEnded);
+        }
+    }
+    Err(Error::NoHello(HELLO_PATIENCE.as_secs()))
+}
+
+/// Checks the hello and answers it with the shared memory.
+fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
+    let peer = control.peer();
+    let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
+    let Heard::Message(FromAgent::Hello { version, nonce }) = heard else {
+        return Err(if heard == Heard::HungUp { Error::TargetEnded } else { Error::NoHello(HELLO_PATIENCE.as_secs()) });
+    };
+    let known = peer.is_none_or(|peer| peer == expected.process.pid);
+    if version != remora_wire::VERSION || nonce != expected.config.nonce || !known {
+        return Err(Error::Stranger(peer));
+    }
+    if let Some(table) = expected.table {
+        control.say_with(&ToAgent::Unwind, table)?;
+    }
+    control.welcome(expected.memory.descriptor())?;
+    Ok(control)
+}
+
+/// Waits for the word that sampling has begun.
+fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
+    match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
+        Heard::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
+            facts.signal = (signal != 0).then_some(signal);
+            facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
+            Ok(Began { time, engine })
+        }
+        Heard::Message(FromAgent::Inert { reason }) => {
+            facts.inert = Some(reason.clone());
+            Err(Error::Inert(reason))
+        }
+        Heard::Message(FromAgent::Failed { what }) => Err(Error::of_the_agent(what)),
+        Heard::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
+        Heard::HungUp => Err(Error::TargetEnded),
+        Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
+    }
+}
+
+/// Which place among profilers the agent takes: what collections do is told to main profilers alone.
+fn slot(process: &Process, task: Task) -> ProfilerSlot {
+    if can_stand_beside(process) && !task.is_told_of_collections() {
+        ProfilerSlot::NotificationOnly
+    } else {
+        ProfilerSlot::Main
+    }
+}
+
+/// Notification-only profilers exist since .NET 6, leave the runtime's counters as they were, and stand beside any other.
+pub(crate) fn can_stand_beside(process: &Process) -> bool {
+    process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major >= 6)
+}
+
+pub(crate) fn shown_runtime(process: &Process) -> String {
+    let Some(version) = process.runtime().and_then(|runtime| runtime.version) else { return ".NET".into() };
+    if version.major < 5 { format!(".NET Core {version}") } else { format!(".NET {version}") }
+}
+
+fn nonce() -> Result<[u8; 16], Error> {
+    let mut nonce = [0; 16];
+    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+    Ok(nonce)
+}
+
+pub(crate) fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

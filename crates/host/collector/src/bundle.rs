@@ -1,0 +1,133 @@
+//! The executable of a single-file application, opened for the assemblies in it.
+
+use memchr::memmem;
+use remora_attach::TargetPath;
+use remora_attach::proc::Proc;
+use remora_symbols::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, list_of_bundle};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+
+/// Read at once while the mark is looked for, bytes.
+const PIECE: usize = 1 << 20;
+/// The launcher is at the file's beginning and some ten megabytes long: the mark is not looked for behind this.
+const LARGEST_LAUNCHER: u64 = 1 << 26;
+/// The longest list of files: some hundred bytes for each.
+const LONGEST_LIST: u64 = 1 << 24;
+/// What stands before the mark: the place of the list.
+const PLACE: usize = 8;
+
+/// One that is open, so that it can be read when the process has ended.
+pub(crate) struct Executable {
+    file: File,
+    bundle: Bundle,
+    folder: TargetPath,
+}
+
+impl Executable {
+    /// The one that this process runs, if it is a single-file application.
+    pub(crate) fn of(process_id: u32) -> Option<Executable> {
+        let proc = Proc::default();
+        let (path, file) = (proc.link_in_view(process_id, "exe").ok()?, proc.open_executable(process_id).ok()?);
+        let bundle = bundle_in(&file).ok()??;
+        Some(Executable { file, bundle, folder: path.parent()? })
+    }
+
+    /// Where a file of this name would lie if it were not in the executable, as the process sees it.
+    pub(crate) fn beside(&self, name: &str) -> TargetPath {
+        self.folder.join(name)
+    }
+
+    /// The file with this path in the application's folder.
+    pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let file = self.bundle.file(name)?;
+        let mut stored = vec![0; usize::try_from(file.stored).ok().filter(|_| file.stored <= BUNDLED_FILE_LIMIT)?];
+        self.file.read_exact_at(&mut stored, file.offset).ok()?;
+        file.unpack(stored).ok()
+    }
+}
+
+/// The list of files behind the mark; `None` where there is no mark, or no list.
+fn bundle_in(file: &File) -> io::Result<Option<Bundle>> {
+    let Some(before) = before_mark(file)? else { return Ok(None) };
+    let Some(offset) = list_of_bundle(before) else { return Ok(None) };
+    let mut list = Vec::new();
+    From { file, offset }.take(LONGEST_LIST).read_to_end(&mut list)?;
+    Ok(Bundle::parse(&list).ok())
+}
+
+/// The bytes before the mark. Pieces overlap, so that it is whole in one of them.
+fn before_mark(file: &File) -> io::Result<Option<[u8; PLACE]>> {
+    let finder = memmem::Finder::new(&BUNDLE_MARK);
+    let overlap = PLACE + BUNDLE_MARK.len();
+    let mut piece = vec![0; PIECE];
+    let mut offset = 0;
+    while offset < LARGEST_LAUNCHER {
+        let length = file.read_at(&mut piece, offset)?;
+        let found = finder.find(&piece[..length]).and_then(|at| piece.get(at.checked_sub(PLACE)?..at)?.try_into().ok());
+        if found.is_some() || length <= overlap {
+            return Ok(found);
+        }
+        offset += (length - overlap) as u64;
+    }
+    Ok(None)
+}
+
+/// A file from an offset on.
+struct From<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for From<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read_at(bytes, self.offset)?;
+        self.offset += length as u64;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// An executable with the mark at this place, and one file in it.
+    fn executable(mark_at: usize) -> File {
+        let content = b"an assembly";
+        let list_at = (mark_at + 100) as u64;
+        let mut bytes = vec![0; mark_at - PLACE];
+        bytes.extend(list_at.to_le_bytes());
+        bytes.extend(BUNDLE_MARK);
+        let content_at = bytes.len() as u64;
+        bytes.extend(content);
+        bytes.resize(list_at as usize, 0);
+        bytes.extend([1_u32, 0, 1].map(u32::to_le_bytes).concat());
+        bytes.extend(b"\x02id");
+        bytes.extend([content_at, content.len() as u64].map(u64::to_le_bytes).concat());
+        bytes.extend(b"\x01\x05a.dll");
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&bytes).expect("room");
+        file
+    }
+
+    #[test]
+    fn the_list_is_found_wherever_the_mark_lies() {
+        for mark_at in [PLACE, 5000, PIECE - 33, PIECE - 1, PIECE, PIECE + 7, 3 * PIECE + 11] {
+            let file = executable(mark_at);
+            let bundle = bundle_in(&file).expect("it can be read").expect("a list");
+            let executable = Executable { file, bundle, folder: "/app".into() };
+            assert_eq!(executable.read("a.dll").as_deref(), Some(&b"an assembly"[..]), "mark at {mark_at}");
+            for other in ["b.dll", "/app/a.dll", ""] {
+                assert_eq!(executable.read(other), None, "{other}");
+            }
+            assert_eq!(executable.beside("a.dll"), "/app/a.dll");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_no_such_application_has_none() {
+        assert!(Executable::of(std::process::id()).is_none());
+        assert!(Executable::of(0).is_none(), "there is no such process");
+    }
+}

@@ -1,0 +1,136 @@
+//! The outer end of the control channel.
+
+use crate::Error;
+use crate::socket::peer_inode;
+use remora_wire::{Frame, FromAgent, ToAgent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+/// What is there to read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A message.
+    Message(FromAgent),
+    /// Nothing at the moment.
+    Nothing,
+    /// The agent, or the whole target, is gone.
+    HungUp,
+}
+
+/// A connected channel.
+pub struct Control {
+    stream: UnixStream,
+    frame: Frame,
+    hung_up: bool,
+}
+
+impl Control {
+    /// Waits for the agent to connect; `None` when it has not until `deadline`.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn accept(listener: &UnixListener, deadline: Instant) -> Result<Option<Control>, Error> {
+        if !wait(listener, deadline.saturating_duration_since(Instant::now()))? {
+            return Ok(None);
+        }
+        let (stream, _) = listener.accept().map_err(Error::Channel)?;
+        stream.set_nonblocking(true).map_err(Error::Channel)?;
+        Ok(Some(Control { stream, frame: Frame::default(), hung_up: false }))
+    }
+
+    /// The process on the other end, as this side numbers it; `None` if it is in a namespace that cannot be seen from here.
+    pub fn peer(&self) -> Option<u32> {
+        remora_attach::peer(&self.stream)
+    }
+
+    /// The inode of the agent's end, if the kernel tells.
+    pub fn peer_inode(&self) -> Option<u64> {
+        peer_inode(&self.stream)
+    }
+
+    /// Waits until there is something, at most `patience`.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn wait(&self, patience: Duration) -> Result<bool, Error> {
+        wait(&self.stream, patience)
+    }
+
+    /// The next message, if a whole one is there.
+    pub fn hear(&mut self) -> Heard {
+        loop {
+            match self.frame.take().map(|body| body.map(|body| FromAgent::decode(&body))) {
+                Ok(Some(Ok(message))) => return Heard::Message(message),
+                Ok(None) if self.hung_up => return Heard::HungUp,
+                Ok(None) => {}
+                Ok(Some(Err(_))) | Err(_) => return Heard::HungUp,
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => self.hung_up = true,
+                Ok(length) => self.frame.push(bytes.get(..length).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.hung_up = true,
+            }
+        }
+    }
+
+    /// The next message, waited for until `deadline`; `Nothing` when the time is over.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn hear_until(&mut self, deadline: Instant) -> Result<Heard, Error> {
+        loop {
+            let heard = self.hear();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if heard != Heard::Nothing || left.is_zero() {
+                return Ok(heard);
+            }
+            self.wait(left)?;
+        }
+    }
+
+    /// Sends a command. A full socket means that the agent has stopped reading, and is not waited for.
+    pub fn say(&mut self, message: &ToAgent) {
+        // A failure shows as a hang-up at the next `hear`; there is nobody to tell now.
+        let _ = self.stream.write_all(&message.encode());
+    }
+
+    /// Sends the welcome, and the shared memory's descriptor with it.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn welcome(&mut self, memory: &OwnedFd) -> Result<(), Error> {
+        self.say_with(&ToAgent::Welcome, memory)
+    }
+
+    /// Sends a command with a descriptor.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn say_with(&mut self, message: &ToAgent, descriptor: &OwnedFd) -> Result<(), Error> {
+        let bytes = message.encode();
+        let descriptors = [descriptor.as_fd()];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        sendmsg(&self.stream, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)
+            .map(|_| ())
+            .map_err(|error| Error::Channel(error.into()))
+    }
+}
+
+fn wait(source: &impl AsFd, patience: Duration) -> Result<bool, Error> {
+    let mut polls = [PollFd::new(source, PollFlags::IN)];
+    let time = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
+    match poll(&mut polls, Some(&time)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(Error::Channel(error.into())),
+    }
+}

@@ -1,0 +1,219 @@
+//! Why a recording could not be taken: codes, facts and remedies. `Display` says what happened; what to do is in [`Error::remedies`].
+
+use crate::target::Target;
+use remora_attach::{HResult, Remedy};
+use remora_receipt::{Facts, ProfilerSlot};
+use std::io;
+
+/// See the variants.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Error {
+    /// The target refused, or could not be asked.
+    #[error(transparent)]
+    Attach(#[from] remora_attach::Error),
+    /// The runtime has no place left for a notification-only profiler. It refuses a main one with the same code, which is about something
+    /// else then: `CORPROF_E_PROFILER_ALREADY_ACTIVE` (vm/profilinghelper.cpp, LoadProfiler; `MAX_NOTIFICATION_PROFILERS`, vm/profilepriv.h).
+    #[strum(serialize = "profiler-slot-taken")]
+    #[error(
+        "the runtime refused: all of its 32 places for notification-only profilers are taken (CORPROF_E_PROFILER_ALREADY_ACTIVE, \
+         0x8013136a)"
+    )]
+    NoPlaceLeft,
+    /// No memory for the ring.
+    #[strum(serialize = "shared-memory-failed")]
+    #[error("the shared memory for samples could not be made: {0}")]
+    SharedMemory(#[source] io::Error),
+    /// The channel to the agent failed.
+    #[strum(serialize = "agent-connection-lost")]
+    #[error("the connection to the agent in the target failed: {0}")]
+    Channel(#[source] io::Error),
+    /// The runtime said yes, but the agent never came.
+    #[strum(serialize = "agent-not-connected")]
+    #[error(
+        "the runtime accepted the agent, but it did not connect within {0} seconds: the target may be stopped or starved"
+    )]
+    NoHello(u64),
+    /// Somebody else connected.
+    #[strum(serialize = "wrong-peer")]
+    #[error(
+        "another process connected in place of the agent ({}), and nothing was recorded",
+        .0.map_or_else(|| "unknown".to_owned(), |id| format!("process {id}"))
+    )]
+    Stranger(Option<u32>),
+    /// The agent cannot work in this process.
+    #[error("the agent cannot record in this process: {0}")]
+    AgentRefused(String),
+    /// The system gives the process no memory, most likely by its limit of address space: the agent wants up to 64 MiB of that, most of
+    /// which is never touched.
+    #[error("the agent was given no memory in this process: {0} (it needs 64 MiB of address space)")]
+    NoMemory(String),
+    /// The agent stays in the process, doing nothing.
+    #[strum(serialize = "agent-inert")]
+    #[error("the agent is loaded but must stay inert: {0}")]
+    Inert(String),
+    /// After a main profiler, the attach that would set the count right failed.
+    #[strum(serialize = "profiler-count-wrong")]
+    #[error("the runtime's count of profilers could not be corrected: {0}")]
+    Count(String),
+    /// It was set right by one, and nobody could look whether that was enough.
+    #[strum(serialize = "profiler-count-unknown")]
+    #[error("whether the runtime counts its profilers correctly could not be seen: {0}")]
+    CountUnseen(String),
+    /// The target ended during the attach.
+    #[strum(serialize = "process-ended")]
+    #[error("the target ended while the agent was attaching")]
+    TargetEnded,
+}
+
+/// An attach that came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct NotAttached {
+    /// Why.
+    pub error: Error,
+    /// What may be in the target all the same, for the receipt; `None` if the runtime was not asked for anything.
+    pub facts: Option<Box<Facts>>,
+}
+
+/// ENOMEM, as errors of the system are shown.
+const NO_MEMORY: &str = "(os error 12)";
+
+impl Error {
+    /// A name that keeps its meaning, in kebab case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Attach(error) => error.code(),
+            other => other.into(),
+        }
+    }
+
+    /// What to do about it; any of these helps.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        match self {
+            Error::Attach(error) => error.remedies(),
+            Error::NoPlaceLeft => vec![Remedy::DetachOthers, Remedy::Restart, Remedy::UseEventPipe],
+            Error::SharedMemory(_) | Error::NoMemory(_) => vec![Remedy::FreeMemory, Remedy::UseEventPipe],
+            Error::Channel(_) | Error::NoHello(_) | Error::TargetEnded => vec![Remedy::LookAtTarget],
+            Error::Stranger(_) => vec![Remedy::GiveOwnTmpdir],
+            Error::AgentRefused(_) => vec![Remedy::UseEventPipe],
+            Error::Inert(_) => vec![Remedy::TryAgain, Remedy::UseEventPipe],
+            Error::Count(_) | Error::CountUnseen(_) => vec![Remedy::AttachOnceMore],
+        }
+    }
+
+    /// Whether the runtime had no place for it: then it is no profiler that has come, and none that leaves (vm/profilinghelper.cpp,
+    /// LoadProfiler).
+    pub(crate) fn is_refused_for_want_of_a_place(&self) -> bool {
+        matches!(self, Error::Attach(remora_attach::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)))
+    }
+
+    /// What the agent says that failed; the system's number for it stands at the end of that.
+    pub(crate) fn of_the_agent(what: String) -> Error {
+        if what.contains(NO_MEMORY) { Error::NoMemory(what) } else { Error::AgentRefused(what) }
+    }
+
+    /// Whatever went wrong with a target that has ended, its end is the reason.
+    pub(crate) fn or_the_end_of(self, target: &Target) -> Error {
+        if target.has_ended() { Error::TargetEnded } else { self }
+    }
+
+    /// What a refusal means for whoever wanted this place.
+    pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {
+        match (self, slot) {
+            (
+                Error::Attach(remora_attach::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)),
+                ProfilerSlot::NotificationOnly,
+            ) => Error::NoPlaceLeft,
+            (other, _) => other,
+        }
+    }
+}
+
+impl<E: Into<Error>> From<E> for NotAttached {
+    fn from(error: E) -> NotAttached {
+        NotAttached { error: error.into(), facts: None }
+    }
+}
+
+impl From<rustix::io::Errno> for Error {
+    fn from(error: rustix::io::Errno) -> Error {
+        Error::SharedMemory(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn each_error_has_a_remedy_and_its_message_none() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let own = [
+            Error::NoPlaceLeft,
+            Error::SharedMemory(broken()),
+            Error::Channel(broken()),
+            Error::NoHello(5),
+            Error::Stranger(Some(42)),
+            Error::Stranger(None),
+            Error::AgentRefused("no signal is free".into()),
+            Error::of_the_agent("Cannot allocate memory (os error 12)".into()),
+            Error::Inert("another profiler has left".into()),
+            Error::Count("it ends".into()),
+            Error::CountUnseen("it ends".into()),
+            Error::TargetEnded,
+        ];
+        for error in own {
+            let text = error.to_string();
+            assert!(!error.remedies().is_empty() && !text.contains("; "), "{text}");
+            assert!(!text.contains("Some(") && !text.contains("None"), "{text}");
+        }
+    }
+
+    #[test]
+    fn det_18_who_is_refused_for_want_of_a_place_has_not_come_and_another_messages_advice_is_left_out() {
+        let refused = |code| Error::from(remora_attach::Error::RuntimeRefused(HResult(code)));
+        assert!(refused(0x8013_136A).is_refused_for_want_of_a_place());
+        assert!(
+            !refused(0x8000_4005).is_refused_for_want_of_a_place()
+                && !Error::TargetEnded.is_refused_for_want_of_a_place()
+        );
+        let unseen = Error::CountUnseen(Error::NoPlaceLeft.to_string()).to_string();
+        assert!(unseen.contains("32 places"), "{unseen}");
+    }
+
+    #[test]
+    fn no_memory_is_told_from_other_refusals() {
+        let no_memory = io::Error::from_raw_os_error(rustix::io::Errno::NOMEM.raw_os_error());
+        let told = Error::of_the_agent(format!("the shared memory is not usable: {no_memory}"));
+        assert!(matches!(told, Error::NoMemory(_)), "{told}");
+        let told = Error::of_the_agent(io::Error::from_raw_os_error(11).to_string());
+        assert!(matches!(told, Error::AgentRefused(_)), "{told}");
+    }
+
+    #[test]
+    fn what_goes_wrong_with_a_target_that_has_ended_is_its_end() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+        let target = Target::of(child.id());
+        assert!(matches!(Error::NoHello(5).or_the_end_of(&target), Error::NoHello(5)));
+        drop(child.stdin.take());
+        child.wait().expect("collected");
+        for error in [Error::NoHello(5), Error::Inert(String::new()), Error::Channel(io::ErrorKind::BrokenPipe.into())]
+        {
+            assert!(matches!(error.or_the_end_of(&target), Error::TargetEnded));
+        }
+    }
+
+    #[test]
+    fn no_place_for_one_that_is_only_notified_is_nobody_elses_main_place() {
+        let refused = || Error::from(remora_attach::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE));
+        let told = refused().in_place_of(ProfilerSlot::NotificationOnly).to_string();
+        assert!(told.contains("32 places") && !told.contains("main profiler"), "{told}");
+        let told = refused().in_place_of(ProfilerSlot::Main).to_string();
+        assert!(told.contains("main profiler"), "{told}");
+        let other = Error::TargetEnded.in_place_of(ProfilerSlot::NotificationOnly);
+        assert!(matches!(other, Error::TargetEnded));
+    }
+}

@@ -1,0 +1,259 @@
+//! Files as the target sees them, read from here: through its root, so that containers and chroots look like themselves.
+
+use crate::bundle::Executable;
+use remora_attach::TargetPath;
+use remora_attach::proc::Proc;
+use remora_symbols::{
+    ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
+};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Longest file that is read for its names, bytes.
+const LARGEST_FILE: u64 = 1 << 30;
+
+/// Bytes that are read of all files. The target chooses which files these are, and a sparse one costs it nothing.
+const MOST_BYTES: u64 = 2 << 30;
+
+/// The name of the kernel's own library among mappings, and its largest size.
+const VDSO: &str = "[vdso]";
+const LARGEST_VDSO: usize = 1 << 20;
+
+/// How an ELF file begins.
+const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
+
+/// A module's id, in the byte order of its file.
+pub type Mvid = [u8; 16];
+
+/// The target's files, each read once.
+pub struct Files {
+    process_id: u32,
+    managed: HashMap<(TargetPath, Option<Mvid>), Option<Arc<ManagedImage>>>,
+    /// Once it was looked for.
+    executable: Option<Option<Executable>>,
+    native: HashMap<TargetPath, Option<ElfImage>>,
+    maps: Vec<MapEntry>,
+    /// Bytes that may still be read.
+    left: Cell<u64>,
+    /// Files that were not, since too much had been.
+    unread: Cell<u64>,
+}
+
+impl Files {
+    /// Those of the process with this id.
+    pub fn of(process_id: u32) -> Files {
+        Files {
+            process_id,
+            managed: HashMap::new(),
+            executable: None,
+            native: HashMap::new(),
+            maps: Vec::new(),
+            left: Cell::new(MOST_BYTES),
+            unread: Cell::new(0),
+        }
+    }
+
+    /// The managed module at `path`, with its portable PDB where there is one. One that has no file of its own, and so an `mvid`, may
+    /// lie in a single-file application.
+    pub fn managed(&mut self, path: &TargetPath, mvid: Option<Mvid>) -> Option<Arc<ManagedImage>> {
+        let key = (path.clone(), mvid);
+        if let Some(known) = self.managed.get(&key) {
+            return known.clone();
+        }
+        let image = match mvid {
+            None => self.read(path).and_then(|bytes| self.managed_image(path, bytes)),
+            Some(mvid) => self.bundled(path, mvid),
+        };
+        self.managed.insert(key, image.clone());
+        image
+    }
+
+    /// The module of this name, if it is the one that was loaded: others may have been loaded from bytes under the same name.
+    fn bundled(&mut self, name: &TargetPath, mvid: Mvid) -> Option<Arc<ManagedImage>> {
+        let process_id = self.process_id;
+        let executable = self.executable.get_or_insert_with(|| Executable::of(process_id)).as_ref()?;
+        let name = name.to_str()?;
+        let (beside, bytes) = (executable.beside(name), executable.read(name)?);
+        self.managed_image(&beside, bytes).filter(|image| image.mvid().is_some_and(|found| found.0 == mvid))
+    }
+
+    /// The ELF file behind a mapping; debug files beside it are taken where they belong to it.
+    fn native(&mut self, entry: &MapEntry) -> Option<&ElfImage> {
+        if !self.native.contains_key(&entry.path) {
+            let image = self.read_native(entry);
+            self.native.insert(entry.path.clone(), image);
+        }
+        self.native.get(&entry.path)?.as_ref()
+    }
+
+    /// What is at a native address, by the mappings as they were read last; they are read again for an address that is in none.
+    pub fn name(&mut self, address: u64) -> NativeName {
+        if find_mapping(&self.maps, address).is_none() {
+            self.refresh_maps();
+        }
+        // The look-up borrows the mappings while it opens files.
+        let maps = std::mem::take(&mut self.maps);
+        let name = mapped_name(address, &maps, |entry| self.native(entry));
+        self.maps = maps;
+        name
+    }
+
+    /// Whether an address is certainly native code: in an ELF file, or in the kernel's own page. Managed code lies in memory
+    /// without a file, or in a file of another kind.
+    pub fn is_certainly_native(&mut self, address: u64) -> bool {
+        let Some(entry) = find_mapping(&self.maps, address).cloned() else { return false };
+        matches!(entry.path.to_str(), Some("[vdso]" | "[vsyscall]")) || self.native(&entry).is_some()
+    }
+
+    /// Reads the mappings again; keeps the old ones if the target is gone.
+    pub fn refresh_maps(&mut self) {
+        let maps = Proc::default().maps(self.process_id).unwrap_or_default();
+        if !maps.is_empty() {
+            self.maps = maps;
+        }
+    }
+
+    /// The mappings as they were read last.
+    pub fn maps(&self) -> &[MapEntry] {
+        &self.maps
+    }
+
+    /// The unwind rules of the ELF file behind a mapping; `None` if there is no such file.
+    pub fn unwind_rules(&self, entry: &MapEntry) -> Option<UnwindRules> {
+        UnwindRules::parse(&self.native_bytes(entry)?)
+    }
+
+    /// What is to be said where files were not read.
+    pub(crate) fn note(&self) -> Option<String> {
+        let unread = self.unread.get();
+        (unread > 0).then(|| {
+            format!("{unread} files of the process were not read, since 2 GiB of others had been: names that stand in them are missing")
+        })
+    }
+
+    fn read(&self, path: &TargetPath) -> Option<Vec<u8>> {
+        self.rest(self.open(path)?, Vec::new())
+    }
+
+    fn open(&self, path: &TargetPath) -> Option<File> {
+        Proc::default().open(self.process_id, path).ok()
+    }
+
+    /// The whole of a file that begins like an ELF file. Other files that are mapped may be large, and are not read.
+    fn read_elf(&self, mut file: File) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; ELF_MAGIC.len()];
+        file.read_exact(&mut bytes).ok().filter(|()| bytes == ELF_MAGIC)?;
+        self.rest(file, bytes)
+    }
+
+    /// A file whose first bytes were read already, with its rest; `None` if it is too large, or too much has been read of all files.
+    fn rest(&self, file: File, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let length = file.metadata().ok()?.len();
+        if length > LARGEST_FILE {
+            return None;
+        }
+        let Some(left) = self.left.get().checked_sub(length) else {
+            self.unread.set(self.unread.get() + 1);
+            return None;
+        };
+        self.left.set(left);
+        // It may grow meanwhile.
+        file.take(length.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn managed_image(&self, path: &TargetPath, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
+        let mut image = ManagedImage::parse(bytes).ok()?;
+        if !image.use_embedded_pdb().unwrap_or(false) {
+            // A PDB of another build is refused; without one there are names but no lines.
+            let paths = image.pdb_paths(path);
+            let _ = paths.iter().any(|path| self.read(path).is_some_and(|bytes| image.use_pdb(bytes).is_ok()));
+        }
+        Some(Arc::new(image))
+    }
+
+    fn read_native(&self, entry: &MapEntry) -> Option<ElfImage> {
+        if entry.path == VDSO {
+            return None;
+        }
+        let mut image = ElfImage::parse(self.native_bytes(entry)?).ok()?;
+        for path in image.debug_file_paths(&entry.path) {
+            let added = self.read(&path).map(|bytes| image.add_debug_file(bytes));
+            if matches!(added, Some(Ok(true))) {
+                break;
+            }
+        }
+        Some(image)
+    }
+
+    fn native_bytes(&self, entry: &MapEntry) -> Option<Vec<u8>> {
+        match () {
+            // The kernel maps one page of code into every process.
+            () if entry.path == VDSO => own_kernel_code(),
+            () if entry.deleted => self.read_deleted(entry),
+            () => self.read_elf(self.open(&entry.path)?),
+        }
+    }
+
+    /// A file that was unlinked is still there behind the mapping, for those who may look. Memory that only has a name is no library,
+    /// and may be large: all code that .NET 7 and later compile lies in one of 2 GiB.
+    fn read_deleted(&self, entry: &MapEntry) -> Option<Vec<u8>> {
+        if entry.path.starts_with("/memfd:") {
+            return None;
+        }
+        self.read_elf(Proc::default().open_mapped(self.process_id, entry).ok()?)
+    }
+}
+
+/// The kernel's own library, from this process.
+fn own_kernel_code() -> Option<Vec<u8>> {
+    let maps = parse_maps(&fs::read("/proc/self/maps").ok()?);
+    let own = maps.iter().find(|entry| entry.path == VDSO)?;
+    let mut bytes = vec![0; usize::try_from(own.end - own.start).ok().filter(|length| *length <= LARGEST_VDSO)?];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, own.start).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn files_are_read_up_to_a_sum_of_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        std::fs::write(&path, [1; 100]).expect("written");
+        let files = Files::of(std::process::id());
+        files.left.set(250);
+        let read = || files.read(&path.clone().into()).map(|bytes| bytes.len());
+        assert_eq!(files.note(), None);
+        assert_eq!([read(), read(), read()], [Some(100), Some(100), None]);
+        let said = files.note().expect("one was not read");
+        assert!(said.starts_with("1 files of the process were not read"), "{said}");
+    }
+
+    #[test]
+    fn memory_with_a_name_is_not_read_and_neither_is_what_only_looks_like_a_library_by_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("library.so");
+        let mut file = File::create(&path).expect("a file");
+        // Sparse, as the runtime's own memory for code is.
+        file.set_len(LARGEST_FILE).expect("room for nothing");
+        let files = Files::of(std::process::id());
+        let read = || files.read_elf(File::open(&path).expect("a file"));
+        assert_eq!((read(), files.left.get()), (None, MOST_BYTES));
+        file.write_all(&ELF_MAGIC).expect("room");
+        file.set_len(LARGEST_FILE + 1).expect("room for nothing");
+        assert_eq!(read(), None, "too large");
+        file.set_len(100).expect("less");
+        assert_eq!(read().map(|bytes| bytes.len()), Some(100));
+        let code = parse_maps(b"1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
+        assert!(code.deleted);
+        assert_eq!(Files::of(std::process::id()).read_deleted(&code), None);
+    }
+}

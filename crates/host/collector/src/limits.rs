@@ -1,0 +1,200 @@
+//! What a target may make this process take, whatever it sends: so much at one go, so much memory, so much of a heap's stream.
+
+use crate::shared_memory::SharedMemory;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// The least growth that this process may have while it collects, bytes. A sample takes 40.
+const LEAST_LIMIT: u64 = 256 << 20;
+/// Bytes of a heap's stream beside those that follow from the process's memory.
+const SPARE_STREAM: u64 = 256 << 20;
+/// Bytes of a heap's stream for each byte of the process's memory. An object of 24 bytes or more takes some 5, and what it holds at most
+/// as much as it is.
+const STREAM_FOR_BYTE: u64 = 2;
+
+/// How long nothing may come of a snapshot, and so much more for each GiB of the process.
+const QUIET: Duration = Duration::from_secs(60);
+const QUIET_FOR_GIB: Duration = Duration::from_secs(5);
+
+/// Words that may still be taken out of the rings at one go. A ring that never runs empty so keeps nobody from looking at the time.
+#[derive(Debug)]
+pub(crate) struct Allowance(usize);
+
+impl Allowance {
+    /// As many as the rings hold.
+    pub(crate) fn of(memory: &SharedMemory) -> Allowance {
+        Allowance(memory.length())
+    }
+
+    /// Whether another record may be taken.
+    pub(crate) fn is_left(&self) -> bool {
+        self.0 > 0
+    }
+
+    /// A record of so many words was taken.
+    pub(crate) fn used(&mut self, words: usize) {
+        self.0 = self.0.saturating_sub(words.saturating_add(1));
+    }
+}
+
+/// How much memory this process may take, from when it was made.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    most: u64,
+    part: &'static str,
+}
+
+impl MemoryLimit {
+    /// Half of the memory that is free, and 256 MiB in any case.
+    pub fn half() -> MemoryLimit {
+        MemoryLimit::part(2, "half")
+    }
+
+    /// An eighth of the memory that is free, and 256 MiB in any case: for what is made into something larger later.
+    pub fn eighth() -> MemoryLimit {
+        MemoryLimit::part(8, "an eighth")
+    }
+
+    fn part(divisor: u64, part: &'static str) -> MemoryLimit {
+        // That of the machine, or less in a control group.
+        let free = remora_attach::own_room().map_or(0, |room| room.bytes);
+        MemoryLimit::of((free / divisor).max(LEAST_LIMIT), part)
+    }
+
+    /// So many bytes, which is this part of what is free.
+    pub fn of(growth: u64, part: &'static str) -> MemoryLimit {
+        MemoryLimit { most: resident("/proc/self/statm").unwrap_or(0).saturating_add(growth), part }
+    }
+
+    /// Whether it has grown too large.
+    pub fn is_exceeded(&self) -> bool {
+        resident("/proc/self/statm").is_some_and(|now| now > self.most)
+    }
+
+    /// Why it ends, if it has grown too large by what the target sends.
+    pub fn exceeded(&self) -> Option<String> {
+        let why = || format!("what the target sent takes more than {} of the memory that was free", self.part);
+        self.is_exceeded().then(why)
+    }
+}
+
+/// The longest stream that the heap of a process can have, bytes.
+pub(crate) fn longest_stream(process_id: u32) -> u64 {
+    memory_of(process_id).saturating_mul(STREAM_FOR_BYTE).saturating_add(SPARE_STREAM)
+}
+
+/// The memory of a process, bytes: what it maps many times it has once, and so no more than the machine has.
+fn memory_of(process_id: u32) -> u64 {
+    let all = ["VmRSS:", "VmSwap:", "HugetlbPages:"];
+    let memory = kibibytes(&format!("/proc/{process_id}/status"), &all).unwrap_or(0);
+    memory.min(kibibytes("/proc/meminfo", &["MemTotal:", "SwapTotal:"]).unwrap_or(u64::MAX))
+}
+
+/// How long nothing may come of a snapshot. A collection of a large heap takes its time, and so the process's memory adds to it.
+#[derive(Debug)]
+pub(crate) struct Quiet {
+    patience: Duration,
+    last: Instant,
+}
+
+impl Quiet {
+    /// From now on.
+    pub(crate) fn of(process_id: u32) -> Quiet {
+        Quiet { patience: QUIET + QUIET_FOR_GIB * (memory_of(process_id) >> 30) as u32, last: Instant::now() }
+    }
+
+    /// Something came.
+    pub(crate) fn is_broken(&mut self, now: Instant) {
+        self.last = now;
+    }
+
+    /// Why it is given up, if nothing has come for too long.
+    pub(crate) fn exceeded(&self, now: Instant) -> Option<String> {
+        let why = || format!("nothing came from the agent in the process for {} s", self.patience.as_secs());
+        (now.saturating_duration_since(self.last) >= self.patience).then(why)
+    }
+}
+
+/// The sum of these lines of a file, which are in KiB, in bytes.
+fn kibibytes(file: &str, names: &[&str]) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let words = text.lines().map(|line| line.split_ascii_whitespace());
+    let named =
+        words.filter_map(|mut words| names.contains(&words.next()?).then(|| words.next()?.parse::<u64>().ok())?);
+    Some(named.sum::<u64>().saturating_mul(1024))
+}
+
+/// Resident memory, bytes: the second number of the file.
+fn resident(statm: &str) -> Option<u64> {
+    let text = fs::read_to_string(statm).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_ring::{HEADER_WORDS, Ring};
+    use remora_wire::layout;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Ends the thread that fills a ring.
+    struct Ends<'a>(&'a AtomicBool);
+
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_ring_that_never_runs_empty_keeps_nobody() {
+        let memory = SharedMemory::new(false).expect("a memfd");
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let words = memory.words_of(layout::messages(false, HEADER_WORDS));
+                let ring = Ring::new(words).expect("a ring");
+                while !ended.load(Ordering::Relaxed) {
+                    // Full is as good: it is filled up again.
+                    let _ = ring.push(&[&[1; 100]]);
+                }
+            });
+            // Also where an assertion fails: the scope waits for the thread.
+            let _ends = Ends(&ended);
+            let (mut allowance, mut words, mut taken) = (Allowance::of(&memory), Vec::new(), 0);
+            while allowance.is_left() {
+                taken += usize::from(memory.pop(&mut words, &mut allowance));
+            }
+            assert!(!memory.pop(&mut words, &mut allowance));
+            assert!(taken >= layout::RING_WORDS / 101, "{taken}: less than the ring holds");
+        });
+    }
+
+    #[test]
+    fn growth_of_this_process_is_seen() {
+        let limit = MemoryLimit::of(64 << 20, "half");
+        assert_eq!(limit.exceeded(), None);
+        let grown = vec![1_u8; 128 << 20];
+        assert!(limit.exceeded().is_some());
+        drop(grown);
+    }
+
+    #[test]
+    fn whoever_says_nothing_is_given_up_and_whoever_says_something_is_not() {
+        let mut quiet = Quiet::of(u32::MAX);
+        let after = |seconds| quiet.last + Duration::from_secs(seconds);
+        let (early, late, later) = (after(59), after(60), after(119));
+        assert_eq!(quiet.exceeded(early), None);
+        assert_eq!(quiet.exceeded(late).as_deref(), Some("nothing came from the agent in the process for 60 s"));
+        quiet.is_broken(late);
+        assert_eq!(quiet.exceeded(later), None);
+        assert!(Quiet::of(std::process::id()).patience >= QUIET, "a process adds to it");
+    }
+
+    #[test]
+    fn the_longest_stream_follows_from_the_memory_of_the_process() {
+        assert!(longest_stream(std::process::id()) > SPARE_STREAM);
+        assert_eq!(longest_stream(u32::MAX), SPARE_STREAM);
+    }
+}

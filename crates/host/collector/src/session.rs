@@ -1,0 +1,275 @@
+//! One recording by the agent: attach, collect, detach.
+
+use crate::account;
+use crate::arrival::{Began, Task, monotonic, shown_runtime};
+use crate::assembler::{Assembler, MOST_TIME};
+use crate::count::arrive_heard;
+use crate::files::Files;
+use crate::limits::{Allowance, MemoryLimit};
+use crate::names::Names;
+use crate::presence::Presence;
+use crate::rate;
+use crate::scaling::scale;
+use crate::shared_memory::SharedMemory;
+use crate::unwinding::Unwinding;
+use crate::{Error, NotAttached};
+use remora_attach::Process;
+use remora_profile::{Event, Meta, Profile};
+use remora_receipt::Facts;
+use remora_wire::{Contents, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How often the ring is looked at: it takes 25 times as much as comes in that time at most, and each look takes a processor from the
+/// target for a moment.
+const LOOK: Duration = Duration::from_millis(40);
+
+/// How long is slept when nothing comes from an agent that is leaving.
+const LEAVING_LOOK: Duration = Duration::from_millis(5);
+
+/// Signals and read stacks a second, at most, if all threads are sampled.
+pub const WALL_BUDGET: u32 = 2_000;
+
+/// The same if only threads on a CPU are sampled: the frequency times the number of CPUs, and at least this.
+pub const CPU_BUDGET: u32 = 10_000;
+
+/// How to record.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to sample.
+    pub event: Event,
+    /// Samples a second and thread.
+    pub frequency: u32,
+    /// Signals a second for the whole process; `None` for the default: [`CPU_BUDGET`] or [`WALL_BUDGET`].
+    pub signal_budget: Option<u32>,
+    /// How long the attach may take.
+    pub timeout: Duration,
+}
+
+/// How a recording is going.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    /// Samples in the profile.
+    pub samples: u64,
+    /// Samples taken and not in the profile (what is still under way not counted).
+    pub lost: u64,
+    /// Threads seen.
+    pub threads: usize,
+    /// Samples a second, over the whole recording.
+    pub effective_rate: f64,
+    /// Processors that the target used since the last step, 1.0 being one of them busy.
+    pub target_cpu: Option<f64>,
+    /// Why there is nothing more to come, if so.
+    pub ended: Option<String>,
+    /// Whether that is since this process has grown too large, and not the target's doing.
+    pub is_cut: bool,
+}
+
+/// What a recording leaves behind: the profile, and what is needed to prove that nothing else is left.
+#[derive(Debug)]
+pub struct Finished {
+    /// The recording.
+    pub profile: Profile,
+    /// For the receipt.
+    pub facts: Facts,
+    /// Managed frames in all samples, and how many of them have a name.
+    pub managed_frames: (u64, u64),
+    /// From the attach request to the first sample, nanoseconds.
+    pub first_sample: Option<u64>,
+    /// Whether the target ended or replaced its program before the agent had left.
+    pub target_ended: bool,
+    /// What broke while the agent was leaving.
+    pub failure: Option<Error>,
+}
+
+/// A recording under way.
+pub struct Session {
+    presence: Presence,
+    assembler: Assembler,
+    unwinding: Unwinding,
+    words: Vec<u64>,
+    /// Whether another frequency was asked for meanwhile: then there is none to compare with.
+    frequency_changed: bool,
+}
+
+impl Session {
+    /// Places the library, attaches, and returns when the agent samples.
+    ///
+    /// # Errors
+    /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+    pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
+        let mut unwinding = Unwinding::of(process.pid);
+        let table = unwinding.prepare();
+        let (mut presence, began) = arrive_heard(process, library, task(options), table.as_ref(), options.timeout)?;
+        let meta = meta(process, options, &began);
+        let mut files = Files::of(process.pid);
+        files.refresh_maps();
+        let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
+        presence.limit = Some(MemoryLimit::half());
+        Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
+    }
+
+    /// Takes what has arrived, waiting for at most `patience`. Call it again and again while recording.
+    ///
+    /// # Errors
+    /// [`Error::Channel`].
+    pub fn step(&mut self, patience: Duration) -> Result<Progress, Error> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let took = self.drain();
+            self.unwinding.step(&mut self.presence.control);
+            self.listen();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.presence.reason_to_end().is_some() || left.is_zero() {
+                return Ok(self.progress());
+            }
+            if took == 0 {
+                // The ring has no bell: what lies in it is met at the next look.
+                self.presence.control.wait(left.min(LOOK))?;
+            }
+        }
+    }
+
+    /// The recording so far.
+    pub fn profile(&self) -> &Profile {
+        &self.assembler.profile
+    }
+
+    /// Asks for another frequency, hertz.
+    pub fn set_frequency(&mut self, hertz: u32) {
+        self.frequency_changed = true;
+        self.presence.control.say(&ToAgent::SetFrequency(hertz));
+    }
+
+    /// Stops, detaches, waits until the library is unmapped (bounded, and shortly where somebody is in a hurry), and closes the account. An
+    /// error on the way is part of the result: the recording, and what may be left in the target, are there all the same.
+    pub fn detach(mut self, hurried: impl Fn() -> bool) -> Finished {
+        let Session { presence, assembler, words, .. } = &mut self;
+        assembler.profile.meta.duration = presence.begun.elapsed().as_nanos() as u64;
+        assembler.profile.meta.target_cpu = presence.target.used();
+        let mut notes = Vec::new();
+        let failure = presence.leave(
+            LEAVING_LOOK,
+            |memory| drain(memory, words, assembler),
+            |message| notes.extend(said(message)),
+            hurried,
+        );
+        assembler.profile.meta.notes.append(&mut notes);
+        self.finish(failure)
+    }
+
+    fn drain(&mut self) -> usize {
+        if !self.presence.is_taken_from() {
+            return 0;
+        }
+        drain(&mut self.presence.memory, &mut self.words, &mut self.assembler)
+    }
+
+    fn listen(&mut self) {
+        let notes = &mut self.assembler.profile.meta.notes;
+        self.presence.listen(|message| notes.extend(said(message)));
+    }
+
+    fn progress(&mut self) -> Progress {
+        let loss = &self.assembler.profile.loss;
+        let seconds = self.presence.begun.elapsed().as_secs_f64();
+        Progress {
+            samples: loss.delivered,
+            lost: [layout::LOST_RING_FULL, layout::LOST_TRANSPORT_FULL, layout::LOST_THREAD_SILENT]
+                .into_iter()
+                .map(|which| self.presence.memory.counter(which))
+                .fold(loss.total_lost(), u64::saturating_add),
+            threads: self.assembler.profile.threads().len(),
+            effective_rate: if seconds > 0.0 { loss.delivered as f64 / seconds } else { 0.0 },
+            target_cpu: self.presence.target.used_since_last(),
+            ended: self.presence.reason_to_end().map(str::to_owned),
+            is_cut: self.presence.ended.is_none() && self.presence.cut.is_some(),
+        }
+    }
+
+    fn finish(mut self, failure: Option<Error>) -> Finished {
+        let counter = |which| self.presence.memory.counter(which);
+        let used = self.assembler.used.take();
+        let unread = self.assembler.note();
+        let profile = &mut self.assembler.profile;
+        // Clocks that make no sense are as good as none.
+        let used = used.filter(|used| scale(profile, used, MOST_TIME));
+        if let Some(used) = &used {
+            profile.meta.target_cpu = Some(used.process);
+        }
+        account::close(&mut profile.loss, counter, self.presence.target_ended);
+        let mut notes = account::notes(counter, self.presence.leaving.unwrap_or_default().impatient_unloads);
+        // With several frequencies there is none to compare with.
+        if !self.frequency_changed {
+            notes.extend(rate::notes(profile, counter));
+        }
+        notes.extend(match &used {
+            Some(used) => account::unsampled(profile, used),
+            None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
+        });
+        notes.extend(unread);
+        notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
+        profile.meta.notes.extend(notes);
+        Finished {
+            first_sample: self.assembler.first_sample.map(|time| time.saturating_sub(self.presence.requested)),
+            managed_frames: self.assembler.managed_frames(self.presence.memory.counter(layout::FAILED_LOOKUPS)),
+            profile: self.assembler.profile,
+            facts: self.presence.facts,
+            target_ended: self.presence.target_ended,
+            failure,
+        }
+    }
+}
+
+/// Takes what has arrived, at most as much as the ring holds, and says how many messages it was.
+fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler) -> usize {
+    let (mut took, mut allowance) = (0, Allowance::of(memory));
+    while memory.pop(words, &mut allowance) {
+        assembler.take(words);
+        took += 1;
+    }
+    took
+}
+
+/// What is to be said of a message of the agent's about its task.
+fn said(message: FromAgent) -> Option<String> {
+    match message {
+        FromAgent::Failed { what } => Some(what),
+        _ => None,
+    }
+}
+
+fn task(options: &Options) -> Task {
+    let (event, budget) = match options.event {
+        Event::Cpu => (EventKind::Cpu, cpu_budget(options.frequency)),
+        Event::Wall => (EventKind::Wall, WALL_BUDGET),
+    };
+    Task {
+        event,
+        contents: Contents::None,
+        moment: Moment::Collected,
+        roots: Roots::Inferred,
+        frequency: options.frequency,
+        signal_budget: options.signal_budget.unwrap_or(budget),
+    }
+}
+
+fn cpu_budget(frequency: u32) -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    frequency.saturating_mul(processors).max(CPU_BUDGET)
+}
+
+fn meta(process: &Process, options: &Options, began: &Began) -> Meta {
+    let since = monotonic().saturating_sub(began.time);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    Meta {
+        event: options.event,
+        engine: format!("agent ({})", began.engine),
+        frequency: options.frequency,
+        started_unix_nanoseconds: now.saturating_sub(since),
+        process_id: process.pid,
+        application: process.name(),
+        command_line: process.command_line.join(" "),
+        runtime: shown_runtime(process),
+        ..Meta::default()
+    }
+}

@@ -1,0 +1,157 @@
+//! The shared memory as this side sees it: made, filled, sealed, and its ring read.
+//!
+//! All pages exist and the size is sealed before the target maps it: no later fault can hit the target.
+
+use crate::Error;
+use crate::limits::Allowance;
+use memmap2::MmapRaw;
+use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
+use remora_wire::{MEMORY_NAME, layout};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The memory, mapped here; its descriptor travels to the agent.
+pub struct SharedMemory {
+    mapping: MmapRaw,
+    descriptor: OwnedFd,
+}
+
+impl SharedMemory {
+    /// Makes it, zeroed but for the magic word; with the third ring, if a heap is watched.
+    ///
+    /// # Errors
+    /// [`Error::SharedMemory`]: not enough memory, or no memfd (kernel before 3.17).
+    pub fn new(is_watched: bool) -> Result<SharedMemory, Error> {
+        let bytes = layout::size_in_bytes(is_watched, HEADER_WORDS) as u64;
+        let descriptor = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        fallocate(&descriptor, FallocateFlags::empty(), 0, bytes)?;
+        fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let mapping = MmapRaw::map_raw(&descriptor).map_err(Error::SharedMemory)?;
+        let memory = SharedMemory { mapping, descriptor };
+        memory.words()[layout::WORD_MAGIC].store(layout::MAGIC, Ordering::SeqCst);
+        Ok(memory)
+    }
+
+    /// Puts questions about static fields, once: nothing may follow. No more words than [`SharedMemory::room_for_questions`].
+    pub fn ask(&self, questions: &[u64]) {
+        let all = self.words();
+        for (place, word) in all[layout::questions(HEADER_WORDS)].iter().zip(questions) {
+            place.store(*word, Ordering::Relaxed);
+        }
+        all[layout::STATICS_ASKED].store(questions.len() as u64 + 1, Ordering::Release);
+    }
+
+    /// How many words of questions there is room for.
+    pub fn room_for_questions() -> usize {
+        layout::questions(HEADER_WORDS).len()
+    }
+
+    /// The descriptor to hand over.
+    pub fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
+    /// A counter of [`layout`].
+    pub fn counter(&self, which: usize) -> u64 {
+        self.words().get(which).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Takes the next message's words; false if there is none, or if no more may be taken at one go.
+    pub fn pop(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+        self.pop_from(layout::messages(false, HEADER_WORDS), into, allowance)
+    }
+
+    /// The same of the first of two rings.
+    pub fn pop_beside_heap(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+        self.pop_from(layout::messages(true, HEADER_WORDS), into, allowance)
+    }
+
+    /// The next piece of a heap's stream: its first word, and its other words' bytes, which are put into `into`. `None` if there is none,
+    /// or if no more may be taken at one go.
+    pub fn pop_heap(&self, into: &mut Vec<u8>, allowance: &mut Allowance) -> Option<u64> {
+        let ring = allowance.is_left().then(|| self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new))??;
+        into.resize(MAXIMUM_RECORD_WORDS * 8, 0);
+        let taken = ring.pop_bytes(into);
+        into.truncate(taken.map_or(0, |(_, bytes)| bytes));
+        if taken.is_some() {
+            allowance.used(into.len() / 8);
+        }
+        taken.map(|(head, _)| head)
+    }
+
+    /// The copy that told the heap's stream has ended, and everything whole that it told was taken: what it was telling when it ended is
+    /// given up, else nothing of the next copy's would ever be taken.
+    pub fn give_up_rest_of_heap(&self) {
+        if let Some(ring) = self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new) {
+            ring.abandon();
+        }
+    }
+
+    /// The next piece of what is told of collections.
+    pub fn pop_watch(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+        self.pop_from(layout::watch(HEADER_WORDS), into, allowance)
+    }
+
+    fn pop_from(&self, place: Range<usize>, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+        into.clear();
+        let ring = allowance.is_left().then(|| self.words().get(place).and_then(Ring::new)).flatten();
+        let is_taken = ring.is_some_and(|ring| ring.pop(|word| into.push(word)).is_some());
+        if is_taken {
+            allowance.used(into.len());
+        }
+        is_taken
+    }
+
+    /// Words of all of it.
+    pub(crate) fn length(&self) -> usize {
+        self.words().len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn words_of(&self, place: Range<usize>) -> &[AtomicU64] {
+        &self.words()[place]
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        let (pointer, bytes) = (self.mapping.as_ptr(), self.mapping.len());
+        // SAFETY: page-aligned, mapped readable and writable for as long as `self`, and touched by atomics only on both sides.
+        unsafe { std::slice::from_raw_parts(pointer.cast::<AtomicU64>(), bytes / 8) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_side_pushes_the_other_pops_and_the_size_is_sealed() {
+        let memory = SharedMemory::new(false).expect("a memfd");
+        let other = MmapRaw::map_raw(memory.descriptor()).expect("mapped again");
+        // SAFETY: as in `words`.
+        let words = unsafe { std::slice::from_raw_parts(other.as_ptr().cast::<AtomicU64>(), other.len() / 8) };
+        let ring = Ring::new(&words[layout::HEADER_WORDS..]).expect("a ring");
+        assert_eq!(ring.push(&[&[1, 2, 3]]), Ok(()));
+        let (mut read, mut allowance) = (Vec::new(), Allowance::of(&memory));
+        assert!(memory.pop(&mut read, &mut allowance));
+        assert_eq!(read, [1, 2, 3]);
+        assert!(!memory.pop(&mut read, &mut allowance));
+        assert!(rustix::fs::ftruncate(memory.descriptor(), 0).is_err());
+    }
+
+    #[test]
+    fn a_copy_that_was_killed_in_the_middle_of_a_piece_does_not_keep_the_next_one_from_telling() {
+        let memory = SharedMemory::new(true).expect("a memfd");
+        let place = layout::heap(HEADER_WORDS);
+        let ring = Ring::new(&memory.words()[place.clone()]).expect("a ring");
+        ring.push_bytes(3, b"old").expect("room");
+        // The last that a producer does is to say in the first word how long the piece is.
+        memory.words()[place.start + HEADER_WORDS].store(0, Ordering::SeqCst);
+        let (mut read, mut allowance) = (Vec::new(), Allowance::of(&memory));
+        assert_eq!(memory.pop_heap(&mut read, &mut allowance), None);
+        memory.give_up_rest_of_heap();
+        ring.push_bytes(3, b"new").expect("room");
+        assert_eq!((memory.pop_heap(&mut read, &mut allowance), &read[..3]), (Some(3), &b"new"[..]));
+    }
+}

@@ -1,0 +1,275 @@
+//! What a watch makes of what an agent tells, in the order in which it may arrive: snapshots late, pieces lost, collections that began before.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_heap_tracking::{Compared, Difference, Known, Watch};
+use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, write_number};
+use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED};
+
+/// ClassIDs; a snapshot numbers them in this order, a watch in the other.
+const NODE: u64 = 0x70;
+const PAIR: u64 = 0x71;
+
+/// The youngest generation lies here, the oldest there.
+const YOUNG: u64 = 0x10_0000;
+const OLD: u64 = 0x20_0000;
+
+fn stream(objects: &[(u64, u64)]) -> Vec<u8> {
+    let mut numbers = vec![];
+    for id in [NODE, PAIR] {
+        numbers.extend([CLASS_RECORD, id, PLAIN_CLASS, 1, id, 0, 0]);
+    }
+    for (address, id) in objects {
+        numbers.extend([RANGE, 2, *address, 24, FIRST_CLASS + (id - NODE), 24, 0]);
+    }
+    numbers.extend([END, objects.len() as u64]);
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let mut place = [0; 10];
+        let length = write_number(&mut place, number);
+        bytes.extend_from_slice(&place[..length]);
+    }
+    bytes
+}
+
+fn piece(kind: u64, collection: u64, numbers: &[u64]) -> Vec<u8> {
+    let mut piece = PieceWriter::new(kind, collection);
+    numbers.iter().for_each(|number| piece.number(*number));
+    piece.bytes().to_vec()
+}
+
+/// What is told of one collection.
+struct Told(Vec<Vec<u8>>, u64);
+
+impl Told {
+    fn begins(collection: u64, generation: u64) -> Told {
+        let mut bounds = PieceWriter::new(BOUNDS, collection);
+        bounds.bounds(0, YOUNG, 0x10_0000);
+        Told(vec![piece(BEGINS, collection, &[1000, generation, 1]), bounds.bytes().to_vec()], collection)
+    }
+
+    fn class(mut self, number: u64, id: u64) -> Told {
+        self.0.push(piece(CLASS, number, &[self.1, id, PLAIN_CLASS, 1, id, 0, 0]));
+        self
+    }
+
+    fn moved(mut self, old: u64, new: u64) -> Told {
+        let mut moved = PieceWriter::new(MOVED, self.1);
+        moved.range(old, new, 24);
+        self.0.push(moved.bytes().to_vec());
+        self
+    }
+
+    fn stays(mut self, place: u64) -> Told {
+        let mut stays = PieceWriter::new(SURVIVED, self.1);
+        stays.range(place, place, 24);
+        self.0.push(stays.bytes().to_vec());
+        self
+    }
+
+    fn born(mut self, place: u64, class: u32) -> Told {
+        let mut born = PieceWriter::new(BORN, self.1);
+        born.born_at(place);
+        born.born(class, 24, 24);
+        self.0.push(born.bytes().to_vec());
+        self
+    }
+
+    fn allocated(mut self, class: u64, count: u64) -> Told {
+        self.0.push(piece(ALLOCATED, self.1, &[class, count]));
+        self
+    }
+
+    fn ends(self, lost: u64, is_copied: u64) -> Vec<Vec<u8>> {
+        self.takes(500, 200, lost, is_copied)
+    }
+
+    /// So long in all, so much of it for the watch.
+    fn takes(mut self, time: u64, extra: u64, lost: u64, is_copied: u64) -> Vec<Vec<u8>> {
+        self.0.push(piece(ENDS, self.1, &[1000 + time, lost, is_copied, extra]));
+        self.0
+    }
+}
+
+fn feed(watch: &mut Watch, pieces: Vec<Vec<u8>>) {
+    pieces.iter().for_each(|piece| watch.piece(piece).unwrap());
+}
+
+fn addresses(watch: &Watch) -> Vec<u64> {
+    watch.cache().unwrap().iter().map(|(address, _)| address).collect()
+}
+
+/// A watch whose first snapshot, at the end of the first collection, has these objects.
+fn begun(objects: &[(u64, u64)]) -> Watch {
+    let mut watch = Watch::default();
+    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    watch.stream(&stream(objects));
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    watch.go_on();
+    watch
+}
+
+#[test]
+fn gch_01_what_is_told_of_a_collection_before_its_beginning_was_heard_is_ignored() {
+    let mut watch = Watch::default();
+    // The rest of one that was under way, and one whose end makes no copy.
+    feed(&mut watch, Told::begins(7, 2).moved(YOUNG, OLD).ends(0, 0).split_off(2));
+    feed(&mut watch, Told::begins(8, 0).stays(YOUNG).ends(0, 0));
+    assert!(watch.cache().is_none() && watch.collections().count() == 0);
+    feed(&mut watch, Told::begins(9, 2).ends(0, 1));
+    watch.stream(&stream(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    assert_eq!((addresses(&watch), watch.stales()), (vec![OLD], 0));
+}
+
+#[test]
+fn gch_03_collections_that_came_before_the_snapshot_had_arrived_are_applied_behind_it() {
+    let mut watch = Watch::default();
+    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    watch.stream(&stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[..20]);
+    // Two collections later the rest arrives.
+    feed(&mut watch, Told::begins(2, 0).moved(YOUNG, YOUNG + 0x100).ends(0, 0));
+    feed(&mut watch, Told::begins(3, 0).moved(YOUNG + 0x100, OLD + 24).ends(0, 0));
+    assert!(watch.cache().is_none());
+    watch.stream(&stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[20..]);
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    assert_eq!(addresses(&watch).len(), 3);
+    watch.go_on();
+    assert_eq!(addresses(&watch), [OLD, OLD + 24]);
+    assert_eq!(watch.cache().unwrap().get(OLD + 24).unwrap().survived, 2);
+    assert_eq!(watch.collections().by_generation, [2, 0, 0]);
+    assert_eq!((watch.collections().time, watch.collections().extra), (1000, 400));
+}
+
+#[test]
+fn the_dearest_collection_is_known_whatever_becomes_of_the_picture() {
+    let mut watch = Watch::default();
+    assert_eq!(watch.dearest(), 0);
+    feed(&mut watch, Told::begins(1, 2).takes(500, 300, 0, 1));
+    assert_eq!(watch.dearest(), 300, "that of a snapshot which has not arrived yet");
+    watch.stream(&stream(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    watch.go_on();
+    feed(&mut watch, Told::begins(2, 0).takes(900, 800, 5, 0));
+    assert_eq!((watch.dearest(), watch.is_stale()), (800, true), "something of it was lost");
+    feed(&mut watch, Told::begins(3, 0).takes(850, 2000, 0, 0));
+    assert_eq!(watch.dearest(), 850, "no more than it took");
+    feed(&mut watch, Told::begins(4, 0).takes(100, 10, 0, 0));
+    assert_eq!(watch.dearest(), 850);
+}
+
+#[test]
+fn gch_04_who_is_born_is_unknown_until_a_collection_and_counted_by_how_many_it_survives() {
+    let mut watch = begun(&[(OLD, NODE)]);
+    assert_eq!(watch.cache().unwrap().get(YOUNG), None);
+    // A watch numbers classes otherwise than a snapshot. Of three that were made one is alive.
+    let told = Told::begins(2, 0).class(0, PAIR).class(1, NODE).allocated(1, 3).moved(YOUNG, YOUNG + 0x100);
+    feed(&mut watch, told.born(YOUNG + 0x100, 1).ends(0, 0));
+    let newborn = Known { class: 0, bytes: 24, survived: 1, is_of_the_start: false };
+    assert_eq!(watch.cache().unwrap().get(YOUNG + 0x100), Some(newborn));
+    // It stays young, so that the runtime counts it again; then it is told of again, and dies.
+    feed(&mut watch, Told::begins(3, 0).allocated(1, 1).stays(YOUNG + 0x100).born(YOUNG + 0x100, 1).ends(0, 0));
+    feed(&mut watch, Told::begins(4, 0).allocated(1, 1).ends(0, 0));
+    let tally = watch.account().tallies()[0];
+    assert_eq!((tally.allocated, tally.born, tally.born_died, tally.objects), (3, 1, 1, 1));
+    assert_eq!((tally.ages.none, tally.ages.one, tally.ages.some, tally.ages.more), (2, 0, 1, 0));
+    assert_eq!((watch.sum().born, watch.sum().contradictions, watch.sum().unexplained), (1, 0, 0));
+}
+
+#[test]
+fn gch_03_the_last_snapshot_shows_what_is_not_true() {
+    let last = |objects: &[(u64, u64)]| {
+        let mut watch = begun(&[(OLD, NODE), (OLD + 24, PAIR)]);
+        feed(&mut watch, Told::begins(2, 2).stays(OLD).stays(OLD + 24).ends(0, 1));
+        watch.stream(&stream(objects));
+        let compared = watch.snapshot();
+        watch.end();
+        // What comes later is of no interest.
+        feed(&mut watch, Told::begins(3, 2).ends(0, 0));
+        assert_eq!(addresses(&watch).len(), 2);
+        compared.unwrap()
+    };
+    let same = Difference { same: 2, ..Difference::default() };
+    assert_eq!(last(&[(OLD, NODE), (OLD + 24, PAIR)]), Compared::With(same));
+    let other = Difference { same: 1, other: 1, unknown: 1, ..Difference::default() };
+    assert_eq!(last(&[(OLD, NODE), (OLD + 24, NODE), (OLD + 48, NODE)]), Compared::With(other));
+}
+
+#[test]
+fn gch_03_whatever_is_lost_makes_the_picture_stale_until_the_next_snapshot() {
+    let with = |pieces: Vec<Vec<u8>>| {
+        let mut watch = begun(&[(OLD, NODE)]);
+        pieces.iter().for_each(|piece| _ = watch.piece(piece));
+        assert!(watch.is_stale() && watch.stales() == 1, "{pieces:?}");
+        // What is told meanwhile changes nothing.
+        let number = 20;
+        feed(&mut watch, Told::begins(number, 2).ends(0, 1));
+        watch.stream(&stream(&[(OLD + 48, PAIR)]));
+        assert_eq!(watch.snapshot(), Some(Compared::Stale));
+        watch.go_on();
+        assert!(!watch.is_stale());
+        assert_eq!(addresses(&watch), [OLD + 48]);
+        let tallies = watch.account().tallies().to_vec();
+        assert_eq!((tallies[0].objects, tallies[1].objects, tallies[0].objects_at_start), (0, 1, 1));
+    };
+    // A piece of it; its end; its beginning; what a class is; and what is none.
+    with(Told::begins(2, 0).ends(1, 0));
+    with([Told::begins(2, 0).0, Told::begins(3, 0).ends(0, 0)].concat());
+    with([Told::begins(2, 0).ends(0, 0).split_off(2), Told::begins(3, 0).ends(0, 0)].concat());
+    with(Told::begins(2, 0).stays(YOUNG).born(YOUNG, 5).ends(0, 0));
+    with(vec![vec![99]]);
+}
+
+#[test]
+fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_once() {
+    let mut watch = Watch::default();
+    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    feed(&mut watch, Told::begins(3, 0).ends(0, 0));
+    watch.stream(&stream(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    watch.go_on();
+    assert!(watch.is_stale() && watch.stales() == 1);
+    // The same behind a later snapshot, with which the picture can still be compared.
+    let mut watch = begun(&[(OLD, NODE)]);
+    feed(&mut watch, Told::begins(2, 2).stays(OLD).ends(0, 1));
+    feed(&mut watch, Told::begins(4, 2).ends(0, 0));
+    watch.stream(&stream(&[(OLD, NODE)]));
+    let same = Difference { same: 1, ..Difference::default() };
+    assert_eq!(watch.snapshot(), Some(Compared::With(same)));
+    watch.go_on();
+    assert!(watch.is_stale() && watch.stales() == 1 && addresses(&watch) == [OLD]);
+}
+
+#[test]
+fn gch_03_a_snapshot_whose_collection_was_not_heard_of_is_of_no_use() {
+    let mut watch = begun(&[(OLD, NODE)]);
+    watch.stream(&stream(&[(OLD, PAIR)]));
+    assert_eq!(watch.snapshot(), None);
+    assert_eq!(addresses(&watch), [OLD]);
+}
+
+#[test]
+fn gch_03_a_snapshot_that_is_not_whole_is_no_picture_unless_it_is_the_last() {
+    let part = |objects: &[(u64, u64)]| {
+        let mut bytes = stream(objects);
+        bytes.truncate(bytes.len() - 2);
+        bytes
+    };
+    let mut watch = Watch::default();
+    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    watch.stream(&part(&[(OLD, NODE)]));
+    // Whatever is lost meanwhile is no loss to the next one.
+    feed(&mut watch, Told::begins(3, 0).ends(0, 0));
+    assert_eq!(watch.snapshot(), None);
+    watch.go_on();
+    feed(&mut watch, Told::begins(4, 2).ends(0, 1));
+    watch.stream(&stream(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::First));
+    watch.go_on();
+    assert!(!watch.is_stale());
+    // After something was lost one that is not whole leaves it as stale as it was.
+    feed(&mut watch, Told::begins(6, 2).ends(0, 1));
+    watch.stream(&part(&[(OLD, NODE)]));
+    assert_eq!(watch.snapshot(), Some(Compared::Stale));
+    watch.go_on();
+    assert!(watch.is_stale() && !watch.is_complete());
+}

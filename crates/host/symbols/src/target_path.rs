@@ -1,0 +1,189 @@
+//! A path that a target chose, or that is about its files.
+//!
+//! The target may be hostile, and may see other files than we do. So such a path means nothing here: it is no [`std::path::Path`], and
+//! cannot be turned into one by a conversion. `remora-attach` opens it below the target's root, with the rights of the target's user.
+//!
+//! ```compile_fail,E0277
+//! let path = remora_symbols::TargetPath::from("/etc/shadow");
+//! std::fs::File::open(path);
+//! ```
+//! ```compile_fail,E0277
+//! let path = remora_symbols::TargetPath::from("/etc/shadow");
+//! std::fs::read(&path);
+//! ```
+//! ```compile_fail,E0277
+//! let path = remora_symbols::TargetPath::from("shadow");
+//! std::path::Path::new("/etc").join(&path);
+//! ```
+//! ```compile_fail,E0277
+//! let path: std::path::PathBuf = remora_symbols::TargetPath::from("/etc/shadow").into();
+//! ```
+//! It can be shown, and compared:
+//! ```
+//! let path = remora_symbols::TargetPath::from("/app/a.dll");
+//! assert_eq!((path.to_string().as_str(), path.file_name()), ("/app/a.dll", "a.dll"));
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// See the module's text. Text of it may hold anything: it belongs on a page of the terminal, or in JSON, which make it harmless.
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetPath(Vec<u8>);
+
+impl TargetPath {
+    /// Its bytes.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> TargetPath {
+        TargetPath(bytes.into())
+    }
+
+    /// As text, if it is UTF-8: for messages to the target, and comparisons.
+    pub fn to_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it begins at the target's root.
+    pub fn is_absolute(&self) -> bool {
+        self.0.starts_with(b"/")
+    }
+
+    /// What is behind the last slash; empty if that is no UTF-8.
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit(|byte| *byte == b'/').next().and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
+    }
+
+    /// The folder that it is in; `None` for the root and for a bare name.
+    pub fn parent(&self) -> Option<TargetPath> {
+        let slash = self.0.iter().rposition(|byte| *byte == b'/').filter(|_| self.0 != b"/")?;
+        Some(TargetPath(self.0[..slash.max(1)].to_vec()))
+    }
+
+    /// A name in this folder.
+    pub fn join(&self, name: impl AsRef<OsStr>) -> TargetPath {
+        let mut joined = self.0.clone();
+        if !joined.is_empty() && !joined.ends_with(b"/") {
+            joined.push(b'/');
+        }
+        joined.extend(name.as_ref().as_bytes());
+        TargetPath(joined)
+    }
+
+    /// What follows `folder` in it, with its slash; `None` if it is not in that folder.
+    pub fn below(&self, folder: &TargetPath) -> Option<TargetPath> {
+        let rest = self.0.strip_prefix(folder.0.strip_suffix(b"/").unwrap_or(&folder.0))?;
+        match rest {
+            [] => Some(TargetPath::from("/")),
+            [b'/', ..] => Some(TargetPath(rest.to_vec())),
+            _ => None,
+        }
+    }
+
+    /// Whether its text begins so.
+    pub fn starts_with(&self, text: &str) -> bool {
+        self.0.starts_with(text.as_bytes())
+    }
+
+    /// Its names in order, `..` among them, to be walked one by one.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = OsString> {
+        self.0
+            .split(|byte| *byte == b'/')
+            .filter(|name| !name.is_empty() && *name != b".")
+            .map(|name| OsString::from_vec(name.to_vec()))
+    }
+}
+
+impl From<&str> for TargetPath {
+    fn from(text: &str) -> TargetPath {
+        TargetPath(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for TargetPath {
+    fn from(text: String) -> TargetPath {
+        TargetPath(text.into_bytes())
+    }
+}
+
+impl From<OsString> for TargetPath {
+    fn from(text: OsString) -> TargetPath {
+        TargetPath(text.into_vec())
+    }
+}
+
+impl From<std::path::PathBuf> for TargetPath {
+    fn from(path: std::path::PathBuf) -> TargetPath {
+        path.into_os_string().into()
+    }
+}
+
+impl PartialEq<str> for TargetPath {
+    fn eq(&self, text: &str) -> bool {
+        self.0 == text.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for TargetPath {
+    fn eq(&self, text: &&str) -> bool {
+        *self == **text
+    }
+}
+
+impl fmt::Display for TargetPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        String::from_utf8_lossy(&self.0).fmt(formatter)
+    }
+}
+
+impl fmt::Debug for TargetPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        String::from_utf8_lossy(&self.0).fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_taken_apart_by_its_slashes_alone() {
+        for (path, parent, name, names) in [
+            ("/a/b.so", Some("/a"), "b.so", &["a", "b.so"][..]),
+            ("/b", Some("/"), "b", &["b"]),
+            ("/", None, "", &[]),
+            ("b", None, "b", &["b"]),
+            ("", None, "", &[]),
+            ("/a/./../b/", Some("/a/./../b"), "", &["a", "..", "b"]),
+        ] {
+            let path = TargetPath::from(path);
+            let parent = parent.map(TargetPath::from);
+            assert_eq!((path.parent(), path.file_name()), (parent, name), "{path}");
+            assert_eq!(path.names().collect::<Vec<_>>(), names, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_below_whole_folders() {
+        for (path, folder, expected) in [
+            ("/srv/root/lib", "/srv/root", Some("/lib")),
+            ("/srv/root", "/srv/root", Some("/")),
+            ("/srv/rooted", "/srv/root", None),
+            ("/lib", "/", Some("/lib")),
+            ("lib", "/", None),
+        ] {
+            assert_eq!(
+                TargetPath::from(path).below(&TargetPath::from(folder)),
+                expected.map(TargetPath::from),
+                "{path}"
+            );
+        }
+        assert_eq!(TargetPath::from("/a").join("b"), "/a/b");
+        assert_eq!(TargetPath::from("/").join("b"), "/b");
+        assert_eq!(TargetPath::from_bytes(*b"/\xff").to_string(), "/\u{fffd}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Metadata as a profiler sees it: two vtables, slot by slot, and one count of references.
+
+mod support;
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use corprof::{Guid, HResult, sys};
+use remora_clr_abi::metadata::{ASSEMBLY_IMPORT_SLOTS, IMPORT_SLOTS};
+use remora_clr_abi::{Live, MetadataObject};
+use support::Noted;
+use support::generated::call_every_metadata_slot;
+
+fn other(object: *mut sys::IUnknown, interface: Guid) -> Result<*mut sys::IUnknown, HResult> {
+    let mut found: *mut c_void = core::ptr::dangling_mut();
+    // SAFETY: a live object, an identifier and a place.
+    let code = HResult(unsafe { sys::IUnknown::QueryInterface(object, &interface, &mut found) });
+    if code == HResult::S_OK { Ok(found.cast()) } else { Err(code).inspect_err(|_| assert!(found.is_null())) }
+}
+
+fn release(object: *mut sys::IUnknown) -> u32 {
+    // SAFETY: a reference that the test has.
+    unsafe { sys::IUnknown::Release(object) }
+}
+
+#[test]
+fn each_interface_leads_to_each_other_one_and_all_are_one_object() {
+    let live = Live::default();
+    let object = MetadataObject::create(Noted::default(), &live);
+    let assembly = other(object, sys::IID_IMetaDataAssemblyImport).expect("it has that");
+    assert_ne!(assembly, object, "a vtable of its own");
+    for from in [object, assembly] {
+        for interface in [sys::IID_IUnknown, sys::IID_IMetaDataImport, sys::IID_IMetaDataImport2] {
+            assert_eq!(other(from, interface), Ok(object));
+            release(object);
+        }
+        assert_eq!(other(from, sys::IID_IMetaDataAssemblyImport), Ok(assembly));
+        release(assembly);
+        assert_eq!(other(from, sys::IID_ICorProfilerInfo), Err(HResult::E_NOINTERFACE));
+    }
+    // SAFETY: a live object.
+    assert_eq!(unsafe { sys::IUnknown::AddRef(assembly) }, 3);
+    assert_eq!([release(assembly), release(object), live.count() as u32], [2, 1, 1]);
+    assert_eq!((release(assembly), live.count()), (0, 0));
+}
+
+#[test]
+fn every_slot_of_metadata_reaches_the_method_of_its_name() {
+    let object = MetadataObject::create(Noted::default(), &Live::default());
+    let assembly = other(object, sys::IID_IMetaDataAssemblyImport).expect("it has that");
+    let mut called = Vec::new();
+    // SAFETY: both are of one live object.
+    unsafe {
+        call_every_metadata_slot(object, assembly, |slot, answer| {
+            let nothing = slot == "CloseEnum";
+            assert_eq!(answer, (!nothing).then_some(HResult::S_FALSE.0), "{slot}");
+            called.push(slot);
+        });
+    }
+    let slots: Vec<_> = IMPORT_SLOTS.iter().chain(ASSEMBLY_IMPORT_SLOTS).map(|slot| slot.name).collect();
+    assert_eq!(called, slots);
+    release(assembly);
+    release(object);
+}
+
+#[test]
+fn the_slots_of_metadata_are_numbered_as_the_interfaces_are() {
+    for (name, slots) in [("IMetaDataImport", IMPORT_SLOTS), ("IMetaDataAssemblyImport", ASSEMBLY_IMPORT_SLOTS)] {
+        let last = |one: &&sys::InterfaceFacts| one.name.strip_suffix('2').unwrap_or(one.name) == name;
+        let last = sys::INTERFACES.iter().filter(last).map(|one| one.last).max().expect("it is in the table");
+        assert!(slots.iter().map(|slot| slot.index).eq(3..=last), "{name}");
+    }
+}
+
+#[test]
+fn a_refusal_and_a_panic_are_answered_where_a_slot_answers_at_all() {
+    let refused = Noted { refused: Some(("CountEnum", HResult::E_ABORT)), ..Noted::default() };
+    let panicking = Noted { panics: Some("CountEnum"), ..Noted::default() };
+    for (server, code) in [(refused, HResult::E_ABORT), (panicking, HResult::E_UNEXPECTED)] {
+        let object = MetadataObject::create(server, &Live::default());
+        // SAFETY: a live object; nothing is written.
+        let answer = unsafe { sys::IMetaDataImport::CountEnum(object.cast(), null_mut(), null_mut()) };
+        assert_eq!(HResult(answer), code);
+        release(object);
+    }
+    let object = MetadataObject::create(Noted { panics: Some("IsValidToken"), ..Noted::default() }, &Live::default());
+    // SAFETY: as above.
+    assert_eq!(unsafe { sys::IMetaDataImport::IsValidToken(object.cast(), 1) }, 0);
+    release(object);
+}

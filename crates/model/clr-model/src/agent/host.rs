@@ -1,0 +1,137 @@
+//! The agent's library and its two threads in the modelled process.
+
+use super::platform::ModelPlatform;
+use super::{Process, this_process};
+use crate::library::{Exports, Library};
+use crate::schedule::{self, Task};
+use corprof::{CallbackObject, Guid, HResult, dll_get_class_object, sys};
+use remora_session::sabotage::{self, Sabotage};
+use remora_session::{Agent, Alone, Entrances, Host, Roles};
+use remora_wire::{CLSID_NOTIFICATION, Config};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the agent's library exports: the same as the real one.
+pub struct AgentLibrary;
+
+impl Exports for AgentLibrary {
+    unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
+        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
+        HResult(unsafe { dll_get_class_object(class, interface, out, make) })
+    }
+}
+
+fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
+    let process = this_process()?;
+    let (data1, data2, data3, data4) = CLSID_NOTIFICATION;
+    let notification_only = *class == Guid { data1, data2, data3, data4 };
+    Some(CallbackObject::create(Agent::new(ModelHost { process }, notification_only)))
+}
+
+/// The process as an attach sees it.
+pub struct ModelHost {
+    process: Arc<Process>,
+}
+
+/// A reference on the library.
+pub struct Reference(Option<Arc<Library>>);
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        if let Some(library) = self.0.take() {
+            library.release();
+        }
+    }
+}
+
+thread_local! {
+    /// References that are given back when the modelled thread has run its last instruction of the library.
+    static AT_END: RefCell<Vec<(Task, Arc<Library>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Host for ModelHost {
+    type Platform = ModelPlatform;
+    type LibraryReference = Reference;
+
+    fn open(&self, config: Config, entrances: Arc<Entrances>) -> Result<ModelPlatform, String> {
+        Ok(ModelPlatform::new(self.process.clone(), &config, entrances))
+    }
+
+    fn reference_library(&self) -> Result<Reference, String> {
+        if sabotage::is_on(Sabotage::HoldNoReference) {
+            return Ok(Reference(None));
+        }
+        self.process.library.hold();
+        Ok(Reference(Some(self.process.library.clone())))
+    }
+
+    fn give_back_at_thread_end(mut reference: Reference) -> bool {
+        let Some(library) = reference.0.take() else { return true };
+        if !sabotage::is_on(Sabotage::KeepTheReference) {
+            AT_END.with(|waiting| waiting.borrow_mut().push((schedule::current(), library)));
+        }
+        true
+    }
+
+    fn start_pair<R: Roles>(&self, roles: Arc<R>) -> Result<(), Option<Alone>> {
+        let claimed = Arc::new(AtomicBool::new(false));
+        let worked = Arc::new(AtomicBool::new(false));
+        for name in ["the agent's first thread", "the agent's second thread"] {
+            let (roles, claimed, worked) = (roles.clone(), claimed.clone(), worked.clone());
+            let process = self.process.clone();
+            schedule::spawn(name, move || {
+                run_one(&process, roles, &claimed, &worked);
+                give_back_what_waits();
+            });
+        }
+        Ok(())
+    }
+}
+
+/// One of the two: whichever comes first works, the other leaves after it has ended.
+fn run_one<R: Roles>(process: &Process, roles: Arc<R>, claimed: &AtomicBool, worked: &AtomicBool) {
+    let inside = process.library.enter();
+    schedule::point();
+    if claimed.swap(true, Ordering::SeqCst) {
+        // More than once where the world is stopped: then every wait returns at once.
+        while !worked.load(Ordering::SeqCst) {
+            schedule::wait_until(None, || worked.load(Ordering::SeqCst));
+        }
+        roles.leave();
+        end_slowly(process);
+        drop(inside);
+    } else {
+        roles.work();
+        drop(roles);
+        if sabotage::is_on(Sabotage::NotJoin) {
+            worked.store(true, Ordering::SeqCst);
+        }
+        end_slowly(process);
+        drop(inside);
+        worked.store(true, Ordering::SeqCst);
+    }
+    schedule::point();
+}
+
+/// How long a thread may take from its last work to its end, nanoseconds: more than the runtime's shortest sleep.
+const SLOW_END: u64 = 400_000_000;
+
+fn end_slowly(process: &Process) {
+    if process.system_faults.threads_end_slowly {
+        schedule::sleep(SLOW_END);
+    }
+}
+
+fn give_back_what_waits() {
+    let this = schedule::current();
+    let mine = AT_END.with(|waiting| {
+        let mut waiting = waiting.borrow_mut();
+        let at = waiting.iter().position(|(task, _)| *task == this)?;
+        Some(waiting.swap_remove(at).1)
+    });
+    if let Some(library) = mine {
+        library.release();
+    }
+}

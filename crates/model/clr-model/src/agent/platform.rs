@@ -1,0 +1,281 @@
+//! The agent's operating system, in virtual time.
+
+use super::Process;
+use super::heap::ModelHeap;
+use crate::schedule;
+use corprof::{AttachMask, HeapView, HighAttachMask};
+use remora_sampler::{HeapRange, StandingHeap};
+use remora_session::{
+    Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words, words,
+};
+use remora_wire::{Config, EventKind, FromAgent, Roots, ToAgent, layout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The signal that the model's samples come by.
+const SIGNAL: u32 = 40;
+
+/// How long the machine has been running when a schedule begins, nanoseconds.
+const SINCE_START: u64 = 1_000_000_000;
+
+/// Words that a world of the model needs at most.
+const FEW_WORDS: usize = 256;
+
+/// Longer than the runtime's shortest sleep, nanoseconds.
+const SLOW_WAKE: u64 = 400_000_000;
+
+/// See the module's text.
+pub struct ModelPlatform {
+    process: Arc<Process>,
+    entrances: Arc<Entrances>,
+    woken: AtomicBool,
+    connected: AtomicBool,
+    has_woken: AtomicBool,
+    event: EventKind,
+    roots: Roots,
+    /// Whether a copy of the process was made, which ends as soon as it is there.
+    has_copied: AtomicBool,
+}
+
+impl ModelPlatform {
+    pub(super) fn new(process: Arc<Process>, config: &Config, entrances: Arc<Entrances>) -> ModelPlatform {
+        ModelPlatform {
+            process,
+            entrances,
+            woken: AtomicBool::new(false),
+            connected: AtomicBool::new(false),
+            has_woken: AtomicBool::new(false),
+            event: config.event,
+            roots: config.roots,
+            has_copied: AtomicBool::new(false),
+        }
+    }
+
+    fn threads(&self) -> Vec<(u32, String)> {
+        self.process.runtime.os_threads().into_iter().map(|thread| (thread, "worker".to_owned())).collect()
+    }
+}
+
+impl Platform for ModelPlatform {
+    fn now(&self) -> u64 {
+        SINCE_START + schedule::now()
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        if self.process.system_faults.the_first_wake_is_slow && !self.has_woken.swap(true, Ordering::SeqCst) {
+            schedule::sleep(SLOW_WAKE);
+        }
+    }
+
+    fn wait(&self, nanoseconds: u64) {
+        let channel_speaks = || self.connected.load(Ordering::SeqCst) && self.process.link.has_message();
+        schedule::wait_until(Some(nanoseconds), || self.woken.load(Ordering::SeqCst) || channel_speaks());
+        self.woken.store(false, Ordering::SeqCst);
+    }
+
+    fn pause(&self, nanoseconds: u64) {
+        schedule::sleep(nanoseconds);
+    }
+
+    fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool {
+        let starved = schedule::starved();
+        let is_served = schedule::wait_until(Some(nanoseconds), || counter.load(Ordering::SeqCst) >= goal);
+        if !is_served && schedule::starved() == starved {
+            self.process.runtime.faults.report(
+                "W5",
+                "an unload was held up to the end of its patience although the agent's thread had a processor",
+            );
+        }
+        is_served
+    }
+
+    fn announce(&self, _counter: &AtomicU64) {
+        schedule::point();
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        if self.connected.load(Ordering::SeqCst) { Ok(()) } else { self.call() }
+    }
+
+    fn receive(&self) -> Received {
+        schedule::point();
+        if schedule::is_stopped() || !self.connected.load(Ordering::SeqCst) {
+            return Received::HungUp;
+        }
+        match self.process.link.receive() {
+            Some(message) => Received::Message(message),
+            None if self.process.link.is_alive() => Received::Nothing,
+            None => Received::HungUp,
+        }
+    }
+
+    fn send(&self, message: &FromAgent) {
+        schedule::point();
+        if self.connected.load(Ordering::SeqCst) {
+            self.process.link.hear(message.clone());
+        }
+    }
+
+    fn publish(&self, parts: &[&[u64]]) -> bool {
+        schedule::point();
+        self.process.link.publish(parts.concat())
+    }
+
+    fn count(&self, counter: usize, by: u64) {
+        self.process.link.count(counter, by);
+    }
+
+    fn start_sampling(&self) -> Result<Started, String> {
+        self.entrances.open(EntranceKind::SignalHandler);
+        self.entrances.open(EntranceKind::Timer);
+        self.process.sampler.start(&self.process.library);
+        Ok(Started {
+            signal: SIGNAL,
+            thread: schedule::current().0 as u32,
+            threads: self.threads(),
+            engine: "the model".into(),
+        })
+    }
+
+    fn set_frequency(&self, _hertz: u32) {}
+
+    fn follow_threads(&self) -> Vec<(u32, String)> {
+        Vec::new()
+    }
+
+    fn thread_names(&self) -> Vec<(u32, String)> {
+        self.threads()
+    }
+
+    fn next_sample(&self, words: &mut Vec<u64>) -> bool {
+        schedule::point();
+        match self.process.sampler.pop() {
+            Some(sample) => {
+                *words = sample;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn samples_pending(&self) -> bool {
+        schedule::point();
+        !self.process.sampler.is_empty()
+    }
+
+    fn learn_stack(&self, _slot: u32, _thread: u32, _stack_pointer: u64) {}
+
+    fn links(&self) -> Arc<[AtomicU64]> {
+        Arc::new([])
+    }
+
+    fn code_at(&self, address: u64) -> CodeKind {
+        if self.process.runtime.is_code(address) { CodeKind::Other } else { CodeKind::None }
+    }
+
+    fn bytes_before(&self, _address: u64) -> Option<[u8; 8]> {
+        None
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.event.is_of_heap()
+    }
+
+    fn roots(&self) -> Roots {
+        self.roots
+    }
+
+    fn keeps_watch(&self) -> bool {
+        self.event == EventKind::Watch
+    }
+
+    fn words(&self, count: usize) -> Option<Words> {
+        Some(words(count.min(FEW_WORDS)))
+    }
+
+    fn tell_of_collection(&self, piece: &[u8]) -> bool {
+        let is_told = self.process.link.tell_of_collection(piece);
+        if !is_told {
+            self.process.link.count(layout::WATCH_LOST, 1);
+        }
+        is_told
+    }
+
+    fn prepare_snapshot(&self) -> Result<Started, String> {
+        schedule::point();
+        self.has_copied.store(false, Ordering::SeqCst);
+        let thread = schedule::current().0 as u32;
+        Ok(Started { signal: 0, thread, threads: Vec::new(), engine: "the model".into() })
+    }
+
+    fn child(&self) -> Child {
+        schedule::point();
+        if self.has_copied.load(Ordering::SeqCst) { Child::Ended { status: 0, took: 1 } } else { Child::None }
+    }
+
+    fn stop_sampling(&self) -> Result<(), String> {
+        if self.event.is_of_heap() {
+            return Ok(());
+        }
+        let timer_stays = self.process.system_faults.a_timer_stays;
+        self.process.sampler.stop(&self.process.library, timer_stays);
+        if !timer_stays {
+            self.entrances.close(EntranceKind::Timer);
+        }
+        self.entrances.close(EntranceKind::SignalHandler);
+        Ok(())
+    }
+}
+
+impl HostedPlatform for ModelPlatform {
+    fn call(&self) -> Result<(), String> {
+        if !self.process.link.is_alive() {
+            return Err("nobody listens".into());
+        }
+        self.connected.store(true, Ordering::SeqCst);
+        self.process.link.hear(FromAgent::Hello { version: remora_wire::VERSION, nonce: [0; 16] });
+        self.process.link.say(ToAgent::Welcome);
+        Ok(())
+    }
+
+    fn hang_up(&self) {
+        self.connected.store(false, Ordering::SeqCst);
+    }
+
+    fn tell_detached(&self) {
+        if self.connected.load(Ordering::SeqCst) {
+            self.process.link.hear(FromAgent::Detached);
+        }
+    }
+
+    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+        ModelHeap(heap).show(visit);
+    }
+
+    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
+        // SAFETY: this is a callback of a collection.
+        unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
+    }
+
+    fn fork_to_walk(&self, heap: HeapView) {
+        let all = self.process.runtime.objects();
+        let objects: Vec<(u64, u64, u64)> =
+            all.into_iter().map(|(object, class, size, _)| (object.0 as u64, class.0 as u64, size as u64)).collect();
+        self.process.link.picture(ModelHeap(heap).stream(&objects));
+        self.has_copied.store(true, Ordering::SeqCst);
+    }
+
+    fn let_go(&self, callbacks_inside: &AtomicU32) {
+        self.hang_up();
+        schedule::wait_until(Some(1_000_000_000), || callbacks_inside.load(Ordering::SeqCst) == 0);
+    }
+
+    fn read_checked(&self, address: u64) -> Option<[u8; 8]> {
+        self.process.runtime.is_code(address).then_some([0x55, 0x48, 0x89, 0xe5, 0x90, 0x90, 0x90, 0x90])
+    }
+
+    fn is_file(&self, _path: &str) -> bool {
+        true
+    }
+}

@@ -1,0 +1,116 @@
+//! The system's side of sampling: timers that send signals, handlers that run on whatever thread they interrupt.
+
+use super::Process;
+use crate::library::Library;
+use crate::runtime::Runtime;
+use crate::schedule;
+use remora_sampler::RawSample;
+use remora_session::sabotage::{self, Sabotage};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+const TIMER: &str = "a timer that is armed";
+const HANDLER: &str = "a signal handler that is registered";
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Sampler {
+    /// Samples that fit between handlers and the agent's thread.
+    room: usize,
+    armed: AtomicBool,
+    handled: AtomicBool,
+    inside: AtomicU32,
+    taken: AtomicU64,
+    lost: AtomicU64,
+    ring: Mutex<VecDeque<Vec<u64>>>,
+    /// What each sample really met, by its number: the tokens of the functions on its stack.
+    truth: Mutex<HashMap<u64, Vec<Option<u32>>>>,
+}
+
+impl Sampler {
+    /// One with room for so many samples between handlers and the agent's thread.
+    pub fn new(room: usize) -> Sampler {
+        Sampler { room, ..Sampler::default() }
+    }
+
+    /// Handlers and timers are there from now on.
+    pub(super) fn start(&self, library: &Library) {
+        library.open(HANDLER);
+        library.open(TIMER);
+        self.handled.store(true, Ordering::SeqCst);
+        self.armed.store(true, Ordering::SeqCst);
+        schedule::note("Sampling begins", 0);
+    }
+
+    /// Deletes the timers, waits for the handlers that run, then gives up the handler: as `agent/src/linux.rs` does it.
+    pub(super) fn stop(&self, library: &Library, timer_stays: bool) {
+        if !timer_stays && !sabotage::is_on(Sabotage::LeaveTimersArmed) && self.armed.swap(false, Ordering::SeqCst) {
+            library.close(TIMER);
+        }
+        schedule::point();
+        if !sabotage::is_on(Sabotage::StopByFlagAlone) {
+            schedule::wait_until(None, || self.inside.load(Ordering::SeqCst) == 0);
+        }
+        if self.handled.swap(false, Ordering::SeqCst) {
+            library.close(HANDLER);
+        }
+        schedule::note("Sampling has ended", 0);
+    }
+
+    /// A timer may be due on the running thread: the handler interrupts it, wherever it is.
+    pub fn interrupt(&self, process: &Process) {
+        if !self.armed.load(Ordering::SeqCst) {
+            return;
+        }
+        let Some((thread, stack)) = process.runtime.stack() else { return };
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let inside = process.library.enter();
+        schedule::point();
+        let number = self.taken.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.push(&process.runtime, thread, number, &stack) {
+            schedule::note("A sample is taken ({})", number);
+        } else {
+            self.lost.fetch_add(1, Ordering::SeqCst);
+        }
+        schedule::point();
+        drop(inside);
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn push(&self, runtime: &Runtime, thread: u32, number: u64, stack: &[u64]) -> bool {
+        let mut ring = self.ring.lock().expect("no panic while locked");
+        if ring.len() >= self.room {
+            return false;
+        }
+        // Return addresses stand behind the call.
+        let addresses: Vec<u64> =
+            stack.iter().enumerate().map(|(depth, address)| address + u64::from(depth > 0)).collect();
+        let sample = RawSample { thread, time: number, weight: 1, ..RawSample::default() };
+        let mut words = sample.words().to_vec();
+        words[0] |= (addresses.len() as u64) << 16;
+        words.extend(addresses);
+        ring.push_back(words);
+        let truth = stack.iter().map(|address| runtime.truth_at(*address)).collect();
+        self.truth.lock().expect("no panic while locked").insert(number, truth);
+        true
+    }
+
+    pub(super) fn pop(&self) -> Option<Vec<u64>> {
+        self.ring.lock().expect("no panic while locked").pop_front()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.lock().expect("no panic while locked").is_empty()
+    }
+
+    /// What a sample really met, innermost first.
+    pub fn truth(&self, number: u64) -> Vec<Option<u32>> {
+        self.truth.lock().expect("no panic while locked").get(&number).cloned().unwrap_or_default()
+    }
+
+    /// Samples begun, and those for which there was no room.
+    pub fn taken_and_lost(&self) -> (u64, u64) {
+        (self.taken.load(Ordering::SeqCst), self.lost.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,369 @@
+//! What the runtime's side sees a profiler do in a run of the laboratory. Outside of one, every function here does nothing.
+//!
+//! The runtime's files call these functions where something happens that only the laboratory checks.
+
+use super::leftovers::{Leftover, ProcessState};
+use super::page::{Line, PageWriter};
+use super::system;
+use crate::schedule::{self, Task, threads};
+use corprof::{HResult, sys};
+use remora_clr_abi::slot_lists::ABOUT_IDS;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// A thread that asks for the detach is kept inside its call until the library is unmapped, for so much of the model's time at most,
+/// nanoseconds.
+const HELD: u64 = 60_000_000_000;
+
+static MONITOR: OnceLock<Monitor> = OnceLock::new();
+
+struct Monitor {
+    writer: PageWriter,
+    /// Whether the thread that asks is to be overtaken by the unload (contract DET-08).
+    holds_askers: bool,
+    before: Mutex<ProcessState>,
+    state: Mutex<State>,
+    asked: AtomicU32,
+    unmapped: AtomicU32,
+    held: AtomicU32,
+    over: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    exercised: BTreeSet<&'static str>,
+    broken: BTreeSet<(String, String)>,
+    callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
+    /// Collections were asked for and refused, in this callback, and nothing else has been granted since.
+    refused_collections: Option<Option<&'static str>>,
+}
+
+/// A thread is in a callback for as long as this lives.
+pub struct CallbackScope(bool);
+
+impl Drop for CallbackScope {
+    fn drop(&mut self) {
+        if let Some(monitor) = MONITOR.get().filter(|_| self.0) {
+            monitor.leave();
+        }
+    }
+}
+
+/// From now on this process is a run of the laboratory.
+pub fn install(writer: PageWriter, holds_askers: bool) {
+    system::prepare(writer.descriptor());
+    // The first and only one.
+    let _ = MONITOR.set(Monitor {
+        writer,
+        holds_askers,
+        before: Mutex::default(),
+        state: Mutex::default(),
+        asked: AtomicU32::new(0),
+        unmapped: AtomicU32::new(0),
+        held: AtomicU32::new(0),
+        over: AtomicBool::new(false),
+    });
+}
+
+/// What is in the process now is not the profiler's.
+pub fn begin() {
+    if let Some(monitor) = MONITOR.get() {
+        *monitor.before.lock().expect("no panic while locked") = ProcessState::now();
+    }
+}
+
+/// What is there now and was not before.
+pub fn leftovers() -> Vec<Leftover> {
+    MONITOR.get().map_or_else(Vec::new, |monitor| monitor.beyond(None))
+}
+
+/// Writes a line.
+pub fn write(line: &Line) {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.writer.write(line);
+    }
+}
+
+/// The run is over: what happens while the process exits is not the profiler's any more, but for a crash. Where a callback hangs, the
+/// process may not be able to exit: then it is ended here.
+pub fn end(hangs: bool) {
+    let Some(monitor) = MONITOR.get() else { return };
+    monitor.over.store(true, Ordering::SeqCst);
+    monitor.writer.write(&Line::Done);
+    if hangs {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+/// The profiler did what a clause is about.
+pub fn exercised(clause: &'static str) {
+    let Some(monitor) = MONITOR.get() else { return };
+    if monitor.lock().exercised.insert(clause) {
+        monitor.writer.write(&Line::Exercised(clause.to_owned()));
+    }
+}
+
+/// The profiler broke a clause, in the callback that the running thread is in.
+pub fn broken(clause: &str, message: &str) {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.report(clause, monitor.callback_of(schedule::current()), message);
+    }
+}
+
+/// The same in a callback that another thread is in.
+pub fn broken_in(clause: &str, callback: Option<&'static str>, message: &str) {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.report(clause, callback, message);
+    }
+}
+
+/// Whether a clause has been broken in this run.
+pub fn has_broken(clause: &str) -> bool {
+    MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
+}
+
+/// The running thread calls into the profiler.
+pub fn callback(name: &'static str) -> CallbackScope {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.enter(name);
+    }
+    CallbackScope(MONITOR.get().is_some())
+}
+
+/// Waits a little for what is only a matter of the system's scheduler: nobody is to be blamed for that. A runtime waits for no such thing.
+pub fn settle(settled: impl Fn() -> bool) {
+    if MONITOR.get().is_some() {
+        threads::settle(settled);
+    }
+}
+
+/// Callbacks that have run for so long and have not returned.
+pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
+    let Some(monitor) = MONITOR.get() else { return Vec::new() };
+    let state = monitor.lock();
+    let innermost = state.callbacks.values().filter_map(|stack| stack.last());
+    let mut names: Vec<&'static str> =
+        innermost.filter(|(_, since)| since.elapsed() >= longer_than).map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The profiler calls the runtime.
+pub fn info_call(slot: &'static str) {
+    if MONITOR.get().is_none() {
+        return;
+    }
+    if slot.starts_with("Enum") {
+        exercised("CAT-02");
+    }
+    if ABOUT_IDS.contains(&slot) {
+        exercised("CAT-09");
+    }
+}
+
+/// The profiler has asked for flags, and this is the answer.
+pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Result<HResult, HResult> {
+    if let Some(monitor) = MONITOR.get() {
+        let answer = answer.unwrap_or_else(|refused| refused);
+        exercised("ATT-12");
+        monitor.check_gc_flags(low, answer);
+        let is_forbidden = matches!(
+            answer,
+            HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER | HResult::E_FAIL | HResult::E_INVALIDARG
+        );
+        if is_forbidden {
+            let high = high.map_or(String::new(), |high| format!(", high {high:#x}"));
+            let answer = answer.0;
+            broken(
+                "ATT-12",
+                &format!(
+                    "the event mask {low:#x}{high} has flags that this profiler may not set (answered {answer:#x}); nothing is watched now, ask for those of COR_PRF_ALLOWABLE_AFTER_ATTACH only"
+                ),
+            );
+        }
+    }
+    answer
+}
+
+/// The profiler forces a collection; whether it is told of any is in its mask.
+pub fn forces_collection(is_told: bool) {
+    let Some(monitor) = MONITOR.get() else { return };
+    if !is_told && monitor.lock().refused_collections.is_some() {
+        broken(
+            "GCH-05",
+            "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside InitializeForAttach, on its thread, and look at the answer",
+        );
+    }
+}
+
+/// The profiler has had the time to leave, and does not.
+pub fn stays() {
+    let Some(monitor) = MONITOR.get() else { return };
+    let refused = monitor.lock().refused_collections;
+    if let Some(callback) = refused {
+        broken_in(
+            "GCH-05",
+            callback,
+            "MONITOR_GC was refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE), and the profiler stays as if it had been granted: none of the flags of that call is set; ask inside InitializeForAttach, on its thread, or do without, or leave",
+        );
+    }
+}
+
+/// The profiler asks for its detach: `ask` puts the question. What is still open is looked at before, since the asking thread may be
+/// gone afterwards.
+pub fn detach(ways_in: impl FnOnce() -> Vec<&'static str>, ask: impl FnOnce() -> HResult) -> HResult {
+    let Some(monitor) = MONITOR.get() else { return ask() };
+    let is_own = threads::os_threads().is_some_and(|os_threads| !os_threads.is_own());
+    let mut left = monitor.beyond(is_own.then(threads::this_thread));
+    left.extend(ways_in().into_iter().map(|kind| Leftover { is_a_way_in: true, what: kind.to_owned() }));
+    let answer = ask();
+    if answer.is_success() {
+        monitor.accepted(&left, is_own);
+    } else {
+        refused(answer);
+    }
+    answer
+}
+
+/// A detach was refused. What the profiler has done itself and cannot take back is its fault; otherwise it may ask again.
+fn refused(answer: HResult) {
+    let cause = match answer {
+        HResult::CORPROF_E_IMMUTABLE_FLAGS_SET => "an immutable flag is in its event mask",
+        HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT => {
+            "it has set a hook, replaced a method's IL or asked for rejit"
+        }
+        _ => return,
+    };
+    let answer = answer.0;
+    broken(
+        "DET-02",
+        &format!(
+            "the detach was refused (answered {answer:#x}): {cause}, which forbids every detach; a profiler that means to leave must never do that"
+        ),
+    );
+}
+
+/// How often a detach was accepted.
+pub fn asked() -> u32 {
+    MONITOR.get().map_or(0, |monitor| monitor.asked.load(Ordering::SeqCst))
+}
+
+/// The library is no longer mapped: nobody may be on a way back into it.
+pub fn was_unmapped() {
+    let Some(monitor) = MONITOR.get() else { return };
+    monitor.unmapped.fetch_add(1, Ordering::SeqCst);
+    if monitor.held.load(Ordering::SeqCst) > 0 {
+        monitor.report(
+            "DET-05",
+            Some("RequestProfilerDetach"),
+            "a thread of the profiler's own asked for the detach without a reference of its own on the library, and the library was unmapped before the call had returned; take one before asking, and drop it in the step that ends the thread",
+        );
+    }
+}
+
+impl Monitor {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while locked")
+    }
+
+    fn beyond(&self, asker: Option<u32>) -> Vec<Leftover> {
+        let before = self.before.lock().expect("no panic while locked").clone();
+        ProcessState::now().beyond(&before, asker)
+    }
+
+    fn report(&self, clause: &str, callback: Option<&'static str>, message: &str) {
+        if self.over.load(Ordering::SeqCst) || !self.lock().broken.insert((clause.to_owned(), message.to_owned())) {
+            return;
+        }
+        let (clause, message) = (clause.to_owned(), message.to_owned());
+        self.writer.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
+    }
+
+    fn callback_of(&self, task: Task) -> Option<&'static str> {
+        self.lock().callbacks.get(&task).and_then(|stack| Some(stack.last()?.0))
+    }
+
+    fn enter(&self, name: &'static str) {
+        let task = schedule::current();
+        self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));
+        self.writer.seat(task.0, name);
+    }
+
+    fn leave(&self) {
+        let task = schedule::current();
+        let outer = {
+            let mut state = self.lock();
+            let stack = state.callbacks.entry(task).or_default();
+            stack.pop();
+            stack.last().map(|(name, _)| *name)
+        };
+        self.writer.seat(task.0, outer.unwrap_or_default());
+    }
+
+    /// A refusal is no fault: the runtime collects concurrently. Ignoring it is one.
+    fn check_gc_flags(&self, low: u32, answer: HResult) {
+        let is_refused = matches!(
+            answer,
+            HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE | HResult::CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC
+        );
+        if low & sys::COR_PRF_MONITOR_GC != 0 && (is_refused || answer.is_success()) {
+            exercised("GCH-05");
+        }
+        let callback = self.callback_of(schedule::current());
+        let mut state = self.lock();
+        if is_refused {
+            state.refused_collections = Some(callback);
+        } else if answer.is_success() {
+            state.refused_collections = None;
+        }
+    }
+
+    fn accepted(&self, left: &[Leftover], is_own: bool) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        system::asks();
+        self.writer.write(&Line::AskedForDetach);
+        exercised("DET-02");
+        exercised("DET-04");
+        for open in left.iter().filter(|left| left.is_a_way_in) {
+            let what = &open.what;
+            broken(
+                "DET-04",
+                &format!(
+                    "{what} was still there when the profiler asked for its detach; close it verifiably before asking"
+                ),
+            );
+        }
+        if is_own {
+            exercised("DET-05");
+            self.hold();
+        }
+    }
+
+    /// Keeps the asking thread in its call, so that the unload overtakes it. A thread whose library is gone never returns.
+    fn hold(&self) {
+        if !self.holds_askers {
+            return;
+        }
+        let before = self.unmapped.load(Ordering::SeqCst);
+        self.held.fetch_add(1, Ordering::SeqCst);
+        let released = || self.unmapped.load(Ordering::SeqCst) != before || RELEASED.load(Ordering::SeqCst);
+        schedule::wait_until(Some(HELD), released);
+        if self.unmapped.load(Ordering::SeqCst) != before {
+            schedule::wait_until(None, || false);
+            loop {
+                std::thread::park();
+            }
+        }
+        self.held.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The runtime has given its reference back, and the library is still there: who is held may go on.
+static RELEASED: AtomicBool = AtomicBool::new(false);
+
+/// See [`RELEASED`].
+pub fn release_askers(released: bool) {
+    RELEASED.store(released, Ordering::SeqCst);
+}

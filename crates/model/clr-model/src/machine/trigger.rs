@@ -1,0 +1,203 @@
+//! A trigger process: finds the runtimes of a target, chooses one, and has a profiler attached, in the way that its system has.
+
+use super::hosting_client::HostingClient;
+use super::hosting_server::{HostingServer, NO_RUNTIME};
+use super::{Machine, Process, diagnostics};
+use crate::differences::{Release, RuntimeVersion};
+use crate::mutation;
+use crate::schedule;
+use corprof::{Guid, HResult};
+use remora_clr_abi::Live;
+use std::fmt;
+use std::sync::Arc;
+
+/// The largest message of the diagnostics protocol is told by 16 bits.
+const fn fits(size: usize, largest: usize) -> bool {
+    largest == 0 || size <= largest
+}
+
+/// What it wants (contract ATT-02). The target is named beside it.
+#[derive(Debug, Clone)]
+pub struct AttachOptions {
+    /// The profiler's class.
+    pub class: Guid,
+    /// Its library, as the target sees it; without one, the registry says, where there is one.
+    pub path: Option<String>,
+    /// The time-out, milliseconds.
+    pub milliseconds: u32,
+    /// Handed to InitializeForAttach.
+    pub client_data: Vec<u8>,
+    /// Which of the target's runtimes; the first that attaches if it says nothing.
+    pub release: Option<Release>,
+    /// The trigger's own time-out, nanoseconds: how long it waits where the runtime's does not end the wait.
+    pub patience: Option<u64>,
+}
+
+impl AttachOptions {
+    /// A profiler by its class and library.
+    pub fn of(class: Guid, path: &str) -> AttachOptions {
+        AttachOptions {
+            class,
+            path: Some(path.to_owned()),
+            milliseconds: 10_000,
+            client_data: Vec::new(),
+            release: None,
+            patience: None,
+        }
+    }
+}
+
+/// A runtime that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeEntry {
+    /// Its version, or its name where it has none to tell.
+    pub what: String,
+    /// Why it cannot be attached to, and what to do.
+    pub refusal: Option<&'static str>,
+}
+
+/// Why no profiler was attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttachError {
+    /// There is no such process.
+    NoSuchProcess,
+    /// The trigger's account may not.
+    AccessDenied,
+    /// The process has not loaded a runtime; what the variables begin with that profile it from the start.
+    NoRuntime {
+        /// As `COR` of `COR_PROFILER`.
+        prefix: &'static str,
+    },
+    /// It has one that cannot be attached to.
+    NotAttachable(&'static str),
+    /// The message would be larger than the protocol allows; nothing was sent.
+    TooLarge {
+        /// What it would have, bytes.
+        size: usize,
+    },
+    /// Nothing came before the trigger's own time-out. The attach may still succeed.
+    GaveUp,
+    /// The runtime's own answer.
+    Answered(HResult),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttachError::NoSuchProcess => out.write_str("There is no such process: it may have ended. List the processes again."),
+            AttachError::AccessDenied => out.write_str(
+                "Access is denied, since the process belongs to somebody else or is trusted more. Run this as its user, or as an \
+                 administrator with SE_DEBUG_NAME (root on Linux).",
+            ),
+            AttachError::NoRuntime { .. } if mutation::is("ATT-04/2") => {
+                out.write_str("The process has not loaded a runtime yet.")
+            }
+            AttachError::NoRuntime { prefix } => write!(
+                out,
+                "The process has not loaded a runtime yet, so there is nothing to attach to. Try again later; to profile it from the \
+                 start, start it with {prefix}_ENABLE_PROFILING=1, {prefix}_PROFILER and {prefix}_PROFILER_PATH."
+            ),
+            AttachError::NotAttachable(reason) => write!(out, "The runtime cannot be attached to: {reason}."),
+            AttachError::TooLarge { size } => write!(
+                out,
+                "Nothing was sent, since the message would have {size} bytes, which is more than the runtime takes. Hand over less \
+                 client data."
+            ),
+            AttachError::GaveUp => out.write_str(
+                "The runtime has not answered in time. The attach may still succeed; look whether it has before trying again.",
+            ),
+            AttachError::Answered(code) => write!(out, "The runtime has refused the profiler: {code}."),
+        }
+    }
+}
+
+/// See the module's text.
+pub struct Trigger {
+    machine: Arc<Machine>,
+    process: Arc<Process>,
+    live: Live,
+}
+
+impl Trigger {
+    /// One that runs as a process.
+    pub fn new(machine: &Arc<Machine>, process: &Arc<Process>) -> Trigger {
+        Trigger { machine: machine.clone(), process: process.clone(), live: Live::default() }
+    }
+
+    /// Objects of the hosting interfaces that it has not released.
+    pub fn objects(&self) -> usize {
+        self.live.count()
+    }
+
+    /// The runtimes of a process, and which of them attach.
+    pub fn list(&self, target: u32) -> Result<Vec<RuntimeEntry>, AttachError> {
+        if self.is_on_desktop() {
+            let found = self.hosting_client(target)?.runtimes(target as usize).map_err(AttachError::Answered)?;
+            return Ok(found.iter().map(|one| RuntimeEntry { what: one.version(), refusal: one.refusal() }).collect());
+        }
+        let target = self.machine.process(target).ok_or(AttachError::NoSuchProcess)?;
+        if !self.process.account.may_attach_to(&target.account, self.machine.runtime_version) {
+            return Err(AttachError::AccessDenied);
+        }
+        let attaches = target.runtimes().into_iter();
+        let attaches = attaches.map(|one| RuntimeEntry { what: one.version().to_string(), refusal: None });
+        let others = target.others().into_iter();
+        let others = others.map(|one| RuntimeEntry { what: one.name().to_owned(), refusal: Some(one.reason()) });
+        Ok(attaches.chain(others.filter(|_| !mutation::is("ATT-03"))).collect())
+    }
+
+    /// Has a profiler attached, and waits for the answer.
+    pub fn attach(&self, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
+        let size = diagnostics::message_size(options);
+        if !fits(size, self.machine.runtime_version.differences().largest_message) && !mutation::is("ATT-11/2") {
+            return Err(AttachError::TooLarge { size });
+        }
+        if self.is_on_desktop() {
+            self.attach_through(target, target, options)
+        } else {
+            self.attach_by_socket(target, options)
+        }
+    }
+
+    /// Through the hosting interfaces of the .NET Framework, where what attaches was found in another process than the one that is to be attached to.
+    pub fn attach_through(&self, found_in: u32, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
+        let found = self.hosting_client(found_in)?.runtimes(found_in as usize).map_err(AttachError::Answered)?;
+        let prefix = self.machine.runtime_version.differences().startup_prefix;
+        let is_wanted = |version: &str| options.release.is_none_or(|release| release.to_string() == version);
+        let wanted: Vec<_> = found.iter().filter(|one| is_wanted(&one.version())).collect();
+        let attaching = wanted.iter().find_map(|one| one.profiling().ok());
+        let refusal = wanted.iter().find_map(|one| one.refusal()).map(AttachError::NotAttachable);
+        let attaching = attaching.ok_or(refusal.unwrap_or(AttachError::NoRuntime { prefix }))?;
+        match attaching.attach(target, options) {
+            NO_RUNTIME => Err(AttachError::NoRuntime { prefix }),
+            HResult::E_ACCESSDENIED => Err(AttachError::AccessDenied),
+            code => code.ok().map_err(AttachError::Answered),
+        }
+    }
+
+    fn attach_by_socket(&self, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
+        let server = diagnostics::connect(&self.machine, &self.process, target)?;
+        let (runtime, answer) = diagnostics::send(&server, options)?;
+        let has_come = schedule::wait_until(options.patience, || answer.get().is_some() || runtime.is_exiting());
+        let code = answer.get();
+        match code {
+            Some(code) => code.ok().map_err(AttachError::Answered),
+            None if has_come => Err(AttachError::Answered(HResult::CORPROF_E_IPC_FAILED)),
+            None => Err(AttachError::GaveUp),
+        }
+    }
+
+    fn hosting_client(&self, target: u32) -> Result<HostingClient, AttachError> {
+        let server = HostingServer::new(&self.machine, &self.process);
+        match server.open_process(target) {
+            Err(HResult::E_ACCESSDENIED) => return Err(AttachError::AccessDenied),
+            Err(_) => return Err(AttachError::NoSuchProcess),
+            Ok(_) => {}
+        }
+        HostingClient::begin(server, &self.live).map_err(AttachError::Answered)
+    }
+
+    fn is_on_desktop(&self) -> bool {
+        self.machine.runtime_version == RuntimeVersion::Desktop4
+    }
+}

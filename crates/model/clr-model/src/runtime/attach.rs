@@ -1,0 +1,332 @@
+//! The attach server: from the request to the answer, in the order of seed 001.
+
+use super::{Entry, Profiler, Runtime, Status, load};
+use crate::lab::monitor;
+use crate::library::Library;
+use crate::mutation;
+use crate::schedule;
+use corprof::{Guid, HResult, sys};
+use remora_clr_abi::{InfoObject, ProfilerObject};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What client data is overwritten with when it is freed: who reads it afterwards reads this.
+pub const FREED: u8 = 0xDD;
+
+/// A millisecond in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
+/// The thread that attaches, as the evacuation counters have it where they count it.
+const ATTACH_THREAD: super::ThreadId = super::ThreadId(1);
+
+/// What a trigger asks for.
+pub struct AttachRequest {
+    /// The profiler's class.
+    pub class: Guid,
+    /// Its library; `None` if the target cannot open the path.
+    pub library: Option<Arc<Library>>,
+    /// Handed to InitializeForAttach.
+    pub client_data: Vec<u8>,
+}
+
+/// The same as it comes from another process, which knows of the library only its name (contract ATT-02).
+#[derive(Debug, Clone)]
+pub struct NamedRequest {
+    /// The profiler's class.
+    pub class: Guid,
+    /// Where its library is, as the target sees it.
+    pub path: Option<String>,
+    /// The time-out, milliseconds. What it bounds differs (`time_out_bounds_the_wait`).
+    pub milliseconds: u32,
+    /// Handed to InitializeForAttach.
+    pub client_data: Vec<u8>,
+}
+
+/// Where the answer will be.
+#[derive(Clone, Default)]
+pub struct Answer(Arc<Mutex<Option<HResult>>>);
+
+impl Answer {
+    /// The answer, once it is there.
+    pub fn get(&self) -> Option<HResult> {
+        *self.0.lock().expect("no panic while locked")
+    }
+}
+
+pub(super) struct Pending {
+    request: NamedRequest,
+    /// The library itself, where it was given; looked up by its name otherwise.
+    library: Option<Result<Arc<Library>, HResult>>,
+    answer: Answer,
+}
+
+impl Runtime {
+    /// Sends an attach request: returns at once. Whoever waits for the answer has a time-out of its own.
+    pub fn ask_for_attach(&self, request: AttachRequest) -> Answer {
+        let library = request.library.ok_or(HResult::ERROR_MOD_NOT_FOUND);
+        let named =
+            NamedRequest { class: request.class, path: None, milliseconds: 0, client_data: request.client_data };
+        self.enqueue(named, Some(library))
+    }
+
+    /// Sends a request that names the library by its path: it is opened in the target, and only once the request is served.
+    pub fn ask_for_attach_by_name(&self, request: NamedRequest) -> Answer {
+        self.enqueue(request, None)
+    }
+
+    /// A finalizer begins to run that does not end; or it ends.
+    pub fn block_finalizer(&self, blocked: bool) {
+        self.lock().finalizer_is_blocked = blocked;
+    }
+
+    /// Waits as the trigger's side of the attach does. On the desktop the time-out bounds that, whatever becomes of the attach; elsewhere
+    /// a trigger has to have a time-out of its own.
+    pub fn wait_for(&self, answer: &Answer, milliseconds: u32) -> HResult {
+        let bounded =
+            self.differences().time_out_bounds_the_wait && !mutation::is("ATT-02/3") || mutation::is("ATT-08/2");
+        let bound = bounded.then_some(u64::from(milliseconds) * MILLISECOND);
+        schedule::wait_until(bound, || answer.get().is_some() || self.is_exiting());
+        let broken = if self.is_exiting() { HResult::CORPROF_E_IPC_FAILED } else { HResult::ERROR_TIMEOUT };
+        answer.get().unwrap_or(broken)
+    }
+
+    fn enqueue(&self, request: NamedRequest, library: Option<Result<Arc<Library>, HResult>>) -> Answer {
+        let answer = Answer::default();
+        schedule::note("A trigger asks for an attach", 0);
+        self.lock().requests.push(Pending { request, library, answer: answer.clone() });
+        answer
+    }
+
+    /// Whether an attach has been asked for and not answered.
+    pub fn is_attaching(&self) -> bool {
+        let state = self.lock();
+        state.serves || !state.requests.is_empty()
+    }
+
+    /// The attach server, for as long as the process lives: one request at a time.
+    pub(super) fn serve_attaches(self: &Arc<Self>) {
+        loop {
+            schedule::wait_until(None, || self.can_begin_an_attach() || self.is_exiting());
+            if self.is_exiting() || schedule::is_stopped() {
+                return;
+            }
+            let pending = {
+                let mut state = self.lock();
+                state.serves = true;
+                state.requests.remove(0)
+            };
+            let result = self.attach(&pending);
+            self.answer(&pending, result);
+            self.lock().serves = false;
+        }
+    }
+
+    fn can_begin_an_attach(&self) -> bool {
+        let state = self.lock();
+        let finalizer = self.differences().finalizer_begins_attaches && state.finalizer_is_blocked;
+        let finalizer = finalizer && !mutation::is("ATT-08");
+        let is_halted = self.config.process.is_halted() && !mutation::is("ATT-16");
+        !state.requests.is_empty() && !finalizer && !is_halted
+    }
+
+    /// Writes down how it ended, and tells the trigger; the first time only.
+    fn answer(&self, pending: &Pending, result: Result<(), HResult>) {
+        if pending.answer.get().is_some() {
+            return;
+        }
+        let code = result.err().unwrap_or(HResult::S_OK);
+        if result.is_ok() || !mutation::is("ATT-15") {
+            self.write_log(if result.is_ok() { Entry::Attached } else { Entry::Failed(code.0 as u32) });
+        }
+        schedule::note("The attach is answered {}", u64::from(code.0 as u32));
+        *pending.answer.0.lock().expect("no panic while locked") = Some(code);
+    }
+
+    fn attach(self: &Arc<Self>, pending: &Pending) -> Result<(), HResult> {
+        let differences = self.differences();
+        if differences.attach_waits_for_detach && !mutation::is("DET-11") {
+            let is_over = |one: &Arc<Profiler>| mutation::is("DET-23/2") && one.status() == Status::Gone;
+            schedule::wait_until(None, || self.lock().detaching.iter().all(is_over) || self.is_exiting());
+            self.wait_while_halted();
+        }
+        if differences.attach_waits_for_unload && !mutation::is("DET-23/2") {
+            schedule::wait_until(None, || !self.lock().unloads || self.is_exiting());
+            self.wait_while_halted();
+        }
+        if self.is_exiting() {
+            return Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED);
+        }
+        if !differences.refused_attach_leaks && !self.profilers().is_empty() && !mutation::is("ATT-07/2") {
+            return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        }
+        self.begin_detach_thread();
+        let request = &pending.request;
+        let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
+        let library = found?;
+        load(&library);
+        let class = if mutation::is("ATT-02") { Guid::from_u128(0) } else { request.class };
+        let object = self.create(&library, &class).inspect_err(|_| library.release())?;
+        if object.version() < 3 && !mutation::is("ATT-09") {
+            let profiler = Profiler::new(library, object, false, true);
+            if differences.unattachable_leaks {
+                profiler.library.hold();
+            }
+            self.discard(&profiler);
+            return Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
+        }
+        let notification_only = differences.notification_profilers && asks_to_be_only_notified(&library, &object);
+        let is_taken = self.is_taken(notification_only);
+        let profiler = Arc::new(Profiler::new(library, object, notification_only, true));
+        if is_taken || mutation::is("SBS-03/2") && profiler.library.references() > 1 {
+            // Neither the object nor the library is given back.
+            return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        }
+        self.initialize(&profiler, pending)
+    }
+
+    /// Whether there is no place for one more of this kind.
+    fn is_taken(&self, notification_only: bool) -> bool {
+        let place = |one: &&Arc<Profiler>| one.notification_only == notification_only && !mutation::is("ATT-07");
+        let known = if mutation::is("DET-12") { self.remembered() } else { self.profilers() };
+        let alike = known.iter().filter(place).count();
+        alike >= if notification_only { self.differences().notification_slots } else { 1 }
+    }
+
+    fn initialize(self: &Arc<Self>, profiler: &Arc<Profiler>, pending: &Pending) -> Result<(), HResult> {
+        let info = InfoObject::create(super::info::Server::new(self, profiler));
+        let unknown = info.as_unknown();
+        self.register(profiler, info);
+        let arrives = if mutation::is("ATT-02/2") { &[][..] } else { &pending.request.client_data };
+        let data = arrives.iter().map(|byte| AtomicU8::new(*byte)).collect();
+        let data = &**profiler.client_data.get_or_init(|| data);
+        profiler.attach_milliseconds.store(pending.request.milliseconds, Ordering::SeqCst);
+        let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
+        if mutation::is("ATT-20") || mutation::is("CAT-02/2") {
+            profiler.become_(Status::Active);
+        }
+        if mutation::is("CAT-01") {
+            self.tell_attach_complete(profiler);
+        }
+        profiler.enter(counted, schedule::current(), "InitializeForAttach");
+        let answer = self.call_uncounted(profiler, "InitializeForAttach", |object| {
+            // SAFETY: Info outlives the profiler; the data lives until the call returns.
+            unsafe { object.initialize_for_attach(unknown, data.as_ptr().cast_mut().cast(), data.len() as u32) }
+        });
+        if !mutation::is("ATT-11") {
+            data.iter().for_each(|byte| byte.store(FREED, Ordering::SeqCst));
+        }
+        let result = match answer.flatten().unwrap_or(HResult::E_FAIL) {
+            _ if mutation::is("ATT-08/4") && schedule::now() >= 30_000 * MILLISECOND => Err(HResult::E_FAIL),
+            code if code.is_success() => {
+                self.enable(profiler, pending);
+                Ok(())
+            }
+            HResult::E_NOTIMPL if self.differences().notimpl_is_not_attachable && !mutation::is("ATT-10/2") => {
+                Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE)
+            }
+            code => Err(code),
+        };
+        profiler.leave(counted, schedule::current());
+        let is_kept = mutation::is("ATT-10") || mutation::is("ATT-08/3");
+        if is_kept { result } else { result.inspect_err(|_| self.take_back(profiler)) }
+    }
+
+    /// Callbacks on, then ProfilerAttachComplete.
+    fn enable(&self, profiler: &Arc<Profiler>, pending: &Pending) {
+        if mutation::is("GCH-01") {
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
+        }
+        profiler.become_(Status::Active);
+        schedule::note("CLR enables events", 0);
+        self.step();
+        if !self.differences().answers_after_attach_complete || mutation::is("ATT-20/2") {
+            self.answer(pending, Ok(()));
+            self.step();
+        }
+        // The profiler may have asked for its detach by now.
+        if profiler.status() == Status::Active && self.is_found(profiler) {
+            self.tell_attach_complete(profiler);
+        }
+    }
+
+    fn tell_attach_complete(&self, profiler: &Profiler) {
+        self.call_uncounted(profiler, "ProfilerAttachComplete", |object| {
+            // SAFETY: takes nothing; the object is held.
+            unsafe { object.profiler_attach_complete() }
+        });
+        Self::count(&profiler.attach_completes);
+    }
+
+    /// A profiler takes its place among those that are loaded.
+    pub(super) fn register(&self, profiler: &Arc<Profiler>, info: Box<InfoObject<super::info::Server>>) {
+        // The first and only value.
+        let _ = profiler.info.set(info);
+        let mut state = self.lock();
+        state.profilers.push(profiler.clone());
+        state.remembered.push(profiler.clone());
+        if profiler.notification_only {
+            state.count_notification_only(1);
+        }
+    }
+
+    /// Whether callbacks find this profiler: a notification-only one is looked for only while one is believed to be there.
+    fn is_found(&self, profiler: &Profiler) -> bool {
+        !profiler.notification_only || self.lock().notification_count > 0
+    }
+
+    pub(super) fn take_back(&self, profiler: &Arc<Profiler>) {
+        {
+            let mut state = self.lock();
+            state.profilers.retain(|one| mutation::is("SBS-05") || !Arc::ptr_eq(one, profiler));
+            if profiler.notification_only || self.miscounts_main_departures() {
+                state.count_notification_only(-1);
+            }
+        }
+        self.discard(profiler);
+    }
+
+    pub(super) fn discard(&self, profiler: &Profiler) {
+        self.release(profiler);
+        profiler.become_(Status::Gone);
+        self.has_left(profiler);
+        profiler.library.release();
+    }
+
+    pub(super) fn create(&self, library: &Library, class: &Guid) -> Result<ProfilerObject, HResult> {
+        let inside = library.enter();
+        let mut factory: *mut c_void = std::ptr::null_mut();
+        // SAFETY: two identifiers and a place for the answer.
+        unsafe { library.exports().get_class_object(class, &sys::IID_IClassFactory, &raw mut factory) }.ok()?;
+        if factory.is_null() {
+            return Err(HResult::E_FAIL);
+        }
+        self.step();
+        let scope = monitor::callback("CreateInstance");
+        let mut object: *mut c_void = std::ptr::null_mut();
+        let factory: *mut sys::IClassFactory = factory.cast();
+        let oldest =
+            if mutation::is("CMP-02") { &sys::IID_ICorProfilerCallback } else { &sys::IID_ICorProfilerCallback2 };
+        // SAFETY: the factory was made a moment ago; an identifier and a place for the answer.
+        let made =
+            unsafe { sys::IClassFactory::CreateInstance(factory, std::ptr::null_mut(), oldest, &raw mut object) };
+        // SAFETY: gives up the reference that came with it.
+        unsafe { sys::IUnknown::Release(factory.cast()) };
+        drop(scope);
+        HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code })?;
+        let _scope = monitor::callback("QueryInterface");
+        // SAFETY: a live object with one reference, which is given up.
+        let object = unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) };
+        drop(inside);
+        object
+    }
+}
+
+pub(super) fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
+    let _inside = library.enter();
+    let _scope = monitor::callback("LoadAsNotificationOnly");
+    let mut wish = 0;
+    // SAFETY: a place for the answer.
+    let answer = unsafe { object.load_as_notification_only(&raw mut wish) };
+    answer.is_some_and(|code| code.is_success()) && wish != 0
+}

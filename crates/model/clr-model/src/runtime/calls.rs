@@ -1,0 +1,131 @@
+//! How the runtime calls a profiler: counted on its own threads, and never once the profiler is sealed.
+
+use super::{Profiler, Runtime, Status};
+use crate::lab::monitor;
+use crate::mutation;
+use crate::schedule;
+use remora_clr_abi::ProfilerObject;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Whether the low half of a mask has these flags (corprof.idl, COR_PRF_MONITOR).
+pub(super) fn low(flags: u32) -> impl Fn((u32, u32)) -> bool {
+    move |mask| mask.0 & flags == flags
+}
+
+/// The same of the high half (COR_PRF_HIGH_MONITOR).
+pub(super) fn high(flags: u32) -> impl Fn((u32, u32)) -> bool {
+    move |mask| mask.1 & flags == flags
+}
+
+/// Makes a callback to every profiler whose mask wants it: the runtime, what the mask must say, the call.
+macro_rules! call_all {
+    ($runtime:expr, $wanted:expr, $callback:ident($($argument:expr),* $(,)?)) => {
+        $runtime.call_all(remora_clr_abi::callback_slot!($callback).name, $wanted, |object| {
+            // SAFETY: whoever makes the call owns what its pointers lead to, and has told of the unload of no id in it; `call_all` keeps
+            // the object while it is called.
+            unsafe { object.$callback($($argument),*) };
+        })
+    };
+}
+pub(super) use call_all;
+
+/// The one callback after which a profiler must ask nothing any more.
+const SHUTDOWN: &str = "Shutdown";
+
+impl Runtime {
+    /// A callback to every profiler whose mask wants it.
+    pub(super) fn call_all(
+        &self,
+        slot: &'static str,
+        wanted: impl Fn((u32, u32)) -> bool,
+        call: impl Fn(&ProfilerObject),
+    ) {
+        if self.is_exiting() {
+            return;
+        }
+        for profiler in self.called_profilers() {
+            self.step();
+            self.call(&profiler, slot, &wanted, &call);
+        }
+    }
+
+    /// Profilers that callbacks go to. Notification-only ones are passed over where the runtime believes that there is none
+    /// (`IterateProfilers`, profilepriv.inl).
+    fn called_profilers(&self) -> Vec<Arc<Profiler>> {
+        let state = self.lock();
+        let believes = state.notification_count > 0;
+        if mutation::is("SBS-03/3") && self.config.number > 0 {
+            return Vec::new();
+        }
+        let is_first = |one: &Arc<Profiler>| !mutation::is("DET-18/3") || Arc::ptr_eq(one, &state.remembered[0]);
+        let found = state.profilers.iter().filter(|profiler| !profiler.notification_only || believes);
+        found.filter(|profiler| is_first(profiler)).cloned().collect()
+    }
+
+    /// The evacuation counter is raised before the status is looked at, so that whoever seals the profiler sees either the counter
+    /// or that this call is not made.
+    fn call(
+        &self,
+        profiler: &Profiler,
+        slot: &'static str,
+        wanted: &impl Fn((u32, u32)) -> bool,
+        call: &impl Fn(&ProfilerObject),
+    ) {
+        let (thread, task) = (self.this_thread(), schedule::current());
+        profiler.enter(thread, task, slot);
+        self.step();
+        let is_called = self.takes_calls(profiler) && wanted(profiler.mask());
+        let object = || profiler.object.lock().expect("no panic while locked").clone();
+        if let Some(object) = is_called.then(object).flatten() {
+            schedule::note(slot, 0);
+            profiler.callbacks_received.fetch_add(1, Ordering::SeqCst);
+            let inside = profiler.library.enter();
+            let _scope = monitor::callback(slot);
+            self.step();
+            call(&object);
+            if slot == SHUTDOWN {
+                profiler.told_of_exit.store(true, Ordering::SeqCst);
+            }
+            self.step();
+            drop(inside);
+        }
+        profiler.leave(thread, task);
+    }
+
+    /// Whether callbacks are on.
+    fn takes_calls(&self, profiler: &Profiler) -> bool {
+        let is_too_early = || profiler.attached && profiler.attach_completes() == 0;
+        let is_lost = (mutation::is("CAT-01/2") || mutation::is("CAT-05")) && is_too_early()
+            || mutation::is("CAT-07") && self.enumerators.count() > 0;
+        let is_unsealed = mutation::is("DET-06") && profiler.status() == Status::Detaching;
+        (profiler.status() == Status::Active || is_unsealed) && !is_lost
+    }
+
+    /// A callback that is made whatever the mask is, on the thread that attaches or detaches: without a counter, since the runtime
+    /// does not know that thread.
+    pub(super) fn call_uncounted<R>(
+        &self,
+        profiler: &Profiler,
+        slot: &'static str,
+        call: impl FnOnce(&ProfilerObject) -> R,
+    ) -> Option<R> {
+        let task = schedule::current();
+        let object = profiler.object.lock().expect("no panic while locked").clone()?;
+        schedule::note(slot, 0);
+        profiler.enter(None, task, slot);
+        let inside = profiler.library.enter();
+        let scope = monitor::callback(slot);
+        self.step();
+        let answer = call(&object);
+        drop(scope);
+        self.step();
+        drop(inside);
+        profiler.leave(None, task);
+        Some(answer)
+    }
+
+    pub(super) fn count(counter: &std::sync::atomic::AtomicU32) {
+        counter.fetch_add(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,501 @@
+//! The collector: marks from the roots, moves or leaves what lives, and tells each profiler what its mask asks for.
+//!
+//! Which callback a bit of the mask brings: facts, gcenv.ee.cpp and profilepriv.inl. In the order of the runtime: the beginning, what
+//! was born, what waits for the finalizer, what has moved or stays, the roots, every object with its references, the end.
+
+use super::calls::{call_all, low};
+use super::gc_mode::GcMode;
+use super::heap::{HandleKind, Heap, LARGE_GENERATION, Object, ObjectKey, monitors_gc};
+use super::{Profiler, Runtime};
+use crate::lab::monitor;
+use crate::mutation;
+use crate::schedule;
+use corprof::{HResult, sys};
+use remora_clr_abi::ProfilerObject;
+use remora_clr_abi::callbacks::slot;
+use remora_clr_abi::slot_lists::NO_TRIGGER;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Of collections, so many compact, and then one does not.
+const COMPACTING_OF: u32 = 3;
+/// Generations that GarbageCollectionStarted tells of.
+const GENERATIONS: u8 = 4;
+/// Steps of a background collection beside the program.
+const BACKGROUND_STEPS: u32 = 4;
+
+/// Callbacks on threads that hold collections up, since they are handed an object outside of any (source: eetoprofinterfaceimpl.cpp,
+/// MODE_COOPERATIVE).
+const COOPERATIVE: [&str; 4] = ["ObjectAllocated", "ExceptionThrown", "ExceptionCatcherEnter", "HandleCreated"];
+/// The first release with a generation for objects that never move.
+const FIRST_WITH_PINNED_HEAP: u16 = 5;
+
+/// What one collection has done, as profilers are told it: lists of one length belong together.
+#[derive(Debug, Default)]
+struct Cycle {
+    compacting: bool,
+    ranges: Ranges,
+    queued: Vec<usize>,
+    roots: Roots,
+    dependent: Dependent,
+}
+
+/// Objects that live on: where they were, where they are, bytes.
+#[derive(Debug, Default)]
+struct Ranges {
+    old: Vec<usize>,
+    new: Vec<usize>,
+    lengths: Vec<usize>,
+}
+
+/// Roots, with what each is.
+#[derive(Debug, Default)]
+struct Roots {
+    objects: Vec<usize>,
+    kinds: Vec<u32>,
+    flags: Vec<u32>,
+    ids: Vec<usize>,
+}
+
+impl Roots {
+    fn add(&mut self, object: usize, kind: u32, flags: u32, id: usize) {
+        self.objects.push(object);
+        self.kinds.push(kind);
+        self.flags.push(flags);
+        self.ids.push(id);
+    }
+}
+
+/// Elements of ConditionalWeakTables.
+#[derive(Debug, Default)]
+struct Dependent {
+    handles: Vec<usize>,
+    keys: Vec<usize>,
+    values: Vec<usize>,
+}
+
+impl Runtime {
+    /// The program needs memory: collects generations up to this one, unless a collection is under way already.
+    pub fn collect(&self, generation: u8) {
+        self.safepoint();
+        let is_in_background = generation >= 2 && self.is_concurrent();
+        if is_in_background && self.lock().heap.gc.background {
+            return;
+        }
+        if self.lock().suspended_by.is_some() || self.is_exiting() {
+            return;
+        }
+        if is_in_background { self.collect_in_background() } else { self.collect_now(generation.min(2), 0) }
+    }
+
+    /// The program asks for a whole collection and waits for it: GC.Collect().
+    pub fn collect_all(&self) {
+        self.safepoint();
+        if !self.is_exiting() {
+            self.collect_now(2, sys::COR_PRF_GC_INDUCED);
+        }
+    }
+
+    /// ForceGC, with its rules of threads (facts 4.3).
+    pub(super) fn force_gc(&self, profiler: &Profiler) -> HResult {
+        monitor::forces_collection(wants_basics(profiler.mask()));
+        let task = schedule::current();
+        let (known, forced) = (self.this_thread().is_some(), self.lock().heap.gc.forced.contains(&task));
+        let suspends = self.lock().suspended_by == Some(task);
+        let in_callback = profiler.innermost_on(task).is_some_and(|slot| known || NO_TRIGGER.contains(&slot));
+        let in_callback = in_callback && !mutation::is("GCH-02/2");
+        if in_callback || suspends || (known && !forced && !self.is_adopted()) {
+            return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
+        }
+        self.adopt_thread();
+        if !forced {
+            self.lock().heap.gc.forced.push(task);
+        }
+        self.collect_now(if mutation::is("GCH-02") { 0 } else { 2 }, sys::COR_PRF_GC_INDUCED);
+        HResult::S_OK
+    }
+
+    /// Whether the running thread may begin a collection in a call of this profiler: on a thread of the runtime only inside a callback.
+    pub(super) fn may_trigger(&self, profiler: &Profiler) -> bool {
+        let task = schedule::current();
+        match profiler.innermost_on(task) {
+            Some(slot) => !NO_TRIGGER.contains(&slot),
+            None => self.this_thread().is_none() || self.lock().heap.gc.forced.contains(&task),
+        }
+    }
+
+    /// Whether the running thread may ask what is for callbacks alone.
+    pub(super) fn may_ask(&self, profiler: &Profiler) -> bool {
+        let task = schedule::current();
+        profiler.runs_on(task) || self.this_thread().is_none() || self.lock().heap.gc.forced.contains(&task)
+    }
+
+    /// A collection that everybody waits for.
+    fn collect_now(&self, generation: u8, reason: u32) {
+        self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
+        let is_server = self.lock().heap.gc.mode == GcMode::Server;
+        if is_server {
+            self.on_collector_thread(generation, reason)
+        } else {
+            self.cycle(generation, reason)
+        }
+        self.resume();
+        schedule::note("A collection is over", 0);
+    }
+
+    /// In server mode a thread does it that the runtime does not know: its callbacks have no counter.
+    fn on_collector_thread(&self, generation: u8, reason: u32) {
+        let Some(runtime) = self.myself() else { return };
+        let done = Arc::new(AtomicBool::new(false));
+        let of_thread = done.clone();
+        schedule::spawn("a thread of the collector", move || {
+            runtime.cycle(generation, reason);
+            of_thread.store(true, Ordering::SeqCst);
+        });
+        schedule::wait_until(None, || done.load(Ordering::SeqCst));
+    }
+
+    fn cycle(&self, generation: u8, reason: u32) {
+        self.begins(generation, reason);
+        self.tell_births();
+        schedule::point();
+        let cycle = self.lock().heap.collect(generation);
+        self.tell_queued(&cycle);
+        self.tell_places(&cycle);
+        self.tell_roots(&cycle);
+        self.tell_references();
+        self.finishes();
+    }
+
+    /// The program is stopped only at the beginning; younger generations may be collected meanwhile (nested to a depth of two).
+    fn collect_in_background(&self) {
+        let Some(runtime) = self.myself() else { return };
+        self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
+        if !self.is_concurrent() {
+            // Switched off since the program was asked to stop: how a collection goes is decided while it stands.
+            self.resume();
+            return self.collect_now(2, 0);
+        }
+        if std::mem::replace(&mut self.lock().heap.gc.background, true) {
+            return self.resume();
+        }
+        self.begins(2, 0);
+        self.resume();
+        schedule::spawn("the background collection", move || {
+            runtime.begin_hidden_thread();
+            for _ in 0..BACKGROUND_STEPS {
+                schedule::point();
+            }
+            runtime.suspend(sys::COR_PRF_SUSPEND_FOR_GC_PREP);
+            runtime.lock().heap.sweep();
+            runtime.resume();
+            runtime.finishes();
+            runtime.lock().heap.gc.background = false;
+            runtime.end_hidden_thread();
+            schedule::note("A background collection is over", 0);
+        });
+    }
+
+    /// Stops the managed threads; waits for whoever else has stopped them.
+    fn suspend(&self, reason: u32) {
+        loop {
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
+            let mut state = self.lock();
+            if state.suspended_by.is_none() || schedule::is_stopped() {
+                state.suspended_by = Some(schedule::current());
+                break;
+            }
+        }
+        self.tells_suspended(reason);
+    }
+
+    /// The managed threads stand.
+    pub(super) fn tells_suspended(&self, reason: u32) {
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_started(reason));
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_finished());
+    }
+
+    /// The managed threads go on.
+    pub(super) fn resume(&self) {
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_resume_started());
+        self.lock().suspended_by = None;
+        call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_resume_finished());
+    }
+
+    fn begins(&self, generation: u8, reason: u32) {
+        {
+            let mut state = self.lock();
+            state.heap.gc.count += 1;
+            state.heap.gc.in_progress = true;
+        }
+        self.note_bounds();
+        // Large objects are collected with generation 2.
+        let collected: Vec<i32> = (0..GENERATIONS).map(|one| i32::from(one <= generation || generation == 2)).collect();
+        let (places, count) = (collected.as_ptr(), i32::from(GENERATIONS));
+        call_all!(self, wants_basics, garbage_collection_started(count, places, reason));
+    }
+
+    fn finishes(&self) {
+        self.note_bounds();
+        call_all!(self, wants_basics, garbage_collection_finished());
+        self.lock().heap.gc.in_progress = false;
+    }
+
+    /// Writes down where generations lie, if any profiler is told of collections (source: proftoeeinterfaceimpl.cpp,
+    /// UpdateGenerationBounds). What is written down outlives the profiler.
+    fn note_bounds(&self) {
+        let mut state = self.lock();
+        if state.profilers.iter().any(|profiler| wants_basics(profiler.mask())) {
+            let bounds = state.heap.ranges(self.has_pinned_heap());
+            state.heap.gc.bounds = Some(bounds);
+        }
+    }
+
+    /// Whether there is a generation 4, of objects that never move (source: gcinterface.h; since .NET 5).
+    fn has_pinned_heap(&self) -> bool {
+        self.is_attachable() && self.version().0 >= FIRST_WITH_PINNED_HEAP
+    }
+
+    /// Whether objects may be asked about here and now (source: proftoeeinterfaceimpl.cpp, AllowObjectInspection).
+    pub(super) fn may_inspect(&self, profiler: &Profiler) -> Result<(), HResult> {
+        if self.lock().heap.gc.in_progress {
+            return Ok(());
+        }
+        if self.this_thread().is_none() {
+            return Err(HResult::CORPROF_E_NOT_MANAGED_THREAD);
+        }
+        let is_cooperative = profiler.innermost_on(schedule::current()).is_some_and(|slot| COOPERATIVE.contains(&slot));
+        if is_cooperative { Ok(()) } else { Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE) }
+    }
+
+    fn tell_births(&self) {
+        let born = std::mem::take(&mut self.lock().heap.allocated);
+        let classes: Vec<usize> = born.keys().map(|class| class.0).collect();
+        let counts: Vec<u32> = born.into_values().collect();
+        let all = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+        self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| {
+            self.lock().heap.counted += all;
+            // SAFETY: two lists of one length, which this function owns; `call_all` keeps the object while it is called.
+            unsafe { object.objects_allocated_by_class(counts.len() as u32, classes.as_ptr(), counts.as_ptr()) };
+        });
+    }
+
+    fn tell_queued(&self, cycle: &Cycle) {
+        for queued in cycle.queued.iter().filter(|_| !mutation::is("GCH-03/3")) {
+            call_all!(self, monitors_gc, finalizeable_object_queued(0, *queued));
+        }
+    }
+
+    fn tell_places(&self, cycle: &Cycle) {
+        if cycle.compacting {
+            let more = if mutation::is("GCH-03/4") { sys::COR_PRF_HIGH_BASIC_GC } else { 0 };
+            let wanted = |mask: (u32, u32)| {
+                monitors_gc(mask) || mask.1 & (sys::COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS | more) != 0
+            };
+            self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| cycle.ranges.tell_moved(object));
+        } else {
+            let name = slot::SURVIVING_REFERENCES.name;
+            self.call_all(name, monitors_gc, |object| cycle.ranges.tell_surviving(object));
+        }
+    }
+
+    /// What does not know the second version hears the first.
+    fn tell_roots(&self, cycle: &Cycle) {
+        let Roots { objects, kinds, flags, ids } = &cycle.roots;
+        let (count, places) = (objects.len() as u32, objects.as_ptr());
+        self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| {
+            // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object while it is called.
+            unsafe { object.root_references2(count, places, kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
+            // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object while it is called.
+            unsafe { object.root_references(count, places) };
+        });
+        let Dependent { handles, keys, values } = &cycle.dependent;
+        if !keys.is_empty() {
+            let (count, keys, values) = (keys.len() as u32, keys.as_ptr(), values.as_ptr());
+            let handles = handles.as_ptr();
+            call_all!(self, monitors_gc, conditional_weak_table_element_references(count, keys, values, handles));
+        }
+    }
+
+    /// Every object with its references, until the profiler says that it has enough.
+    fn tell_references(&self) {
+        if !self.profilers().iter().any(|profiler| monitors_gc(profiler.mask())) {
+            return;
+        }
+        let has_enough = Cell::new(false);
+        for (id, class, _, references) in self.objects() {
+            let references: Vec<usize> = references.iter().map(|object| object.0).collect();
+            self.call_all(slot::OBJECT_REFERENCES.name, monitors_gc, |object| {
+                let (count, places) = (references.len() as u32, references.as_ptr());
+                // SAFETY: ids that live; the object is held.
+                let answer = unsafe { object.object_references(id.0, class.0, count, places) };
+                has_enough.set(answer.is_some_and(|code| !code.is_success()));
+            });
+            if has_enough.get() {
+                return;
+            }
+        }
+    }
+}
+
+fn wants_basics(mask: (u32, u32)) -> bool {
+    monitors_gc(mask) || mask.1 & sys::COR_PRF_HIGH_BASIC_GC != 0
+}
+
+/// In the newest version that the profiler has: lengths of the first one are 32 bits (corprof.idl, MovedReferences2).
+impl Ranges {
+    fn tell_moved(&self, object: &ProfilerObject) {
+        let (count, old, new) = (self.old.len() as u32, self.old.as_ptr(), self.new.as_ptr());
+        // SAFETY: three lists of one length, which `self` owns; the caller keeps the object.
+        if unsafe { object.moved_references2(count, old, new, self.lengths.as_ptr()) }.is_none() {
+            // SAFETY: three lists of one length, which live until the end of this statement; the caller keeps the object.
+            unsafe { object.moved_references(count, old, new, self.short().as_ptr()) };
+        }
+    }
+
+    fn tell_surviving(&self, object: &ProfilerObject) {
+        let (count, old) = (self.old.len() as u32, self.old.as_ptr());
+        // SAFETY: two lists of one length, which `self` owns; the caller keeps the object.
+        if unsafe { object.surviving_references2(count, old, self.lengths.as_ptr()) }.is_none() {
+            // SAFETY: two lists of one length, which live until the end of this statement; the caller keeps the object.
+            unsafe { object.surviving_references(count, old, self.short().as_ptr()) };
+        }
+    }
+
+    fn short(&self) -> Vec<u32> {
+        self.lengths.iter().map(|length| *length as u32).collect()
+    }
+}
+
+impl Heap {
+    /// Collects generations up to this one; what is older stays, and what it refers to.
+    fn collect(&mut self, generation: u8) -> Cycle {
+        let mut cycle = Cycle { compacting: !self.gc.count.is_multiple_of(COMPACTING_OF), ..Cycle::default() };
+        let is_collected = |object: &Object| generation == 2 || object.generation <= generation;
+        cycle.queued = self.free_dead(&is_collected);
+        let pinned = self.pinned();
+        let survivors: Vec<ObjectKey> =
+            self.objects.iter().filter(|(_, object)| is_collected(object)).map(|(key, _)| *key).collect();
+        for key in survivors {
+            let stays = !cycle.compacting || pinned.contains(&key);
+            if let Some((old, new, length)) = self.survive(key, stays) {
+                cycle.ranges.old.push(old);
+                cycle.ranges.new.push(new);
+                cycle.ranges.lengths.push(length);
+            }
+        }
+        self.update_statics();
+        cycle.roots = self.roots();
+        for (handle, key, value) in &self.dependent {
+            cycle.dependent.handles.push(*handle);
+            cycle.dependent.keys.push(self.id_of(*key).unwrap_or_default());
+            cycle.dependent.values.push(self.id_of(*value).unwrap_or_default());
+        }
+        cycle
+    }
+
+    /// What a background collection does: nothing moves, nobody is told of objects.
+    fn sweep(&mut self) {
+        self.free_dead(&|_| true);
+        self.update_statics();
+    }
+
+    /// Frees what nothing refers to. Objects that wait for the finalizer now: it has run those of the collection before.
+    fn free_dead(&mut self, is_collected: &dyn Fn(&Object) -> bool) -> Vec<usize> {
+        self.to_finalize.clear();
+        let mut live = self.mark(is_collected);
+        let queued = self.queue_for_finalizer(&mut live);
+        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !live.contains(key)).copied().collect();
+        if !mutation::is("GCH-03/2") {
+            gone.into_iter().for_each(|key| self.free(key));
+        }
+        let objects = &self.objects;
+        self.dependent.retain(|(_, key, _)| objects.contains_key(key));
+        queued
+    }
+
+    fn survive(&mut self, key: ObjectKey, stays: bool) -> Option<(usize, usize, usize)> {
+        let object = self.objects.get(&key)?.clone();
+        let stays = stays || object.generation == LARGE_GENERATION;
+        let place = if stays { object.address } else { self.place(object.size) };
+        if !mutation::is("GCH-04/2") {
+            self.at.remove(&object.address);
+        }
+        self.at.insert(place, key);
+        let moved = self.objects.get_mut(&key)?;
+        moved.address = place;
+        if moved.generation < 2 {
+            moved.generation += 1;
+        }
+        let told = if mutation::is("GCH-03") { object.address } else { place };
+        Some((object.address, told, object.size))
+    }
+
+    fn mark(&self, is_collected: &dyn Fn(&Object) -> bool) -> BTreeSet<ObjectKey> {
+        let older = self.objects.iter().filter(|(_, object)| !is_collected(object)).map(|(key, _)| *key);
+        let mut live = BTreeSet::new();
+        self.mark_from(older.chain(self.held()).collect(), &mut live);
+        live
+    }
+
+    fn mark_from(&self, mut open: Vec<ObjectKey>, live: &mut BTreeSet<ObjectKey>) {
+        while let Some(key) = open.pop() {
+            let Some(object) = self.objects.get(&key) else { continue };
+            if live.insert(key) {
+                open.extend(&object.references);
+                open.extend(self.dependent.iter().filter(|(_, of, _)| *of == key).map(|(_, _, value)| *value));
+            }
+        }
+    }
+
+    /// What roots hold.
+    fn held(&self) -> impl Iterator<Item = ObjectKey> {
+        let handles = self.handles.values().filter(|(_, kind)| *kind != HandleKind::Weak).map(|(key, _)| *key);
+        let statics = self.statics.values().filter_map(|field| field.object);
+        self.locals.values().flatten().copied().chain(handles).chain(statics).chain(self.to_finalize.iter().copied())
+    }
+
+    fn queue_for_finalizer(&mut self, live: &mut BTreeSet<ObjectKey>) -> Vec<usize> {
+        let dead = |(key, object): (&ObjectKey, &Object)| (object.finalizable && !live.contains(key)).then_some(*key);
+        let queued: Vec<ObjectKey> = self.objects.iter().filter_map(dead).collect();
+        for key in &queued {
+            if let Some(object) = self.objects.get_mut(key) {
+                object.finalizable = false;
+            }
+        }
+        self.mark_from(queued.clone(), live);
+        self.to_finalize.clone_from(&queued);
+        queued.into_iter().filter_map(|key| self.id_of(key)).collect()
+    }
+
+    fn pinned(&self) -> BTreeSet<ObjectKey> {
+        self.handles.values().filter(|(_, kind)| *kind == HandleKind::Pinned).map(|(key, _)| *key).collect()
+    }
+
+    fn roots(&self) -> Roots {
+        let id = |key: &ObjectKey| self.id_of(*key).unwrap_or_default();
+        let mut roots = Roots::default();
+        for (thread, keys) in &self.locals {
+            // In a real process the id is the function's in whose frame the root lies.
+            keys.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_STACK, 0, thread.0));
+        }
+        for (handle, (key, kind)) in self.handles.iter().filter(|_| !mutation::is("GCH-02/3")) {
+            let flags = match kind {
+                HandleKind::Weak => sys::COR_PRF_GC_ROOT_WEAKREF,
+                HandleKind::Strong => 0,
+                HandleKind::Pinned => sys::COR_PRF_GC_ROOT_PINNING,
+            };
+            // A weak one may be of an object that is gone.
+            if let Some(object) = self.id_of(*key) {
+                roots.add(object, sys::COR_PRF_GC_ROOT_HANDLE, flags, *handle);
+            }
+        }
+        // Statics lie in arrays that pinned handles hold.
+        let statics = self.statics.values().filter_map(|field| field.object.as_ref());
+        statics.for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_HANDLE, 0, 0));
+        self.to_finalize.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_FINALIZER, 0, 0));
+        roots
+    }
+}

@@ -1,0 +1,258 @@
+//! EventPipe sessions of profilers: an event is delivered on the thread that writes it, whatever state the profiler is in.
+//!
+//! A delivery looks neither at the profiler's status nor does it raise a counter, and a session is not the profiler's own: it outlives
+//! the detach (facts 2.5; <https://github.com/dotnet/runtime/issues/134240>).
+
+use super::calls::{call_all, high};
+use super::{Profiler, Runtime, Status};
+use crate::mutation;
+use crate::schedule::{self, Task};
+use corprof::{HResult, sys};
+use remora_clr_abi::callbacks::slot;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What the library's account calls a session.
+const SESSION: &str = "an EventPipe session that is open";
+/// Sessions of one process, dotnet-trace's included (source: ep-config.h, EP_MAX_NUMBER_OF_SESSIONS).
+const MAXIMUM: usize = 64;
+/// The runtime's own provider, and those of profilers behind it.
+const FIRST_PROVIDER: usize = 0x5000_0000;
+const OF_RUNTIME: &str = "Microsoft-Windows-DotNETRuntime";
+const FIRST_EVENT: usize = 0x5800_0000;
+
+#[derive(Default)]
+pub(super) struct Sessions {
+    open: Vec<Arc<Session>>,
+    made: u64,
+    /// Those of profilers.
+    providers: BTreeMap<usize, Provider>,
+    /// What profilers have defined.
+    events: BTreeMap<usize, Defined>,
+}
+
+/// A provider of a profiler.
+#[derive(Clone)]
+struct Provider {
+    name: String,
+    /// Who wants to hear when somebody listens to it.
+    callback: Option<sys::EventPipeProviderCallback>,
+}
+
+/// An event that a profiler has defined.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Defined {
+    pub(super) provider: usize,
+    pub(super) id: u32,
+    pub(super) version: u32,
+}
+
+struct Session {
+    id: u64,
+    profiler: Arc<Profiler>,
+    /// To whose events it listens.
+    providers: Mutex<Vec<String>>,
+    writing: AtomicU32,
+    writers: Mutex<Vec<Task>>,
+}
+
+impl Runtime {
+    /// EventPipeStartSession, with the names of providers. Since 8 the runtime knows the thread from then on, and refuses it what is for
+    /// callbacks alone, until it forces a collection.
+    pub(super) fn start_session(&self, profiler: &Arc<Profiler>, providers: Vec<String>) -> Result<u64, HResult> {
+        if self.differences().session_adopts_thread {
+            self.adopt_thread();
+        }
+        let mut state = self.lock();
+        if state.sessions.open.len() >= MAXIMUM {
+            return Err(HResult::E_FAIL);
+        }
+        state.sessions.made += 1;
+        let id = state.sessions.made;
+        let session = Session {
+            id,
+            profiler: profiler.clone(),
+            providers: Mutex::new(providers.clone()),
+            writing: AtomicU32::new(0),
+            writers: Mutex::default(),
+        };
+        state.sessions.open.push(Arc::new(session));
+        drop(state);
+        profiler.library.open(SESSION);
+        self.tell_providers(&providers);
+        schedule::note("An EventPipe session is started ({})", id);
+        Ok(id)
+    }
+
+    /// EventPipeStopSession: returns when every thread that writes into it is done.
+    pub(super) fn stop_session(&self, id: u64) -> HResult {
+        let session = {
+            let mut state = self.lock();
+            let at = state.sessions.open.iter().position(|session| session.id == id);
+            at.map(|at| state.sessions.open.remove(at))
+        };
+        // One that there is not is stopped already (source: ep.c, ep_disable).
+        let Some(session) = session else { return HResult::S_OK };
+        let is_inside = session.writers.lock().expect("no panic while locked").contains(&schedule::current());
+        if is_inside {
+            self.faults
+                .report("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
+        } else {
+            let is_done = || session.writing.load(Ordering::SeqCst) == 0 || mutation::is("DET-04/5");
+            schedule::wait_until(None, is_done);
+        }
+        session.profiler.library.close(SESSION);
+        self.tell_providers(&session.providers.lock().expect("no panic while locked").clone());
+        schedule::note("An EventPipe session is stopped ({})", id);
+        HResult::S_OK
+    }
+
+    /// EventPipeAddProviderToSession.
+    pub(super) fn listen_to(&self, session: u64, provider: String) -> HResult {
+        let found = self.lock().sessions.open.iter().find(|open| open.id == session).cloned();
+        let Some(session) = found else { return HResult::E_INVALIDARG };
+        session.providers.lock().expect("no panic while locked").push(provider.clone());
+        self.tell_providers(&[provider]);
+        HResult::S_OK
+    }
+
+    /// EventPipeCreateProvider: nothing takes a provider back.
+    pub(super) fn create_provider(
+        &self,
+        profiler: &Profiler,
+        name: String,
+        callback: Option<sys::EventPipeProviderCallback>,
+    ) -> usize {
+        let provider = {
+            let mut state = self.lock();
+            let provider = FIRST_PROVIDER + (state.sessions.providers.len() + 1) * 0x10;
+            state.sessions.providers.insert(provider, Provider { name: name.clone(), callback });
+            provider
+        };
+        self.add_leftover(profiler, provider, "a provider of events");
+        call_all!(self, high(sys::COR_PRF_HIGH_MONITOR_EVENT_PIPE), event_pipe_provider_created(provider));
+        if self.is_listened_to(&name) {
+            self.tell_providers(&[name]);
+        }
+        provider
+    }
+
+    /// EventPipeGetProviderInfo.
+    pub(super) fn provider_name(&self, provider: usize) -> Option<String> {
+        if provider == FIRST_PROVIDER {
+            return Some(OF_RUNTIME.to_owned());
+        }
+        self.lock().sessions.providers.get(&provider).map(|provider| provider.name.clone())
+    }
+
+    /// EventPipeDefineEvent, of a provider that there is.
+    pub(super) fn define_event(&self, defined: Defined) -> Option<usize> {
+        self.provider_name(defined.provider)?;
+        let mut state = self.lock();
+        let event = FIRST_EVENT + (state.sessions.events.len() + 1) * 0x10;
+        state.sessions.events.insert(event, defined);
+        Some(event)
+    }
+
+    /// What EventPipeWriteEvent writes.
+    pub(super) fn defined_event(&self, event: usize) -> Option<Defined> {
+        self.lock().sessions.events.get(&event).copied()
+    }
+
+    /// The running thread writes an event of a profiler: sessions that listen to its provider get it here and now.
+    pub(super) fn deliver_to_listeners(&self, event: &Defined, data: &[u8]) {
+        let Some(name) = self.provider_name(event.provider) else { return };
+        let sessions = self.lock().sessions.open.clone();
+        self.deliver_to(sessions.into_iter().filter(|session| session.listens_to(&name)), event, data);
+    }
+
+    /// The running thread writes an event of the runtime's: every session gets it here and now.
+    pub fn write_event(&self, event: u32, data: &[u8]) {
+        let sessions = self.lock().sessions.open.clone();
+        self.deliver_to(sessions.into_iter(), &Defined { provider: FIRST_PROVIDER, id: event, version: 0 }, data);
+    }
+
+    fn deliver_to(&self, sessions: impl Iterator<Item = Arc<Session>>, event: &Defined, data: &[u8]) {
+        let thread = self.this_thread().map_or(0, |thread| thread.0);
+        for session in sessions {
+            session.begin();
+            schedule::point();
+            deliver(&session.profiler, event, data, thread);
+            session.end();
+        }
+    }
+
+    fn is_listened_to(&self, provider: &str) -> bool {
+        self.lock().sessions.open.iter().any(|session| session.listens_to(provider))
+    }
+
+    /// Who made a provider with a callback is told whenever somebody begins or ceases to listen to it (EventPipeCreateProvider2).
+    fn tell_providers(&self, names: &[String]) {
+        let providers: Vec<Provider> = self.lock().sessions.providers.values().cloned().collect();
+        for provider in providers.iter().filter(|provider| names.contains(&provider.name)) {
+            let is_enabled = u32::from(self.is_listened_to(&provider.name));
+            if let Some(callback) = provider.callback {
+                let (none, no_data) = (std::ptr::null_mut(), std::ptr::null_mut());
+                // SAFETY: the profiler has promised that it may be called, for good; nothing is handed over.
+                unsafe { callback(std::ptr::null(), is_enabled, 0, 0, 0, none, no_data) };
+            }
+        }
+    }
+}
+
+impl Session {
+    fn listens_to(&self, provider: &str) -> bool {
+        self.providers.lock().expect("no panic while locked").iter().any(|name| name == provider)
+    }
+
+    fn begin(&self) {
+        self.writing.fetch_add(1, Ordering::SeqCst);
+        self.writers.lock().expect("no panic while locked").push(schedule::current());
+    }
+
+    fn end(&self) {
+        let this = schedule::current();
+        let mut writers = self.writers.lock().expect("no panic while locked");
+        if let Some(at) = writers.iter().position(|writer| *writer == this) {
+            writers.swap_remove(at);
+        }
+        drop(writers);
+        self.writing.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn deliver(profiler: &Profiler, event: &Defined, data: &[u8], thread: usize) {
+    let object = profiler.object.lock().expect("no panic while locked").clone();
+    let Some(object) = object else { return };
+    if mutation::is("DET-06/3") && profiler.status() != Status::Active {
+        return;
+    }
+    let name = slot::EVENT_PIPE_EVENT_DELIVERED.name;
+    let task = schedule::current();
+    schedule::note(name, u64::from(event.id));
+    profiler.enter(None, task, name);
+    let inside = profiler.library.enter();
+    schedule::point();
+    let (length, bytes, none) = (data.len() as u32, data.as_ptr(), std::ptr::null());
+    // SAFETY: data that lives, and nothing where the API allows nothing; the object is held.
+    unsafe {
+        object.event_pipe_event_delivered(
+            event.provider,
+            event.id,
+            event.version,
+            0,
+            none,
+            length,
+            bytes,
+            std::ptr::null(),
+            std::ptr::null(),
+            thread,
+            0,
+            std::ptr::null(),
+        );
+    }
+    schedule::point();
+    drop(inside);
+    profiler.leave(None, task);
+}

@@ -1,0 +1,151 @@
+//! Which function it is: by its id, by an address, by a token.
+
+use super::{
+    Answer, DONE, FunctionId, ModuleId, Server, answer_list, answer_whole_text, args, has_place, invalid_if, named,
+    write_answers,
+};
+use crate::mutation;
+use crate::runtime::objects::class_of;
+use crate::schedule;
+use corprof::{HResult, sys};
+use remora_clr_abi::enumerators::{Functions, enumerator};
+
+/// mdtMethodDef and mdtMemberRef, and the part of a token in which they stand (source: corhdr.h).
+const METHOD_DEFINITION: u32 = 0x0600_0000;
+const MEMBER_REFERENCE: u32 = 0x0A00_0000;
+const KIND_OF_TOKEN: u32 = 0xFF00_0000;
+/// Of a method without arguments that returns nothing: calling convention, count, `void` (ECMA-335, II.23.2.1).
+pub(in crate::runtime) static NO_ARGUMENTS: [u8; 3] = [0x00, 0x00, 0x01];
+
+fn is_of_method(token: u32) -> bool {
+    [METHOD_DEFINITION, MEMBER_REFERENCE].contains(&(token & KIND_OF_TOKEN))
+}
+
+impl Server {
+    /// Module and token of a function. One that is dynamic is said to be of a module of the framework's, by a token that is nobody's
+    /// (live: info_calls.rs).
+    fn identified(&self, function: usize, what: &str) -> Result<(ModuleId, u32), HResult> {
+        named(function)?;
+        let facts = self.about(what, |runtime| {
+            let state = runtime.lock();
+            let function = state.code.functions.get(&FunctionId(function))?;
+            let (module, token) = match function.module {
+                Some(module) => (Some(module), function.token),
+                None => (state.code.framework(), METHOD_DEFINITION),
+            };
+            Some((if mutation::is("CAT-08/2") { Some(ModuleId(0)) } else { module }, token))
+        })?;
+        facts.0.map(|module| (module, facts.1)).ok_or(HResult::E_INVALIDARG)
+    }
+
+    pub(super) unsafe fn enum_jited_functions(&self, args: args::EnumJITedFunctions) -> Answer {
+        // SAFETY: the profiler's argument, under the same promise of the API.
+        unsafe { self.enum_jited_functions2(args::EnumJITedFunctions2 { ppEnum: args.ppEnum }) }
+    }
+
+    pub(super) unsafe fn enum_jited_functions2(&self, args: args::EnumJITedFunctions2) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.ppEnum.is_null())?;
+        let entry = |id: FunctionId| sys::COR_PRF_FUNCTION { functionId: id.0, reJitId: 0 };
+        let functions = runtime.jitted_functions().into_iter().map(entry).collect();
+        schedule::note("Profiler calls EnumJITedFunctions", 0);
+        write_answers! { args.ppEnum => enumerator::<Functions>(functions, &runtime.enumerators) }
+        DONE
+    }
+
+    pub(super) unsafe fn get_function_from_ip(&self, args: args::GetFunctionFromIP) -> Answer {
+        write_answers! { args.pFunctionId => self.function_from(args.ip as u64, false)?.0 }
+        DONE
+    }
+
+    pub(super) unsafe fn get_function_from_ip2(&self, args: args::GetFunctionFromIP2) -> Answer {
+        let (function, version) = self.function_from(args.ip as u64, false)?;
+        write_answers! { args.pFunctionId => function, args.pReJitId => version }
+        DONE
+    }
+
+    pub(super) unsafe fn get_function_from_ip3(&self, args: args::GetFunctionFromIP3) -> Answer {
+        let (function, version) = self.function_from(args.ip as u64, true)?;
+        write_answers! { args.functionId => function, args.pReJitId => version }
+        DONE
+    }
+
+    /// The function of a token, if it has an id. References to members of other modules are not modelled.
+    fn function_of(&self, module: usize, token: u32, what: &str) -> Result<Option<FunctionId>, HResult> {
+        let module = self.loaded_module(module, what)?;
+        Ok(self.runtime()?.lock().code.function_of(module, token))
+    }
+
+    /// One that was never called has no id in the model. A token that is no method's is a wrong argument, as is one of no method
+    /// (source: proftoeeinterfaceimpl.cpp, GetFunctionFromToken; live: info_calls.rs).
+    pub(super) unsafe fn get_function_from_token(&self, args: args::GetFunctionFromToken) -> Answer {
+        invalid_if(args.moduleId == 0 || !is_of_method(args.token))?;
+        let function = self.function_of(args.moduleId, args.token, "GetFunctionFromToken")?;
+        write_answers! { args.pFunctionId => function.ok_or(HResult::E_INVALIDARG)?.0 }
+        DONE
+    }
+
+    /// Nothing in the model is generic: with type arguments there is no such function.
+    pub(super) unsafe fn get_function_from_token_and_type_args(
+        &self,
+        args: args::GetFunctionFromTokenAndTypeArgs,
+    ) -> Answer {
+        invalid_if(args.moduleID == 0 || args.classId == 0 || !is_of_method(args.funcDef))?;
+        let name = "GetFunctionFromTokenAndTypeArgs";
+        let function = self.function_of(args.moduleID, args.funcDef, name)?;
+        self.about_class(args.classId, name)?;
+        let function = function.filter(|_| args.cTypeArgs == 0).ok_or(HResult::CORPROF_E_DATAINCOMPLETE)?;
+        write_answers! { args.pFunctionID => function.0 }
+        DONE
+    }
+
+    pub(super) unsafe fn get_function_info(&self, args: args::GetFunctionInfo) -> Answer {
+        let (module, token) = self.identified(args.functionId, "GetFunctionInfo")?;
+        write_answers! { args.pClassId => class_of(module).0, args.pModuleId => module.0, args.pToken => token }
+        DONE
+    }
+
+    pub(super) unsafe fn get_function_info2(&self, args: args::GetFunctionInfo2) -> Answer {
+        invalid_if(!has_place(args.cTypeArgs, args.typeArgs))?;
+        let (module, token) = self.identified(args.funcId, "GetFunctionInfo2")?;
+        write_answers! { args.pClassId => class_of(module).0, args.pModuleId => module.0, args.pToken => token }
+        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        unsafe { answer_list(&[], args.cTypeArgs, args.pcTypeArgs, args.typeArgs) }
+    }
+
+    /// The metadata is that of the function's module.
+    pub(super) unsafe fn get_token_and_meta_data_from_function(
+        &self,
+        args: args::GetTokenAndMetaDataFromFunction,
+    ) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        let (module, token) = self.identified(args.functionId, "GetTokenAndMetaDataFromFunction")?;
+        write_answers! { args.pToken => token }
+        if args.ppImport.is_null() {
+            return DONE;
+        }
+        // SAFETY: by the API, an identifier and a place for the answer.
+        Ok(unsafe { runtime.open_metadata(&profiler, module, args.riid, args.ppImport) })
+    }
+
+    pub(super) unsafe fn is_function_dynamic(&self, args: args::IsFunctionDynamic) -> Answer {
+        let is_dynamic = self.about_function(args.functionId, "IsFunctionDynamic", |known| known.module.is_none())?;
+        write_answers! { args.isDynamic => sys::BOOL::from(is_dynamic) }
+        DONE
+    }
+
+    /// Of one with metadata it tells nothing (source: proftoeeinterfaceimpl.cpp, GetDynamicFunctionInfo; live: cat_08).
+    pub(super) unsafe fn get_dynamic_function_info(&self, args: args::GetDynamicFunctionInfo) -> Answer {
+        let facts = |known: &crate::runtime::code::Function| (known.module, known.token, known.name);
+        let (module, token, name) = self.about_function(args.functionId, "GetDynamicFunctionInfo", facts)?;
+        invalid_if(module.is_some())?;
+        let name = name.map_or_else(|| format!("dynamic{token:#x}"), str::to_owned);
+        let framework = self.runtime()?.lock().code.framework();
+        write_answers! { args.moduleId => framework.map_or(0, |module| module.0) }
+        if !args.ppvSig.is_null() && !args.pbSig.is_null() {
+            write_answers! { args.ppvSig => NO_ARGUMENTS.as_ptr(), args.pbSig => NO_ARGUMENTS.len() as u32 }
+        }
+        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        unsafe { answer_whole_text(&name, args.cchName, args.pcchName, args.wszName) }
+    }
+}

@@ -1,0 +1,126 @@
+//! The heap as a whole: where its generations lie, what is in it, to collect it, to suspend the threads that change it.
+
+use super::{Answer, DONE, Server, answer_list, args, has_place, invalid_if, refuse_if, write_answers};
+use crate::runtime::LARGE;
+use crate::runtime::leftovers::address_of;
+use crate::schedule;
+use corprof::{HResult, sys};
+use remora_clr_abi::enumerators::{Objects, enumerator};
+use std::sync::atomic::Ordering;
+
+impl Server {
+    /// As it was when a collection was last begun or ended for a profiler that is told of those; before the first such one nothing is
+    /// known (source: proftoeeinterfaceimpl.cpp, UpdateGenerationBounds; live: info_calls.rs). The runtime checks neither place.
+    pub(super) unsafe fn get_generation_bounds(&self, args: args::GetGenerationBounds) -> Answer {
+        let known = self.runtime()?.lock().heap.gc.bounds.clone().ok_or(HResult::E_FAIL)?;
+        invalid_if(args.pcObjectRanges.is_null() || !has_place(args.cObjectRanges, args.ranges))?;
+        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        unsafe { answer_list(&known, args.cObjectRanges, args.pcObjectRanges, args.ranges) }
+    }
+
+    /// Looked up in the same table, which has room for what was born since.
+    pub(super) unsafe fn get_object_generation(&self, args: args::GetObjectGeneration) -> Answer {
+        let range: Result<_, HResult> = self.about_object(args.objectId, "GetObjectGeneration", |state, object| {
+            refuse_if(state.heap.is_frozen(object), HResult::CORPROF_E_NOT_GC_OBJECT)?;
+            let bounds = state.heap.gc.bounds.as_ref().ok_or(HResult::E_FAIL)?;
+            let holds = |one: &&sys::COR_PRF_GC_GENERATION_RANGE| {
+                (one.rangeStart..one.rangeStart + one.rangeLengthReserved).contains(&args.objectId)
+            };
+            Ok(bounds.iter().find(holds).copied().unwrap_or_else(|| object.own_range()))
+        })?;
+        write_answers! { args.range => range? }
+        DONE
+    }
+
+    /// As it is by default.
+    pub(super) unsafe fn get_loh_object_size_threshold(&self, args: args::GetLOHObjectSizeThreshold) -> Answer {
+        invalid_if(args.pThreshold.is_null())?;
+        write_answers! { args.pThreshold => LARGE as u32 }
+        DONE
+    }
+
+    pub(super) unsafe fn enumerate_non_gc_objects(&self, args: args::EnumerateNonGCObjects) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.ppEnum.is_null())?;
+        let objects = runtime.lock().heap.frozen.keys().copied().collect();
+        write_answers! { args.ppEnum => enumerator::<Objects>(objects, &runtime.enumerators) }
+        DONE
+    }
+
+    pub(super) unsafe fn get_non_gc_heap_bounds(&self, args: args::GetNonGCHeapBounds) -> Answer {
+        invalid_if(!has_place(args.cObjectRanges, args.ranges))?;
+        let known: Vec<_> = self.runtime()?.lock().heap.frozen_range().into_iter().collect();
+        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        unsafe { answer_list(&known, args.cObjectRanges, args.pcObjectRanges, args.ranges) }
+    }
+
+    /// Suspends the program by itself, unless the asking thread has: and meanwhile objects may be asked about, as in a collection
+    /// (source: dotnet/runtime pull request 103735). Of a thread that the runtime does not know it believes that it suspends the program
+    /// already, and refuses it unless it does by SuspendRuntime (live: info_calls.rs, .NET 9.0.7 and 10.0.12).
+    pub(super) unsafe fn enumerate_gc_heap_objects(&self, args: args::EnumerateGCHeapObjects) -> Answer {
+        let runtime = self.runtime()?;
+        let callback = args.callback.ok_or(HResult::E_INVALIDARG)?;
+        let is_unknown = runtime.this_thread().is_none();
+        let is_own = {
+            let mut state = runtime.lock();
+            let is_own = state.suspended_by == Some(schedule::current()) && state.leftovers.suspends.is_some();
+            let is_taken = !is_own && (is_unknown || state.suspended_by.is_some());
+            refuse_if(is_taken, HResult::CORPROF_E_SUSPENSION_IN_PROGRESS)?;
+            state.suspended_by = Some(schedule::current());
+            is_own
+        };
+        if !is_own {
+            runtime.tells_suspended(sys::COR_PRF_SUSPEND_FOR_PROFILER);
+        }
+        let objects: Vec<usize> = {
+            let mut state = runtime.lock();
+            state.heap.gc.in_progress = true;
+            state.heap.at.keys().copied().collect()
+        };
+        for object in objects {
+            // SAFETY: the profiler has handed this function over to be called with this state.
+            if unsafe { callback(object, args.callbackState) } == 0 {
+                break;
+            }
+        }
+        runtime.lock().heap.gc.in_progress = false;
+        if !is_own {
+            runtime.resume();
+        }
+        DONE
+    }
+
+    pub(super) unsafe fn force_gc(&self, _: args::ForceGC) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.force_gc(&profiler))
+    }
+
+    pub(super) unsafe fn suspend_runtime(&self, _: args::SuspendRuntime) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        refuse_if(!runtime.may_trigger(&profiler), HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)?;
+        {
+            let mut state = runtime.lock();
+            refuse_if(state.suspended_by.is_some(), HResult::CORPROF_E_SUSPENSION_IN_PROGRESS)?;
+            state.suspended_by = Some(schedule::current());
+            state.leftovers.suspends = Some(address_of(&profiler));
+        }
+        let before = profiler.callbacks_received.load(Ordering::SeqCst);
+        runtime.tells_suspended(sys::COR_PRF_SUSPEND_FOR_PROFILER);
+        profiler
+            .was_called_while_suspended
+            .store(profiler.callbacks_received.load(Ordering::SeqCst) > before, Ordering::SeqCst);
+        DONE
+    }
+
+    pub(super) unsafe fn resume_runtime(&self, _: args::ResumeRuntime) -> Answer {
+        let runtime = self.runtime()?;
+        {
+            let mut state = runtime.lock();
+            let is_own = state.suspended_by == Some(schedule::current());
+            refuse_if(!is_own, HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)?;
+            state.leftovers.suspends = None;
+        }
+        runtime.resume();
+        DONE
+    }
+}

@@ -1,0 +1,157 @@
+//! ICorProfilerInfo as the model serves it: what is answered, what is refused when, and what is a fault.
+//!
+//! `serve!` leads every slot to the method of the same name. `when.rs` has who may ask it when, and the other files what is answered, a
+//! theme each.
+
+#![allow(non_snake_case, reason = "the arguments have the names of corprof.idl")]
+
+mod bodies;
+mod classes;
+mod code;
+mod event_pipe;
+mod functions;
+mod heap;
+mod hooks;
+mod mask;
+mod modules;
+mod objects;
+mod process;
+mod statics;
+mod threads;
+mod when;
+
+pub(super) use functions::NO_ARGUMENTS;
+
+use super::answers::{
+    INSUFFICIENT_BUFFER, answer_list, answer_text, answer_whole_text, has_place, wanted, write_answers,
+};
+use super::code::{FunctionId, ModuleId};
+use super::{Profiler, Runtime};
+use crate::mutation;
+use crate::schedule;
+use corprof::HResult;
+use remora_clr_abi::info::args;
+use remora_clr_abi::{InfoServer, Slot};
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+/// What a slot answers. The profiler gets the code of either side: a refusal is apart so that `?` ends a method with it.
+pub(super) type Answer = Result<HResult, HResult>;
+const DONE: Answer = Ok(HResult::S_OK);
+
+/// Every slot of ICorProfilerInfo goes to the server's own method of that name.
+macro_rules! serve {
+    ($($slot:ident: $arguments:ident;)*) => {
+        impl InfoServer for Server {
+            fn version(&self) -> u8 {
+                self.version
+            }
+
+            fn enter(&self, slot: Slot) -> Result<(), HResult> {
+                self.admit(slot)
+            }
+
+            fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
+                self.report_panic(slot, &payload);
+            }
+
+            $(
+                unsafe fn $slot(&self, args: args::$arguments) -> HResult {
+                    // SAFETY: the arguments are the profiler's, unchanged. An inherent method goes before one of a trait.
+                    code(unsafe { Server::$slot(self, args) })
+                }
+            )*
+        }
+    };
+}
+
+remora_clr_abi::for_each_info_slot!(serve);
+
+/// The server behind one profiler's Info.
+pub struct Server {
+    runtime: Weak<Runtime>,
+    profiler: Weak<Profiler>,
+    version: u8,
+}
+
+impl Server {
+    pub(super) fn new(runtime: &Arc<Runtime>, profiler: &Arc<Profiler>) -> Server {
+        let version = runtime.info_version();
+        Server { runtime: Arc::downgrade(runtime), profiler: Arc::downgrade(profiler), version }
+    }
+
+    /// The runtime and the profiler that asks.
+    pub(super) fn both(&self) -> Result<(Arc<Runtime>, Arc<Profiler>), HResult> {
+        Ok((self.runtime()?, self.profiler.upgrade().ok_or(HResult::E_UNEXPECTED)?))
+    }
+
+    pub(super) fn runtime(&self) -> Result<Arc<Runtime>, HResult> {
+        self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)
+    }
+
+    /// Asks about an entity: it must live when the question is begun, and still when it is answered; in a real process the runtime
+    /// follows the id meanwhile.
+    pub(super) fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
+        let runtime = self.runtime()?;
+        look(&runtime).ok_or_else(|| stale(&runtime, what))?;
+        schedule::point();
+        look(&runtime).ok_or_else(|| stale(&runtime, what))
+    }
+}
+
+/// A question that takes longer than this may outlive what it asks about (`session/src/gate.rs`): nobody can wait for it for ever, since
+/// it may itself wait for who unloads. Nanoseconds.
+const LONGEST_QUESTION: u64 = 400_000_000;
+
+pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {
+    let is_excused = schedule::now() - runtime.call_begun() >= LONGEST_QUESTION;
+    // Nor can anybody know who is not told of unloads.
+    if !is_excused && !runtime.has_lost_track() && !mutation::is("CAT-09") {
+        let what = format!("the runtime was asked about a stale id ({what}): an access violation");
+        runtime.faults.report("CAT-09", what);
+    }
+    HResult::E_INVALIDARG
+}
+
+/// An id of 0 names nothing: the runtime looks for that, and for nothing else that is wrong with an id.
+fn named(id: usize) -> Result<(), HResult> {
+    invalid_if(id == 0)
+}
+
+/// Ends a method with this code where something does not hold.
+pub(super) fn refuse_if(is_refused: bool, code: HResult) -> Result<(), HResult> {
+    if is_refused { Err(code) } else { Ok(()) }
+}
+
+/// The same with the code for an argument that is wrong.
+pub(super) fn invalid_if(is_invalid: bool) -> Result<(), HResult> {
+    refuse_if(is_invalid, HResult::E_INVALIDARG)
+}
+
+/// The code that a profiler gets.
+pub(super) fn code(result: Result<HResult, HResult>) -> HResult {
+    result.unwrap_or_else(|refused| refused)
+}
+
+/// A list of the profiler's; none where it is null.
+///
+/// # Safety
+/// It is null or as long as `count` says, for as long as the call lasts.
+pub(super) unsafe fn list<'a, T>(items: *const T, count: u32) -> &'a [T] {
+    // SAFETY: not null, and the caller vouches for the length.
+    if items.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(items, count as usize) } }
+}
+
+/// A text that ends with a zero.
+///
+/// # Safety
+/// It does, or is null.
+pub(super) unsafe fn text(units: *const u16) -> String {
+    if units.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller vouches for a zero at the end: every unit before it can be read.
+    let length = (0..).take_while(|at| unsafe { *units.add(*at) } != 0).count();
+    // SAFETY: so many units were just read.
+    String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(units, length) })
+}

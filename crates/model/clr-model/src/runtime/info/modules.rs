@@ -1,0 +1,194 @@
+//! What a profiler asks about modules, assemblies and application domains.
+
+use super::{
+    Answer, DONE, ModuleId, Server, answer_list, answer_text, answer_whole_text, args, has_place, invalid_if, named,
+    refuse_if, stale, wanted, write_answers,
+};
+use crate::differences::RuntimeVersion;
+use crate::mutation;
+use crate::runtime::Runtime;
+use crate::runtime::code::Module;
+use crate::schedule;
+use corprof::{HResult, sys};
+use remora_clr_abi::enumerators::{Methods, Modules, Objects, enumerator};
+use std::ptr::null_mut;
+
+/// ofWrite and ofNoTransform: the only bits that GetModuleMetaData takes (source: corhdr.h; proftoeeinterfaceimpl.cpp).
+const OPEN_FLAGS: u32 = 0x1 | 0x1000;
+/// Between the id of a module and that of its assembly, of which it is the only one.
+const ASSEMBLY_OF_MODULE: usize = 1;
+/// Of AppDomainIDs.
+const FIRST_APP_DOMAIN: usize = 0x0800_0000;
+const APP_DOMAIN_SPACING: usize = 0x1000;
+
+impl Runtime {
+    /// The only application domain: there is none but the default one in Core, and the model makes no other on the desktop.
+    pub(super) fn app_domain(&self) -> usize {
+        FIRST_APP_DOMAIN + usize::from(self.identity().0) * APP_DOMAIN_SPACING
+    }
+
+    /// What hosts call it: `dotnet` and its like `clrhost` (live: info_calls.rs); on the desktop the default name.
+    fn app_domain_name(&self) -> &'static str {
+        if self.runtime_version == RuntimeVersion::Desktop4 { "DefaultDomain" } else { "clrhost" }
+    }
+}
+
+impl Server {
+    fn about_module<T>(&self, module: usize, what: &str, look: impl Fn(&Module) -> T) -> Result<T, HResult> {
+        named(module)?;
+        self.about(what, |runtime| runtime.lock().code.modules.get(&ModuleId(module)).map(&look))
+    }
+
+    /// The module of an id, if it is loaded.
+    pub(super) fn loaded_module(&self, module: usize, what: &str) -> Result<ModuleId, HResult> {
+        self.about_module(module, what, |_| ModuleId(module))
+    }
+
+    /// Who has suspended the runtime holds the lock that a list of modules needs.
+    fn refuse_if_suspending(runtime: &Runtime) -> Result<(), HResult> {
+        let suspends = runtime.lock().suspended_by == Some(schedule::current());
+        refuse_if(suspends, HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
+    }
+
+    pub(super) unsafe fn enum_modules(&self, args: args::EnumModules) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.ppEnum.is_null())?;
+        Server::refuse_if_suspending(&runtime)?;
+        let modules = runtime.modules().into_iter().map(|module| module.0).collect();
+        schedule::note("Profiler calls EnumModules", 0);
+        if mutation::is("DET-14/2") {
+            enumerator::<Modules>(Vec::new(), &runtime.enumerators);
+        }
+        write_answers! { args.ppEnum => enumerator::<Modules>(modules, &runtime.enumerators) }
+        DONE
+    }
+
+    pub(super) unsafe fn get_module_info(&self, args: args::GetModuleInfo) -> Answer {
+        let args::GetModuleInfo { moduleId, ppBaseLoadAddress, cchName, pcchName, szName, pAssemblyId } = args;
+        let pdwModuleFlags = null_mut();
+        let args = args::GetModuleInfo2 {
+            moduleId,
+            ppBaseLoadAddress,
+            cchName,
+            pcchName,
+            szName,
+            pAssemblyId,
+            pdwModuleFlags,
+        };
+        // SAFETY: the profiler's arguments, under the same promise of the API, and no place for the flags.
+        unsafe { self.get_module_info2(args) }
+    }
+
+    /// Until its load is told of it has neither address nor assembly, and says so (source: proftoeeinterfaceimpl.cpp, GetModuleInfo2:
+    /// `IsProfilerNotified`). A module that is no file has no address either, which is no failure (`IsDynamic`).
+    pub(super) unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
+        let facts = |module: &Module| {
+            let path = format!("/app/{}.dll", module.assembly_name(ModuleId(args.moduleId)));
+            (module.image.map(|image| image.start), module.collectible, module.is_announced, path)
+        };
+        let (image, collectible, is_announced, path) = self.about_module(args.moduleId, "GetModuleInfo2", facts)?;
+        let precompiled = image.map_or(0, |_| sys::COR_PRF_MODULE_NGEN);
+        let flags =
+            sys::COR_PRF_MODULE_DISK | precompiled | if collectible { sys::COR_PRF_MODULE_COLLECTIBLE } else { 0 };
+        write_answers! {
+            args.ppBaseLoadAddress => image.filter(|_| is_announced).unwrap_or(0) as sys::LPCBYTE,
+            args.pAssemblyId => if is_announced { args.moduleId + ASSEMBLY_OF_MODULE } else { sys::PROFILER_PARENT_UNKNOWN as usize },
+            args.pdwModuleFlags => flags,
+        }
+        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        let whole = unsafe { answer_whole_text(&path, args.cchName, args.pcchName, args.szName) };
+        let is_incomplete = !is_announced && (wanted(args.ppBaseLoadAddress) || wanted(args.pAssemblyId));
+        refuse_if(is_incomplete, HResult::CORPROF_E_DATAINCOMPLETE)?;
+        whole
+    }
+
+    /// What it is opened for is looked at and no more: what would be written into it is not modelled.
+    pub(super) unsafe fn get_module_meta_data(&self, args: args::GetModuleMetaData) -> Answer {
+        invalid_if(args.moduleId == 0 || args.dwOpenFlags & !OPEN_FLAGS != 0)?;
+        let (runtime, profiler) = self.both()?;
+        let module = self.loaded_module(args.moduleId, "GetModuleMetaData")?;
+        if args.ppOut.is_null() {
+            return DONE;
+        }
+        // SAFETY: by the API, an identifier and a place for the answer, which is not null.
+        Ok(unsafe { runtime.open_metadata(&profiler, module, args.riid, args.ppOut) })
+    }
+
+    pub(super) unsafe fn apply_meta_data(&self, args: args::ApplyMetaData) -> Answer {
+        named(args.moduleId)?;
+        let (runtime, profiler) = self.both()?;
+        Ok(runtime.apply_metadata(&profiler, ModuleId(args.moduleId)))
+    }
+
+    /// No symbols of the model's modules are in memory.
+    pub(super) unsafe fn get_in_memory_symbols_length(&self, args: args::GetInMemorySymbolsLength) -> Answer {
+        invalid_if(args.pCountSymbolBytes.is_null())?;
+        write_answers! { args.pCountSymbolBytes => 0 }
+        self.loaded_module(args.moduleId, "GetInMemorySymbolsLength")?;
+        DONE
+    }
+
+    /// Where there are none, none can be read.
+    pub(super) unsafe fn read_in_memory_symbols(&self, args: args::ReadInMemorySymbols) -> Answer {
+        invalid_if(args.pSymbolBytes.is_null() || args.pCountSymbolBytesRead.is_null())?;
+        write_answers! { args.pCountSymbolBytesRead => 0 }
+        self.loaded_module(args.moduleId, "ReadInMemorySymbols")?;
+        Err(HResult::E_INVALIDARG)
+    }
+
+    /// Frozen objects of modules are no more: every module has a list of none (source: proftoeeinterfaceimpl.cpp, EnumModuleFrozenObjects).
+    pub(super) unsafe fn enum_module_frozen_objects(&self, args: args::EnumModuleFrozenObjects) -> Answer {
+        invalid_if(args.ppEnum.is_null())?;
+        refuse_if(args.moduleID == 0, HResult::CORPROF_E_DATAINCOMPLETE)?;
+        self.loaded_module(args.moduleID, "EnumModuleFrozenObjects")?;
+        write_answers! { args.ppEnum => enumerator::<Objects>(Vec::new(), &self.runtime()?.enumerators) }
+        DONE
+    }
+
+    /// Precompiled modules know who inlines what; in the model nobody inlines anything. Others do not know.
+    pub(super) unsafe fn enum_ngen_module_methods_inlining_this_method(
+        &self,
+        args: args::EnumNgenModuleMethodsInliningThisMethod,
+    ) -> Answer {
+        invalid_if(args.ppEnum.is_null())?;
+        write_answers! { args.ppEnum => null_mut() }
+        let name = "EnumNgenModuleMethodsInliningThisMethod";
+        self.loaded_module(args.inlineeModuleId, name)?;
+        let is_precompiled = self.about_module(args.inlinersModuleId, name, |module| module.image.is_some())?;
+        refuse_if(!is_precompiled, HResult::CORPROF_E_DATAINCOMPLETE)?;
+        write_answers! {
+            args.incompleteData => 0,
+            args.ppEnum => enumerator::<Methods>(Vec::new(), &self.runtime()?.enumerators),
+        }
+        DONE
+    }
+
+    pub(super) unsafe fn get_assembly_info(&self, args: args::GetAssemblyInfo) -> Answer {
+        let module = args.assemblyId.saturating_sub(ASSEMBLY_OF_MODULE);
+        let named = |known: &Module| known.assembly_name(ModuleId(module));
+        let name = self.about_module(module, "GetAssemblyInfo", named)?;
+        write_answers! { args.pAppDomainId => self.runtime()?.app_domain(), args.pModuleId => module }
+        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        unsafe { answer_text(&name, args.cchName, args.pcchName, args.szName) }
+    }
+
+    pub(super) unsafe fn get_app_domain_info(&self, args: args::GetAppDomainInfo) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.appDomainId == 0)?;
+        if args.appDomainId != runtime.app_domain() {
+            return Err(stale(&runtime, "GetAppDomainInfo"));
+        }
+        write_answers! { args.pProcessId => std::process::id() as usize }
+        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        unsafe { answer_text(runtime.app_domain_name(), args.cchName, args.pcchName, args.szName) }
+    }
+
+    pub(super) unsafe fn get_app_domains_containing_module(&self, args: args::GetAppDomainsContainingModule) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.pcAppDomainIds.is_null() || !has_place(args.cAppDomainIds, args.appDomainIds))?;
+        self.loaded_module(args.moduleId, "GetAppDomainsContainingModule")?;
+        Server::refuse_if_suspending(&runtime)?;
+        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        unsafe { answer_list(&[runtime.app_domain()], args.cAppDomainIds, args.pcAppDomainIds, args.appDomainIds) }
+    }
+}

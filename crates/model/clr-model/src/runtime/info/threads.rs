@@ -1,0 +1,71 @@
+//! Threads and their stacks.
+
+use super::{Answer, DONE, Server, args, invalid_if, named, stale, write_answers};
+use crate::runtime::ThreadId;
+use corprof::{HResult, sys};
+use remora_clr_abi::enumerators::{Threads, enumerator};
+
+impl Server {
+    /// A thread that the runtime knows; 0 is the running one.
+    fn thread_or_this(&self, thread: usize, what: &str) -> Result<usize, HResult> {
+        let runtime = self.runtime()?;
+        if thread == 0 {
+            return runtime.this_thread().map(|this| this.0).ok_or(HResult::CORPROF_E_NOT_MANAGED_THREAD);
+        }
+        let is_known = runtime.lock().threads.known.contains_key(&ThreadId(thread));
+        if is_known { Ok(thread) } else { Err(stale(&runtime, what)) }
+    }
+
+    pub(super) unsafe fn enum_threads(&self, args: args::EnumThreads) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(args.ppEnum.is_null())?;
+        let threads = runtime.lock().threads.known.keys().map(|thread| thread.0).collect();
+        write_answers! { args.ppEnum => enumerator::<Threads>(threads, &runtime.enumerators) }
+        DONE
+    }
+
+    pub(super) unsafe fn do_stack_snapshot(&self, args: args::DoStackSnapshot) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        // SAFETY: the profiler has handed this function over to be called with this data.
+        Ok(unsafe { runtime.walk(&profiler, args.thread, args.callback, args.clientData) })
+    }
+
+    pub(super) unsafe fn get_thread_info(&self, args: args::GetThreadInfo) -> Answer {
+        named(args.threadId)?;
+        write_answers! { args.pdwWin32ThreadId => self.os_thread(args.threadId)? }
+        DONE
+    }
+
+    pub(super) unsafe fn get_current_thread_id(&self, args: args::GetCurrentThreadID) -> Answer {
+        write_answers! { args.pThreadId => self.thread_or_this(0, "GetCurrentThreadID")? }
+        DONE
+    }
+
+    /// A number with which nothing can be done but to compare it, as on any system but Windows.
+    pub(super) unsafe fn get_handle_from_thread(&self, args: args::GetHandleFromThread) -> Answer {
+        named(args.threadId)?;
+        let thread = self.thread_or_this(args.threadId, "GetHandleFromThread")?;
+        write_answers! { args.phThread => (thread + 8) as sys::HANDLE }
+        DONE
+    }
+
+    /// A context is the application domain (source: proftoeeinterfaceimpl.cpp, GetThreadContext).
+    pub(super) unsafe fn get_thread_context(&self, args: args::GetThreadContext) -> Answer {
+        named(args.threadId)?;
+        self.thread_or_this(args.threadId, "GetThreadContext")?;
+        write_answers! { args.pContextId => self.runtime()?.app_domain() }
+        DONE
+    }
+
+    pub(super) unsafe fn get_thread_app_domain(&self, args: args::GetThreadAppDomain) -> Answer {
+        invalid_if(args.pAppDomainId.is_null())?;
+        self.thread_or_this(args.threadId, "GetThreadAppDomain")?;
+        write_answers! { args.pAppDomainId => self.runtime()?.app_domain() }
+        DONE
+    }
+
+    /// It prepares a thread so that a walk needs no lock while threads are suspended; the model has no such lock.
+    pub(super) unsafe fn initialize_current_thread(&self, _: args::InitializeCurrentThread) -> Answer {
+        DONE
+    }
+}

@@ -1,0 +1,81 @@
+//! Who may ask what when.
+
+use super::Server;
+use crate::lab::monitor;
+use crate::mutation;
+use crate::runtime::Status;
+use crate::schedule;
+use corprof::HResult;
+use remora_clr_abi::Slot;
+use remora_clr_abi::slot_lists::{NEEDS_TRIGGER, SYNCHRONOUS};
+use std::any::Any;
+use std::sync::atomic::Ordering;
+
+impl Server {
+    /// Whether the call is answered at all, here and now. A call that is a fault by itself is reported.
+    pub(super) fn admit(&self, slot: Slot) -> Result<(), HResult> {
+        monitor::info_call(slot.name);
+        let (runtime, profiler) = self.both()?;
+        runtime.begin_call();
+        schedule::point();
+        let inside_callback = profiler.runs_on(schedule::current());
+        match profiler.status() {
+            Status::Gone => {
+                if !mutation::is("DET-20/2") {
+                    runtime.faults.report(
+                        "DET-20",
+                        format!("{} was called on an Info that is freed: a use after free", slot.name),
+                    );
+                }
+                Err(HResult::CORPROF_E_PROFILER_DETACHING)
+            }
+            Status::Detaching if mutation::is("DET-06/2") => Ok(()),
+            Status::Detaching if mutation::is("DET-13/2") && slot.name == "RequestProfilerDetach" => Ok(()),
+            Status::Detaching => {
+                if !inside_callback && !mutation::is("DET-20") {
+                    runtime.faults.report(
+                        "DET-20",
+                        format!("{} was called after the detach was accepted, outside of a callback", slot.name),
+                    );
+                }
+                Err(HResult::CORPROF_E_PROFILER_DETACHING)
+            }
+            Status::InitializingForAttach if slot.name.starts_with("Enum") && !slot.name.contains("Ngen") => {
+                if !mutation::is("CAT-02") {
+                    runtime.faults.report(
+                        "CAT-02",
+                        format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
+                    );
+                }
+                Ok(())
+            }
+            _ if runtime.is_exiting() => {
+                let is_told = profiler.told_of_exit.load(Ordering::SeqCst) && !mutation::is("DET-17");
+                if is_told && runtime.calls_too_late() {
+                    runtime.faults.report("DET-17", format!("{} was called after Shutdown", slot.name));
+                }
+                Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
+            }
+            _ if mutation::is("ATT-13") || mutation::is("ELT-02/3") => Ok(()),
+            _ if profiler.attached && runtime.differences().refused_after_attach.contains(&slot.name) => {
+                Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER)
+            }
+            _ if mutation::is("DET-19/3") => Ok(()),
+            _ if NEEDS_TRIGGER.contains(&slot.name) && !runtime.may_trigger(&profiler) => {
+                Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
+            }
+            _ if SYNCHRONOUS.contains(&slot.name) && !runtime.may_ask(&profiler) => {
+                Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The model itself has broken.
+    pub(super) fn report_panic(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
+        if let Ok(runtime) = self.runtime() {
+            let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
+            runtime.faults.report("MODEL", format!("the model panicked in {}: {words}", slot.name));
+        }
+    }
+}

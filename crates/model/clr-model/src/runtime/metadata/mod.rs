@@ -1,0 +1,92 @@
+//! The metadata of the model's modules, as IMetaDataImport, IMetaDataImport2 and IMetaDataAssemblyImport properties it.
+//!
+//! `slots.rs` has every question, `rows.rs` what there is to be told of a module, `enumerations.rs` the enumerations, and `names.rs` how names are
+//! cut. Codes and what is written beside them are those of live runtimes (tests/conformance/tests/metadata.rs; source: md/compiler).
+//!
+//! A method has a row from when it is compiled or first met: what never runs is nowhere in the model. Not modelled: fields, parameters,
+//! properties, type arguments, attributes, names, references to members, IMetaDataTables, and what may be written.
+
+#![allow(non_snake_case, reason = "the arguments have the names of cor.h")]
+
+mod enumerations;
+mod names;
+mod properties;
+mod rows;
+mod slots;
+
+pub(super) use enumerations::Lists;
+
+use super::code::ModuleId;
+use super::{Profiler, Runtime, Status, info};
+use crate::mutation;
+use crate::schedule;
+use corprof::{HResult, sys};
+use remora_clr_abi::{MetadataObject, Slot};
+use rows::Rows;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, Weak};
+
+/// The metadata of one module, opened by one profiler.
+struct Scope {
+    runtime: Weak<Runtime>,
+    profiler: Weak<Profiler>,
+    module: ModuleId,
+    /// Names that were given as places of memory: they last as long as the metadata is open.
+    given: Mutex<BTreeMap<u32, CString>>,
+}
+
+impl Runtime {
+    /// Opens a module's metadata and asks it for an interface.
+    ///
+    /// # Safety
+    /// An identifier and a place for the answer, as the profiler gave them; the place is not null.
+    pub(super) unsafe fn open_metadata(
+        self: &Arc<Self>,
+        profiler: &Arc<Profiler>,
+        module: ModuleId,
+        interface: sys::REFIID,
+        place: *mut *mut sys::IUnknown,
+    ) -> HResult {
+        let (runtime, of) = (Arc::downgrade(self), Arc::downgrade(profiler));
+        let scope = Scope { runtime, profiler: of, module, given: Mutex::default() };
+        let object = MetadataObject::create(scope, &profiler.metadata);
+        // SAFETY: the object was made above with a reference; the caller vouches for the identifier and the place.
+        let code = unsafe { sys::IUnknown::QueryInterface(object, interface, place.cast()) };
+        // SAFETY: the reference that the object was made with.
+        unsafe { sys::IUnknown::Release(object) };
+        HResult(code)
+    }
+
+    /// What a profiler that asks for its detach has still open (contract DET-20).
+    pub(super) fn check_open_metadata(&self, profiler: &Profiler) {
+        if profiler.metadata.count() > 0 && !mutation::is("DET-20/3") {
+            self.faults.report("DET-20", "metadata was still open when the detach was asked for");
+        }
+    }
+}
+
+impl Scope {
+    /// What is done by calling at all: after the detach was accepted nobody may, but in a callback that still runs.
+    fn check_caller(&self, slot: Slot) -> Result<Arc<Runtime>, HResult> {
+        let both = self.runtime.upgrade().zip(self.profiler.upgrade());
+        let (runtime, profiler) = both.ok_or(HResult::E_UNEXPECTED)?;
+        let is_late = match profiler.status() {
+            Status::Gone => !mutation::is("DET-20/2"),
+            Status::Detaching => !profiler.runs_on(schedule::current()) && !mutation::is("DET-20/4"),
+            _ => false,
+        };
+        if is_late {
+            let what = format!("{} of metadata was called after the detach was accepted", slot.name);
+            runtime.faults.report("DET-20", what);
+        }
+        Ok(runtime)
+    }
+
+    /// The module's rows, as they are now. They lie in the module's image: with it they are gone.
+    fn rows(&self) -> Result<Rows, HResult> {
+        let runtime = self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)?;
+        let read = Rows::of(&runtime.lock(), self.module);
+        read.ok_or_else(|| info::stale(&runtime, "metadata"))
+    }
+}

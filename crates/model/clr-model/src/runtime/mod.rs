@@ -1,0 +1,255 @@
+//! One runtime in a modelled process: what it has loaded, who profiles it, and how it calls them.
+//!
+//! A step of the runtime is what the real one does under one lock; between two steps any other thread may go on ([`schedule::point`]).
+
+mod answers;
+mod at_start;
+mod attach;
+mod calls;
+mod code;
+mod collector;
+mod detach;
+mod event_pipe;
+mod exceptions;
+mod gc_mode;
+mod heap;
+mod hooks;
+mod il;
+mod info;
+mod leftovers;
+mod log;
+mod machine_code;
+mod memory;
+mod metadata;
+mod objects;
+mod process_environment;
+mod profiler;
+mod rejit;
+mod stacks;
+mod startup;
+mod threads;
+mod tiering;
+
+pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
+pub use code::{Called, Code, FunctionId, ModuleId, Step};
+pub use gc_mode::GcMode;
+pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
+pub use leftovers::ThreadInterference;
+pub use machine_code::{execute, give_the_code_memory};
+pub use memory::give_the_heap_memory;
+pub use process_environment::{EmptyEnvironment, ProcessEnvironment};
+pub use profiler::{Profiler, Status};
+pub use startup::RuntimeConfig;
+pub use threads::ThreadId;
+pub use tiering::OFTEN;
+
+use calls::call_all;
+
+use crate::differences::{Differences, RuntimeVersion};
+use crate::faults::Faults;
+use crate::library::Library;
+use crate::mutation;
+use crate::schedule;
+use remora_clr_abi::Live;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// An entry of the log of attaches, detaches and failures (contract ATT-15, DET-23).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A profiler was attached.
+    Attached,
+    /// A profiler could not be loaded; the code says why.
+    Failed(u32),
+    /// A profiler has been unloaded.
+    Detached,
+    /// A profiler was loaded at the start.
+    Loaded,
+    /// A profiler for 2.x was not loaded; the variable that would allow it.
+    TooOld(&'static str),
+    /// A profiler for 2.x was not loaded, since another runtime of the process has one.
+    OtherRuntimeHasOne,
+}
+
+/// See the module's text.
+pub struct Runtime {
+    /// Which runtime.
+    pub runtime_version: RuntimeVersion,
+    /// What it makes of misuse.
+    pub faults: Arc<Faults>,
+    /// Enumerators that profilers have not released.
+    pub enumerators: Live,
+    /// Enumerations of metadata that are open.
+    lists: Mutex<metadata::Lists>,
+    config: RuntimeConfig,
+    state: Mutex<State>,
+    ending: AtomicBool,
+    exiting: AtomicBool,
+    /// Calls of each thread since the process began to exit.
+    calls_after_exit: Mutex<HashMap<schedule::Task, u32>>,
+    /// When each thread began its last call, nanoseconds.
+    calls: Mutex<HashMap<schedule::Task, u64>>,
+}
+
+/// A question that was begun before Shutdown came may still be on its way: so many calls of one thread.
+const ON_ITS_WAY: u32 = 4;
+
+/// What the runtime's locks guard.
+#[derive(Default)]
+struct State {
+    code: Code,
+    threads: threads::Threads,
+    profilers: Vec<Arc<Profiler>>,
+    /// Every profiler that ever was: the model keeps what a real runtime frees, to see who still uses it.
+    remembered: Vec<Arc<Profiler>>,
+    /// What the runtime believes to be the number of notification-only profilers: wrong after a main one has left (`main_departure_is_miscounted`).
+    notification_count: i32,
+    /// Whether one has ever been out of its sight for that.
+    has_lost_track: bool,
+    has_detach_thread: bool,
+    /// A library whose last detach has not been done yet.
+    detaching: Vec<Arc<Profiler>>,
+    /// Whether the detach thread unloads one of them: told, released, freed.
+    unloads: bool,
+    requests: Vec<attach::Pending>,
+    /// Whether a request is being served.
+    serves: bool,
+    log: Vec<Entry>,
+    /// A finalizer runs and does not come back.
+    finalizer_is_blocked: bool,
+    /// Who has suspended the managed threads.
+    suspended_by: Option<schedule::Task>,
+    heap: heap::Heap,
+    hooks: hooks::Hooks,
+    rejit: rejit::Rejit,
+    tiering: tiering::Tiering,
+    sessions: event_pipe::Sessions,
+    leftovers: leftovers::Leftovers,
+    /// The runtime itself, for the threads that it starts.
+    myself: Weak<Runtime>,
+}
+
+impl State {
+    /// Counts as the runtime does, which is not always right.
+    fn count_notification_only(&mut self, change: i32) {
+        self.notification_count += change;
+        let mut left = self.profilers.iter().filter(|one| one.status() != Status::Gone);
+        self.has_lost_track |= self.notification_count <= 0 && left.any(|one| one.notification_only);
+    }
+}
+
+impl Runtime {
+    /// A runtime that has started, with its attach server.
+    pub fn start(runtime_version: RuntimeVersion, faults: Arc<Faults>) -> Arc<Runtime> {
+        Runtime::start_in(runtime_version, faults, RuntimeConfig::of(runtime_version))
+    }
+
+    /// The same, somewhere: a profiler that the environment names is loaded before anything else happens.
+    pub fn start_in(runtime_version: RuntimeVersion, faults: Arc<Faults>, config: RuntimeConfig) -> Arc<Runtime> {
+        let runtime = Arc::new(Runtime {
+            runtime_version,
+            faults,
+            enumerators: Live::default(),
+            lists: Mutex::default(),
+            state: Mutex::new(State {
+                code: Code::of_runtime(if mutation::is("SBS-03") { 0 } else { config.number }),
+                heap: heap::Heap::collected(config.gc_mode),
+                ..State::default()
+            }),
+            config,
+            ending: AtomicBool::new(false),
+            exiting: AtomicBool::new(false),
+            calls_after_exit: Mutex::default(),
+            calls: Mutex::default(),
+        });
+        runtime.lock().myself = Arc::downgrade(&runtime);
+        runtime.load_what_the_environment_names();
+        let server = runtime.clone();
+        schedule::spawn("the runtime's attach server", move || server.serve_attaches());
+        runtime
+    }
+
+    /// What this runtime does where runtimes differ.
+    pub fn differences(&self) -> &'static Differences {
+        self.runtime_version.differences()
+    }
+
+    /// Whether it takes the departure of a main profiler for one of a notification-only one.
+    fn miscounts_main_departures(&self) -> bool {
+        self.differences().main_departure_is_miscounted && !mutation::is("DET-18")
+    }
+
+    /// The log, oldest entry first.
+    pub fn log(&self) -> Vec<Entry> {
+        self.lock().log.clone()
+    }
+
+    /// Loaded profilers, those that detach included.
+    pub fn profilers(&self) -> Vec<Arc<Profiler>> {
+        self.lock().profilers.clone()
+    }
+
+    /// Every profiler that was ever initialised, oldest first.
+    pub fn remembered(&self) -> Vec<Arc<Profiler>> {
+        self.lock().remembered.clone()
+    }
+
+    /// The process exits: profilers are told, and the runtime's own threads end where they are.
+    pub fn exit(&self) {
+        schedule::note("The process exits", 0);
+        self.ending.store(true, Ordering::SeqCst);
+        call_all!(self, |_| true, shutdown());
+        self.exiting.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the process has begun to exit: profilers are being told.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Whether the process is exiting: they have been told.
+    pub fn is_exiting(&self) -> bool {
+        self.exiting.load(Ordering::SeqCst)
+    }
+
+    /// The running thread begins a call.
+    fn begin_call(&self) {
+        self.calls.lock().expect("no panic while locked").insert(schedule::current(), schedule::now());
+    }
+
+    /// When the call of the running thread was begun, nanoseconds.
+    fn call_begun(&self) -> u64 {
+        let calls = self.calls.lock().expect("no panic while locked");
+        calls.get(&schedule::current()).copied().unwrap_or_else(schedule::now)
+    }
+
+    /// Counts a call of the running thread after the exit; whether it cannot have been on its way before.
+    fn calls_too_late(&self) -> bool {
+        let mut calls = self.calls_after_exit.lock().expect("no panic while locked");
+        let count = calls.entry(schedule::current()).or_default();
+        *count += 1;
+        *count > ON_ITS_WAY
+    }
+
+    fn myself(&self) -> Option<Arc<Runtime>> {
+        self.lock().myself.upgrade()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while locked")
+    }
+
+    fn write_log(&self, entry: Entry) {
+        self.lock().log.push(entry);
+    }
+}
+
+/// Takes a library's reference for as long as an attach is being decided.
+fn load(library: &Arc<Library>) {
+    if mutation::is("SBS-01") && library.is_mapped() {
+        return;
+    }
+    library.hold();
+    schedule::note("The library is loaded", 0);
+}

@@ -1,0 +1,330 @@
+//! The runtime's side of the attach, clause by clause, under many schedules each.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+#[path = "../../clr-abi/tests/support/mod.rs"]
+mod slots;
+mod support;
+
+use corprof::HResult;
+use remora_clr_model::differences::{Log, RuntimeVersion};
+use remora_clr_model::runtime::{Entry, FREED, Status};
+use remora_clr_model::schedule;
+use remora_clr_model::scripted::Script;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use support::{CORES, SECOND, World, in_one, in_worlds};
+
+/// COR_PRF_MONITOR_MODULE_LOADS.
+const MODULE_LOADS: u32 = 0x4;
+/// Those with notification-only profilers.
+const WITH_NOTIFIED: &[RuntimeVersion] =
+    &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
+/// Those with one profiler at a time.
+const WITH_ONE: &[RuntimeVersion] = &[RuntimeVersion::Desktop4, RuntimeVersion::Core3];
+
+fn code(answer: HResult) -> Entry {
+    Entry::Failed(answer.0 as u32)
+}
+
+#[test]
+fn att_07_a_second_profiler_is_refused_before_its_library_is_loaded() {
+    in_worlds(WITH_ONE, |world| {
+        let (_, first, profiler) = world.attached(Script::new());
+        let (library, second) = world.library(Script::new());
+        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        assert_eq!((second.steps(), library.is_mapped()), (vec![], false));
+        assert_eq!((profiler.status(), first.count("InitializeForAttach")), (Status::Active, 1));
+    });
+}
+
+#[test]
+fn att_07_a_second_main_profiler_is_refused_after_its_library_is_loaded_and_a_notified_one_is_not() {
+    in_worlds(WITH_NOTIFIED, |world| {
+        let (_, _, main) = world.attached(Script::new());
+        let (library, second) = world.library(Script::new());
+        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        assert_eq!((second.journal(), library.is_mapped()), (vec!["LoadAsNotificationOnly"], true));
+        let (_, notified, profiler) = world.attached(Script::new().only_notified());
+        assert!(profiler.notification_only && !main.notification_only);
+        schedule::wait_until(None, || notified.count("ProfilerAttachComplete") == 1);
+        assert_eq!((main.status(), profiler.status()), (Status::Active, Status::Active));
+    });
+}
+
+#[test]
+fn att_07_of_notified_profilers_there_is_room_for_so_many() {
+    in_worlds(WITH_NOTIFIED, |world| {
+        let slots = world.runtime.differences().notification_slots;
+        (0..slots).for_each(|_| {
+            world.attached(Script::new().only_notified());
+        });
+        let (library, _) = world.library(Script::new().only_notified());
+        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+    });
+}
+
+#[test]
+fn att_09_a_profiler_without_the_third_callback_cannot_attach() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let (library, script) = world.library(Script::new().of_version(2));
+        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
+        assert!(script.steps().contains(&"QueryInterface(ICorProfilerCallback3)"));
+        assert_eq!(script.journal(), Vec::<&str>::new());
+        assert_eq!(library.is_mapped(), world.runtime.differences().unattachable_leaks);
+        assert_eq!(world.runtime.log(), [code(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE)]);
+        // The oldest that has it can.
+        world.attached(Script::new().of_version(3));
+    });
+}
+
+#[test]
+fn att_10_an_error_of_initialize_for_attach_is_logged_and_reported_and_everything_goes() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let refusals = [HResult::E_FAIL, HResult::E_OUTOFMEMORY, HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION];
+        for refusal in refusals {
+            let (library, script) = world.library(Script::new().answering(refusal));
+            assert_eq!(world.attach(&library), refusal);
+            assert_eq!((script.count("InitializeForAttach"), script.count("Initialize")), (1, 0));
+            assert_eq!(script.count("ProfilerAttachComplete"), 0);
+            let profiler = world.runtime.remembered().last().unwrap().clone();
+            assert_eq!((profiler.last_release(), library.unmapped()), (0, 1));
+            assert_eq!(world.runtime.log().last(), Some(&code(refusal)));
+        }
+        // The place is free again.
+        world.attached(Script::new());
+    });
+}
+
+#[test]
+fn att_10_not_implemented_reaches_the_trigger_as_it_is_or_as_not_attachable() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let (library, _) = world.library(Script::new().answering(HResult::E_NOTIMPL));
+        let expected = match world.runtime.runtime_version {
+            RuntimeVersion::Desktop4 => HResult::E_NOTIMPL,
+            _ => HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE,
+        };
+        assert_eq!(world.attach(&library), expected);
+    });
+}
+
+#[test]
+fn att_11_client_data_arrives_whole_and_is_freed_when_the_call_is_over() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        for size in [0, 1, 20, 4096, 65_400] {
+            let data: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
+            let expected = data.clone();
+            let script = Script::new().on("InitializeForAttach", move |script| {
+                schedule::point();
+                assert_eq!(script.client_data_now(), expected);
+            });
+            let (library, script) = world.library(script);
+            let answer = world.asks(&library, &data);
+            drop(data);
+            schedule::wait_until(None, || answer.get().is_some());
+            assert_eq!(answer.get(), Some(HResult::S_OK));
+            assert_eq!(script.request_detach(1), HResult::S_OK);
+            schedule::wait_until(None, || world.runtime.profilers().is_empty());
+            assert_eq!(script.client_data().len(), size);
+            assert_eq!(script.client_data_now(), vec![FREED; size], "who kept the pointer reads freed memory");
+        }
+    });
+}
+
+#[test]
+fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let (_, script, profiler) = world.attached(Script::new());
+        let differences = world.runtime.differences();
+        // Those that another clause decides: MONITOR_GC (GCH-05), rejit (RJT-01).
+        let left_out = 0x80 | 0x4_0000;
+        for bit in (0..32).map(|shift| 1_u32 << shift).filter(|bit| bit & left_out == 0) {
+            let before = profiler.mask();
+            let answer = script.set_mask_low(bit);
+            let is_immutable =
+                differences.immutable & bit != 0 && world.runtime.runtime_version != RuntimeVersion::Desktop4;
+            let expected = match (differences.allowable & bit != 0, is_immutable) {
+                (true, _) => HResult::S_OK,
+                (false, true) => HResult::E_FAIL,
+                (false, false) => HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER,
+            };
+            assert_eq!(answer, expected, "bit {bit:#x}");
+            assert_eq!(profiler.mask(), if expected.is_success() { (bit, 0) } else { before });
+        }
+        assert_eq!(script.set_mask_low(0), HResult::S_OK);
+    });
+}
+
+#[test]
+fn att_12_att_19_the_high_half_of_the_mask_is_refused_alike() {
+    in_worlds(CORES, |world| {
+        let (_, script, _) = world.attached(Script::new());
+        let differences = world.runtime.differences();
+        for bit in (0..32).map(|shift| 1_u32 << shift) {
+            let expected = match (differences.allowable_high & bit != 0, differences.immutable_high & bit != 0) {
+                (true, _) => HResult::S_OK,
+                (false, true) => HResult::E_FAIL,
+                (false, false) => HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER,
+            };
+            assert_eq!(script.set_mask(0, bit), expected, "high bit {bit:#x}");
+        }
+    });
+}
+
+#[test]
+fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_other() {
+    for runtime_version in RuntimeVersion::ALL {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let noted = answers.clone();
+        // While it initialises a detach is refused as well, so that every question is answered.
+        let script = move || {
+            let noted = noted.clone();
+            Script::new().on("InitializeForAttach", move |script| {
+                // SAFETY: the runtime's object, which lives; the model takes any argument.
+                unsafe {
+                    slots::generated::call_every_info_slot(script.raw().cast(), |name, answer| {
+                        noted.lock().unwrap().push((name, answer));
+                    });
+                }
+            })
+        };
+        // What else the model makes of such calls is the matter of other clauses.
+        let of_world = answers.clone();
+        in_one(runtime_version, 1, move |world| {
+            of_world.lock().unwrap().clear();
+            world.attached(script());
+        });
+        let answers = std::mem::take(&mut *answers.lock().unwrap());
+        let refused: Vec<&str> = answers
+            .iter()
+            .filter(|(_, answer)| *answer == HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER)
+            .map(|(name, _)| *name)
+            .collect();
+        let mut expected = runtime_version.differences().refused_after_attach.to_vec();
+        expected.sort_by_key(|name| answers.iter().position(|(known, _)| known == name));
+        assert_eq!(refused, expected, "{runtime_version:?}");
+        let of_seed = ["GetILFunctionBody", "SetILFunctionBody", "SetILInstrumentedCodeMap"];
+        let is_desktop = runtime_version == RuntimeVersion::Desktop4;
+        assert!(of_seed.iter().all(|name| refused.contains(name) == is_desktop), "seed 004 against Core");
+    }
+}
+
+#[test]
+fn att_15_every_attach_failure_and_detach_leaves_an_entry_where_the_runtime_writes_any() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let (library, _) = world.library(Script::new().answering(HResult::E_OUTOFMEMORY));
+        assert_eq!(world.attach(&library), HResult::E_OUTOFMEMORY);
+        let (_, script, _) = world.attached(Script::new());
+        assert_eq!(script.request_detach(1), HResult::S_OK);
+        schedule::wait_until(None, || world.runtime.profilers().is_empty());
+        let entries = vec![code(HResult::E_OUTOFMEMORY), Entry::Attached, Entry::Detached];
+        assert_eq!(world.runtime.log(), entries);
+        assert!(entries[0].to_string().contains(&HResult::E_OUTOFMEMORY.to_string()), "the reason is said");
+        let is_written = world.runtime.differences().log != Log::None;
+        assert_eq!(world.runtime.published_log(), if is_written { entries } else { vec![] });
+    });
+}
+
+/// Loads a module on a thread of the application; whether the script hears of it before long.
+fn hears_of_a_module(world: &World, script: &Script) -> bool {
+    let (runtime, heard) = (world.runtime.clone(), script.count("ModuleLoadFinished"));
+    let loads = schedule::spawn("a thread of the application", move || {
+        runtime.begin_thread();
+        runtime.load_module(false);
+        runtime.end_thread();
+    });
+    schedule::wait_until(None, || schedule::has_ended(loads));
+    script.count("ModuleLoadFinished") > heard
+}
+
+/// What a callback waits for: the test says when it may go on.
+fn waits_for(gate: &Arc<AtomicBool>) -> impl Fn() + use<> {
+    let gate = gate.clone();
+    move || {
+        schedule::wait_until(None, || gate.load(Ordering::SeqCst));
+    }
+}
+
+#[test]
+fn att_20_object_then_initialisation_then_callbacks_then_the_word_that_they_are_on_then_the_answer() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let gates: [Arc<AtomicBool>; 3] = Default::default();
+        let [is_masked, may_initialize, may_complete] = gates.clone();
+        let (initialize, complete) = (waits_for(&may_initialize), waits_for(&may_complete));
+        let masked = is_masked.clone();
+        let script = Script::new()
+            .on("InitializeForAttach", move |script| {
+                assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK);
+                masked.store(true, Ordering::SeqCst);
+                initialize();
+            })
+            .on("ProfilerAttachComplete", move |_| complete());
+        let (library, script) = world.library(script);
+        let answer = world.asks(&library, &[]);
+        schedule::wait_until(None, || is_masked.load(Ordering::SeqCst));
+        assert!(!hears_of_a_module(world, &script), "callbacks are off while it initialises");
+        assert_eq!(answer.get(), None, "nothing is answered before InitializeForAttach has returned");
+        may_initialize.store(true, Ordering::SeqCst);
+        schedule::wait_until(None, || script.count("ProfilerAttachComplete") == 1);
+        assert!(hears_of_a_module(world, &script), "callbacks are on before ProfilerAttachComplete");
+        let is_answered = world.runtime.runtime_version == RuntimeVersion::Desktop4;
+        assert_eq!(answer.get(), is_answered.then_some(HResult::S_OK));
+        may_complete.store(true, Ordering::SeqCst);
+        schedule::wait_until(None, || answer.get().is_some());
+        let steps = script.steps();
+        let at = |step: &str| steps.iter().position(|known| *known == step);
+        // What answers to a later version has the third; it is asked for by the newest that the runtime knows.
+        let newest = world.runtime.differences().callback_version;
+        let order = [
+            at("DllGetClassObject"),
+            at("CreateInstance"),
+            at(&format!("QueryInterface(ICorProfilerCallback{newest})")),
+            at("InitializeForAttach"),
+            at("ProfilerAttachComplete"),
+        ];
+        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{steps:?}");
+    });
+}
+
+#[test]
+fn att_08_a_blocked_finalizer_makes_the_attach_time_out_and_it_may_still_succeed_later() {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
+        let (library, script) = world.library(Script::new());
+        world.runtime.block_finalizer(true);
+        let answer = world.asks(&library, &[]);
+        assert_eq!(world.runtime.wait_for(&answer, 5_000), HResult::ERROR_TIMEOUT);
+        assert!(script.steps().is_empty(), "nothing has begun");
+        world.runtime.block_finalizer(false);
+        schedule::wait_until(None, || script.count("ProfilerAttachComplete") == 1);
+        let again = world.asks(&library, &[]);
+        assert_eq!(world.runtime.wait_for(&again, 5_000), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+    });
+}
+
+#[test]
+fn att_08_an_attach_that_timed_out_can_be_tried_again() {
+    in_worlds(&[RuntimeVersion::Desktop4], |world| {
+        let blocks = Arc::new(AtomicBool::new(false));
+        let waits = waits_for(&blocks);
+        let (library, _) =
+            world.library(Script::new().on("InitializeForAttach", move |_| waits()).answering(HResult::E_FAIL));
+        let slow = world.asks(&library, &[]);
+        assert_eq!(world.runtime.wait_for(&slow, 10), HResult::ERROR_TIMEOUT);
+        blocks.store(true, Ordering::SeqCst);
+        let (library, _) = world.library(Script::new());
+        let again = world.asks(&library, &[]);
+        assert_eq!(world.runtime.wait_for(&again, 600_000), HResult::S_OK);
+    });
+}
+
+#[test]
+fn att_08_on_core_neither_a_finalizer_nor_the_time_out_ends_an_attach() {
+    in_worlds(CORES, |world| {
+        let hour = 3600 * SECOND;
+        let (library, script) = world.library(Script::new().on("InitializeForAttach", move |_| schedule::sleep(hour)));
+        world.runtime.block_finalizer(true);
+        let answer = world.asks(&library, &[]);
+        assert!(!schedule::wait_until(Some(hour / 2), || answer.get().is_some()), "no time-out of the runtime's");
+        assert_eq!(world.runtime.wait_for(&answer, 1), HResult::S_OK, "the trigger waits for as long as it takes");
+        assert_eq!(script.count("ProfilerAttachComplete"), 1);
+    });
+}

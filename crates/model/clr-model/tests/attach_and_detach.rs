@@ -1,0 +1,166 @@
+//! Several profilers that come and go, and those that were there from the start.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+mod support;
+
+use corprof::HResult;
+use remora_clr_model::differences::RuntimeVersion;
+use remora_clr_model::runtime::{Profiler, Status};
+use remora_clr_model::schedule;
+use remora_clr_model::scripted::Script;
+use std::sync::Arc;
+use support::{SECOND, World, in_one, in_worlds, schedules_of_each};
+
+/// COR_PRF_MONITOR_MODULE_LOADS.
+const MODULE_LOADS: u32 = 0x4;
+/// Those with notification-only profilers.
+const WITH_NOTIFIED: &[RuntimeVersion] =
+    &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
+
+fn leaves(world: &World, script: &Script, profiler: &Arc<Profiler>) {
+    assert_eq!(script.request_detach(1), HResult::S_OK);
+    let is_there = || world.runtime.profilers().iter().any(|one| Arc::ptr_eq(one, profiler));
+    schedule::wait_until(None, || !is_there());
+}
+
+/// A script that wants to hear of modules.
+fn of_modules() -> Script {
+    Script::new().on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK))
+}
+
+fn hears(world: &World, script: &Script) -> bool {
+    let heard = script.count("ModuleLoadFinished");
+    world.runtime.load_module(false);
+    script.count("ModuleLoadFinished") > heard
+}
+
+#[test]
+fn det_11_an_attach_during_a_detach_is_refused_or_waits() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let (library, script, profiler) = world.attached(Script::new());
+        assert_eq!(script.request_detach(5_000), HResult::S_OK);
+        let asked_at = schedule::now();
+        let (second, other) = world.library(Script::new());
+        let answer = world.attach(&second);
+        if world.runtime.differences().attach_waits_for_detach {
+            assert_eq!((answer, profiler.status()), (HResult::S_OK, Status::Gone));
+            assert!(!library.is_mapped() && schedule::now() - asked_at >= 4 * SECOND);
+        } else {
+            assert_eq!(answer, HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+            assert!(other.steps().is_empty());
+            schedule::wait_until(None, || world.runtime.profilers().is_empty());
+            assert_eq!(world.attach(&second), HResult::S_OK);
+        }
+    });
+}
+
+#[test]
+fn det_11_the_first_waits_mean_that_nothing_else_is_answered_meanwhile() {
+    in_worlds(WITH_NOTIFIED, |world| {
+        let (_, script, profiler) = world.attached(Script::new());
+        assert_eq!(script.request_detach(5_000), HResult::S_OK);
+        // A notification-only profiler has a place of its own, and waits all the same.
+        let (second, _) = world.library(Script::new().only_notified());
+        let answer = world.asks(&second, &[]);
+        schedule::wait_until(None, || answer.get().is_some());
+        assert_eq!(profiler.status(), Status::Gone);
+    });
+}
+
+#[test]
+fn det_18_main_profilers_come_and_go() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        for _ in 0..3 {
+            let (library, script, profiler) = world.attached(of_modules());
+            assert!(hears(world, &script));
+            leaves(world, &script, &profiler);
+            assert!(!library.is_mapped());
+        }
+    });
+}
+
+#[test]
+fn det_18_notified_profilers_come_and_go_alone_and_beside_a_main_one() {
+    in_worlds(WITH_NOTIFIED, |world| {
+        let rounds = || {
+            for _ in 0..2 {
+                let (library, script, profiler) = world.attached(of_modules().only_notified());
+                assert!(hears(world, &script));
+                leaves(world, &script, &profiler);
+                assert_eq!((profiler.attach_completes(), library.is_mapped()), (1, false));
+            }
+        };
+        rounds();
+        let (_, main, profiler) = world.attached(of_modules());
+        rounds();
+        assert!(hears(world, &main));
+        leaves(world, &main, &profiler);
+    });
+}
+
+/// The faults in each of many schedules.
+fn in_each(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) + Clone + 'static) -> Vec<Vec<String>> {
+    let seeds = |runtime_version: &RuntimeVersion| {
+        (0..schedules_of_each(WITH_NOTIFIED.len())).map(move |seed| (*runtime_version, seed)).collect::<Vec<_>>()
+    };
+    let worlds = runtime_versions.iter().flat_map(seeds);
+    worlds.map(|(runtime_version, seed)| in_one(runtime_version, seed, body.clone())).collect()
+}
+
+fn is_crash(findings: &[String]) -> bool {
+    matches!(findings, [only] if only.starts_with("DET-18"))
+}
+
+#[test]
+fn det_18_a_notified_profiler_that_comes_after_a_main_one_has_left_is_lost_and_its_detach_would_crash() {
+    let findings = in_each(WITH_NOTIFIED, |world| {
+        let (_, main, profiler) = world.attached(of_modules());
+        leaves(world, &main, &profiler);
+        let (_, script, profiler) = world.attached(of_modules().only_notified());
+        assert_eq!((profiler.attach_completes(), hears(world, &script)), (0, false));
+        schedule::sleep(10 * SECOND);
+        let _ = script.request_detach(1);
+    });
+    assert!(findings.iter().all(|found| is_crash(found)), "{findings:?}");
+}
+
+#[test]
+fn det_18_a_notified_profiler_whose_main_one_has_left_is_lost_and_its_detach_would_crash() {
+    let findings = in_each(WITH_NOTIFIED, |world| {
+        let (_, main, of_main) = world.attached(of_modules());
+        let (_, script, profiler) = world.attached(of_modules().only_notified());
+        assert!(hears(world, &script) && profiler.attach_completes() == 1);
+        leaves(world, &main, &of_main);
+        assert!(!hears(world, &script));
+        schedule::sleep(10 * SECOND);
+        let _ = script.request_detach(1);
+    });
+    assert!(findings.iter().all(|found| is_crash(found)), "{findings:?}");
+}
+
+#[test]
+fn det_18_one_that_is_lost_and_stays_harms_nobody_and_lets_the_next_one_be_found() {
+    in_worlds(WITH_NOTIFIED, |world| {
+        let (_, main, profiler) = world.attached(Script::new());
+        leaves(world, &main, &profiler);
+        let (_, lost, _) = world.attached(of_modules().only_notified());
+        assert!(!hears(world, &lost));
+        for _ in 0..2 {
+            let (library, script, profiler) = world.attached(of_modules().only_notified());
+            assert!(hears(world, &script) && profiler.attach_completes() == 1);
+            assert!(hears(world, &lost), "callbacks of the lost one revive");
+            leaves(world, &script, &profiler);
+            assert!(!library.is_mapped() && !hears(world, &lost));
+        }
+    });
+}
+
+#[test]
+fn det_18_a_failed_attach_of_a_main_profiler_counts_as_a_departure() {
+    in_worlds(WITH_NOTIFIED, |world| {
+        let (library, _) = world.library(Script::new().answering(HResult::E_FAIL));
+        assert_eq!(world.attach(&library), HResult::E_FAIL);
+        let (_, script, profiler): (_, Arc<Script>, _) = world.attached(of_modules().only_notified());
+        assert_eq!((profiler.attach_completes(), hears(world, &script)), (0, false));
+    });
+}

@@ -1,0 +1,100 @@
+//! The agent in the model: no schedule breaks the contract, and each way to break the agent is found.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+use remora_clr_model::explore::{Exploration, all_of, at_random, by_choices, replay, shrink};
+use remora_clr_model::scenario::{self, ScheduleSetting};
+use remora_clr_model::schedule::{Chooser, Random};
+use remora_session::sabotage::Sabotage;
+
+/// Seeds that each test run explores; `cargo xtask explore` takes any number.
+const SEEDS: u64 = 10_000;
+/// A small world in which a thread goes on until it has to wait has fewer schedules.
+const MOST_OF_A_SMALL_WORLD: u64 = 50_000;
+/// Within so many schedules each way to break the agent is to be found.
+const SCHEDULES_TO_FIND: u64 = 10_000;
+
+#[test]
+fn cat_09_det_04_det_06_det_07_det_10_det_16_det_17_det_18_no_schedule_of_the_agents_whole_life_breaks_the_contract() {
+    let exploration = at_random(0..SEEDS, ScheduleSetting::default());
+    assert!(exploration.failure.is_none(), "{}", shown(&exploration));
+    let reached = exploration.reached;
+    assert!(
+        reached.detached > SEEDS / 2 && reached.inert > 0 && reached.exited > 0 && reached.refused > 0,
+        "{reached:?}"
+    );
+    assert!(reached.named > reached.samples / 2, "{reached:?}");
+}
+
+/// A failure as a short timeline.
+fn shown(exploration: &Exploration) -> String {
+    let Some(failure) = &exploration.failure else { return String::new() };
+    let short = shrink(failure);
+    let (seed, timeline) = (failure.seed, replay(&short).timeline);
+    let again = if failure.setting.small {
+        let choices: Vec<String> = short.choices.iter().map(u16::to_string).collect();
+        format!("small {seed} {}", if choices.is_empty() { "-".to_owned() } else { choices.join(",") })
+    } else {
+        format!("replay {seed}")
+    };
+    format!("seed {seed}: {:?}\n{timeline}\ncargo xtask explore {again} shows it again", short.findings)
+}
+
+#[test]
+fn det_04_det_10_no_schedule_of_a_small_world_without_preemptions_breaks_the_contract() {
+    for seed in [2, 3, 8] {
+        let exploration = all_of(seed, 0, MOST_OF_A_SMALL_WORLD, ScheduleSetting::default());
+        assert!(exploration.failure.is_none(), "{}", shown(&exploration));
+        assert!(exploration.is_whole && exploration.schedules > 5_000, "{} schedules", exploration.schedules);
+    }
+}
+
+/// With one preemption a small world has millions of schedules: the first ones in the order of the walk.
+#[test]
+fn det_04_det_10_none_of_the_first_schedules_of_a_small_world_with_one_preemption_breaks_the_contract() {
+    for seed in [1, 2, 3] {
+        let exploration = all_of(seed, 1, SEEDS, ScheduleSetting::default());
+        assert!(exploration.failure.is_none(), "{}", shown(&exploration));
+        assert_eq!(exploration.schedules, SEEDS);
+    }
+}
+
+/// By its seed; by its choices every exploration runs each of its schedules a second time.
+#[test]
+fn every_schedule_is_the_same_when_its_seed_is_run_again() {
+    for seed in 0..300 {
+        let run = || scenario::run(seed, Chooser::Random(Random::new(seed)), ScheduleSetting::default());
+        let (first, second) = (run(), run());
+        assert_eq!(first.trace(), second.trace());
+    }
+}
+
+#[test]
+fn a_failing_schedule_of_a_small_world_is_shown_again_by_its_choices() {
+    let setting = ScheduleSetting { sabotage: Some(Sabotage::NotJoin), ..ScheduleSetting::default() };
+    let failure = (1..20).find_map(|seed| all_of(seed, 1, SCHEDULES_TO_FIND, setting).failure).unwrap();
+    let short = shrink(&failure);
+    assert!(short.setting.small, "it is the small world's schedule that fails, not another one's of the same seed");
+    let again = by_choices(short.seed, short.choices.clone(), short.setting).failure.unwrap();
+    assert_eq!((again.findings, replay(&short).findings), (short.findings.clone(), short.findings));
+}
+
+#[test]
+fn every_way_to_break_the_agent_is_found() {
+    for (switch, what) in Sabotage::ALL {
+        let exploration =
+            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { sabotage: Some(*switch), ..ScheduleSetting::default() });
+        assert!(exploration.failure.is_some(), "nothing notices an agent that is broken so: {what}");
+    }
+}
+
+#[test]
+fn what_is_found_is_shown_as_a_short_timeline() {
+    let setting = ScheduleSetting { sabotage: Some(Sabotage::NotJoin), ..ScheduleSetting::default() };
+    let failure = at_random(0..SCHEDULES_TO_FIND, setting).failure.unwrap();
+    let short = shrink(&failure);
+    let preemptions = |choices: &[u16]| choices.iter().filter(|choice| **choice != 0).count();
+    assert!(preemptions(&short.choices) <= preemptions(&failure.choices));
+    let replayed = replay(&short);
+    assert_eq!(replayed.findings, short.findings);
+    assert!(replayed.timeline.to_string().contains("RequestProfilerDetach seals the profiler"));
+}

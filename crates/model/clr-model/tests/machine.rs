@@ -1,0 +1,451 @@
+//! The attach as another process sees it: who may, what is found, how it is reached, what is reported when it fails.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+mod support;
+
+use corprof::{Guid, HResult};
+use remora_clr_model::differences::{Release, RuntimeVersion};
+use remora_clr_model::library::Library;
+use remora_clr_model::machine::{
+    Account, AttachError, AttachOptions, Build, File, Integrity, LoadError, Machine, Other, Process, ROOT,
+    RuntimeEntry, Trigger,
+};
+use remora_clr_model::runtime::{Entry, Status};
+use remora_clr_model::schedule;
+use remora_clr_model::scripted::{self, Script};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{CORES, SECOND, on_machines};
+
+/// COR_PRF_MONITOR_MODULE_LOADS.
+const MODULE_LOADS: u32 = 0x4;
+const CLASS: Guid = Guid::from_u128(0x1111_2222_3333_4444_5555_6666_7777_8888);
+const PATH: &str = "/opt/profiler/profiler.so";
+const USER: Account = Account::of_user(500);
+
+/// Puts a scripted library where everybody can load it.
+fn install(machine: &Arc<Machine>, script: Script) -> (Arc<Library>, Arc<Script>) {
+    let (library, script) = scripted::library(script, &machine.faults);
+    machine.put(PATH, File::of(&library));
+    (library, script)
+}
+
+/// A program with the machine's runtime.
+fn program(machine: &Arc<Machine>, account: Account) -> Arc<Process> {
+    let process = machine.start(account, &[]);
+    process.load_runtime().unwrap();
+    process
+}
+
+fn trigger(machine: &Arc<Machine>, account: Account) -> Trigger {
+    Trigger::new(machine, &machine.start(account, &[]))
+}
+
+fn of_modules() -> Script {
+    Script::new().on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK))
+}
+
+fn hears(target: &Process, script: &Script) -> bool {
+    let heard = script.count("ModuleLoadFinished");
+    target.runtimes()[0].load_module(false);
+    script.count("ModuleLoadFinished") > heard
+}
+
+#[test]
+fn att_01_the_trigger_is_another_process_and_may_end_after_its_success() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let (_, script) = install(machine, of_modules());
+        let target = program(machine, USER);
+        let (of_trigger, own) = (machine.clone(), machine.start(USER, &[]));
+        let (id, process) = (target.id, own.clone());
+        let task = schedule::spawn("a trigger process", move || {
+            assert_eq!(Trigger::new(&of_trigger, &process).attach(id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+            process.end();
+        });
+        schedule::wait_until(None, || schedule::has_ended(task));
+        assert!(machine.process(own.id).is_none(), "the trigger has ended");
+        schedule::sleep(SECOND);
+        assert!(hears(&target, &script));
+        assert_eq!(target.runtimes()[0].profilers()[0].status(), Status::Active);
+    });
+}
+
+#[test]
+fn att_02_the_attach_names_process_time_class_library_and_data() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let (_, script) = install(machine, Script::new());
+        let (other, wrong) = scripted::library(Script::new(), &machine.faults);
+        machine.put("/opt/other.so", File::of(&other));
+        let (bystander, target) = (program(machine, USER), program(machine, USER));
+        let options =
+            AttachOptions { milliseconds: 60_000, client_data: vec![1, 2, 3], ..AttachOptions::of(CLASS, PATH) };
+        assert_eq!(trigger(machine, USER).attach(target.id, &options), Ok(()));
+        assert_eq!((script.classes(), script.client_data()), (vec![CLASS], vec![1, 2, 3]));
+        assert!(wrong.steps().is_empty() && bystander.runtimes()[0].profilers().is_empty());
+        // Without data it is none; the time-out is the wait's on the desktop (ATT-08).
+        let target = program(machine, USER);
+        assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+        assert!(script.client_data().is_empty());
+    });
+}
+
+#[test]
+fn att_02_the_time_out_bounds_the_wait_on_the_desktop_and_on_core_only_the_triggers_own_does() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        install(machine, Script::new().on("InitializeForAttach", |_| schedule::sleep(60 * SECOND)));
+        let target = program(machine, USER);
+        let options = AttachOptions { milliseconds: 10, ..AttachOptions::of(CLASS, PATH) };
+        let begun = schedule::now();
+        let expected = match machine.runtime_version {
+            RuntimeVersion::Desktop4 => Err(AttachError::Answered(HResult::ERROR_TIMEOUT)),
+            _ => Ok(()),
+        };
+        assert_eq!(trigger(machine, USER).attach(target.id, &options), expected);
+        assert_eq!(schedule::now() - begun < 50 * SECOND, expected.is_err());
+        let patient = AttachOptions { patience: Some(SECOND), ..options };
+        if machine.runtime_version != RuntimeVersion::Desktop4 {
+            let target = program(machine, USER);
+            let answer = trigger(machine, USER).attach(target.id, &patient);
+            assert_eq!(answer, Err(AttachError::GaveUp));
+            assert!(AttachError::GaveUp.to_string().contains("may still succeed"));
+        }
+    });
+}
+
+#[test]
+fn att_03_att_21_the_runtimes_of_a_process_are_listed_and_the_one_that_attaches_is_chosen() {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
+        install(machine, Script::new());
+        let target = machine.start(USER, &[]);
+        let old = target.load_release(Release(2, 0, 50727)).unwrap();
+        let new = target.load_runtime().unwrap();
+        let trigger = trigger(machine, USER);
+        let listed = trigger.list(target.id).unwrap();
+        assert_eq!(listed.iter().map(|one| one.what.as_str()).collect::<Vec<_>>(), ["v2.0.50727", "v4.0.30319"]);
+        assert!(listed[0].refusal.unwrap().contains("version 4") && listed[1].refusal.is_none());
+        let options = AttachOptions::of(CLASS, PATH);
+        let of_old = AttachOptions { release: Some(Release(2, 0, 50727)), ..options.clone() };
+        let refused = trigger.attach(target.id, &of_old).unwrap_err();
+        assert_eq!(refused, AttachError::NotAttachable(listed[0].refusal.unwrap()));
+        assert!(refused.to_string().contains("version 4"));
+        assert_eq!(trigger.attach(target.id, &options), Ok(()));
+        assert_eq!((old.profilers().len(), new.profilers().len()), (0, 1));
+        assert_eq!(trigger.objects(), 0, "every object of the hosting interfaces was released");
+    });
+}
+
+#[test]
+fn att_03_what_cannot_be_attached_to_is_named_with_its_reason() {
+    on_machines(CORES, |machine| {
+        install(machine, Script::new());
+        let trigger = trigger(machine, USER);
+        let attaches = program(machine, USER);
+        let version = machine.runtime_version.differences().release.to_string();
+        assert_eq!(trigger.list(attaches.id), Ok(vec![RuntimeEntry { what: version, refusal: None }]));
+        for other in [Other::CoreBefore3, Other::Mono, Other::NativeAot] {
+            let process = machine.start(USER, &[]);
+            process.load_other(other);
+            let listed = trigger.list(process.id).unwrap();
+            assert_eq!(listed, [RuntimeEntry { what: other.name().to_owned(), refusal: Some(other.reason()) }]);
+            let expected = match other {
+                Other::CoreBefore3 => AttachError::NotAttachable(other.reason()),
+                Other::Mono | Other::NativeAot => AttachError::Answered(HResult::DS_IPC_E_NOTSUPPORTED),
+            };
+            assert_eq!(trigger.attach(process.id, &AttachOptions::of(CLASS, PATH)), Err(expected));
+        }
+        let off = machine.start(USER, &[("DOTNET_EnableDiagnostics", "0")]);
+        off.load_runtime().unwrap();
+        let refused = trigger.attach(off.id, &AttachOptions::of(CLASS, PATH)).unwrap_err();
+        assert!(refused.to_string().contains("DOTNET_EnableDiagnostics"), "{refused}");
+    });
+}
+
+#[test]
+fn att_04_before_the_runtime_is_loaded_the_failure_says_so_and_names_the_way_to_profile_from_the_start() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        install(machine, Script::new());
+        let target = machine.start(USER, &[]);
+        let trigger = trigger(machine, USER);
+        assert_eq!(trigger.list(target.id), Ok(vec![]));
+        let refused = trigger.attach(target.id, &AttachOptions::of(CLASS, PATH)).unwrap_err();
+        let prefix = machine.runtime_version.differences().startup_prefix;
+        assert_eq!(refused, AttachError::NoRuntime { prefix });
+        let words = refused.to_string();
+        for variable in ["ENABLE_PROFILING=1", "PROFILER", "PROFILER_PATH"] {
+            assert!(
+                words.contains("not loaded a runtime") && words.contains(&format!("{prefix}_{variable}")),
+                "{words}"
+            );
+        }
+        if machine.runtime_version == RuntimeVersion::Desktop4 {
+            // What attaches may have been found elsewhere: the failure is the attach's own then.
+            let elsewhere = program(machine, USER);
+            let answer = trigger.attach_through(elsewhere.id, target.id, &AttachOptions::of(CLASS, PATH));
+            assert_eq!(answer, Err(AttachError::NoRuntime { prefix }));
+        }
+        target.load_runtime().unwrap();
+        assert_eq!(trigger.attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+        assert_eq!(trigger.attach(1, &AttachOptions::of(CLASS, PATH)), Err(AttachError::NoSuchProcess));
+    });
+}
+
+#[test]
+fn att_05_on_the_desktop_user_privilege_and_integrity_decide() {
+    let (low, high) = (USER.at(Integrity::Low), USER.at(Integrity::High));
+    let administrator = Account::of_administrator(501);
+    let service = Account::of_user(18).at(Integrity::System);
+    let cases = [
+        (USER, USER, true),
+        (USER, low, true),
+        (low, USER, false),
+        (USER, high, false),
+        (Account::of_user(501), USER, false),
+        (administrator, USER, false),
+        (administrator.with_debug_privilege(), USER, true),
+        (administrator.with_debug_privilege(), service, false),
+        (administrator.with_debug_privilege().at(Integrity::System), service, true),
+        // The privilege without being an administrator is none.
+        (Account::of_user(501).with_debug_privilege(), USER, false),
+        (administrator, administrator, true),
+    ];
+    on_machines(&[RuntimeVersion::Desktop4], move |machine| {
+        let (_, script) = install(machine, Script::new());
+        for (by, of, may) in cases {
+            let (target, made) = (program(machine, of), script.classes().len());
+            let answer = trigger(machine, by).attach(target.id, &AttachOptions::of(CLASS, PATH));
+            assert_eq!(answer, if may { Ok(()) } else { Err(AttachError::AccessDenied) }, "{by:?} to {of:?}");
+            assert_eq!(script.classes().len(), made + usize::from(may));
+            if !may {
+                assert_eq!(trigger(machine, by).list(target.id), Err(AttachError::AccessDenied));
+            }
+        }
+        // What was found in a process of one's own does not open the door to another's.
+        let (own, foreign) = (program(machine, USER), program(machine, Account::of_user(501)));
+        let answer = trigger(machine, USER).attach_through(own.id, foreign.id, &AttachOptions::of(CLASS, PATH));
+        assert_eq!(answer, Err(AttachError::AccessDenied));
+    });
+}
+
+#[test]
+fn att_05_on_linux_the_socket_is_its_owners_and_roots() {
+    let cases = [
+        (USER, USER, true),
+        (Account::of_user(ROOT), USER, true),
+        (Account::of_user(501), USER, false),
+        (USER, Account::of_user(ROOT), false),
+        // What Windows knows counts for nothing here.
+        (Account::of_administrator(501).with_debug_privilege(), USER, false),
+        (USER.at(Integrity::Low), USER.at(Integrity::System), true),
+    ];
+    on_machines(CORES, move |machine| {
+        install(machine, Script::new());
+        for (by, of, may) in cases {
+            let target = program(machine, of);
+            let answer = trigger(machine, by).attach(target.id, &AttachOptions::of(CLASS, PATH));
+            assert_eq!(answer, if may { Ok(()) } else { Err(AttachError::AccessDenied) }, "{by:?} to {of:?}");
+        }
+        assert!(AttachError::AccessDenied.to_string().contains("root"));
+    });
+}
+
+#[test]
+fn att_06_a_library_that_the_target_cannot_load_is_refused_and_a_look_says_which_fault_it_has() {
+    let elsewhere = Build { namespace: 1, ..Build::default() };
+    let foreign = Build { architecture: 1, ..Build::default() };
+    let musl = Build { libc: 1, ..Build::default() };
+    on_machines(&RuntimeVersion::ALL, move |machine| {
+        let (library, script) = scripted::library(Script::new(), &machine.faults);
+        let file = || File::of(&library);
+        machine.put("forbidden", file().only_for(501));
+        machine.put("elsewhere", file().made_for(elsewhere));
+        machine.put("noexec", file().on_noexec());
+        machine.put("foreign", file().made_for(foreign));
+        machine.put("musl", file().made_for(musl));
+        let target = program(machine, USER);
+        let is_desktop = machine.runtime_version == RuntimeVersion::Desktop4;
+        let of_windows = |code, other| if is_desktop { HResult(code as i32) } else { other };
+        let missing = HResult::ERROR_MOD_NOT_FOUND;
+        let cases = [
+            ("missing", LoadError::Missing, missing, "no such file"),
+            ("forbidden", LoadError::Forbidden, of_windows(0x8007_0005_u32, missing), "permission"),
+            ("elsewhere", LoadError::Elsewhere, missing, "namespace"),
+            ("noexec", LoadError::Noexec, missing, "noexec"),
+            ("foreign", LoadError::Architecture, of_windows(0x8007_00C1, missing), "architecture"),
+            ("musl", LoadError::Libc, missing, "C library"),
+        ];
+        for (path, fault, code, word) in cases {
+            let answer = trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, path));
+            // The desktop's access denied is the same code for a process and for a file: there, a look tells them apart.
+            let expected =
+                if code == HResult::E_ACCESSDENIED { AttachError::AccessDenied } else { AttachError::Answered(code) };
+            assert_eq!(answer, Err(expected), "{path}");
+            assert_eq!(target.look_at(path), Err(fault));
+            assert!(fault.to_string().contains(word), "{fault}");
+            assert_eq!(target.runtimes()[0].log().last(), Some(&Entry::Failed(code.0 as u32)));
+        }
+        assert!(script.steps().is_empty() && !library.is_mapped());
+        let owner = program(machine, Account::of_user(501));
+        assert_eq!(
+            trigger(machine, Account::of_user(501)).attach(owner.id, &AttachOptions::of(CLASS, "forbidden")),
+            Ok(())
+        );
+        let inside = machine.start_as(USER, elsewhere, &[]);
+        inside.load_runtime().unwrap();
+        assert_eq!(trigger(machine, USER).attach(inside.id, &AttachOptions::of(CLASS, "elsewhere")), Ok(()));
+    });
+}
+
+#[test]
+fn att_11_client_data_from_none_to_the_largest_arrives_and_one_byte_more_is_not_sent() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let (_, script) = install(machine, Script::new());
+        let trigger = trigger(machine, USER);
+        // Header 20, time-out 4, class 16, two lengths 8, the path with its zero.
+        let overhead = 20 + 4 + 16 + 8 + 2 * (PATH.len() + 1);
+        let largest = match machine.runtime_version {
+            RuntimeVersion::Desktop4 => 100_000,
+            _ => 65_535 - overhead,
+        };
+        for size in [0, 1, 4096, largest] {
+            let data: Vec<u8> = (0..size).map(|index| (index % 253) as u8).collect();
+            let target = program(machine, USER);
+            let options = AttachOptions { client_data: data.clone(), ..AttachOptions::of(CLASS, PATH) };
+            assert_eq!(trigger.attach(target.id, &options), Ok(()), "{size} bytes");
+            assert_eq!(script.client_data(), data);
+        }
+        if machine.runtime_version != RuntimeVersion::Desktop4 {
+            let (target, made) = (program(machine, USER), script.classes().len());
+            let options = AttachOptions { client_data: vec![7; largest + 1], ..AttachOptions::of(CLASS, PATH) };
+            assert_eq!(trigger.attach(target.id, &options), Err(AttachError::TooLarge { size: 65_536 }));
+            schedule::sleep(SECOND);
+            assert_eq!((script.classes().len(), target.event_log()), (made, vec![]), "nothing was sent");
+        }
+    });
+}
+
+#[test]
+fn att_15_every_process_has_its_own_log() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        install(machine, Script::new());
+        let (first, second) = (program(machine, USER), program(machine, USER));
+        let trigger = trigger(machine, USER);
+        assert_eq!(trigger.attach(first.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+        let missing = HResult::ERROR_MOD_NOT_FOUND;
+        assert_eq!(
+            trigger.attach(second.id, &AttachOptions::of(CLASS, "missing")),
+            Err(AttachError::Answered(missing))
+        );
+        let release = machine.runtime_version.differences().release;
+        let is_written = machine.runtime_version != RuntimeVersion::Core3;
+        let log = |entry| if is_written { vec![(release, entry)] } else { vec![] };
+        assert_eq!(first.event_log(), log(Entry::Attached));
+        assert_eq!(second.event_log(), log(Entry::Failed(missing.0 as u32)));
+    });
+}
+
+#[test]
+fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let (_, script) = install(machine, Script::new());
+        let target = program(machine, USER);
+        let (of_trigger, id) = (trigger(machine, USER), target.id);
+        let answered = Arc::new(AtomicBool::new(false));
+        let is_answered = answered.clone();
+        let options = AttachOptions { milliseconds: 7_200_000, ..AttachOptions::of(CLASS, PATH) };
+        schedule::spawn("a trigger process", move || {
+            assert_eq!(of_trigger.attach(id, &options), Ok(()));
+            is_answered.store(true, Ordering::SeqCst);
+        });
+        // Wherever the attach has got to.
+        schedule::point();
+        target.halt();
+        let steps = script.steps();
+        schedule::sleep(3600 * SECOND);
+        assert_eq!(script.steps(), steps, "nothing happens in a stopped process");
+        target.resume();
+        schedule::wait_until(None, || answered.load(Ordering::SeqCst));
+        assert_eq!(script.count("InitializeForAttach"), 1);
+    });
+}
+
+#[test]
+fn att_16_on_the_desktop_an_attach_to_a_stopped_target_times_out() {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
+        let (_, script) = install(machine, Script::new());
+        let target = program(machine, USER);
+        target.halt();
+        let options = AttachOptions::of(CLASS, PATH);
+        let answer = trigger(machine, USER).attach(target.id, &options);
+        assert_eq!((answer, script.steps()), (Err(AttachError::Answered(HResult::ERROR_TIMEOUT)), vec![]));
+    });
+}
+
+#[test]
+fn att_16_a_debugger_comes_and_goes_around_profiling_in_either_order() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let (library, script) = install(machine, of_modules());
+        let target = program(machine, USER);
+        let stop_for = |seconds| {
+            target.halt();
+            schedule::sleep(seconds * SECOND);
+            target.resume();
+        };
+        stop_for(10);
+        assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+        stop_for(10);
+        assert!(hears(&target, &script));
+        target.halt();
+        let runtime = target.runtimes()[0].clone();
+        let heard = script.count("ModuleLoadFinished");
+        let loads = schedule::spawn("a thread of the application", move || {
+            runtime.load_module(false);
+        });
+        schedule::sleep(10 * SECOND);
+        assert_eq!((script.count("ModuleLoadFinished"), schedule::has_ended(loads)), (heard, false));
+        target.resume();
+        schedule::wait_until(None, || schedule::has_ended(loads));
+        assert_eq!(script.request_detach(1), HResult::S_OK);
+        target.halt();
+        let state = || (library.is_mapped(), script.count("ProfilerDetachSucceeded"));
+        let before = state();
+        schedule::sleep(3600 * SECOND);
+        assert_eq!(state(), before, "a detach waits for a stopped target");
+        target.resume();
+        schedule::wait_until(None, || target.runtimes()[0].profilers().is_empty());
+        stop_for(10);
+        assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+    });
+}
+
+#[test]
+fn att_22_with_a_path_the_registry_is_not_consulted_and_without_one_it_is() {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
+        let (_, script) = install(machine, Script::new());
+        let trigger = trigger(machine, USER);
+        // A registration that leads astray does no harm where a path is given.
+        machine.register(CLASS, "/nowhere.dll");
+        assert_eq!(trigger.attach(program(machine, USER).id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+        assert_eq!((machine.look_ups(), script.classes().len()), (0, 1));
+        for (look_ups, path) in [(1, None), (2, Some(String::new()))] {
+            machine.register(CLASS, PATH);
+            let options = AttachOptions { path, ..AttachOptions::of(CLASS, "") };
+            assert_eq!(trigger.attach(program(machine, USER).id, &options), Ok(()));
+            assert_eq!(machine.look_ups(), look_ups);
+        }
+        let unknown = AttachOptions { path: None, ..AttachOptions::of(Guid::from_u128(7), "") };
+        let not_registered = HResult(0x8004_0154_u32 as i32);
+        let answer = trigger.attach(program(machine, USER).id, &unknown);
+        assert_eq!((answer, machine.look_ups()), (Err(AttachError::Answered(not_registered)), 3));
+    });
+}
+
+#[test]
+fn att_22_core_has_no_registry() {
+    on_machines(CORES, |machine| {
+        install(machine, Script::new());
+        machine.register(CLASS, PATH);
+        let options = AttachOptions { path: None, ..AttachOptions::of(CLASS, "") };
+        let answer = trigger(machine, USER).attach(program(machine, USER).id, &options);
+        assert_eq!((answer, machine.look_ups()), (Err(AttachError::Answered(HResult::E_FAIL)), 0));
+    });
+}

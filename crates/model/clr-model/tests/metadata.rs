@@ -1,0 +1,127 @@
+//! What the model tells of its modules' metadata, and what may not be done with it.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+mod support;
+
+use corprof::HResult;
+use remora_clr_model::differences::RuntimeVersion;
+use remora_clr_model::runtime::Called;
+use remora_clr_model::scripted::Script;
+use support::{World, faults_of, in_one, in_worlds};
+
+const CALLED: Called = Called { module: "shop", class: "Shop.Till" };
+/// CLDB_E_INDEX_NOTFOUND.
+const NO_ROW: HResult = HResult(0x8013_1124_u32 as i32);
+
+fn answered(body: impl Fn(&World) + Clone + 'static) {
+    in_worlds(&RuntimeVersion::ALL, body);
+}
+
+/// What is broken, each clause once.
+fn broken(body: impl Fn(&World) + Clone + 'static) -> Vec<String> {
+    let mut clauses: Vec<String> = faults_of(RuntimeVersion::Core8, body).iter().map(ToString::to_string).collect();
+    clauses.dedup();
+    clauses
+}
+
+#[test]
+fn classes_and_methods_are_reported_with_their_names_and_found_by_them() {
+    answered(|world| {
+        world.runtime.load_module(false);
+        let module = world.runtime.load_module_called(CALLED);
+        let pay = world.runtime.make_function_called(module, true, Some("Pay")).0;
+        let other = world.runtime.make_function(module, false).0;
+        let parent = world.runtime.define_class(Some(module), None);
+        let child = world.runtime.define_class(Some(module), Some(parent));
+        let (_, script, _) = world.attached(Script::new());
+        let metadata = script.metadata(module.0).unwrap();
+        assert_eq!(metadata.scope().unwrap().0, "shop.dll");
+        let (class, _, token) = script.first_function_info(pay).unwrap();
+        let (_, class_token, ..) = script.class_info(class).unwrap();
+        assert_eq!(metadata.method(token), Ok((class_token, "Pay".to_owned())));
+        assert_eq!(metadata.type_of(class_token), Ok(("Shop.Till".to_owned(), 0x0100_0001)));
+        assert_eq!(metadata.find_method(class_token, "Pay"), Ok(token));
+        let of_other = script.first_function_info(other).unwrap().2;
+        assert_eq!(metadata.methods(class_token), Ok(vec![token, of_other]));
+        let own = [parent, child].map(|class| script.class_info(class.0).unwrap().1);
+        assert_eq!(metadata.types(), Ok(vec![class_token, own[0], own[1]]));
+        assert_eq!(metadata.type_of(own[1]).unwrap().1, own[0], "the class that it extends");
+        assert_eq!(metadata.methods(own[0]), Ok(Vec::new()));
+        assert!(own.iter().all(|class| metadata.is_valid(*class)) && !metadata.is_valid(0x0200_0100));
+        assert_eq!(metadata.method(0x0600_0000), Err(NO_ROW));
+        assert_eq!(script.metadata_of_function(pay).map(|found| found.1), Ok(token));
+    });
+}
+
+#[test]
+fn each_module_has_an_id_and_only_its_own_rows() {
+    answered(|world| {
+        let modules = [world.runtime.load_module(false), world.runtime.load_module(true)];
+        let functions = modules.map(|module| world.runtime.make_function(module, true).0);
+        let (_, script, profiler) = world.attached(Script::new());
+        let metadata = modules.map(|module| script.metadata(module.0).unwrap());
+        assert_ne!(metadata[0].scope().unwrap().1, metadata[1].scope().unwrap().1);
+        let tokens = functions.map(|function| script.first_function_info(function).unwrap().2);
+        assert!(metadata[0].is_valid(tokens[0]) && !metadata[0].is_valid(tokens[1]));
+        assert_eq!(metadata[1].method(tokens[0]), Err(NO_ROW));
+        assert_eq!(profiler.metadata.count(), 2);
+        drop(metadata);
+        assert_eq!(profiler.metadata.count(), 0);
+    });
+}
+
+#[test]
+fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_fault() {
+    for keeps in [true, false] {
+        let found = broken(move |world| {
+            let module = world.runtime.load_module(false);
+            let (_, script, _) = world.attached(Script::new());
+            let metadata = script.metadata(module.0).unwrap();
+            let kept = keeps.then_some(metadata);
+            assert_eq!(script.request_detach(1), HResult::S_OK);
+            // Nothing is asked of it any more.
+            std::mem::forget(kept);
+        });
+        assert_eq!(found, if keeps { vec!["DET-20"] } else { vec![] });
+    }
+}
+
+#[test]
+fn det_20_metadata_is_not_read_after_the_detach_was_accepted() {
+    let found = in_one(RuntimeVersion::Core8, 1, |world| {
+        let module = world.runtime.load_module(false);
+        let (_, script, _) = world.attached(Script::new());
+        let metadata = script.metadata(module.0).unwrap();
+        script.request_detach(1);
+        assert!(metadata.scope().is_ok(), "it is answered all the same");
+    });
+    // That it was open at all is another misuse.
+    let is_read = |what: &String| what.starts_with("DET-20") && what.contains("was called after the detach");
+    assert!(found.iter().any(is_read), "{found:?}");
+}
+
+#[test]
+fn cat_09_metadata_of_a_module_that_is_gone_is_not_read() {
+    let found = broken(|world| {
+        let module = world.runtime.load_module(true);
+        let (_, script, _) = world.attached(Script::new());
+        let metadata = script.metadata(module.0).unwrap();
+        world.runtime.unload_module(module);
+        assert_eq!(metadata.types(), Err(HResult::E_INVALIDARG));
+    });
+    assert_eq!(found, ["CAT-09"]);
+}
+
+#[test]
+fn cat_09_a_list_of_metadata_is_closed_once() {
+    for times in [1, 2] {
+        let found = broken(move |world| {
+            let module = world.runtime.load_module(false);
+            let (_, script, _) = world.attached(Script::new());
+            let metadata = script.metadata(module.0).unwrap();
+            let list = metadata.list();
+            (0..times).for_each(|_| metadata.close(list));
+        });
+        assert_eq!(found, if times == 2 { vec!["CAT-09"] } else { vec![] });
+    }
+}

@@ -1,0 +1,37 @@
+//! What stands still while a profiler has suspended the runtime.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
+
+mod support;
+
+use corprof::HResult;
+use remora_clr_model::differences::RuntimeVersion;
+use remora_clr_model::schedule;
+use remora_clr_model::scripted::Script;
+use std::sync::{Arc, Mutex};
+use support::{SECOND, application, in_worlds, join};
+
+/// What a profiler has enumerated while it holds the threads up can be asked about for as long.
+#[test]
+fn gch_06_no_thread_begins_or_ends_while_a_profiler_has_suspended_the_runtime() {
+    in_worlds(&[RuntimeVersion::Core3, RuntimeVersion::Core8, RuntimeVersion::Core10], |world| {
+        let (_, script, _) = world.attached(Script::new());
+        let (stays, ends) = (Arc::new(Mutex::new(true)), Arc::new(Mutex::new(false)));
+        let (of_thread, ended) = (stays.clone(), ends.clone());
+        let old = application(world, move |_| {
+            schedule::wait_until(None, || !*of_thread.lock().unwrap());
+            *ended.lock().unwrap() = true;
+        });
+        schedule::wait_until(None, || world.runtime.os_threads().len() == 1);
+        assert_eq!(script.suspend_runtime(), HResult::S_OK);
+        let before = world.runtime.os_threads();
+        let new = application(world, |_| ());
+        *stays.lock().unwrap() = false;
+        schedule::wait_until(None, || *ends.lock().unwrap());
+        // It has nothing left to do but to end.
+        schedule::sleep(10 * SECOND);
+        assert_eq!(world.runtime.os_threads(), before);
+        assert_eq!(script.resume_runtime(), HResult::S_OK);
+        join(&[old, new]);
+        assert!(world.runtime.os_threads().is_empty());
+    });
+}

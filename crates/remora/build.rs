@@ -1,0 +1,143 @@
+//! Builds the libraries that travel inside the command: of the same crate, one for recordings and one for heaps
+//! (docs/design/0018-two-libraries.md).
+//!
+//! A library is another program's guest: it has its own profile (`agent` in the workspace's Cargo.toml), its own flags and its own target directory,
+//! whatever the command around it is built with. So clippy, doc, debug and release builds all embed the same libraries.
+//! What is embedded announces no thread-local storage, see [`without_thread_local_storage`].
+//! `REMORA_AGENT_LIBRARIES` names a folder with libraries built elsewhere (`cargo xtask dist` builds some that load on old systems, too).
+
+use object::elf::{FileHeader64, PT_NULL, PT_TLS, ProgramHeader64, R_X86_64_TLSDESC, R_X86_64_TPOFF64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, RelocationFlags};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// What a library is built for: a feature of `remora-agent`, and the variable by which the command finds the library.
+const KINDS: [(&str, &str); 2] = [("recordings", "REMORA_AGENT_FOR_RECORDINGS"), ("heap", "REMORA_AGENT_FOR_HEAPS")];
+/// The layers that are inside the libraries.
+const INSIDE: [&str; 2] = ["target", "protocol"];
+/// The file that cargo makes of them.
+const FILE: &str = "libremora_agent.so";
+/// The variable that names a folder with libraries built elsewhere, each called as [`embedded_name`] says.
+const PREBUILT: &str = "REMORA_AGENT_LIBRARIES";
+/// Bytes of thread-local storage that the library can keep itself for each thread: `WORDS` in `crates/target/agent/src/thread_locals.rs`.
+const LARGEST_STORAGE: u64 = 8 * 8;
+/// Where a failure is explained.
+const ADVICE: &str = "build it elsewhere and name its folder in REMORA_AGENT_LIBRARIES, or repair crates/target/agent";
+
+fn main() {
+    println!("cargo::rerun-if-env-changed={PREBUILT}");
+    let prebuilt = env::var_os(PREBUILT).map(PathBuf::from);
+    for (kind, variable) in KINDS {
+        let library = prebuilt.as_ref().map_or_else(|| built(kind), |folder| folder.join(embedded_name(kind)));
+        // One that was built here is replaced by the next kind's.
+        if prebuilt.is_some() {
+            println!("cargo::rerun-if-changed={}", library.display());
+        }
+        let embedded = PathBuf::from(required("OUT_DIR")).join(embedded_name(kind));
+        embed(&library, &embedded);
+        println!("cargo::rustc-env={variable}={}", embedded.display());
+    }
+}
+
+fn embedded_name(kind: &str) -> String {
+    format!("libremora_agent-{kind}.so")
+}
+
+fn embed(library: &Path, embedded: &Path) {
+    let bytes = fs::read(library)
+        .unwrap_or_else(|error| fail(&format!("{} cannot be read: {error}; {ADVICE}", library.display())));
+    let bytes = without_thread_local_storage(bytes)
+        .unwrap_or_else(|reason| fail(&format!("{} {reason}; {ADVICE}", library.display())));
+    if let Err(error) = fs::write(embedded, bytes) {
+        fail(&format!("{} cannot be written: {error}", embedded.display()));
+    }
+}
+
+/// Takes out the program header that announces thread-local storage to the C library: the library keeps its own
+/// (`crates/target/agent/src/thread_locals.rs`).
+fn without_thread_local_storage(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let (header, headers) = program_headers(&bytes).map_err(|error| format!("is not a library: {error}"))?;
+    if asks_the_c_library(&bytes).map_err(|error| format!("is not a library: {error}"))? {
+        return Err("asks the C library for thread-local storage instead of keeping its own".into());
+    }
+    for (index, segment) in headers.iter().enumerate() {
+        if segment.p_type(Endianness::Little) != PT_TLS {
+            continue;
+        }
+        if segment.p_filesz(Endianness::Little) > 0 {
+            return Err("has thread-local storage that does not begin as zeros, which it cannot keep itself".into());
+        }
+        if segment.p_memsz(Endianness::Little) > LARGEST_STORAGE || segment.p_align(Endianness::Little) > 64 {
+            return Err(format!("has thread-local storage that its blocks of {LARGEST_STORAGE} bytes do not hold"));
+        }
+        // The type is a header's first word.
+        let place = header + index * size_of::<ProgramHeader64<Endianness>>();
+        bytes[place..place + 4].copy_from_slice(&PT_NULL.to_le_bytes());
+        return Ok(bytes);
+    }
+    Ok(bytes)
+}
+
+/// Whether the library has its storage from the C library: by its function, or by relocations that need no function.
+fn asks_the_c_library(bytes: &[u8]) -> object::Result<bool> {
+    let file = object::File::parse(bytes)?;
+    let mut symbols = file.dynamic_symbols();
+    let by_function = symbols.any(|symbol| symbol.is_undefined() && symbol.name() == Ok("__tls_get_addr"));
+    let mut relocations = file.dynamic_relocations().into_iter().flatten();
+    let without = relocations.any(|(_, relocation)| {
+        matches!(relocation.flags(), RelocationFlags::Elf { r_type: R_X86_64_TPOFF64 | R_X86_64_TLSDESC })
+    });
+    Ok(by_function || without)
+}
+
+/// Where the program headers begin in the file, and a copy of them.
+fn program_headers(bytes: &[u8]) -> object::Result<(usize, Vec<ProgramHeader64<Endianness>>)> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let headers = header.program_headers(Endianness::Little, bytes)?;
+    Ok((header.e_phoff(Endianness::Little) as usize, headers.to_vec()))
+}
+
+/// Builds a library with the same cargo and compiler.
+fn built(kind: &str) -> PathBuf {
+    // Asked now: what it was when this script was compiled may be another checkout.
+    let crates = Path::new(&required("CARGO_MANIFEST_DIR")).join("..");
+    for inside in INSIDE {
+        println!("cargo::rerun-if-changed={}", crates.join(inside).display());
+    }
+    let workspace = crates.join("..");
+    for file in ["Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", workspace.join(file).display());
+    }
+    let directory = PathBuf::from(required("OUT_DIR")).join("agent");
+    // A command linked with musl attaches to programs on glibc all the same.
+    let target = required("TARGET").replace("-musl", "-gnu");
+    let status = Command::new(required("CARGO"))
+        .arg("build")
+        .args(["--package", "remora-agent", "--no-default-features", "--features", kind])
+        .args(["--profile", "agent", "--target", &target])
+        .arg("--manifest-path")
+        .arg(workspace.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&directory)
+        // The flags of the build around are not the library's: lints of clippy, instruction sets of this machine, coverage.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTFLAGS")
+        .status();
+    match status {
+        Ok(status) if status.success() => directory.join(target).join("agent").join(FILE),
+        Ok(status) => fail(&format!("the library was not built ({status}), see above; {ADVICE}")),
+        Err(error) => fail(&format!("cargo did not start: {error}; {ADVICE}")),
+    }
+}
+
+fn required(variable: &str) -> String {
+    env::var(variable).unwrap_or_else(|_| fail(&format!("{variable} is not set: this is run by cargo")))
+}
+
+fn fail(message: &str) -> ! {
+    println!("cargo::error={message}");
+    std::process::exit(1);
+}

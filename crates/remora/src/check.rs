@@ -1,0 +1,138 @@
+//! `remora check`: every precondition of `record`, one line each, and what `record` would do: use the agent, use the runtime's own sampler, or fail.
+
+use crate::args::CheckArgs;
+use crate::console::{Page, line, out};
+use crate::exit::Exit;
+use crate::failure::{Failure, Goal, in_words};
+use crate::library::{FOR_RECORDINGS, requirements};
+use crate::preconditions::{Obstacle, examine, obstacle};
+use crate::target::choose;
+use remora_attach::{Check, Slot, check_pid};
+use serde::Serialize;
+
+/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    process_id: u32,
+    /// Whether `record` would work, by whichever engine.
+    recordable: bool,
+    /// The engine that `record` would use.
+    engine: Option<&'static str>,
+    verdict: String,
+    checks: Vec<Line<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    name: &'static str,
+    passed: bool,
+    found: &'a str,
+    remedy: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+    let process = match (choose(&args.target), args.target.process_id) {
+        (Ok(process), _) => process,
+        (Err(failure), Some(process_id)) if args.json => {
+            let checks = check_pid(process_id, &requirements(FOR_RECORDINGS)?);
+            let why = checks.iter().find(|check| !check.passed).map_or("", |check| &check.found);
+            out(&json(process_id, &checks, &Verdict::Fails(why)))?;
+            return Ok(failure.exit());
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    let checks = examine(&process, FOR_RECORDINGS, Slot::Beside)?;
+    let obstacle = obstacle(&process, &checks);
+    let verdict = Verdict::of(obstacle.as_ref());
+    out(&if args.json { json(process.pid, &checks, &verdict) } else { text(&checks, &verdict) })?;
+    Ok(match &obstacle {
+        Some(obstacle) if !obstacle.agent_only => obstacle.failure.exit(),
+        _ => Exit::Done,
+    })
+}
+
+/// What `record` would do.
+#[derive(Debug)]
+enum Verdict<'a> {
+    Agent,
+    /// The agent cannot be used, for this reason.
+    SamplerOnly(&'a str),
+    Fails(&'a str),
+}
+
+impl Verdict<'_> {
+    fn of(obstacle: Option<&Obstacle>) -> Verdict<'_> {
+        match obstacle {
+            None => Verdict::Agent,
+            Some(obstacle) if obstacle.agent_only => Verdict::SamplerOnly(&obstacle.found),
+            Some(obstacle) => Verdict::Fails(&obstacle.found),
+        }
+    }
+
+    /// As `--engine` calls it.
+    fn engine(&self) -> Option<&'static str> {
+        match self {
+            Verdict::Agent => Some("agent"),
+            Verdict::SamplerOnly(_) => Some("eventpipe"),
+            Verdict::Fails(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Verdict::Agent => write!(f, "record would work, with the agent"),
+            Verdict::SamplerOnly(why) => write!(f, "record would work, with the runtime's own sampler only: {why}"),
+            Verdict::Fails(why) => write!(f, "record would not work: {why}"),
+        }
+    }
+}
+
+fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
+    let lines = checks.iter().map(|check| Line {
+        name: check.subject.name(),
+        passed: check.passed,
+        found: &check.found,
+        remedy: in_words(&check.remedies, Goal::Recording),
+    });
+    let engine = verdict.engine();
+    let (recordable, verdict) = (engine.is_some(), verdict.to_string());
+    Page::json(&Told { process_id, recordable, engine, verdict, checks: lines.collect() })
+}
+
+fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
+    let width = checks.iter().map(|check| check.subject.name().len()).max().unwrap_or(0);
+    let mut text = Page::default();
+    for check in checks {
+        let mark = if check.passed { "passed" } else { "FAILED" };
+        let remedy = in_words(&check.remedies, Goal::Recording).map_or(String::new(), |remedy| format!("; {remedy}"));
+        text += line(format!("{mark}  {:width$}  {}{remedy}", check.subject.name(), check.found));
+    }
+    text + line(verdict.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_and_the_json_say_what_record_would_do() {
+        let cases = [
+            (Verdict::Agent, Some("agent"), "record would work, with the agent"),
+            (
+                Verdict::SamplerOnly("/tmp: noexec"),
+                Some("eventpipe"),
+                "record would work, with the runtime's own sampler only: /tmp: noexec",
+            ),
+            (Verdict::Fails("it is stopped"), None, "record would not work: it is stopped"),
+        ];
+        for (verdict, engine, line) in cases {
+            assert_eq!(&*text(&[], &verdict), format!("{line}\n"));
+            let told: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict)).expect("it is JSON");
+            assert_eq!(told["engine"].as_str(), engine);
+            assert_eq!((told["recordable"].as_bool(), told["verdict"].as_str()), (Some(engine.is_some()), Some(line)));
+        }
+    }
+}

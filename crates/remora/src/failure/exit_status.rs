@@ -1,0 +1,129 @@
+//! The exit status of each failure.
+
+use super::Failure;
+use crate::exit::Exit;
+use remora_attach::Subject;
+
+impl Failure {
+    /// The exit status.
+    pub(crate) fn exit(&self) -> Exit {
+        use remora_collector::Error as Collector;
+        use remora_recording::Error as Recording;
+        match self {
+            Failure::NoProcess | Failure::SeveralProcesses { .. } | Failure::NoSuchName { .. } => Exit::NoProcess,
+            Failure::Precondition { subject, .. } => of_a_check(*subject),
+            Failure::Held { .. } => Exit::Held,
+            Failure::LockTaken { .. } => Exit::NoPermission,
+            Failure::TooLargeToRead { .. } | Failure::NotShown { .. } => Exit::TooLargeToRead,
+            Failure::Attach(error) => trigger_exit(error),
+            Failure::Collector(error) => match error {
+                Collector::Attach(error) => trigger_exit(error),
+                Collector::NoHello(_) => Exit::NoAnswer,
+                Collector::NoPlaceLeft => Exit::SlotTaken,
+                Collector::TargetEnded => Exit::NoProcess,
+                _ => Exit::Refused,
+            },
+            Failure::Snapshot(remora_receipt::Error::Gone { .. }) => Exit::NoProcess,
+            Failure::Snapshot(_) => Exit::NoPermission,
+            Failure::Signals(_) => Exit::Unexpected,
+            Failure::Interrupted | Failure::InterruptedTwice => Exit::Interrupted,
+            Failure::Command { .. } | Failure::CommandEnded { .. } => Exit::NoProcess,
+            Failure::NoRuntime { .. } => Exit::NotDotnet,
+            Failure::LeftBehind(_) => Exit::Unclean,
+            Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
+            Failure::OfAHeap(failure) => failure.exit(),
+            Failure::NoSnapshot(_)
+            | Failure::TooMuchMade
+            | Failure::NeedsACollection { .. }
+            | Failure::NoRoomForACopy { .. }
+            | Failure::EndsWithTheCopy { .. } => Exit::Refused,
+            Failure::EndedByFullDisk | Failure::NoRoomForASnapshot | Failure::EndedByLimit(_) => Exit::DiskFull,
+            Failure::TargetEnded(_) => Exit::TargetEnded,
+            Failure::Usage(_)
+            | Failure::UnknownFormat { .. }
+            | Failure::StdoutWithoutFormat { .. }
+            | Failure::TablesToStdout => Exit::Usage,
+            Failure::NoThread { .. } | Failure::Library { .. } | Failure::Laboratory(_) => Exit::Usage,
+            Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
+            Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,
+            Failure::DiskFull { .. } => Exit::DiskFull,
+            Failure::Input { .. }
+            | Failure::NotAFile { .. }
+            | Failure::IsASnapshot { .. }
+            | Failure::IsARecording { .. } => Exit::NotARecording,
+            Failure::Incomplete { .. } => Exit::Truncated,
+            Failure::PartOfTheHeap { .. } | Failure::NotTrue(_) => Exit::PartOfTheHeap,
+            Failure::ConditionMet { .. } => Exit::ConditionMet,
+            Failure::TooLargeToExport(_) => Exit::OutputRefused,
+            Failure::HeapFile { error, .. } => heap_file_exit(error),
+            Failure::Index(error) => index_exit(error),
+            Failure::Port { .. } => Exit::OutputRefused,
+            Failure::Recording { error, .. } => match error {
+                Recording::Truncated { .. } => Exit::Truncated,
+                Recording::Damaged { .. } | Recording::TooLarge { .. } => Exit::Damaged,
+                Recording::Newer { .. } => Exit::Newer,
+                Recording::Write(_) => Exit::OutputRefused,
+                _ => Exit::NotARecording,
+            },
+        }
+    }
+}
+
+/// The exit status for a precondition that does not hold.
+fn of_a_check(subject: Subject) -> Exit {
+    match subject {
+        Subject::Process => Exit::NoProcess,
+        Subject::Runtime => Exit::Unsupported,
+        Subject::Rights | Subject::Mappings => Exit::NoPermission,
+        Subject::DiagnosticsPort => Exit::DiagnosticsOff,
+        Subject::Running | Subject::Answer => Exit::NoAnswer,
+        Subject::Architecture | Subject::Libc | Subject::Libraries | Subject::Directory => Exit::CannotLoad,
+        Subject::ProfilerSlot => Exit::SlotTaken,
+        Subject::OwnAgent => Exit::Held,
+        _ => Exit::Refused,
+    }
+}
+
+/// The exit status for a snapshot that cannot be read.
+fn heap_file_exit(error: &remora_heap_file::Error) -> Exit {
+    use remora_heap_file::Error;
+    match error {
+        Error::Truncated { .. } => Exit::Truncated,
+        Error::Damaged { .. } | Error::Graph(_) => Exit::Damaged,
+        Error::Newer { .. } => Exit::Newer,
+        Error::Write(_) => Exit::OutputRefused,
+        _ => Exit::NotARecording,
+    }
+}
+
+/// The exit status for a snapshot whose index cannot be had.
+fn index_exit(error: &remora_heap_view::Error) -> Exit {
+    use remora_heap_view::Error;
+    match error {
+        Error::Interrupted => Exit::Interrupted,
+        Error::Write(_) | Error::TooLarge { .. } => Exit::OutputRefused,
+        _ => Exit::Unexpected,
+    }
+}
+
+/// The exit status for what the crates that attach report.
+fn trigger_exit(error: &remora_attach::Error) -> Exit {
+    use remora_attach::{Error, HResult, Reason};
+    match error {
+        Error::NoSuchProcess { .. } | Error::Changed { .. } => Exit::NoProcess,
+        Error::NotDotNet { .. } => Exit::NotDotnet,
+        Error::NotAttachable { reason, .. } => match reason {
+            Reason::Ended => Exit::NoProcess,
+            Reason::RuntimeNotLoaded => Exit::NotDotnet,
+            Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } => Exit::Unsupported,
+            Reason::NotOwner { .. } => Exit::NoPermission,
+            Reason::Stopped { .. } => Exit::NoAnswer,
+            // Switched off, or the socket is gone for another reason: nobody listens.
+            _ => Exit::DiagnosticsOff,
+        },
+        Error::TimedOut { .. } => Exit::NoAnswer,
+        Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. } | Error::BadLibrary { .. } => Exit::CannotLoad,
+        Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
+        _ => Exit::Refused,
+    }
+}

@@ -1,0 +1,145 @@
+//! A failure for programs: `{"error": {"code", "message", "remedy", "exit", ...facts}}`.
+
+use super::{Failure, Remedies};
+use crate::console::Page;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+impl Failure {
+    /// The failure as one JSON document.
+    pub(crate) fn json(&self) -> Page {
+        Page::json(&json!({ "error": self.json_value() }))
+    }
+
+    /// Code, message, remedy, exit status and facts.
+    pub(crate) fn json_value(&self) -> Map<String, Value> {
+        let mut error = Map::new();
+        error.insert("code".to_owned(), self.code().into());
+        error.insert("message".to_owned(), self.to_string().into());
+        error.insert("remedy".to_owned(), self.remedy().into());
+        error.insert("exit".to_owned(), self.exit().code().into());
+        for (name, value) in self.facts() {
+            error.insert(name.to_owned(), value);
+        }
+        error
+    }
+
+    /// What is known beside the message, by name.
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        match self {
+            Failure::Attach(error) => of_an_attach(error),
+            Failure::Collector(remora_collector::Error::Attach(error)) => of_an_attach(error),
+            Failure::Collector(remora_collector::Error::Stranger(Some(id))) => {
+                vec![("stranger_process_id", (*id).into())]
+            }
+            Failure::Collector(
+                remora_collector::Error::SharedMemory(error) | remora_collector::Error::Channel(error),
+            ) => vec![errno(error)],
+            Failure::Snapshot(remora_receipt::Error::Gone { process_id }) => {
+                vec![("process_id", (*process_id).into())]
+            }
+            Failure::Snapshot(remora_receipt::Error::Unreadable { process_id, source }) => {
+                vec![("process_id", (*process_id).into()), errno(source)]
+            }
+            Failure::Precondition { process_id, subject, found, remedies } => vec![
+                ("process_id", (*process_id).into()),
+                ("check", subject.name().into()),
+                ("found", found.as_str().into()),
+                ("remedies", of_remedies(remedies)),
+            ],
+            Failure::Held { process_id, holder } => {
+                vec![("process_id", (*process_id).into()), ("holder", holder.as_str().into())]
+            }
+            Failure::NoRuntime { process_id, seconds, .. } => {
+                vec![("process_id", (*process_id).into()), ("seconds", (*seconds).into())]
+            }
+            Failure::OfAHeap(failure) => failure.facts(),
+            Failure::LeftBehind(failure) => {
+                let mut facts = failure.facts();
+                facts.push(("cause", failure.code().into()));
+                facts
+            }
+            Failure::Saved { failure, path } | Failure::Kept { failure, path } => {
+                let mut facts = failure.facts();
+                facts.push(("result", shown(path)));
+                facts
+            }
+            Failure::Command { error, .. } | Failure::Signals(error) => vec![errno(error)],
+            Failure::Output { error, .. } | Failure::Port { error, .. } => vec![errno(error)],
+            Failure::Input { file, error } | Failure::Library { file, error } => {
+                vec![("path", shown(file)), errno(error)]
+            }
+            Failure::NotAFile { file, .. }
+            | Failure::Recording { file, .. }
+            | Failure::HeapFile { file, .. }
+            | Failure::IsASnapshot { file }
+            | Failure::IsARecording { file }
+            | Failure::PartOfTheHeap { file }
+            | Failure::ConditionMet { file, .. }
+            | Failure::Incomplete { file, .. } => vec![("path", shown(file))],
+            Failure::NoDirectory { directory, .. } => vec![("path", shown(directory))],
+            Failure::EndsWithTheCopy { group, .. } => vec![("path", shown(group))],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn of_an_attach(error: &remora_attach::Error) -> Vec<(&'static str, Value)> {
+    use remora_attach::{Error, Reason};
+    match error {
+        Error::NoSuchProcess { pid } | Error::NotDotNet { pid, .. } | Error::Changed { pid, .. } => {
+            vec![("process_id", (*pid).into())]
+        }
+        Error::NotAttachable { pid, reason } => {
+            let mut facts = vec![("process_id", (*pid).into())];
+            match reason {
+                Reason::TooOld { version } => facts.push(("version", version.to_string().into())),
+                Reason::SocketDeleted { path } | Reason::SocketStale { path } => {
+                    facts.push(("path", path.to_string().into()));
+                }
+                _ => {}
+            }
+            facts
+        }
+        Error::Connect { path, source } | Error::Io { path, source, .. } => vec![("path", shown(path)), errno(source)],
+        Error::Broken { source, .. } => vec![errno(source)],
+        Error::RuntimeRefused(code) => vec![("hresult", format!("0x{:08X}", code.0).into())],
+        _ => Vec::new(),
+    }
+}
+
+fn of_remedies(remedies: &Remedies) -> Value {
+    match remedies {
+        Remedies::Typed(remedies) => remedies.iter().map(|remedy| Value::from(remedy.code())).collect(),
+        Remedies::Text(_) => Value::Array(Vec::new()),
+    }
+}
+
+fn errno(error: &std::io::Error) -> (&'static str, Value) {
+    ("errno", error.raw_os_error().into())
+}
+
+fn shown(path: &Path) -> Value {
+    path.display().to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_attach::{Error, HResult};
+
+    #[test]
+    fn a_failure_has_its_code_its_facts_and_its_remedy() {
+        let refused = Failure::from(Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)).of_a_heap();
+        let json: Value = serde_json::from_str(&refused.json()).expect("it is JSON");
+        assert_eq!(json["error"]["code"], "runtime-refused");
+        assert_eq!(json["error"]["hresult"], "0x8013136A");
+        assert_eq!(json["error"]["exit"], 17);
+        assert!(json["error"]["remedy"].as_str().is_some_and(|remedy| remedy.contains("notification-only")));
+        let gone = Failure::Snapshot(remora_receipt::Error::Gone { process_id: 7 }).json_value();
+        assert_eq!((&gone["code"], &gone["process_id"]), (&"process-ended".into(), &7.into()));
+        let left = Failure::LeftBehind(Box::new(Failure::Interrupted));
+        let json: Value = serde_json::from_str(&left.json()).expect("it is JSON");
+        assert_eq!((&json["error"]["code"], &json["error"]["cause"]), (&"left-behind".into(), &"interrupted".into()));
+    }
+}

@@ -1,0 +1,303 @@
+//! Remedies in words: the only place that knows which flag or command helps against which failure.
+
+use super::Failure;
+use remora_attach::{ProfilerFix, Remedy};
+use std::path::Path;
+
+/// What to do about a precondition that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Remedies {
+    /// As the library names them.
+    Typed(Vec<Remedy>),
+    /// What the command knows better.
+    Text(&'static str),
+}
+
+/// What is wanted of the process: not every remedy leads there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Goal {
+    Recording,
+    /// No other engine and no other command can take a snapshot.
+    Heap,
+}
+
+/// `remedies` as an instruction; `None` where there is none.
+pub(crate) fn in_words(remedies: &[Remedy], goal: Goal) -> Option<String> {
+    let leads =
+        |remedy: &&Remedy| goal == Goal::Recording || !matches!(remedy, Remedy::UseEventPipe | Remedy::RecordFromStart);
+    let words: Vec<String> = remedies.iter().filter(leads).map(words).collect();
+    match (words.is_empty(), remedies.is_empty()) {
+        (false, _) => Some(words.join(", or ")),
+        (true, false) => Some("take the snapshot once that has changed: only the agent can take one".to_owned()),
+        (true, true) => None,
+    }
+}
+
+fn words(remedy: &Remedy) -> String {
+    let fixed = match remedy {
+        Remedy::ListProcesses => "`remora ps` lists the processes that can be recorded",
+        Remedy::CheckProcess => "run `remora check -p PID`, which tells the causes apart",
+        Remedy::TryAgain => "try again in a few seconds",
+        Remedy::TryAgainWhenItRuns => "try again when the program runs",
+        Remedy::RecordFromStart => "start the program with `remora record -- CMD`",
+        Remedy::UseEventPipe => "use `--engine eventpipe`",
+        Remedy::RecordWithoutRoots => "leave --roots out",
+        Remedy::WaitForRecording => "wait for that recording to end, or end it",
+        Remedy::DetachAgent { pid } => return format!("run `remora detach -p {pid}`"),
+        Remedy::AttachOnceMore => {
+            "attach once more with any command of Remora, before another vendor's notification-only profiler attaches"
+        }
+        Remedy::RunAs { user } if user == "root" => "run remora as root",
+        Remedy::RunAs { user } => return format!("run remora as {user} or as root"),
+        Remedy::RunAsOwner => "run remora as the target's user or as root",
+        Remedy::AddCapabilities => "give remora both capabilities (`docker run --cap-add SETUID --cap-add SETGID`)",
+        Remedy::LookAtMounts { pid } => {
+            return format!("see what the target has mounted there (`/proc/{pid}/mountinfo`)");
+        }
+        Remedy::Resume => "let it continue (`kill -CONT PID`, or leave the debugger)",
+        Remedy::Restart => "start the program again",
+        Remedy::RestartWithout { variable } => return format!("start the program again without {variable}"),
+        Remedy::RestartWithDiagnostics => {
+            "start the program again with diagnostics on, and TMPDIR in a directory that nobody cleans"
+        }
+        Remedy::RestartWithStableTmpdir => "start the program again, with TMPDIR in a directory that nobody cleans",
+        Remedy::LookForDiagnosticsSetting => "look for EnableDiagnostics in its runtimeconfig.json",
+        Remedy::UseNewerRuntime => "use a newer .NET",
+        Remedy::UseCoreClr => "run the program on CoreCLR (.NET 6 or later)",
+        Remedy::UseNativeProfiler => "use a native profiler such as perf",
+        Remedy::FreeMemory => {
+            "free memory, or raise the limit of its container or of its address space (`prlimit --pid PID --as`, `ulimit -v`)"
+        }
+        Remedy::GiveLibraryDirectory => {
+            "give it a directory without noexec that other users cannot write to, by TMPDIR or a mount, or name one with \
+             --library-directory"
+        }
+        Remedy::GiveSocketDirectory => "give it a writable directory, by TMPDIR or a mount",
+        Remedy::GiveOwnTmpdir => "find out what that process is, and give the target a TMPDIR of its own",
+        Remedy::CheckPermissions => "check its permissions",
+        Remedy::LookAtTarget => "look whether the target runs, then try again",
+        Remedy::ReinstallRemora => "build remora again, or copy it again",
+        Remedy::UsePortableBuild => "build remora by `cargo xtask dist`, whose library needs only glibc 2.17",
+        Remedy::Report => "report this as a defect of Remora, with the runtime's version",
+        Remedy::RaiseQueuedSignals => "raise RLIMIT_SIGPENDING (`prlimit --sigpending`)",
+        Remedy::RaiseOpenFiles { pid } => {
+            return format!("raise the limit, which needs no restart: prlimit --pid {pid} --nofile=65536");
+        }
+        Remedy::RestartWithoutProfiler => "start the program without the other profiler",
+        Remedy::DetachOthers => "have other profilers detached",
+        Remedy::AttachNotificationOnly => "attach as a notification-only profiler (.NET 6 and later)",
+        Remedy::FixProfiler(fix) => match fix {
+            ProfilerFix::Attachable => "use a profiler with ICorProfilerCallback3 and InitializeForAttach",
+            ProfilerFix::LoadAtStartup => "load the profiler at startup, or ask for less",
+            ProfilerFix::OwnClassId => "give the library's own CLSID",
+            ProfilerFix::Architecture => "use the library built for the target's architecture",
+            ProfilerFix::Path => "give the path of a profiler",
+            ProfilerFix::Runtime => "use a profiler made for this runtime",
+        },
+        Remedy::ReadMessages => "read what the target prints",
+        Remedy::Nothing => "nothing need be done: it does not disturb a new one",
+        Remedy::StaysOnMusl => {
+            "musl never unmaps a library: after detach it stays, inert, and the next attach uses it again"
+        }
+        Remedy::OthersStay => "Remora attaches beside it; while both are there the other one should not detach first",
+        Remedy::DetachedLeavesNoSign => {
+            "one that detached leaves no sign: if attaching is refused, use `--engine eventpipe`"
+        }
+        Remedy::MayFallBack => {
+            "if signals are refused inside, the agent reports it, and `record` uses the runtime's own sampler instead"
+        }
+        Remedy::CheckArchitecture => "make sure that it is for this machine's architecture",
+        other => return format!("see docs/troubleshooting.md ({other:?})"),
+    };
+    fixed.to_owned()
+}
+
+impl Failure {
+    /// What to do about it; `None` where the message says all.
+    pub(crate) fn remedy(&self) -> Option<String> {
+        self.remedy_for(Goal::Recording)
+    }
+
+    fn remedy_for(&self, goal: Goal) -> Option<String> {
+        let fixed: &str = match self {
+            Failure::Attach(error) => return in_words(&error.remedies(), goal),
+            Failure::Collector(error) => return in_words(&error.remedies(), goal),
+            Failure::Precondition { remedies: Remedies::Typed(remedies), .. } => return in_words(remedies, goal),
+            Failure::Precondition { remedies: Remedies::Text(text), .. } => text,
+            Failure::OfAHeap(failure) => return failure.remedy_for(Goal::Heap),
+            Failure::LeftBehind(failure) => {
+                let own = "the receipt lists it";
+                return Some(failure.remedy_for(goal).map_or(own.to_owned(), |remedy| format!("{remedy}; {own}")));
+            }
+            Failure::Saved { failure, path } => {
+                let path = path.display();
+                let own =
+                    format!("what was recorded is in {path}: `remora convert {path} -o FILE` makes any format from it");
+                return Some(after(failure.remedy_for(goal), own));
+            }
+            Failure::Kept { failure, path } => {
+                let path = path.display();
+                let own = format!("the snapshot is in {path}: `remora heap report {path}` shows it");
+                return Some(after(failure.remedy_for(goal), own));
+            }
+            Failure::NoSuchName { hint, .. } => hint,
+            Failure::NoRoomForACopy { remedy, .. } => remedy,
+            Failure::StdoutWithoutFormat { example } => {
+                return Some(format!("add --format, for example --format {example}"));
+            }
+            Failure::Exists(place) => return Some(format!("add --force, or {} another name", place.how_to_give())),
+            Failure::IsDirectory(place) => return Some(format!("{} the name of a file in it", place.how_to_give())),
+            Failure::NoDirectory { place, .. } => {
+                return Some(format!("create it, or {} another place", place.how_to_give()));
+            }
+            Failure::DiskFull { place, .. } => {
+                return Some(format!("free some space, or {} a place on another disk", place.how_to_give()));
+            }
+            Failure::Output { place, .. } => {
+                return Some(format!("check its permissions, or {} another place", place.how_to_give()));
+            }
+            Failure::IsASnapshot { file } => return Some(shows("remora heap report", file)),
+            Failure::IsARecording { file } => return Some(shows("remora report", file)),
+            Failure::ConditionMet { file, .. } => {
+                return Some(format!(
+                    "`remora heap show {} TYPE` shows what keeps objects of a type alive",
+                    file.display()
+                ));
+            }
+            Failure::Recording { error, .. } => return of_a_recording(error),
+            Failure::HeapFile { error, .. } => return of_a_snapshot(error),
+            other => return other.fixed_remedy().map(str::to_owned),
+        };
+        Some(fixed.to_owned())
+    }
+
+    /// Remedies without anything that differs.
+    fn fixed_remedy(&self) -> Option<&'static str> {
+        Some(match self {
+            Failure::LockTaken { .. } => "remove it as root, or use a login that has /run/user/UID",
+            Failure::TooLargeToRead { .. } => "read it where more is free",
+            Failure::NotShown { .. } => "`remora heap report FILE` shows it where more is free",
+            Failure::NoProcess => "start one, or run remora as root to see those of other users",
+            Failure::SeveralProcesses { .. } => "choose one with -p PID",
+            Failure::Held { .. } => "wait for that recording to end, or end it",
+            Failure::Snapshot(remora_receipt::Error::Gone { .. }) => "`remora ps` lists the processes that run",
+            Failure::Snapshot(_) => "run remora as its user or as root, with /proc mounted",
+            Failure::Signals(_) => "run remora where it may handle signals: a sandbox forbids that here",
+            Failure::InterruptedTwice => "`remora detach -p PID` shows whether the agent has left",
+            Failure::Command { .. } | Failure::CommandEnded { .. } => "check the command after `--`",
+            Failure::NoRuntime { .. } => "record it with -p once it has one",
+            Failure::EndedByFullDisk => "free some space to record longer",
+            Failure::EndedByLimit(_) => "record for a shorter time",
+            Failure::NotTrue(_) => "watch for a shorter time, or compare two snapshots with `remora heap diff`",
+            Failure::NoSnapshot(_) => "look what limits the process (processes, memory, seccomp), then try again",
+            Failure::NoRoomForASnapshot => "free some space, or give -o a place on another disk",
+            Failure::TooMuchMade => {
+                "leave --roots out; in place of --watch take two snapshots and compare them with `remora heap diff`"
+            }
+            Failure::NeedsACollection { .. } => "leave --no-gc out",
+            Failure::EndsWithTheCopy { .. } => "raise the group's limit, or set --max-extra-memory",
+            Failure::UnknownFormat { .. } => {
+                "give -o a file with one of these extensions, or --format one of these names"
+            }
+            Failure::TablesToStdout => "give -o a name, FILE.parquet",
+            Failure::BinaryToTerminal { .. } => "redirect it or use `-o FILE`",
+            Failure::Input { .. } | Failure::Library { .. } => "check the name and the permissions",
+            Failure::NotAFile { .. } => "write the snapshot into a file first: it is read more than once",
+            Failure::Index(remora_heap_view::Error::Damaged(_) | remora_heap_view::Error::Read(_)) => {
+                "copy the snapshot to another disk"
+            }
+            Failure::Index(remora_heap_view::Error::TooLarge { .. }) => {
+                "look into the snapshot with `remora heap report` and `remora heap show`"
+            }
+            Failure::Port { .. } => "give another port with --port, or none for any that is free",
+            Failure::PartOfTheHeap { .. } => "take another snapshot, unless the notes say that it would lack the same",
+            Failure::TooLargeToExport(_) => {
+                "read the snapshot with `remora heap report` and `remora heap show`, or take one of a smaller process"
+            }
+            Failure::Incomplete { .. } => "nothing more can be read from it",
+            Failure::Laboratory(_) => "run it again, and report this if it stays",
+            Failure::NoThread { .. } => "give --thread one of these, or `all`",
+            _ => return None,
+        })
+    }
+}
+
+/// First the failure's own remedy, then where the result is.
+fn after(first: Option<String>, own: String) -> String {
+    first.map_or(own.clone(), |first| format!("{first}; {own}"))
+}
+
+fn shows(command: &str, file: &Path) -> String {
+    format!("`{command} {}` shows it", file.display())
+}
+
+fn of_a_recording(error: &remora_recording::Error) -> Option<String> {
+    use remora_recording::Error;
+    Some(match error {
+        Error::NotARecording => "give a file that `remora record -o FILE.remora` wrote".to_owned(),
+        Error::Newer { needs, .. } => format!("use {needs}"),
+        Error::Truncated { .. } => "copy it again if it was copied, else record again".to_owned(),
+        Error::Damaged { .. } => "copy it again from where it was written".to_owned(),
+        Error::TooLarge { .. } => "record for a shorter time, or at a lower frequency".to_owned(),
+        Error::Read(_) => "copy it to a local disk".to_owned(),
+        _ => return None,
+    })
+}
+
+fn of_a_snapshot(error: &remora_heap_file::Error) -> Option<String> {
+    use remora_heap_file::Error;
+    Some(match error {
+        Error::NotASnapshot => "give a file that `remora heap -p PID -o FILE` wrote".to_owned(),
+        Error::Newer { needs, .. } => format!("use {needs}"),
+        Error::Truncated { .. } => "copy it again if it was copied, else take another snapshot".to_owned(),
+        Error::Damaged { .. } => "copy it again from where it was written".to_owned(),
+        Error::Graph(_) => "take the snapshot again, or one of a smaller process".to_owned(),
+        Error::Read(_) => "copy it to a local disk".to_owned(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use remora_attach::{Error, Reason, Subject};
+
+    #[test]
+    fn a_heap_has_no_other_engine_and_nobody_is_sent_to_it() {
+        let remedy = |remedies: &[Remedy]| in_words(remedies, Goal::Heap).expect("there is one");
+        assert_eq!(remedy(&[Remedy::Restart, Remedy::UseEventPipe]), "start the program again");
+        assert!(remedy(&[Remedy::UseEventPipe]).contains("only the agent"));
+        let failure = || Failure::Precondition {
+            process_id: 7,
+            subject: Subject::Libc,
+            found: "musl".into(),
+            remedies: Remedies::Typed(vec![Remedy::UseEventPipe]),
+        };
+        assert!(failure().line().contains("eventpipe"));
+        for failure in [failure().of_a_heap(), Failure::LeftBehind(Box::new(failure())).of_a_heap()] {
+            assert!(!failure.line().contains("eventpipe"), "{}", failure.line());
+        }
+        assert_eq!(failure().of_a_heap().exit(), Exit::CannotLoad);
+        assert_eq!(Failure::LeftBehind(Box::new(failure())).of_a_heap().exit(), Exit::Unclean);
+    }
+
+    #[test]
+    fn whoever_wants_a_snapshot_is_not_told_to_record() {
+        let not_dotnet = Error::NotDotNet { pid: 1, name: "init".into() };
+        let reason = Reason::NoSocket { name: "dotnet-diagnostic-7".into(), searched: "/tmp".into() };
+        for error in [not_dotnet, Error::NotAttachable { pid: 7, reason }] {
+            let failure = Failure::from(error);
+            assert!(failure.line().contains("remora record"), "{}", failure.line());
+            let failure = failure.of_a_heap();
+            assert!(!failure.line().contains("remora record"), "{}", failure.line());
+        }
+    }
+
+    #[test]
+    fn who_records_with_the_other_engine_is_named() {
+        let holder = "process 9 (remora record --engine eventpipe -p 7)".to_owned();
+        let line = Failure::Held { process_id: 7, holder }.of_a_heap().line();
+        assert!(line.contains("process 9 (remora record"), "{line}");
+    }
+}

@@ -1,0 +1,148 @@
+//! How much memory the copy of a process may cost: what the user says, and never more than there is.
+
+use super::size::shown;
+use crate::console::note;
+use crate::failure::Failure;
+use remora_attach::{Bound, Process, Room};
+use remora_collector::HeapProgress;
+
+/// A copy needs page tables: eight bytes for each page of 4 KiB.
+const PAGE_TABLES: u64 = 512;
+/// And the agent's shared memory, the copy's tables of classes and ranges, its stack.
+const OWN: u64 = 24 << 20;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    bytes: u64,
+    why: String,
+}
+
+impl Allowance {
+    /// What may be used for a copy of the process; refuses where even the least that it needs is more.
+    pub(crate) fn of(process: &Process, asked: Option<u64>) -> Result<Allowance, Failure> {
+        let room = process.memory_room();
+        let free = room.as_ref().map_or(u64::MAX, |room| room.bytes);
+        let allowance = Allowance::within(room.as_ref().map(|room| (room.bytes, room.bound.to_string())), asked);
+        let resident = process.resident_memory().unwrap_or(0);
+        let needed = resident / PAGE_TABLES + OWN;
+        // Everything that the process has, once more: what it writes to while the copy is there.
+        let most = resident.saturating_add(needed);
+        if let Some(group) = process.ends_with_group().filter(|_| is_a_danger(free, most, asked)) {
+            return Err(Failure::EndsWithTheCopy { group, most: shown(most), free: shown(free) });
+        }
+        if allowance.bytes < needed {
+            let (needed, bytes, why) = (shown(needed), shown(allowance.bytes), allowance.why);
+            let remedy = remedy(asked, allowance.bytes);
+            return Err(Failure::NoRoomForACopy { needed, allowed: format!("{bytes} ({why})"), remedy });
+        }
+        if let Some(words) = room.and_then(|room| may_not_fit(&room, most)) {
+            note(&words);
+        }
+        Ok(allowance)
+    }
+
+    /// Half of what is free, if nobody says otherwise: the program needs some, too, and goes on meanwhile.
+    fn within(room: Option<(u64, String)>, asked: Option<u64>) -> Allowance {
+        match (room, asked) {
+            (None, asked) => Allowance { bytes: asked.unwrap_or(u64::MAX), why: "--max-extra-memory".to_owned() },
+            (Some((free, _)), Some(asked)) if asked <= free => {
+                Allowance { bytes: asked, why: "--max-extra-memory".to_owned() }
+            }
+            (Some((free, bound)), Some(_)) => Allowance { bytes: free, why: format!("all that is free {bound}") },
+            (Some((free, bound)), None) => Allowance { bytes: free / 2, why: format!("half of what is free {bound}") },
+        }
+    }
+
+    /// What is to be said where the copy costs more than it may.
+    pub(crate) fn exceeded(&self, progress: &HeapProgress) -> Option<String> {
+        let used = progress.extra_memory.filter(|used| *used > self.bytes)?;
+        Some(format!(
+            "the copy was ended since it cost {} of memory, more than {} ({})",
+            shown(used),
+            shown(self.bytes),
+            self.why
+        ))
+    }
+}
+
+/// What is to be said beforehand where a control group may have no room for all that a copy can cost. On a machine the copy is the first that
+/// the kernel ends; in a group it ends itself before.
+fn may_not_fit(room: &Room, most: u64) -> Option<String> {
+    let is_group = matches!(room.bound, Bound::ControlGroup(_));
+    (is_group && room.bytes < most).then(|| {
+        format!(
+            "the copy of the process may not fit: {} is free {}, and it costs up to {} if the program writes to all of its memory meanwhile. \
+             It ends itself before the group is full; the rest of the heap is missing then",
+            shown(room.bytes),
+            room.bound,
+            shown(most)
+        )
+    })
+}
+
+/// Whether a copy could make the kernel end all of a group: there is less than it can ever cost, and nobody said how much it may.
+fn is_a_danger(free: u64, most: u64, asked: Option<u64>) -> bool {
+    asked.is_none() && free < most
+}
+
+/// What to do where so much is not enough: more can be given only where less than what is free was.
+fn remedy(asked: Option<u64>, allowed: u64) -> &'static str {
+    match asked {
+        None => "free some, or give --max-extra-memory",
+        Some(asked) if asked <= allowed => "give --max-extra-memory more",
+        Some(_) => "free some",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_not_what_was_done_already() {
+        assert_eq!(remedy(None, 7), "free some, or give --max-extra-memory");
+        assert_eq!(remedy(Some(7), 7), "give --max-extra-memory more");
+        assert_eq!(remedy(Some(8), 7), "free some");
+    }
+
+    #[test]
+    fn a_group_that_ends_as_a_whole_is_in_danger_where_a_copy_may_not_fit_and_nobody_said_that_it_may() {
+        assert!(is_a_danger(999, 1000, None));
+        assert!(!is_a_danger(1000, 1000, None));
+        assert!(!is_a_danger(999, 1000, Some(7)));
+    }
+
+    #[test]
+    fn who_may_not_fit_into_a_control_group_is_told_so_beforehand() {
+        let room = |bytes, bound| Room { bytes, bound };
+        let group = || Bound::ControlGroup("/sys/fs/cgroup/app".into());
+        let told = may_not_fit(&room(70 << 20, group()), 260 << 20).expect("it may not");
+        assert!(told.contains("may not fit: 70.0 MiB is free in the control group /sys/fs/cgroup/app"), "{told}");
+        assert_eq!(may_not_fit(&room(260 << 20, group()), 260 << 20), None);
+        assert_eq!(may_not_fit(&room(70 << 20, Bound::Machine), 260 << 20), None, "there it goes first");
+    }
+
+    #[test]
+    fn half_of_what_is_free_may_be_used_unless_somebody_says_otherwise_and_never_more_than_there_is() {
+        let room = || Some((1000, "on the machine".to_owned()));
+        let within = |room, asked| {
+            let Allowance { bytes, why } = Allowance::within(room, asked);
+            (bytes, why)
+        };
+        assert_eq!(within(room(), None), (500, "half of what is free on the machine".to_owned()));
+        assert_eq!(within(room(), Some(800)), (800, "--max-extra-memory".to_owned()));
+        assert_eq!(within(room(), Some(2000)), (1000, "all that is free on the machine".to_owned()));
+        assert_eq!(within(None, Some(7)).0, 7);
+        assert_eq!(within(None, None).0, u64::MAX);
+    }
+
+    #[test]
+    fn what_costs_more_than_it_may_is_told_with_both_numbers() {
+        let allowance = Allowance { bytes: 1 << 20, why: "--max-extra-memory".to_owned() };
+        let costs = |bytes| allowance.exceeded(&HeapProgress { extra_memory: bytes, ..HeapProgress::default() });
+        assert_eq!((costs(None), costs(Some(1 << 20))), (None, None));
+        let told = costs(Some(3 << 20)).expect("that is more");
+        assert!(told.contains("cost 3.00 MiB of memory, more than 1.00 MiB (--max-extra-memory)"), "{told}");
+    }
+}

@@ -1,0 +1,152 @@
+//! The two snapshots of a watch in files: what is compared by hand afterwards (`remora heap diff`).
+
+use super::take::{now, rows};
+use crate::failure::Failure;
+use crate::output::{Destination, HeapSpool, Named};
+use remora_attach::Process;
+use remora_collector::{Classes, EndedSnapshot, LaidOut};
+use remora_heap_file::State;
+use std::path::{Path, PathBuf};
+
+/// What a snapshot's file ends in.
+const ENDING: &str = ".remora-heap";
+
+/// Said of both: what static fields hold changes as long as the watch lasts, and none is asked about (`State::has_static_fields`).
+const NO_STATIC_FIELDS: &str = "a watch does not ask about static fields: which of them hold objects is not known here, and a snapshot \
+                                without --watch says it";
+
+/// Where the first and the last one go.
+pub(crate) struct Both {
+    places: [Destination; 2],
+    /// What has come of the one that is being taken.
+    current: Option<HeapSpool>,
+    first: Option<Whole>,
+    last: Option<Whole>,
+    /// Why no more is kept.
+    failed: Option<Failure>,
+}
+
+/// A snapshot of which everything has come but the names.
+struct Whole {
+    spool: HeapSpool,
+    about: EndedSnapshot,
+    taken: u64,
+}
+
+impl Both {
+    /// Beside the file that is asked for: `FILE.before.remora-heap` and `FILE.after.remora-heap`.
+    pub(crate) fn beside(file: &Path, force: bool) -> Result<Both, Failure> {
+        let asked = Destination::of(file, force);
+        let is_folder = file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let places = ["before", "after"].map(|which| Destination::of(&named(file, which), force));
+        if is_folder || asked.regular().is_none() || places.iter().any(|place| place.regular().is_none()) {
+            let advice = "two snapshots are kept in two files; give -o the name of a regular file";
+            return Err(Failure::Usage(advice.to_owned()));
+        }
+        places.iter().try_for_each(Destination::check)?;
+        Ok(Both { places, current: None, first: None, last: None, failed: None })
+    }
+
+    /// The next bytes of a snapshot.
+    pub(crate) fn stream(&mut self, bytes: &[u8]) {
+        if self.failed.is_some() {
+            return;
+        }
+        if self.current.is_none() {
+            // Of those behind the first only the last one is wanted: the one before makes room for it.
+            if let Some(before) = self.last.take() {
+                before.spool.discard();
+            }
+            let place = &self.places[usize::from(self.first.is_some())];
+            match HeapSpool::create(place.regular().map(|(path, _)| path), false) {
+                Ok(spool) => self.current = Some(spool),
+                Err(failure) => return self.failed = Some(failure),
+            }
+        }
+        if let Some(spool) = &mut self.current {
+            spool.stream(bytes);
+        }
+    }
+
+    /// Whether no more can be kept: the disk is full, or nearly so.
+    pub(crate) fn must_end(&self) -> bool {
+        self.failed.is_some() || self.current.as_ref().is_some_and(HeapSpool::must_end)
+    }
+
+    /// That was all of it.
+    pub(crate) fn snapshot(&mut self, about: EndedSnapshot) {
+        let Some(spool) = self.current.take() else { return };
+        let whole = Whole { spool, about, taken: now() };
+        if self.first.is_none() {
+            self.first = Some(whole);
+        } else {
+            self.last = Some(whole);
+        }
+    }
+
+    /// It was of no use as a first one.
+    pub(crate) fn give_up(&mut self) {
+        if let Some(spool) = self.current.take() {
+            spool.discard();
+        }
+    }
+
+    /// Writes what they are called and whose they are, and puts them where they belong: these places.
+    pub(crate) fn keep(
+        mut self,
+        process: &Process,
+        runtime: &str,
+        classes: &mut Classes,
+    ) -> Result<Vec<PathBuf>, Failure> {
+        self.give_up();
+        let mut kept = Vec::new();
+        for (whole, destination) in [self.first, self.last].into_iter().zip(&self.places) {
+            if let Some(whole) = whole {
+                let state = state(process, runtime, &whole);
+                let rows = rows(classes, whole.about.classes.iter().copied());
+                let named = Named { types: &rows, methods: &[], laid_out: &LaidOut::default() };
+                kept.push(whole.spool.finish(&named, &state, destination)?);
+            }
+        }
+        self.failed.map_or(Ok(kept), Err)
+    }
+}
+
+fn state(process: &Process, runtime: &str, whole: &Whole) -> State {
+    let stood = whole.about.stood;
+    State {
+        taken_unix_nanoseconds: whole.taken,
+        process_id: process.pid,
+        application: process.name(),
+        command_line: process.command_line.join(" "),
+        runtime: runtime.to_owned(),
+        collection_nanoseconds: stood.map(|(collection, _)| collection),
+        copy_nanoseconds: stood.map(|(_, copy)| copy),
+        complete: whole.about.is_whole && whole.spool.is_whole(),
+        notes: vec![NO_STATIC_FIELDS.to_owned()],
+        ..State::default()
+    }
+}
+
+/// `orders.remora-heap` becomes `orders.before.remora-heap`.
+fn named(file: &Path, which: &str) -> PathBuf {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = name.strip_suffix(ENDING).unwrap_or(&name);
+    file.with_file_name(format!("{stem}.{which}{ENDING}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_files_are_called_after_the_one_that_is_asked_for() {
+        for (asked, expected) in [
+            ("orders.remora-heap", "orders.before.remora-heap"),
+            ("/tmp/orders", "/tmp/orders.before.remora-heap"),
+            ("a.b.remora-heap", "a.b.before.remora-heap"),
+        ] {
+            assert_eq!(named(Path::new(asked), "before"), Path::new(expected));
+        }
+    }
+}

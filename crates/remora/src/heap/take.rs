@@ -1,0 +1,492 @@
+//! `remora heap -p`: takes a snapshot, keeps it, and shows it.
+
+use super::allowance::Allowance;
+use super::convert::Target;
+use super::report::{Report, Told};
+use super::rest::kept;
+use super::{open, size};
+use crate::args::HeapTakeArgs;
+use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
+use crate::exit::Exit;
+use crate::failure::{Cut, Failure, Remedies};
+use crate::hold::Hold;
+use crate::leaving::wait_for_an_earlier_one;
+use crate::library;
+use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output};
+use crate::preconditions::{examine, obstacle};
+use crate::proof::{Before, receipt_text, verdict, write_receipt};
+use crate::stop::{Input, Stop};
+use crate::target::{choose, unless_it_ended};
+use jiff::Zoned;
+use remora_attach::{Process, Slot, Subject, Version, loaded_profilers};
+use remora_collector::{
+    Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, has_places_for_a_main_one, set_count_right,
+};
+use remora_heap::TypeFlags;
+use remora_heap_file::{MethodRow, State, TypeRow};
+use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
+use remora_wire::heap::ClassFacts;
+use remora_wire::{Contents, Moment, Roots};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long an attach may take.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(5);
+/// Time for which the copy is waited for before looking whether it should end.
+const STEP: Duration = Duration::from_millis(50);
+
+/// What is printed for programs: the report, and how it was taken.
+#[derive(Debug, Serialize)]
+struct Taken<'a> {
+    /// Where it is kept.
+    file: &'a Path,
+    #[serde(flatten)]
+    told: Told,
+    receipt: serde_json::Value,
+}
+
+/// What is printed for programs where there is no report.
+#[derive(Debug, Serialize)]
+struct ReceiptAlone {
+    receipt: serde_json::Value,
+}
+
+/// Where results go.
+struct Places {
+    snapshot: Destination,
+    receipt: Option<Destination>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
+    let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
+    let process = choose(&args.target)?;
+    wait_for_an_earlier_one(&process, &mut stop)?;
+    let places = Places::resolve(args, &process)?;
+    let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
+    let (allowance, _hold, before) = prepared;
+    say_beforehand(args, &process);
+    let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings || args.values)?;
+    let mut session = match HeapSession::attach(&process, library::FOR_HEAPS, wanted(args), ATTACH_PATIENCE) {
+        Ok(session) => session,
+        Err(NotAttached { error, facts }) => {
+            spool.discard();
+            let failure = unless_it_ended(&process, error.into());
+            let Some(mut facts) = facts else { return Err(failure) };
+            if args.roots && process.require_same().is_ok() {
+                set_right(&before, &process, &mut facts);
+            }
+            let receipt = before.prove(&facts, false);
+            note_all(&receipt_text(&receipt));
+            return verdict(Err(failure), receipt.clean());
+        }
+    };
+    let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
+    let (cut, broke) = walked.map_or_else(|broke| (None, Some(broke)), |cut| (cut, None));
+    let keeping = Keeping { process: &process, destination: &places.snapshot, args, cut };
+    session.begin_detach();
+    // The runtime takes its time to let an agent go. What is all there is written meanwhile.
+    let about = session.about();
+    let mut spooled = match about.complete {
+        true => Spooled::Kept(keeping.keep(spool, about, session.classes())),
+        false => Spooled::Unfinished(spool),
+    };
+    let mut finished = session.detach(&mut |piece| spooled.stream(piece), || stop.is_signalled());
+    if args.roots && !finished.target_ended {
+        set_right(&before, &process, &mut finished.facts);
+    }
+    let receipt = before.prove(&finished.facts, finished.target_ended);
+    let written = write_receipt(&receipt, places.receipt.as_ref());
+    let (about, mut classes) = (finished.about, finished.classes);
+    let kept = match spooled {
+        Spooled::Kept(kept) => kept,
+        Spooled::Unfinished(spool) if about.objects == 0 => {
+            spool.discard();
+            receipt_alone(args, &receipt)?;
+            Err(keeping.nothing(about.notes, stop.wish().is_some()))
+        }
+        Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
+    };
+    let is_kept = kept.is_ok();
+    let told = kept.and_then(|file| tell(args, &file, &receipt));
+    let broke = broke.or(finished.failure.map(Failure::from));
+    let has_ended = receipt.outcome == Outcome::Ended;
+    let ended = match broke {
+        _ if finished.target_ended || has_ended && broke.is_some() => {
+            let kept =
+                if is_kept { "what was told of its heap until then is kept" } else { "nothing of its heap is kept" };
+            Err(Failure::TargetEnded(format!("the target ended during the snapshot; {kept}")))
+        }
+        None if has_ended => {
+            Err(Failure::TargetEnded("the target ended while Remora left it; its heap had been told by then".into()))
+        }
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    };
+    verdict(ended.and(told).and(written), receipt.clean())
+}
+
+/// Whatever can refuse before the process is asked anything.
+fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
+    let slot = if args.roots { Slot::Main } else { Slot::Beside };
+    if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, slot)?) {
+        return Err(beside_another(args, obstacle.failure));
+    }
+    can_be_taken(args, process)?;
+    if args.roots {
+        has_a_place(process)?;
+    }
+    Ok((Allowance::of(process, args.max_extra_memory)?, Hold::take(process)?, Before::of(process)?))
+}
+
+/// First version that counts profilers beside the main one.
+const FIRST_WITH_COUNT: u32 = 6;
+
+/// What `--roots` does to the process beyond an ordinary snapshot, before it is done.
+fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
+    if !args.roots {
+        return;
+    }
+    note(
+        "--roots takes the main profiler's place for the time of the snapshot: no other main profiler can come meanwhile. \
+         Where concurrent collection is on, it is off until Remora leaves. The program stands for one full collection, as without --roots; \
+         for two, one behind the other, where the runtime would take too long to count what was made of late; if it would even then, there \
+         is no snapshot.",
+    );
+    say_what_stays(process);
+}
+
+/// What a main profiler's leaving does to the runtime.
+pub(super) fn say_what_stays(process: &Process) {
+    if version(process).is_none_or(|version| version.major >= FIRST_WITH_COUNT) {
+        note(
+            "When a main profiler leaves, .NET counts one notification-only profiler too few: the next one would hear nothing, and end the \
+             process when it detaches. To set that right Remora's library stays mapped, and does nothing.",
+        );
+    }
+}
+
+/// After a main profiler, whether it was let in or not: the runtime's count. As long as that profiler is in the process nothing is set right.
+pub(super) fn set_right(before: &Before, process: &Process, facts: &mut Facts) {
+    let stays = facts.inert.is_some() || facts.attach_completed && !facts.detach_confirmed;
+    if stays || !before.wait_for_the_agent(facts) {
+        return;
+    }
+    match set_count_right(process, library::FOR_RECORDINGS, ATTACH_PATIENCE, facts) {
+        Ok(()) if facts.count == ProfilerCount::SetRight => say_what_is_not_seen(process),
+        Ok(()) => {}
+        Err(error) => note(&error.to_string()),
+    }
+}
+
+/// Beside another notification-only profiler ours is called although the count is too small.
+fn say_what_is_not_seen(process: &Process) {
+    if let Some(other) = loaded_profilers(process).first() {
+        note(&format!(
+            "another profiler is loaded ({other}): beside it nobody can see whether .NET counts its profilers right now. It does, unless \
+             another main profiler has left this process before, such as that of a `remora heap --roots` or `--watch` that was killed; \
+             then the other profiler must not detach before the program ends."
+        ));
+    }
+}
+
+/// Whether what sets the count right afterwards finds a place.
+pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
+    let Err(held) = has_places_for_a_main_one(process) else { return Ok(()) };
+    Err(Failure::Precondition {
+        process_id: process.pid,
+        found: format!(
+            "{held} libraries of earlier snapshots with --roots or --watch stay in it, and each holds a place of its runtime's 32"
+        ),
+        subject: Subject::ProfilerSlot,
+        remedies: Remedies::Text("take one without, or restart the program: only its end gives the places back"),
+    })
+}
+
+/// What remains possible where the main profiler's place is taken.
+fn beside_another(args: &HeapTakeArgs, failure: Failure) -> Failure {
+    match failure {
+        Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
+            let remedy = match args.roots {
+                true => {
+                    "leave --roots out: a snapshot is then taken beside the other profiler (.NET 6 and later), and roots are inferred"
+                }
+                false => "start the program without the other profiler: before .NET 6 there is room for one only",
+            };
+            Failure::Precondition {
+                process_id,
+                found,
+                subject: Subject::ProfilerSlot,
+                remedies: Remedies::Text(remedy),
+            }
+        }
+        other => other,
+    }
+}
+
+fn version(process: &Process) -> Option<Version> {
+    process.runtime().and_then(|runtime| runtime.version)
+}
+
+/// The first version that shows its objects without a collection.
+const FIRST_AS_IT_IS: u32 = 9;
+
+/// Whether the runtime can do what is wanted of it; one that does not say its version is asked.
+fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
+    match version(process).filter(|version| args.no_gc && version.major < FIRST_AS_IT_IS) {
+        Some(version) => Err(Failure::NeedsACollection { runtime: format!(".NET {version}") }),
+        None => Ok(()),
+    }
+}
+
+/// How the snapshot is to be taken, and what it is to hold of the objects.
+fn wanted(args: &HeapTakeArgs) -> HeapWish {
+    HeapWish {
+        moment: if args.no_gc && !args.gc { Moment::AsItIs } else { Moment::Collected },
+        contents: match (args.values, args.strings) {
+            (true, _) => Contents::Values,
+            (false, true) => Contents::Strings,
+            (false, false) => Contents::None,
+        },
+        roots: if args.roots { Roots::Seen } else { Roots::Inferred },
+    }
+}
+
+impl Places {
+    fn resolve(args: &HeapTakeArgs, process: &Process) -> Result<Places, Failure> {
+        let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
+        let named = args.output.clone();
+        let path = named.unwrap_or_else(|| default_output(&process.name(), &Zoned::now(), ".remora-heap"));
+        let snapshot = Destination::of(&path, args.force);
+        if snapshot.regular().is_none() {
+            return usage(
+                "a snapshot is kept in a file, which is read again to show it; give -o the name of a regular file",
+            );
+        }
+        if FileFormat::from_path(&path).is_ok() {
+            return usage(
+                "the file's extension is that of a recording's format, and a snapshot is none; call it FILE.remora-heap",
+            );
+        }
+        if Target::from_path(&path).is_some() {
+            return usage(
+                "a snapshot is kept in Remora's own format, from which others are made; call it FILE.remora-heap, and give that to `remora heap convert`",
+            );
+        }
+        if args.receipt.as_deref() == Some(&*path) {
+            return usage(
+                "the snapshot and the receipt cannot be written to the same file; give --receipt another name",
+            );
+        }
+        let receipt = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
+        if args.shown.json && receipt == Some(Destination::Stdout) {
+            return usage(
+                "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out",
+            );
+        }
+        snapshot.check()?;
+        receipt.as_ref().map_or(Ok(()), Destination::check)?;
+        Ok(Places { snapshot, receipt })
+    }
+}
+
+/// Until the copy has told everything; or until it must end before, and then why.
+fn walk(
+    session: &mut HeapSession,
+    spool: &mut HeapSpool,
+    stop: &mut Stop,
+    allowance: &Allowance,
+) -> Result<Option<Cut>, Failure> {
+    let mut line = StatusLine::new();
+    let begun = Instant::now();
+    let mut progress = HeapProgress::default();
+    let mut walks = None;
+    let mut cut = None;
+    while !progress.ended && cut.is_none() && stop.wish().is_none() && !spool.must_end() {
+        progress = session.step(STEP, &mut |piece| spool.stream(piece))?;
+        if progress.objects > 0 {
+            // What had been told by the first look took an unknown time.
+            walks.get_or_insert_with(|| (Instant::now(), progress.objects));
+        }
+        let walked = walks.map(|(walks, told): (Instant, u64)| (walks.elapsed(), progress.objects - told));
+        line.show(&progressed(&progress, begun.elapsed(), walked));
+        cut = allowance.exceeded(&progress).map(Cut::Limit);
+    }
+    line.clear();
+    let interrupted = || stop.wish().map(|_| Cut::Interrupted);
+    Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then_some(Cut::FullDisk)))
+}
+
+/// `walked` is how long has been walked, and how many objects were told in that time.
+fn progressed(progress: &HeapProgress, since: Duration, walked: Option<(Duration, u64)>) -> String {
+    let Some((walks, told)) = walked else {
+        return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
+    };
+    let rate = (walks >= STEP).then(|| told as f64 / walks.as_secs_f64());
+    format!(
+        "{}, {}{}{} · Ctrl-C ends it",
+        counted(progress.objects, "object"),
+        size::shown(progress.bytes),
+        rate.map(|rate| format!(" · {} objects a second", grouped(rate as u64))).unwrap_or_default(),
+        left(progress, walks).map(|left| format!(" · about {left} s left")).unwrap_or_default()
+    )
+}
+
+/// Seconds that the rest will take if it goes on like this; `None` before that can be told.
+fn left(progress: &HeapProgress, walks: Duration) -> Option<u64> {
+    let rest = progress.bytes_in_all.checked_sub(progress.bytes)?;
+    let seconds = walks.as_secs_f64() * rest as f64 / progress.bytes as f64;
+    (progress.bytes > 0 && walks >= STEP).then_some(seconds.ceil() as u64)
+}
+
+/// What has come so far.
+enum Spooled {
+    /// More may come.
+    Unfinished(HeapSpool),
+    /// It was all, and is where it was asked for; or that failed.
+    Kept(Result<PathBuf, Failure>),
+}
+
+impl Spooled {
+    fn stream(&mut self, piece: &[u8]) {
+        if let Spooled::Unfinished(spool) = self {
+            spool.stream(piece);
+        }
+    }
+}
+
+/// What is known of a snapshot on this side, and where it is to be kept.
+struct Keeping<'a> {
+    process: &'a Process,
+    destination: &'a Destination,
+    args: &'a HeapTakeArgs,
+    /// Why it ended before it was complete.
+    cut: Option<Cut>,
+}
+
+impl Keeping<'_> {
+    /// Why there is nothing to keep.
+    fn nothing(&self, notes: Vec<String>, interrupted: bool) -> Failure {
+        if interrupted { Failure::Interrupted } else { Failure::no_snapshot(self.cut.as_ref(), notes) }
+    }
+
+    /// Puts the snapshot where it was asked for.
+    fn keep(&self, spool: HeapSpool, about: HeapAbout, classes: &mut Classes) -> Result<PathBuf, Failure> {
+        let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
+        let laid_out = classes.laid_out();
+        let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, laid_out: &laid_out };
+        let mut notes = about.notes;
+        notes.extend(self.cut.as_ref().map(Cut::to_string));
+        notes.extend(classes.note());
+        let state = State {
+            taken_unix_nanoseconds: now(),
+            process_id: self.process.pid,
+            application: self.process.name(),
+            command_line: self.process.command_line.join(" "),
+            runtime: about.runtime,
+            collection_nanoseconds: about.collection,
+            copy_nanoseconds: about.fork,
+            extra_memory_bytes: about.extra_memory,
+            has_garbage: self.args.no_gc,
+            has_texts: self.args.strings || self.args.values,
+            has_values: self.args.values,
+            ranges_unwalked: about.ranges_unwalked,
+            objects_unwalked: about.objects_unwalked,
+            complete: about.complete && spool.is_whole(),
+            has_static_fields: about.static_fields,
+            notes,
+        };
+        spool.finish(&named, &state, self.destination)
+    }
+}
+
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// What the classes are called.
+pub(super) fn rows(classes: &mut Classes, which: impl Iterator<Item = u32>) -> Vec<TypeRow> {
+    which
+        .map(|class| {
+            let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
+            let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
+            let kinds = [
+                (is_array, TypeFlags::ARRAY),
+                (name == "System.String", TypeFlags::STRING),
+                (classes.has_finalizer(class), TypeFlags::FINALIZABLE),
+            ];
+            let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
+            let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
+            // What a static one holds is no object's.
+            let events = classes.events(class).into_iter().filter(|event| !event.is_static);
+            let events = events.map(|event| (event.name, event.delegate)).collect();
+            TypeRow { name, assembly, flags, events }
+        })
+        .collect()
+}
+
+/// A class that the runtime does not describe, or whose assembly cannot be read.
+fn unnamed(facts: Option<&ClassFacts>) -> String {
+    match facts {
+        Some(ClassFacts::Plain { token, .. }) => format!("[unnamed type {token:#010x}]"),
+        Some(ClassFacts::Array { .. }) => "[unnamed array]".to_owned(),
+        Some(ClassFacts::Unknown { code: 0 }) | None => "[unknown]".to_owned(),
+        Some(ClassFacts::Unknown { code }) => format!("[unknown: the runtime answers {code:#010x}]"),
+    }
+}
+
+/// The name of an assembly, after that of its file.
+pub(super) fn simple_name(file: &str) -> &str {
+    [".dll", ".exe"].iter().find_map(|ending| file.strip_suffix(ending)).unwrap_or(file)
+}
+
+/// The receipt, where there is nothing else to show.
+pub(super) fn receipt_alone(args: &HeapTakeArgs, receipt: &Receipt) -> Result<(), Failure> {
+    if !args.shown.json {
+        note_all(&receipt_text(receipt));
+        return Ok(());
+    }
+    out(&Page::json(&ReceiptAlone { receipt: serde_json::from_str(&receipt.to_json()).unwrap_or_default() }))
+}
+
+/// Shows what was kept.
+fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
+    let snapshot = match open(file) {
+        Err(Failure::TooLargeToRead { file, .. }) => {
+            receipt_alone(args, receipt)?;
+            return Err(Failure::NotShown { file });
+        }
+        opened => opened?,
+    };
+    let report = Report::of(file, &snapshot, &args.failing.fail_if)?;
+    let (by, top) = (args.grouped.by, args.shown.top as usize);
+    out(&if args.shown.json {
+        let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
+        Page::json(&Taken { file, told: report.told(top), receipt })
+    } else {
+        report.text(by, top) + line("") + receipt_text(receipt) + line("") + kept(&[file.to_owned()])
+    })?;
+    report.end(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_it_still_takes_is_told_once_that_can_be_known() {
+        let of = |bytes, bytes_in_all| HeapProgress { objects: 1, bytes, bytes_in_all, ..HeapProgress::default() };
+        let ten = Duration::from_secs(10);
+        assert_eq!(left(&of(250, 1000), ten), Some(30));
+        assert_eq!(left(&of(1000, 1000), ten), Some(0));
+        assert_eq!(left(&of(250, 1000), STEP / 2), None, "too early");
+        assert_eq!(left(&of(250, 0), ten), None, "a runtime that shows its objects does not say how many");
+        assert_eq!(left(&of(0, 1000), ten), None);
+        let shown = progressed(&of(250, 1000), ten, Some((ten, 70)));
+        assert_eq!(shown, "1 object, 250 B · 7 objects a second · about 30 s left · Ctrl-C ends it");
+        let shown = progressed(&of(250, 1000), ten, Some((STEP / 2, 70)));
+        assert_eq!(shown, "1 object, 250 B · Ctrl-C ends it", "how fast it is cannot be told yet");
+        assert!(progressed(&of(0, 0), ten, None).starts_with("the collection, for 10 s"));
+    }
+}

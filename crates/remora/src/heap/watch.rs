@@ -1,0 +1,339 @@
+//! `remora heap -p PID --watch TIME`: a first snapshot, every collection after it, and a second snapshot that shows whether the picture that
+//! they keep is true.
+
+use super::allowance::Allowance;
+use super::both::Both;
+use super::dear::too_dear;
+use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
+use super::take::{has_a_place, receipt_alone, say_what_stays, set_right};
+use super::watched::Watched;
+use crate::args::HeapTakeArgs;
+use crate::console::{StatusLine, counted, grouped, note, note_all};
+use crate::exit::Exit;
+use crate::failure::{Cut, Failure, Remedies};
+use crate::hold::Hold;
+use crate::leaving::wait_for_an_earlier_one;
+use crate::library;
+use crate::output::Destination;
+use crate::preconditions::{examine, obstacle};
+use crate::proof::{Before, receipt_text, verdict, write_receipt};
+use crate::stop::{Input, Stop};
+use crate::target::{choose, unless_it_ended};
+use remora_attach::{Process, Slot, Subject};
+use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
+use remora_heap_tracking::{Compared, Difference, Watch};
+use remora_receipt::Facts;
+use std::time::{Duration, Instant};
+
+/// How long an attach may take: it waits for a collection that runs beside the program.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(30);
+/// Time for which the agent is waited for before looking whether the watch should end.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Runs the command.
+pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failure> {
+    let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
+    let process = choose(&args.target)?;
+    wait_for_an_earlier_one(&process, &mut stop)?;
+    let destination = receipt_place(args)?;
+    let both = args.output.as_deref().map(|file| Both::beside(file, args.force)).transpose()?;
+    let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
+    let (allowance, _hold, before) = prepared;
+    say_beforehand(&process);
+    let session = match WatchSession::attach(&process, library::FOR_HEAPS, ATTACH_PATIENCE) {
+        Ok(session) => session,
+        Err(NotAttached { error, facts }) => {
+            let failure = unless_it_ended(&process, error.into());
+            let Some(mut facts) = facts else { return Err(failure) };
+            return not_attached(&before, &process, &mut facts, failure);
+        }
+    };
+    let mut course = Course::new(&process, session, (duration, allowance), both);
+    let broke = course.run(&mut stop).err();
+    let Course { session, mut picture, end, lasted, cut, .. } = course;
+    let mut finished = session.detach(&mut |event| _ = picture.feed(event), stop.hurried());
+    if !finished.target_ended {
+        set_right(&before, &process, &mut finished.facts);
+    }
+    let receipt = before.prove(&finished.facts, finished.target_ended);
+    let written = write_receipt(&receipt, destination.as_ref());
+    let target_ended = finished.target_ended;
+    let failure = finished.failure.take().map(Failure::from);
+    if picture.watch.cache().is_some() {
+        finished.notes.extend(cut.as_ref().map(Cut::to_string));
+    }
+    let Picture { watch, both } = picture;
+    let runtime = finished.facts.runtime.clone();
+    let kept = both.map_or(Ok(Vec::new()), |both| both.keep(&process, &runtime, &mut finished.classes));
+    let has_begun = watch.cache().is_some();
+    let told = if has_begun {
+        let files = kept.as_deref().unwrap_or_default();
+        Watched::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
+    } else {
+        receipt_alone(args, &receipt)?;
+        Err(match stop.wish() {
+            Some(_) => Failure::Interrupted,
+            None => Failure::no_snapshot(cut.as_ref(), std::mem::take(&mut finished.notes)),
+        })
+    };
+    let ended = match broke.or(failure) {
+        _ if target_ended => Err(Failure::TargetEnded(
+            match has_begun {
+                true => "the target ended during the watch; what was told until then is complete",
+                false => "the target ended before the watch had its first snapshot: nothing is known of its heap",
+            }
+            .to_owned(),
+        )),
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    };
+    verdict(ended.and(told).and(kept.map(drop)).and(written), receipt.clean())
+}
+
+/// Whatever can refuse before the process is asked anything.
+fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
+    if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, Slot::Main)?) {
+        return Err(beside_another(obstacle.failure));
+    }
+    has_a_place(process)?;
+    Ok((Allowance::of(process, args.max_extra_memory)?, Hold::take(process)?, Before::of(process)?))
+}
+
+fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
+    let place = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
+    if args.shown.json && place == Some(Destination::Stdout) {
+        return Err(Failure::Usage(
+            "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out".to_owned(),
+        ));
+    }
+    place.as_ref().map_or(Ok(()), Destination::check)?;
+    Ok(place)
+}
+
+fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
+    if process.require_same().is_ok() {
+        set_right(before, process, facts);
+    }
+    let receipt = before.prove(facts, false);
+    note_all(&receipt_text(&receipt));
+    verdict(Err(failure), receipt.clean())
+}
+
+/// What a watch does to the process, before it is done.
+fn say_beforehand(process: &Process) {
+    note(
+        "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent collection is \
+         off until Remora leaves. Every collection takes longer, since the runtime counts what is young and tells what lives: by how \
+         much is told at the end. At the beginning and at the end there is a full collection, at the beginning two where the runtime \
+         would take too long to count what was made of late; and another one when something was lost, every ten seconds at most.",
+    );
+    say_what_stays(process);
+}
+
+/// What remains possible where the main profiler's place is taken.
+fn beside_another(failure: Failure) -> Failure {
+    match failure {
+        Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
+            let remedy = "take two snapshots beside the other profiler (.NET 6 and later), `remora heap -p PID -o FILE` now and later, \
+                          and compare them with `remora heap diff`";
+            Failure::Precondition {
+                process_id,
+                found,
+                subject: Subject::ProfilerSlot,
+                remedies: Remedies::Text(remedy),
+            }
+        }
+        other => other,
+    }
+}
+
+/// The picture, and the snapshots as they are kept.
+struct Picture {
+    watch: Watch,
+    both: Option<Both>,
+}
+
+impl Picture {
+    /// What comes goes to where it is understood. What a snapshot that has ended said of the picture.
+    fn feed(&mut self, event: Event<'_>) -> Option<Option<Compared>> {
+        match event {
+            // It is stale then, and says so.
+            Event::Piece(piece) => _ = self.watch.piece(piece),
+            Event::Stream(bytes) => {
+                self.watch.stream(bytes);
+                if let Some(both) = &mut self.both {
+                    both.stream(bytes);
+                }
+            }
+            Event::Snapshot(about) => {
+                let compared = self.watch.snapshot();
+                if let Some(both) = &mut self.both {
+                    match self.watch.cache() {
+                        Some(_) => both.snapshot(about),
+                        None => both.give_up(),
+                    }
+                }
+                return Some(compared);
+            }
+        }
+        None
+    }
+}
+
+/// How the last snapshot came out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct End {
+    /// What is not the same in the picture and in the last snapshot; `None` if nothing could be compared.
+    pub(crate) difference: Option<Difference>,
+    /// Whether there was a last snapshot at all.
+    pub(crate) was_taken: bool,
+    /// Whether it came before its time, since no picture held.
+    pub(crate) was_given_up: bool,
+}
+
+/// A watch under way.
+struct Course {
+    session: WatchSession,
+    picture: Picture,
+    name: String,
+    process_id: u32,
+    duration: Duration,
+    allowance: Allowance,
+    /// When the first snapshot had ended.
+    begun: Option<Instant>,
+    /// When another one is wanted.
+    renewal: Renewal,
+    /// Whether the last snapshot is being taken.
+    is_ending: bool,
+    end: End,
+    /// How long it was watched.
+    lasted: Duration,
+    /// Why it ended before its time.
+    cut: Option<Cut>,
+}
+
+impl Course {
+    fn new(
+        process: &Process,
+        session: WatchSession,
+        (duration, allowance): (Duration, Allowance),
+        both: Option<Both>,
+    ) -> Course {
+        Course {
+            session,
+            picture: Picture { watch: Watch::default(), both },
+            name: name_of(process),
+            process_id: process.pid,
+            duration,
+            allowance,
+            begun: None,
+            renewal: Renewal::new(Instant::now()),
+            is_ending: false,
+            end: End::default(),
+            lasted: Duration::ZERO,
+            cut: None,
+        }
+    }
+
+    /// Until the last snapshot has been compared, or it must end before.
+    fn run(&mut self, stop: &mut Stop) -> Result<(), Failure> {
+        let mut line = StatusLine::new();
+        while !self.end.was_taken {
+            let mut compared = None;
+            let picture = &mut self.picture;
+            let state = self.session.step(STEP, &mut |event| compared = picture.feed(event).or(compared))?;
+            if let Some(compared) = compared {
+                self.snapshot_ended(compared);
+            }
+            line.show(&self.progressed(&state));
+            self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)).map(Cut::Limit));
+            if self.picture.both.as_ref().is_some_and(Both::must_end) {
+                self.cut = Some(Cut::FullDisk);
+            }
+            self.cut = self.cut.take().or_else(|| too_dear(self.picture.watch.dearest()).map(Cut::Limit));
+            let wishes_end = stop.wish().is_some();
+            if state.ended || self.cut.is_some() || wishes_end && self.begun.is_none() {
+                break;
+            }
+            self.go_on(&state, wishes_end);
+        }
+        line.clear();
+        if !self.is_ending {
+            self.lasted = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        }
+        Ok(())
+    }
+
+    fn snapshot_ended(&mut self, compared: Option<Compared>) {
+        self.renewal.taken(Instant::now());
+        if self.begun.is_none() && compared.is_some() {
+            self.begun = Some(Instant::now());
+            note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
+        }
+        if !self.is_ending {
+            self.picture.watch.go_on();
+        } else {
+            self.picture.watch.end();
+            self.end.was_taken = true;
+            if let Some(Compared::With(difference)) = compared {
+                self.end.difference = Some(difference);
+            }
+        }
+    }
+
+    /// Asks for another snapshot, if one is due.
+    fn go_on(&mut self, state: &WatchState, wishes_end: bool) {
+        if state.is_taking || self.is_ending {
+            return;
+        }
+        let lasted = self.begun.map(|begun| begun.elapsed());
+        // Without a first snapshot there is nothing that could be kept true: its collection was not heard of, or it was not whole.
+        let is_stale = self.picture.watch.is_stale() || lasted.is_none();
+        let due = if is_stale { self.renewal.stale(Instant::now()) } else { Due::Later };
+        match (due, lasted) {
+            (_, Some(lasted)) if lasted >= self.duration || wishes_end => self.ends(lasted),
+            (Due::GiveUp, Some(lasted)) => {
+                self.end.was_given_up = true;
+                self.ends(lasted);
+            }
+            (Due::GiveUp, None) => {
+                self.cut = Some(Cut::Limit(format!("all {MOST_IN_A_ROW} snapshot attempts failed")));
+            }
+            (Due::Now, _) => self.session.take_another(),
+            (Due::Later, _) => {}
+        }
+    }
+
+    /// Asks for the last one.
+    fn ends(&mut self, lasted: Duration) {
+        (self.is_ending, self.lasted) = (true, lasted);
+        self.session.take_another();
+    }
+
+    fn progressed(&self, state: &WatchState) -> String {
+        match self.begun {
+            None if state.objects == 0 => "the first collection · Ctrl-C gives it up".to_owned(),
+            None => format!("the first snapshot, {} objects · Ctrl-C gives it up", grouped(state.objects)),
+            Some(_) if self.is_ending => "the last snapshot".to_owned(),
+            Some(begun) => {
+                let known = self.picture.watch.cache().map_or(0, remora_heap_tracking::ObjectCache::count);
+                format!(
+                    "{} s of {} s, {}, {} objects · Ctrl-C ends it with a last snapshot",
+                    begun.elapsed().as_secs(),
+                    self.duration.as_secs(),
+                    counted(self.picture.watch.collections().count(), "collection"),
+                    grouped(known),
+                )
+            }
+        }
+    }
+}
+
+fn progress(state: &WatchState) -> HeapProgress {
+    HeapProgress { objects: state.objects, extra_memory: state.extra_memory, ..HeapProgress::default() }
+}
+
+/// How a process is called.
+pub(crate) fn name_of(process: &Process) -> String {
+    process.name()
+}

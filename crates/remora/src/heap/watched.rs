@@ -1,0 +1,379 @@
+//! What a watch has shown, as text or JSON.
+
+use super::renewal::MOST_IN_A_ROW;
+use super::rest::{kept, more};
+use super::size::shown;
+use super::watch::{End, name_of};
+use crate::args::HeapTakeArgs;
+use crate::console::{Page, counted, grouped, line, out, titled};
+use crate::duration::show;
+use crate::failure::Failure;
+use crate::proof::receipt_text;
+use crate::table::Table;
+use remora_attach::Process;
+use remora_collector::{Called, Classes, WatchFinished};
+use remora_heap_tracking::{Tally, Watch};
+use remora_receipt::Receipt;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct Told {
+    process_id: u32,
+    application: String,
+    runtime: String,
+    /// From the first snapshot to the last.
+    seconds: f64,
+    collections: CollectionsTold,
+    picture: PictureTold,
+    types: Vec<TypeTold>,
+    notes: Vec<String>,
+    /// The first and the last snapshot, where they are kept.
+    files: Vec<PathBuf>,
+    receipt: serde_json::Value,
+}
+
+#[derive(Debug, Serialize)]
+struct CollectionsTold {
+    generation_0: u64,
+    generation_1: u64,
+    generation_2: u64,
+    nanoseconds: u64,
+    /// Of these, what they would not have taken without the watch.
+    extra_nanoseconds: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PictureTold {
+    /// Whether the picture was the same as the last snapshot, and nothing was lost.
+    is_true: bool,
+    /// How often something was lost, so that it began anew.
+    lost: u64,
+    /// Whether the watch ended before its time, since one picture after the other was lost at once.
+    given_up: bool,
+    /// Whether there was a last snapshot at all.
+    #[serde(skip)]
+    has_last: bool,
+    /// Objects that are the same in the picture and in the last snapshot; null if they could not be compared.
+    same: Option<u64>,
+    /// Objects that only the picture has.
+    missing: Option<u64>,
+    /// Objects that only the snapshot has.
+    unknown: Option<u64>,
+    /// Of those, objects in parts that are never collected: of their birth nothing tells.
+    unknown_frozen: Option<u64>,
+    /// Objects of which the two say different things.
+    other: Option<u64>,
+    /// What did not fit together on the way.
+    contradictions: u64,
+    /// Bytes that lived, and of which no object was known.
+    unexplained_bytes: u64,
+}
+
+/// One type. Classes of one name in one assembly are one.
+#[derive(Debug, Serialize)]
+struct TypeTold {
+    r#type: String,
+    assembly: String,
+    objects_at_start: u64,
+    bytes_at_start: u64,
+    objects: u64,
+    bytes: u64,
+    /// Objects that were made, as the runtime counts them: without large and pinned ones.
+    allocated: u64,
+    /// Objects that survived their first collection.
+    born: u64,
+    /// Of these, large ones, which are not among the `allocated`.
+    born_large: u64,
+    /// Of these, those that are still there.
+    born_and_there: u64,
+    /// Objects of the beginning that have died.
+    died_of_start: u64,
+    /// How many collections those had survived that were made and have died.
+    died_after: AgesTold,
+    bytes_per_minute: f64,
+}
+
+impl TypeTold {
+    /// Objects that were made, as far as that is known.
+    fn made(&self) -> u64 {
+        self.allocated.saturating_add(self.born_large).max(self.born)
+    }
+}
+
+#[derive(Debug, Default, Serialize)]
+struct AgesTold {
+    none: u64,
+    one: u64,
+    two_to_five: u64,
+    more: u64,
+}
+
+/// See the module's text.
+pub(crate) struct Watched {
+    told: Told,
+    stood: Vec<(u64, u64)>,
+}
+
+impl Watched {
+    /// Puts it together.
+    pub(crate) fn new(
+        process: &Process,
+        mut watch: Watch,
+        mut finished: WatchFinished,
+        end: End,
+        lasted: Duration,
+    ) -> Watched {
+        let mut notes = notes(&watch, &finished, end);
+        let (types, otherwise) = types(&mut watch, &mut finished.classes, lasted);
+        notes.extend((otherwise > 0).then(|| {
+            format!(
+                "{} cannot be told from others that came in their place when they were unloaded, and have no names",
+                counted(otherwise, "type")
+            )
+        }));
+        let all = watch.collections();
+        let [generation_0, generation_1, generation_2] = all.by_generation;
+        let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
+        let told = Told {
+            process_id: process.pid,
+            application: name_of(process),
+            runtime: finished.facts.runtime.clone(),
+            seconds: lasted.as_secs_f64(),
+            collections: CollectionsTold { generation_0, generation_1, generation_2, nanoseconds, extra_nanoseconds },
+            picture: picture(&watch, end),
+            types,
+            notes,
+            files: Vec::new(),
+            receipt: serde_json::Value::Null,
+        };
+        Watched { told, stood: finished.stood }
+    }
+
+    /// Prints it, and says whether it can be relied on.
+    pub(crate) fn tell(mut self, args: &HeapTakeArgs, files: &[PathBuf], receipt: &Receipt) -> Result<(), Failure> {
+        self.told.files = files.to_vec();
+        out(&if args.shown.json {
+            self.told.receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
+            Page::json(&self.told)
+        } else {
+            self.text(args.shown.top as usize) + line("") + receipt_text(receipt) + line("") + kept(files)
+        })?;
+        match self.told.picture.why_not() {
+            None => Ok(()),
+            Some(why) => Err(Failure::NotTrue(why)),
+        }
+    }
+
+    fn text(&self, top: usize) -> Page {
+        let told = &self.told;
+        let (all, mut text) = (&told.collections, self.head());
+        text += line(format!(
+            "{} of generation 0, {} of 1, {} of 2; they took {}, {} of it for the watch",
+            counted(all.generation_0, "collection"),
+            grouped(all.generation_1),
+            grouped(all.generation_2),
+            show(all.nanoseconds),
+            show(all.extra_nanoseconds),
+        ));
+        for (collection, copy) in self.stood.iter() {
+            text += line(format!(
+                "the program stood for {} for a snapshot, of which {} for the copy",
+                show(*collection),
+                show(*copy)
+            ));
+        }
+        text += line(told.picture.sentence());
+        text += titled("types, by how much they have grown") + self.growth(top);
+        text += titled("types, by how many objects were made") + self.lives(top);
+        text + told.notes.iter().map(|note| line(format!("note: {note}"))).sum()
+    }
+
+    fn head(&self) -> Page {
+        let told = &self.told;
+        let sum = |of: fn(&TypeTold) -> u64| told.types.iter().map(of).sum::<u64>();
+        let watched =
+            format!("{} ({}), {}, watched for {:.1} s", told.application, told.process_id, told.runtime, told.seconds);
+        let sizes = format!(
+            "from {} in {} to {} in {}",
+            shown(sum(|one| one.bytes_at_start)),
+            counted(sum(|one| one.objects_at_start), "object"),
+            shown(sum(|one| one.bytes)),
+            counted(sum(|one| one.objects), "object"),
+        );
+        line(watched) + line(sizes)
+    }
+
+    fn growth(&self, top: usize) -> Page {
+        let mut table = Table::new(&["a minute", "grown", "now", "objects", "new there", "old died", "type"]);
+        (0..6).for_each(|column| table.align_right(column));
+        let changed: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
+        if changed.is_empty() {
+            return line("none: each takes as much at the end as at the beginning");
+        }
+        for one in changed.iter().take(top) {
+            table.row([
+                signed(one.bytes_per_minute as i128, shown),
+                signed(i128::from(one.bytes) - i128::from(one.bytes_at_start), shown),
+                shown(one.bytes),
+                grouped(one.objects),
+                grouped(one.born_and_there),
+                grouped(one.died_of_start),
+                one.r#type.clone(),
+            ]);
+        }
+        table.render() + more(changed.len(), top)
+    }
+
+    fn lives(&self, top: usize) -> Page {
+        let mut table = Table::new(&["made", "died after 0", "1", "2-5", "more", "still there", "type"]);
+        (0..6).for_each(|column| table.align_right(column));
+        let mut types: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.made() > 0).collect();
+        if types.is_empty() {
+            return line("none, as far as the collections tell");
+        }
+        types.sort_by_key(|one| std::cmp::Reverse(one.made()));
+        for one in types.iter().take(top) {
+            let AgesTold { none, one: first, two_to_five, more } = &one.died_after;
+            table.row([
+                grouped(one.made()),
+                grouped(*none),
+                grouped(*first),
+                grouped(*two_to_five),
+                grouped(*more),
+                grouped(one.born_and_there),
+                one.r#type.clone(),
+            ]);
+        }
+        table.render() + more(types.len(), top)
+    }
+}
+
+impl PictureTold {
+    fn why_not(&self) -> Option<String> {
+        match (self.is_true, self.same) {
+            (true, _) => None,
+            (_, _) if self.given_up => Some(format!(
+                "{MOST_IN_A_ROW} pictures in a row were stale within ten seconds, since what collections told found no room or could not be \
+                 relied on; so the watch was ended before its time"
+            )),
+            (_, _) if !self.has_last => Some("there was no last snapshot to compare it with".to_owned()),
+            (_, _) if self.lost > 0 => {
+                Some(format!("what collections told found no room {}, and it began anew", times(self.lost)))
+            }
+            (_, None) => Some("the last snapshot could not be compared with it".to_owned()),
+            _ => Some(format!(
+                "{} of it are not in the last snapshot, {} of the snapshot are not in it, {} are others",
+                counted(self.missing.unwrap_or(0), "object"),
+                grouped(self.unknown.unwrap_or(0)),
+                grouped(self.other.unwrap_or(0)),
+            )),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        match (self.why_not(), self.same) {
+            (None, same) => {
+                format!("the picture that was kept is the last snapshot's: {}", counted(same.unwrap_or(0), "object"))
+            }
+            (Some(why), _) => format!("NOT true to the end: {why}"),
+        }
+    }
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
+}
+
+fn picture(watch: &Watch, end: End) -> PictureTold {
+    let difference = end.difference;
+    let is_same = difference.is_some_and(|difference| difference.is_none());
+    PictureTold {
+        is_true: is_same && watch.stales() == 0 && watch.sum().contradictions == 0 && watch.is_complete(),
+        lost: watch.stales(),
+        given_up: end.was_given_up,
+        has_last: end.was_taken,
+        same: difference.map(|one| one.same),
+        missing: difference.map(|one| one.missing),
+        unknown: difference.map(|one| one.unknown),
+        unknown_frozen: difference.map(|one| one.unknown_frozen),
+        other: difference.map(|one| one.other),
+        contradictions: watch.sum().contradictions,
+        unexplained_bytes: watch.sum().unexplained,
+    }
+}
+
+fn notes(watch: &Watch, finished: &WatchFinished, end: End) -> Vec<String> {
+    let mut notes = finished.notes.clone();
+    let frozen = end.difference.map_or(0, |difference| difference.unknown_frozen);
+    let counted = [
+        (finished.lost, "pieces of what collections told found no room"),
+        (watch.sum().contradictions, "objects did not fit to what was known of them"),
+        (frozen, "objects are new in parts that are never collected: they are not in the tables"),
+    ];
+    notes.extend(
+        counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(*count))),
+    );
+    notes
+}
+
+/// All types of which there was an object, those first that have grown most; and how many of them were first one and then another.
+fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeTold>, u64) {
+    let tallies = watch.account().tallies().to_vec();
+    let mut otherwise = 0;
+    let mut by_name: BTreeMap<(String, String), Tally> = BTreeMap::new();
+    for ((id, facts), tally) in watch.classes().all().iter().zip(&tallies) {
+        if *tally == Tally::default() {
+            continue;
+        }
+        let called = names.called(*id, facts);
+        otherwise += u64::from(called == Called::Otherwise);
+        let (name, file) = match called {
+            Called::As(name, file) => (name, file),
+            Called::Unknown | Called::Otherwise => ("[unnamed type]".to_owned(), None),
+        };
+        let assembly = file.as_deref().map(super::take::simple_name).unwrap_or_default().to_owned();
+        by_name.entry((name, assembly)).or_default().add(tally);
+    }
+    let minutes = (lasted.as_secs_f64() / 60.0).max(f64::MIN_POSITIVE);
+    let mut types: Vec<TypeTold> = by_name.into_iter().map(|(name, tally)| told(name, &tally, minutes)).collect();
+    types.sort_by_key(|one| std::cmp::Reverse(i128::from(one.bytes) - i128::from(one.bytes_at_start)));
+    (types, otherwise)
+}
+
+fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeTold {
+    let grown = tally.bytes as f64 - tally.bytes_at_start as f64;
+    TypeTold {
+        r#type: name,
+        assembly,
+        objects_at_start: tally.objects_at_start,
+        bytes_at_start: tally.bytes_at_start,
+        objects: tally.objects,
+        bytes: tally.bytes,
+        allocated: tally.allocated,
+        born: tally.born,
+        born_large: tally.born_large,
+        born_and_there: tally.born.saturating_sub(tally.born_died),
+        died_of_start: tally.start_died,
+        died_after: AgesTold {
+            none: tally.ages.none,
+            one: tally.ages.one,
+            two_to_five: tally.ages.some,
+            more: tally.ages.more,
+        },
+        bytes_per_minute: grown / minutes,
+    }
+}
+
+/// `+1.50 GiB`.
+fn signed(number: i128, show: impl Fn(u64) -> String) -> String {
+    let size = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
+    match number {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", show(size)),
+        _ => format!("-{}", show(size)),
+    }
+}

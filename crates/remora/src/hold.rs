@@ -1,0 +1,332 @@
+//! One recording of a process at a time: a locked file, so that two that start at the same instant cannot both attach.
+//!
+//! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
+//! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. Whoever wants to record looks at the
+//! own files, and root also at those of the target's user. A user cannot see root's: the agent's memory tells of those
+//! ([`crate::holder`]). The kernel gives the lock back when its holder ends, however that ends. The file's name is made
+//! of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
+//! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::holder`]).
+//!
+//! It is held whatever the engine: one recording stops or signals the threads that the other measures.
+//!
+//! Refused: an abstract Unix socket. Anybody can take its name, and whoever fills its backlog makes everybody wait.
+
+use crate::failure::Failure;
+use remora_attach::Process;
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the lock is tried for, since another command may just look at it or give it back.
+const TRIES: usize = 16;
+/// Time between two tries.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The longest text that is read of a holder: its id, and the namespace of that id.
+const LONGEST_TEXT: u64 = 64;
+
+/// The hold. It ends with the value, or with this process.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// `None` where the lock could not be had for a reason that does not concern other recordings.
+    _locked: Option<Locked>,
+}
+
+/// A locked file. Its name goes with the value, its lock also with the process.
+#[derive(Debug)]
+struct Locked {
+    file: File,
+    directory: Directory,
+    name: String,
+}
+
+/// A directory of one user.
+#[derive(Debug)]
+struct Directory {
+    descriptor: OwnedFd,
+    path: PathBuf,
+}
+
+impl Hold {
+    /// Takes it, or tells who has it.
+    pub(crate) fn take(process: &Process) -> Result<Hold, Failure> {
+        let (name, own) = (name(process), rustix::process::geteuid().as_raw());
+        let held = |holder| Err(Failure::Held { process_id: process.pid, holder: crate::holder::shown(holder) });
+        for _ in 0..TRIES {
+            match lock(own, &name) {
+                Ok(locked) => {
+                    let others = users(process).filter(|user| *user != own);
+                    return match others.into_iter().find_map(|user| holder_among(user, &name)) {
+                        Some(holder) => held(holder),
+                        None => Ok(Hold { _locked: Some(locked) }),
+                    };
+                }
+                Err(Errno::WOULDBLOCK) => {
+                    if let Some(holder) = holder_among(own, &name) {
+                        return held(holder);
+                    }
+                }
+                // Another command has just taken the directory or the file away.
+                Err(Errno::NOENT) => {}
+                // There is no place for the file: the recording itself will say so if that matters.
+                Err(_) => match directories(own).into_iter().find(|path| is_taken(path, own)) {
+                    Some(path) => return Err(Failure::LockTaken { process_id: process.pid, path }),
+                    None => break,
+                },
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(Hold { _locked: None })
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // What stays is an empty file, or a directory that another command uses.
+        let _ = rustix::fs::unlinkat(&self.directory.descriptor, &self.name, AtFlags::empty());
+        let _ = std::fs::remove_dir(&self.directory.path);
+    }
+}
+
+/// The process that holds this one, if there is one; 0 for a process that cannot be seen from here.
+pub(crate) fn holder(process: &Process) -> Option<u32> {
+    let name = name(process);
+    users(process).into_iter().find_map(|user| holder_among(user, &name)).filter(|holder| *holder != std::process::id())
+}
+
+/// Who could record a process, and is believed: root, its user, and our own.
+fn users(process: &Process) -> impl Iterator<Item = u32> {
+    let mut users = vec![0, process.uid, rustix::process::geteuid().as_raw()];
+    users.sort_unstable();
+    users.dedup();
+    users.into_iter()
+}
+
+fn name(process: &Process) -> String {
+    // Who may not know the namespace may not record the process either.
+    let namespace = std::fs::metadata(format!("/proc/{}/ns/pid", process.pid)).map_or(0, |facts| facts.ino());
+    format!("recording-{namespace}-{}-{}", process.namespaced_pid, process.start_time)
+}
+
+/// Where a user's files may lie, best first.
+fn directories(user: u32) -> [PathBuf; 2] {
+    let first = if user == 0 { "/run/remora".to_owned() } else { format!("/run/user/{user}/remora") };
+    [PathBuf::from(first), PathBuf::from(format!("/tmp/remora-{user}"))]
+}
+
+/// Removes the lock file of a recorder of this process that was killed; its path, if there was one.
+pub(crate) fn remove_stale(process: &Process) -> Option<PathBuf> {
+    remove(rustix::process::geteuid().as_raw(), &name(process))
+}
+
+fn remove(user: u32, name: &str) -> Option<PathBuf> {
+    directories(user).into_iter().find_map(|path| {
+        // One that is locked belongs to a command that is alive.
+        let locked = lock_in(open_directory(&path, user)?, name, OFlags::empty()).ok()?;
+        Some(locked.directory.path.join(name))
+    })
+}
+
+/// Makes a user's file, and locks it.
+///
+/// # Errors
+/// `EWOULDBLOCK`: it is locked. Else the system's.
+fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
+    let mut locked = lock_in(own_directory(user)?, name, OFlags::CREATE)?;
+    let io = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    if locked.file.metadata().map_err(io)?.len() > 0 {
+        // Its holder was killed, and it goes with the value. A file names one holder only, so that nobody reads the name of another one.
+        return Err(Errno::NOENT);
+    }
+    locked.file.write_all(format!("{} {}", std::process::id(), own_namespace()).as_bytes()).map_err(io)?;
+    Ok(locked)
+}
+
+/// Locks a file in a directory; `ENOENT` if it has meanwhile been taken away.
+fn lock_in(directory: Directory, name: &str, flags: OFlags) -> Result<Locked, Errno> {
+    let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o600))?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let here = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if here.st_ino != rustix::fs::fstat(&file)?.st_ino {
+        return Err(Errno::NOENT);
+    }
+    Ok(Locked { file: file.into(), directory, name: name.to_owned() })
+}
+
+/// The first directory that this user can have, made if there is none.
+///
+/// # Errors
+/// `ENOENT`: another command has just taken it away. The next one in its place would be another lock.
+fn own_directory(user: u32) -> Result<Directory, Errno> {
+    for path in directories(user) {
+        let is_made = matches!(rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755)), Ok(()) | Err(Errno::EXIST));
+        match open_directory(&path, user) {
+            Some(directory) => return Ok(directory),
+            None if is_made && path.symlink_metadata().is_err() => return Err(Errno::NOENT),
+            None => {}
+        }
+    }
+    Err(Errno::ACCESS)
+}
+
+/// Who has locked a file of this user; 0 for a process that cannot be seen from here, or that does not write its name.
+fn holder_among(user: u32, name: &str) -> Option<u32> {
+    for _ in 0..TRIES {
+        let text = text_of_holder(user, name)?;
+        let (holder, namespace) = text.split_once(' ').unwrap_or_default();
+        let is_ours = namespace == own_namespace().to_string();
+        // Between the lock and the name there is an instant; in it, the file of a killed holder still has that one's name.
+        let holder: Option<u32> = holder.parse().ok();
+        let is_gone = |id: u32| !Path::new("/proc").join(id.to_string()).exists();
+        if namespace.is_empty() || is_ours && holder.is_some_and(is_gone) {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        return Some(holder.filter(|_| is_ours).unwrap_or(0));
+    }
+    Some(0)
+}
+
+/// What is in a file of this user that somebody has locked.
+fn text_of_holder(user: u32, name: &str) -> Option<String> {
+    directories(user).iter().find_map(|path| {
+        let directory = open_directory(path, user)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory.descriptor, name, flags, Mode::empty()).ok()?;
+        let is_file = FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode) == FileType::RegularFile;
+        if !is_file || rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK) {
+            return None;
+        }
+        let mut text = String::new();
+        // One that cannot be read tells nothing.
+        let _ = File::from(file).take(LONGEST_TEXT).read_to_string(&mut text);
+        Some(text)
+    })
+}
+
+/// A directory that belongs to this user, and that nobody else can write to.
+fn open_directory(path: &Path, user: u32) -> Option<Directory> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let descriptor = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let facts = rustix::fs::fstat(&descriptor).ok()?;
+    let is_own = facts.st_uid == user && facts.st_mode & 0o022 == 0;
+    is_own.then(|| Directory { descriptor, path: path.to_owned() })
+}
+
+/// Whether something of another user, or that others can write to, is in the place of this user's directory.
+fn is_taken(path: &Path, user: u32) -> bool {
+    path.symlink_metadata().is_ok() && open_directory(path, user).is_none()
+}
+
+/// The pid namespace of this process.
+fn own_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |facts| facts.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+
+    /// Nobody else's name.
+    fn own(what: &str) -> String {
+        format!("test-{}-{what}", std::process::id())
+    }
+
+    #[test]
+    fn a_file_has_one_holder_who_is_told_and_is_free_when_that_ends() {
+        let (name, user) = (own("one"), rustix::process::geteuid().as_raw());
+        assert_eq!(holder_among(user, &name), None);
+        let first = lock(user, &name).expect("it is free");
+        assert_eq!(lock(user, &name).map(drop), Err(Errno::WOULDBLOCK));
+        assert_eq!(holder_among(user, &name), Some(std::process::id()));
+        drop(first);
+        assert_eq!(holder_among(user, &name), None);
+        drop(lock(user, &name).expect("it is free again"));
+        assert!(directories(user).iter().all(|path| !path.join(&name).exists()));
+    }
+
+    #[test]
+    fn a_holder_that_never_writes_its_name_cannot_be_seen() {
+        let (name, user) = (own("nameless"), rustix::process::geteuid().as_raw());
+        let first = lock(user, &name).expect("it is free");
+        first.file.set_len(0).expect("emptied");
+        assert_eq!(holder_among(user, &name), Some(0), "it never writes its name");
+        first.file.write_all_at(format!("1 {}", own_namespace()).as_bytes(), 0).expect("written");
+        assert_eq!(holder_among(user, &name), Some(1));
+    }
+
+    #[test]
+    fn a_lock_file_that_says_anything_else_than_an_id_and_its_namespace_names_nobody() {
+        let (name, user) = (own("odd"), rustix::process::geteuid().as_raw());
+        let first = lock(user, &name).expect("it is free");
+        let here = own_namespace();
+        let long = "1".repeat(1 << 20);
+        let odd =
+            [&format!("-1 {here}"), &format!("4294967297 {here}"), &format!("1 {here}0"), &format!("1  {here}"), &long];
+        for text in odd.map(String::as_bytes).into_iter().chain([&b"1 \xff\x1b[2J"[..], b"\0\0 1", b" 1 1"]) {
+            first.file.set_len(0).expect("emptied");
+            first.file.write_all_at(text, 0).expect("written");
+            assert_eq!(holder_among(user, &name), Some(0), "{}", String::from_utf8_lossy(&text[..text.len().min(80)]));
+        }
+    }
+
+    #[test]
+    fn what_a_killed_holder_left_is_removed_and_what_is_held_stays() {
+        let (name, user) = (own("stale"), rustix::process::geteuid().as_raw());
+        let held = lock(user, &name).expect("it is free");
+        let path = held.directory.path.join(&name);
+        assert_eq!((remove(user, &name), path.exists()), (None, true));
+        drop(held);
+        assert_eq!(remove(user, &name), None, "there is none");
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, format!("7 {}", own_namespace())).expect("written");
+        assert_eq!((remove(user, &name), path.exists()), (Some(path.clone()), false));
+    }
+
+    #[test]
+    fn one_who_takes_the_file_of_a_killed_holder_is_not_told_of_by_that_ones_name() {
+        let (name, user) = (own("dead"), rustix::process::geteuid().as_raw());
+        let next = lock(user, &name).expect("it is free");
+        let gone = std::process::Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id()));
+        next.file.set_len(0).expect("emptied");
+        next.file
+            .write_all_at(format!("{} {}", gone.expect("it runs"), own_namespace()).as_bytes(), 0)
+            .expect("written");
+        assert_eq!(holder_among(user, &name), Some(0));
+    }
+
+    #[test]
+    fn what_a_killed_holder_left_names_nobody() {
+        let (name, user) = (own("killed"), rustix::process::geteuid().as_raw());
+        let path = lock(user, &name).map(|locked| locked.directory.path.join(&name)).expect("it is free");
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, format!("7 {}", own_namespace())).expect("written");
+        assert_eq!(lock(user, &name).map(drop), Err(Errno::NOENT));
+        let next = lock(user, &name).expect("it is free");
+        assert_eq!(holder_among(user, &name), Some(std::process::id()));
+        drop(next);
+    }
+
+    #[test]
+    fn a_directory_that_another_user_can_write_to_holds_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let user = rustix::process::geteuid().as_raw();
+        let (path, link) = (folder.path().join("remora"), folder.path().join("link"));
+        std::fs::create_dir(&path).expect("made");
+        symlink(&path, &link).expect("linked");
+        for (mode, expected) in [(0o755, true), (0o700, true), (0o777, false), (0o1777, false), (0o775, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
+            assert_eq!(open_directory(&path, user).is_some(), expected, "{mode:o}");
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+        assert!(open_directory(&path, user + 1).is_none() && open_directory(&link, user).is_none());
+        let taken = [(&path, user), (&path, user + 1), (&link, user), (&folder.path().join("none"), user)];
+        assert_eq!(taken.map(|(path, user)| is_taken(path, user)), [false, true, true, false]);
+    }
+}

@@ -1,0 +1,49 @@
+//! Who records a process at this moment: whoever holds its name ([`crate::hold`]), or else has mapped the memory that the agent in it
+//! writes to.
+
+use crate::hold;
+use remora_attach::Process;
+use remora_attach::proc::Proc;
+use remora_wire::{MEMORY_NAME, THREAD_NAME};
+use std::fs;
+
+/// The recording process, as it is told: `process 4711 (remora record -p 42)`.
+pub(crate) fn of(process: &Process) -> Option<String> {
+    hold::holder(process).or_else(|| by_memory(process.pid)).map(shown)
+}
+
+/// A recording process, as it is told.
+pub(crate) fn shown(holder: u32) -> String {
+    if holder == 0 {
+        return "a process that cannot be seen from here".to_owned();
+    }
+    let command = Proc::default().command_line(holder).unwrap_or_default().join(" ");
+    format!("process {holder} ({command})")
+}
+
+fn by_memory(process_id: u32) -> Option<u32> {
+    let proc = Proc::default();
+    let ring = ring(&proc, process_id)?;
+    let others = proc.pids().ok()?.into_iter().filter(|other| *other != process_id);
+    // A copy of the process, made for a snapshot, has mapped it, too, and is no recorder.
+    let program = proc.link(process_id, "exe").ok();
+    let is_copy = |other: u32| program.is_some() && proc.link(other, "exe").ok() == program;
+    others.into_iter().find(|other| self::ring(&proc, *other) == Some(ring) && !is_copy(*other))
+}
+
+/// Whether an agent's thread runs in the process.
+pub(crate) fn agent_lives(process_id: u32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{process_id}/task")) else {
+        return false;
+    };
+    tasks
+        .flatten()
+        .any(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == THREAD_NAME))
+}
+
+/// The inode of the shared memory that a process has mapped.
+fn ring(proc: &Proc, process_id: u32) -> Option<u64> {
+    let mappings = proc.maps(process_id).ok()?;
+    let memory = format!("/memfd:{MEMORY_NAME}");
+    mappings.iter().find(|mapping| mapping.path == memory.as_str()).map(|mapping| mapping.inode)
+}

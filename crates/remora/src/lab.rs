@@ -1,0 +1,166 @@
+//! `remora lab`: a profiler's library in a model of the runtime, and for each clause of the contract whether it was honoured.
+//!
+//! The work is done by the model's laboratory; this starts its runs, as processes of this very command, and shows what came of them.
+
+use crate::args::{LabArgs, LabRunArgs};
+use crate::console::{Page, counted, line, note, out};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::library::{FOR_HEAPS, FOR_RECORDINGS};
+use remora_clr_model::differences::RuntimeVersion;
+use remora_clr_model::lab::{Finding, Laboratory, Report, RunSpec, Verdict, run::run as run_in_model};
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct LabOutput<'a> {
+    findings: &'a [Finding],
+    runs: u64,
+    left_out: u64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
+    if cfg!(target_feature = "crt-static") {
+        let why = "this remora is linked statically, and such a program opens no libraries";
+        return Err(Failure::Laboratory(why.to_owned()));
+    }
+    let program = std::env::current_exe().map_err(|error| Failure::Laboratory(error.to_string()))?;
+    let command = |order: &str| {
+        let mut command = Command::new(&program);
+        command.args(["lab-run", order]);
+        command
+    };
+    let agents = args.library.is_none().then(agents).transpose();
+    let agents =
+        agents.map_err(|error| Failure::Laboratory(format!("no memory for the agent's libraries: {error}")))?;
+    let (library, library_for_heaps) = match (&args.library, &agents) {
+        (Some(file), _) => (opened(file)?, None),
+        (None, Some([recordings, heaps])) => (path_of(recordings), Some(path_of(heaps))),
+        (None, None) => Default::default(),
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, interrupted.clone()).map_err(Failure::Signals)?;
+    }
+    let report = Laboratory {
+        library,
+        library_for_heaps,
+        class: args.clsid,
+        client_data: args.client_data.clone(),
+        runtime_versions: runtime_versions(&args.runtime_version),
+        seeds: u64::from(args.seeds),
+        command: &command,
+        interrupted: &interrupted,
+    }
+    .run();
+    show(&report, args.json)?;
+    if interrupted.load(Ordering::SeqCst) {
+        note(
+            "remora: interrupted: the runs that were under way have been ended, and the verdicts are those of the others",
+        );
+        return Ok(Exit::Interrupted);
+    }
+    if !report.failures.is_empty() {
+        let why: Vec<&str> = report.failures.iter().map(String::as_str).collect();
+        return Err(Failure::Laboratory(why.join("; ")));
+    }
+    Ok(if report.has_broken() { Exit::BROKEN } else { Exit::Done })
+}
+
+/// Runs the hidden command: one run. This process ends right afterwards, with whatever the profiler has left in it.
+pub(crate) fn run_one(args: &LabRunArgs) -> Result<Exit, Failure> {
+    let order: RunSpec = serde_json::from_str(&args.order)
+        .map_err(|error| Failure::Usage(format!("`remora lab-run` is started by `remora lab` only ({error})")))?;
+    run_in_model(&order).map(|()| Exit::Done).map_err(Failure::Laboratory)
+}
+
+/// The libraries of Remora's own agent, in files that only memory has.
+fn agents() -> io::Result<[File; 2]> {
+    let in_memory = |bytes| -> io::Result<File> {
+        let mut file = File::from(memfd_create("remora-agent", MemfdFlags::CLOEXEC)?);
+        file.write_all(bytes)?;
+        Ok(file)
+    };
+    Ok([in_memory(FOR_RECORDINGS)?, in_memory(FOR_HEAPS)?])
+}
+
+/// By the name that it has in every process of the same user.
+fn path_of(agent: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), agent.as_raw_fd())
+}
+
+/// The whole path of a file that can be read; whether it is a library is for the runs to find.
+fn opened(file: &Path) -> Result<String, Failure> {
+    let failed = |error: io::Error| Failure::Library { file: file.to_owned(), error };
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    File::open(file).map_err(failed)?;
+    let whole = file.canonicalize().map_err(failed)?;
+    whole.into_os_string().into_string().map_err(|_| failed(io::Error::other("its path is not UTF-8")))
+}
+
+fn runtime_versions(given: &[RuntimeVersion]) -> Vec<RuntimeVersion> {
+    let cores = || RuntimeVersion::ALL.into_iter().filter(|one| *one != RuntimeVersion::Desktop4).collect();
+    if given.is_empty() { cores() } else { given.to_vec() }
+}
+
+fn show(report: &Report, json: bool) -> Result<(), Failure> {
+    if json {
+        return out(&Page::json(&LabOutput {
+            findings: &report.findings,
+            runs: report.runs,
+            left_out: report.left_out,
+        }));
+    }
+    out(&text(report))?;
+    note(&summary(report));
+    let were = if report.runs == 1 { "was" } else { "were" };
+    note(&format!("{} {were} made; a seed repeats the runtime's side only", counted(report.runs, "run")));
+    if report.left_out > 0 {
+        note(&format!("{} were left out: others of the same runtime had hung", counted(report.left_out, "run")));
+    }
+    Ok(())
+}
+
+/// How many clauses have each verdict. One that was broken in several ways counts once.
+fn summary(report: &Report) -> String {
+    let count = |verdict: Verdict| {
+        let with_it = report.findings.iter().filter(|finding| finding.verdict == verdict);
+        with_it.map(|finding| &finding.clause).collect::<BTreeSet<_>>().len()
+    };
+    let [broken, honoured, rest] = [Verdict::Broken, Verdict::Honoured, Verdict::NotExercised].map(count);
+    format!("{broken} broken, {honoured} honoured, {rest} not exercised")
+}
+
+fn text(report: &Report) -> Page {
+    let mut text = Page::default();
+    for finding in &report.findings {
+        let verdict = match finding.verdict {
+            Verdict::Honoured => "honoured      ",
+            Verdict::Broken => "BROKEN        ",
+            Verdict::NotExercised => "not exercised ",
+        };
+        let place = [
+            finding.callback.as_deref().map(|callback| format!("in {callback}")),
+            finding.runtime_version.as_deref().map(|runtime_version| format!("on {runtime_version}")),
+            finding.seed.map(|seed| format!("seed {seed}")),
+        ];
+        let place: Vec<String> = place.into_iter().flatten().collect();
+        let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
+        text += line(format!("{}  {verdict} {}{place}", finding.clause, finding.message));
+    }
+    text
+}

@@ -1,0 +1,91 @@
+//! Whether a process can be recorded, found before anything is asked of it; what stands in the way, as a failure.
+
+use crate::failure::{Failure, Remedies};
+use crate::library::requirements;
+use crate::{hold, holder};
+use remora_attach::proc::Proc;
+use remora_attach::{Check, Error, Process, Reason, Remedy, Slot, Subject, check, check_answer, find};
+use std::time::Duration;
+
+/// How long the runtime may take to say who it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What stands in the way.
+#[derive(Debug)]
+pub(crate) struct Obstacle {
+    /// As it is told.
+    pub(crate) failure: Failure,
+    /// What was found, alone.
+    pub(crate) found: String,
+    /// Whether it stands in the way of the agent only, and the runtime's own sampler can be used instead.
+    pub(crate) agent_only: bool,
+}
+
+/// Looks at everything that this library needs; the runtime itself is asked only if nothing else stands in every engine's way.
+pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<Vec<Check>, Failure> {
+    let mut checks = check(process, &requirements(library)?.for_slot(slot));
+    // Before its agent has arrived, or with the runtime's own sampler, there is nothing of another recording in the process.
+    let held = hold::holder(process).is_some();
+    for check in checks.iter_mut().filter(|check| check.subject == Subject::OwnAgent && (held || !check.passed)) {
+        judge_own_agent(process, check);
+    }
+    if checks.iter().all(|check| check.passed || check.subject.concerns_the_agent_only()) {
+        checks.push(check_answer(process, PATIENCE));
+    }
+    Ok(checks)
+}
+
+/// The first obstacle, if there is one: what stands in every engine's way before what stands in the agent's only.
+pub(crate) fn obstacle(process: &Process, checks: &[Check]) -> Option<Obstacle> {
+    let failed = || checks.iter().filter(|check| !check.passed);
+    let first = failed().find(|check| !check.subject.concerns_the_agent_only()).or_else(|| failed().next())?;
+    if let Some(failure) = ended(process.pid) {
+        return Some(Obstacle { found: failure.to_string(), failure, agent_only: false });
+    }
+    let failure = match &process.attachable {
+        Err(reason) => Failure::Attach(Error::NotAttachable { pid: process.pid, reason: reason.clone() }),
+        Ok(()) => Failure::Precondition {
+            process_id: process.pid,
+            found: first.found.clone(),
+            subject: first.subject,
+            remedies: Remedies::Typed(first.remedies.clone()),
+        },
+    };
+    let found = first.found.clone();
+    Some(Obstacle { failure, found, agent_only: process.attachable.is_ok() && first.subject.concerns_the_agent_only() })
+}
+
+/// Whether the process has ended while it was looked at: then everything fails, and that is why.
+fn ended(process_id: u32) -> Option<Failure> {
+    match find(process_id) {
+        Err(error @ Error::NoSuchProcess { .. }) => Some(error.into()),
+        Ok(Process { attachable: Err(reason @ Reason::Ended), pid, .. }) => {
+            Some(Error::NotAttachable { pid, reason }.into())
+        }
+        // It has given up its memory, and is on its way out: it may not even look like .NET any more.
+        _ if Proc::default().maps(process_id).is_ok_and(|maps| maps.is_empty()) => {
+            Some(Error::NoSuchProcess { pid: process_id }.into())
+        }
+        _ => None,
+    }
+}
+
+/// Our library in the process is either at work for somebody, or an inert residue, beside which another works normally.
+fn judge_own_agent(process: &Process, check: &mut Check) {
+    match holder::of(process) {
+        Some(holder) => {
+            check.passed = false;
+            check.found = format!("it is being recorded by {holder}");
+            check.remedies = vec![Remedy::WaitForRecording];
+        }
+        None if !holder::agent_lives(process.pid) => {
+            check.passed = true;
+            check.found = "an earlier one is mapped and inert".to_owned();
+            check.remedies = vec![Remedy::Nothing];
+        }
+        None => {
+            check.found.push_str(", and its `remora` has ended or cannot be seen");
+            check.remedies = vec![Remedy::TryAgain, Remedy::DetachAgent { pid: process.pid }];
+        }
+    }
+}

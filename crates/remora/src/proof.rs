@@ -1,0 +1,222 @@
+//! What of Remora is in a process after an attach, compared with what was there before.
+
+use crate::console::{Page, harmless_json, line};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Destination;
+use remora_attach::proc::Proc;
+use remora_attach::{Fate, Process, Target};
+use remora_receipt::{Error, EventSession, Facts, Kind, ProfilerCount, ProfilerSlot, Receipt, Snapshot, Unread};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a process that has hung up may take to end.
+const ENDING_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an agent that was not made use of may take to leave by itself.
+const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a copy of the process may take to end once it is killed: it has the lowest priority, and a loaded machine lets it wait.
+const COPY_PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks whether it has.
+const LEAVING_LOOK: Duration = Duration::from_millis(20);
+
+/// A process as it was before it was attached to.
+pub(crate) struct Before {
+    snapshot: Snapshot,
+    target: Target,
+}
+
+/// A receipt for people.
+pub(crate) fn receipt_text(receipt: &Receipt) -> Page {
+    receipt.lines().iter().map(line).sum()
+}
+
+/// Writes the receipt for programs, where one is wanted.
+pub(crate) fn write_receipt(receipt: &Receipt, place: Option<&Destination>) -> Result<(), Failure> {
+    place.map_or(Ok(()), |place| place.write(|out| out.write_all(harmless_json(&receipt.to_json()).as_bytes())))
+}
+
+impl Before {
+    /// Looks at it now.
+    pub(crate) fn of(process: &Process) -> Result<Before, Failure> {
+        let target = Target::hold(process)?;
+        let snapshot = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
+        Ok(Before { snapshot, target })
+    }
+
+    /// What of Remora is in the process now.
+    pub(crate) fn prove(&self, facts: &Facts, target_ended: bool) -> Receipt {
+        if target_ended && self.target.fate() == Fate::Same {
+            // Its end is what will be told: it is waited for, as far as it comes.
+            self.target.wait(ENDING_PATIENCE);
+        }
+        let own = self.of_what_is_there(facts);
+        let facts = &own;
+        self.wait_for_the_agent(facts);
+        self.wait_for_those_that_stay(facts);
+        if !facts.children.is_empty() {
+            self.wait_for_children(facts);
+        }
+        if target_ended {
+            self.wait_for_signals(facts);
+        }
+        let process_id = self.snapshot.process_id;
+        settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
+    }
+
+    /// The facts that still hold. A target that replaced its program has another runtime: the old count and sessions are gone.
+    fn of_what_is_there(&self, facts: &Facts) -> Facts {
+        let mut facts = facts.clone();
+        if self.target.fate() == Fate::Replaced {
+            facts.count = ProfilerCount::Right;
+            if facts.event_session != EventSession::None {
+                facts.event_session = EventSession::Ended;
+            }
+        }
+        facts
+    }
+
+    /// An agent that finds nobody to record for leaves by itself: whether it has, if there was such a one.
+    pub(crate) fn wait_for_the_agent(&self, facts: &Facts) -> bool {
+        if facts.slot == ProfilerSlot::None || facts.attach_completed || facts.inert.is_some() {
+            return true;
+        }
+        let staying = |path: &str| facts.stayed.iter().chain(&facts.staying).any(|name| path.contains(name.as_str()));
+        let count = |snapshot: &Snapshot| snapshot.mappings.ours.iter().filter(|one| !staying(&one.path)).count();
+        let earlier = count(&self.snapshot);
+        self.wait_while(LEAVING_PATIENCE, |now| count(now) > earlier)
+    }
+
+    /// An agent that stays says so, and only then closes what it had.
+    fn wait_for_those_that_stay(&self, facts: &Facts) {
+        if !facts.stayed.is_empty() || !facts.staying.is_empty() {
+            self.wait_while(LEAVING_PATIENCE, |now| !Receipt::between(&self.snapshot, now, facts).clean());
+        }
+    }
+
+    /// A child ends with the thread that made it, and needs a moment to give its memory back.
+    fn wait_for_children(&self, facts: &Facts) {
+        self.wait_while(COPY_PATIENCE, |now| {
+            now.children.iter().any(|child| !child.zombie && facts.children.contains(&child.namespace_id))
+        });
+    }
+
+    /// A signal that was sent just before the target replaced itself (exec) is pending until its thread runs.
+    fn wait_for_signals(&self, facts: &Facts) {
+        let Some(bit) = facts.signal.and_then(|signal| 1_u64.checked_shl(signal.checked_sub(1)?)) else { return };
+        self.wait_while(LEAVING_PATIENCE, |now| {
+            now.threads.iter().any(|thread| thread.pending & !thread.blocked & bit != 0)
+        });
+    }
+
+    /// Waits as long as there is something, `patience` at most; whether it has gone.
+    fn wait_while(&self, patience: Duration, there_is: impl Fn(&Snapshot) -> bool) -> bool {
+        let deadline = Instant::now() + patience;
+        let look = || Snapshot::take(Path::new("/proc"), self.snapshot.process_id);
+        while look().is_ok_and(|now| there_is(&now)) {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(LEAVING_LOOK);
+        }
+        true
+    }
+
+    fn look(&self, facts: &Facts) -> Receipt {
+        if self.target.fate() == Fate::Ended {
+            return Receipt::of_ended(&self.snapshot, facts);
+        }
+        match Snapshot::take(Path::new("/proc"), self.snapshot.process_id) {
+            Ok(mut after) => {
+                after.look_for(&facts.placed);
+                Receipt::between(&self.snapshot, &after, facts)
+            }
+            Err(Error::Gone { .. }) => Receipt::of_ended(&self.snapshot, facts),
+            // It is there, and nothing of it could be read.
+            Err(error) => Receipt::between(&self.snapshot, &unreadable(&self.snapshot, &error), facts),
+        }
+    }
+}
+
+/// The receipt of a process that may just be ending: it looks like one that cannot be read, or in which something is left.
+fn settled(look: impl Fn() -> Receipt, is_ending: impl FnOnce() -> bool, ends: impl FnOnce() -> bool) -> Receipt {
+    let receipt = look();
+    if !receipt.clean() && is_ending() && ends() { look() } else { receipt }
+}
+
+/// Whether a process is on its way out, or has gone: it has given up its memory, or is marked as exiting.
+fn is_ending(process_id: u32) -> bool {
+    let proc = Proc::default();
+    let has_no_memory = || proc.read(process_id, "maps").is_ok_and(|maps| maps.is_empty());
+    proc.stat(process_id).map_or(true, |stat| stat.is_ending()) || has_no_memory()
+}
+
+/// A snapshot of which nothing could be read; the receipt does not call that clean.
+fn unreadable(before: &Snapshot, error: &Error) -> Snapshot {
+    let path = format!("/proc/{}", before.process_id);
+    let everything = Unread { kind: Kind::Mapping, path, error: error.to_string() };
+    Snapshot {
+        process_id: before.process_id,
+        start_time: before.start_time,
+        unread: vec![everything],
+        ..Snapshot::default()
+    }
+}
+
+/// How `remora` ends. What is left in somebody's process comes before everything else, which is about our own files and time.
+pub(crate) fn verdict(ended: Result<(), Failure>, clean: bool) -> Result<Exit, Failure> {
+    match (ended, clean) {
+        (Ok(()), true) => Ok(Exit::Done),
+        (Ok(()), false) => Ok(Exit::Unclean),
+        (Err(failure), true) => Err(failure),
+        (Err(failure), false) => Err(Failure::LeftBehind(Box::new(failure))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_receipt::Outcome as Became;
+    use std::cell::Cell;
+    use std::process::{Command, Stdio};
+
+    /// This very process as one in which something is left, or as one that has ended.
+    fn receipt(became: Became) -> Receipt {
+        let before = Snapshot { process_id: 7, start_time: 7, ..Snapshot::default() };
+        match became {
+            Became::Running => {
+                Receipt::between(&before, &unreadable(&before, &Error::Gone { process_id: 7 }), &Facts::default())
+            }
+            Became::Ended => Receipt::of_ended(&before, &Facts::default()),
+        }
+    }
+
+    #[test]
+    fn det_17_a_process_that_is_just_ending_is_looked_at_again_when_it_has_ended() {
+        let has_ended = Cell::new(false);
+        let look = || receipt(if has_ended.get() { Became::Ended } else { Became::Running });
+        let ends = || {
+            has_ended.set(true);
+            true
+        };
+        assert!(!look().clean());
+        assert!(!settled(look, || false, ends).clean(), "one that lives is judged as it is");
+        assert!(!has_ended.get());
+        assert!(!settled(look, || true, || false).clean(), "one that does not end in time, too");
+        let receipt = settled(look, || true, ends);
+        assert_eq!((receipt.clean(), receipt.outcome), (true, Became::Ended));
+    }
+
+    #[test]
+    fn a_process_is_ending_from_its_exit_until_it_is_gone() {
+        assert!(!is_ending(std::process::id()));
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+        drop(child.stdin.take());
+        let id = child.id();
+        while !is_ending(id) {
+            std::thread::yield_now();
+        }
+        child.wait().expect("collected");
+        assert!(is_ending(id));
+    }
+}

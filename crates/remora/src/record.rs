@@ -1,0 +1,170 @@
+//! `remora record`: attach, sample, detach, prove that nothing was left.
+//!
+//! Everything that can be refused is refused before the target is asked anything: flags, output, disk space, preconditions.
+//! From then on a spool on disk holds what was recorded, so that nothing of it depends on how this process ends.
+
+mod child;
+mod engine;
+mod event_pipe;
+mod finish;
+mod plan;
+mod processor;
+mod progress;
+mod result;
+
+use crate::args::RecordArgs;
+use crate::console::note;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hold::Hold;
+use crate::leaving::wait_for_an_earlier_one;
+use crate::library;
+use crate::preconditions::{Obstacle, examine, obstacle};
+use crate::proof::Before;
+use crate::stop::{Input, Stop, Wish};
+use crate::target::{choose, unless_it_ended};
+use child::Child;
+use engine::{Engine, NotStarted, Step};
+use event_pipe::{EventPipe, InPlaceOf};
+use finish::{End, Finish, Why};
+use plan::{Choice, Plan};
+use processor::Processor;
+use progress::{Numbers, Progress};
+use remora_attach::{Process, Slot, TargetPath};
+use remora_receipt::Facts;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time for which the engine is waited for before looking whether the recording should end.
+const STEP: Duration = Duration::from_millis(50);
+/// Time between two writes to the spool.
+const SPOOL_PAUSE: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
+    let plan = Plan::resolve(args)?;
+    plan.check_named()?;
+    let input = match plan.duration {
+        _ if !args.command.is_empty() => Input::Unheard,
+        Some(_) => Input::WithDuration,
+        None => Input::Endless,
+    };
+    let mut stop = Stop::listen(input).map_err(Failure::Signals)?;
+    let mut child = Child::start(&args.command, plan.command_prints())?;
+    let process = match &mut child {
+        Some(child) => {
+            let mut process = child.process(&mut stop)?;
+            process.library_directory = args.target.library_directory.clone().map(TargetPath::from);
+            process
+        }
+        None => {
+            let process = choose(&args.target)?;
+            wait_for_an_earlier_one(&process, &mut stop)?;
+            process
+        }
+    };
+    let choice = choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?;
+    let output = plan.output_for(&process)?;
+    let _hold = Hold::take(&process)?;
+    let before = Before::of(&process)?;
+    let mut processor = Processor::watch(process.pid);
+    let attached = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path));
+    let unrecorded = child.as_ref().map(Child::unrecorded);
+    let finish = Finish { plan: &plan, output, before };
+    let mut engine = match attached {
+        Ok(engine) => engine,
+        Err(NotStarted { failure, facts }) => {
+            return Err(finish.of_nothing(unless_it_ended(&process, failure), facts));
+        }
+    };
+    let ends_by = match (stop.by_enter(), &engine) {
+        _ if child.is_some() => "Ctrl-C ends it and the command",
+        (false, _) => "Ctrl-C ends it",
+        (true, Engine::EventPipe(_)) => "Enter or Ctrl-C ends it",
+        (true, Engine::Agent(..)) => "Enter or Ctrl-C ends it, a number and Enter changes the frequency",
+    };
+    note(&format!(
+        "recording {} (process {}) into {}; {ends_by}",
+        process.name(),
+        process.pid,
+        finish.output.destination
+    ));
+    let why = sample(&mut engine, &plan, &mut stop, &mut processor);
+    finish.run(engine, End { why, processor, child, unrecorded }, stop.hurried())
+}
+
+/// The engine that can be had, before anything is asked of the target.
+fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
+    let checks = examine(process, library::FOR_RECORDINGS, Slot::Beside)?;
+    match (obstacle(process, &checks), plan.engine) {
+        (None, chosen) => Ok(Chosen { engine: chosen, in_place_of: None }),
+        (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => {
+            Ok(Chosen { engine: Choice::EventPipe, in_place_of: None })
+        }
+        (Some(Obstacle { agent_only: true, failure, .. }), Choice::Auto) => {
+            Ok(Chosen { engine: Choice::EventPipe, in_place_of: Some(fallback(&failure, None)) })
+        }
+        (Some(Obstacle { failure, .. }), _) => Err(failure),
+    }
+}
+
+/// An engine, and what it stands in for.
+struct Chosen {
+    engine: Choice,
+    in_place_of: Option<InPlaceOf>,
+}
+
+/// Attaches; where the agent turns out not to be able to record for a reason that could not be seen before, falls back.
+fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: Option<&Path>) -> Result<Engine, NotStarted> {
+    let event_pipe = |in_place_of| EventPipe::start(process, plan, beside, in_place_of);
+    match chosen.engine {
+        Choice::EventPipe => event_pipe(chosen.in_place_of).map(Engine::from),
+        Choice::Agent => Engine::agent(process, plan, beside),
+        Choice::Auto => match Engine::agent(process, plan, beside) {
+            Err(NotStarted { failure, facts }) if failure.concerns_the_agent_only() => {
+                event_pipe(Some(fallback(&failure, facts))).map(Engine::from)
+            }
+            attached => attached,
+        },
+    }
+}
+
+/// Tells of the fallback at once; its reason is in the recording's notes, too.
+fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
+    note(&format!("{failure}; using the runtime's own sampler instead, the notes below say what it cannot do"));
+    InPlaceOf { because: failure.to_string(), facts }
+}
+
+/// Records until something ends it, and tells what did.
+fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Processor) -> Why {
+    let begun = Instant::now();
+    let mut progress = Progress::new(plan.duration);
+    let mut spooled = begun;
+    loop {
+        let left = plan.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
+        let Step { samples, lost, rate, ended } = match engine.step(left.map_or(STEP, |left| left.min(STEP))) {
+            Ok(step) => step,
+            Err(failure) => return Why::Failed(failure),
+        };
+        let wall = plan.event == remora_profile::Event::Wall;
+        progress.show(|| Numbers { samples, lost, rate, processor: processor.share(), wall });
+        if spooled.elapsed() >= SPOOL_PAUSE {
+            spooled = Instant::now();
+            match engine.keep() {
+                Err(failure) => return Why::Failed(failure),
+                Ok(false) => return Why::DiskFull,
+                Ok(true) => {}
+            }
+        }
+        match ended {
+            Some(why) => return why,
+            None if left.is_some_and(|left| left.is_zero()) => return Why::TimeIsOver,
+            None => {}
+        }
+        match stop.wish() {
+            Some(Wish::End) => return Why::Asked,
+            Some(Wish::Frequency(hertz)) => engine.set_frequency(hertz),
+            None => {}
+        }
+    }
+}

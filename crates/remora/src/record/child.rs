@@ -1,0 +1,131 @@
+//! A command that is started to be recorded: as soon as a runtime in it, or in what it starts, can be attached to.
+//!
+//! It is started as a shell would start it, with nothing changed in its environment. A runtime can be made to wait for a recorder by a
+//! variable there (`DOTNET_DiagnosticPorts`); but whatever the command starts later would inherit it, and wait for a recorder that is
+//! gone. What runs before the attach is not recorded, and how long that was is told.
+//!
+//! It stays in our process group, so that it can read the terminal: Ctrl-C there ends the recording and the command, as in a shell.
+//! When the recording ends in another way before the command does (its duration, a signal to us alone), the command runs on.
+
+use crate::duration::show;
+use crate::failure::Failure;
+use crate::stop::Stop;
+
+use remora_attach::{Process, descendants, find};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{self, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the command may take until a runtime starts in it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two looks for one.
+const LOOK: Duration = Duration::from_millis(3);
+/// Time between two looks whether it has ended.
+const ENDING_LOOK: Duration = Duration::from_millis(5);
+
+/// Where the command's standard output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Printing {
+    /// Where ours goes.
+    ToOutput,
+    /// Where our messages go: standard output is for the recording, the receipt or JSON, which others read.
+    ToError,
+}
+
+impl Printing {
+    fn stdio(self) -> io::Result<Stdio> {
+        match self {
+            Printing::ToOutput => Ok(Stdio::inherit()),
+            Printing::ToError => io::stderr().as_fd().try_clone_to_owned().map(Stdio::from),
+        }
+    }
+}
+
+/// The command.
+#[derive(Debug)]
+pub(crate) struct Child {
+    name: String,
+    child: process::Child,
+    started: Instant,
+}
+
+impl Child {
+    /// Starts `command`, if there is one.
+    pub(crate) fn start(command: &[OsString], printing: Printing) -> Result<Option<Child>, Failure> {
+        let Some((program, args)) = command.split_first() else {
+            return Ok(None);
+        };
+        let name = program.to_string_lossy().into_owned();
+        let started = Instant::now();
+        let child = printing.stdio().and_then(|stdout| Command::new(program).args(args).stdout(stdout).spawn());
+        let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
+        Ok(Some(Child { name, child, started }))
+    }
+
+    /// Waits until there is a runtime in it that can be attached to.
+    pub(crate) fn process(&mut self, stop: &mut Stop) -> Result<Process, Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if stop.wish().is_some() {
+                return Err(Failure::Interrupted);
+            }
+            if let Some(process) = self.attachable() {
+                return Ok(process);
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Failure::CommandEnded { name: self.name.clone(), status });
+            }
+            std::thread::sleep(LOOK);
+        }
+        Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: PATIENCE.as_secs() })
+    }
+
+    /// The first of what the command has started, itself the very first, that can be attached to.
+    fn attachable(&self) -> Option<Process> {
+        let command = self.child.id();
+        let mut candidates = std::iter::once(command).chain(descendants(command));
+        candidates.find_map(|candidate| find(candidate).ok().filter(|process| process.attachable.is_ok()))
+    }
+
+    /// What is to be told of the time before the recording, which begins now.
+    pub(crate) fn unrecorded(&self) -> String {
+        told_unrecorded(self.started.elapsed())
+    }
+
+    /// As it is told.
+    pub(crate) fn label(&self) -> String {
+        format!("{} (process {})", self.name, self.child.id())
+    }
+
+    /// How it ended, if it has or does so within `patience`.
+    pub(crate) fn status_within(&mut self, patience: Duration) -> Option<process::ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let status = self.child.try_wait().ok().flatten();
+            if status.is_some() || Instant::now() >= deadline {
+                return status;
+            }
+            std::thread::sleep(ENDING_LOOK);
+        }
+    }
+}
+
+fn told_unrecorded(time: Duration) -> String {
+    format!(
+        "the recording began {} after the command was started: what ran before that is not in it",
+        show(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_a_command_ran_before_its_recording_is_told() {
+        let told = told_unrecorded(Duration::from_millis(85));
+        assert!(told.starts_with("the recording began 85"), "{told}");
+    }
+}

@@ -1,0 +1,314 @@
+//! The runtime's own sampler: nothing is loaded into the process, and less is seen.
+//!
+//! Names come with the end of the stream, so that there is a profile only then. Until then the raw stream is kept on disk:
+//! `remora report` and `convert` read it, as other tools for .nettrace files do.
+
+use super::engine::{Ended, Kept, NotStarted, Step};
+use super::finish::Why;
+use super::plan::Plan;
+use crate::args::HERTZ;
+use crate::failure::Failure;
+use crate::output::StreamSpool;
+use crate::ps;
+use remora_attach::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks};
+use remora_collector::MemoryLimit;
+use remora_nettrace::{SampledProfile, providers};
+use remora_profile::{Meta, Profile, ThreadIx};
+use remora_receipt::{EventSession, Facts};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The runtime's buffer in the target, MiB.
+const BUFFER: u32 = 64;
+/// How long the runtime may take to name its methods and modules at the end.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// And how long it may take to begin, or to name another one.
+const QUIET_PATIENCE: Duration = Duration::from_secs(15);
+/// How long it may take to take the request to end, to answer it at last, and to end a stream that is of no use any more.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+/// Time for which it is waited for before looking whether somebody is in a hurry.
+const LOOK: Duration = Duration::from_millis(50);
+/// Told where another frequency was asked for.
+const OWN_FREQUENCY: &str = "The runtime's sampler has a frequency of its own: --frequency has no effect.";
+/// Bytes read at once.
+const PIECE: usize = 1 << 16;
+
+/// The agent that it stands in for.
+#[derive(Debug)]
+pub(crate) struct InPlaceOf {
+    /// Why the agent cannot be used.
+    pub(crate) because: String,
+    /// What may be left of the agent, if it was tried.
+    pub(crate) facts: Option<Box<Facts>>,
+}
+
+/// What becomes of the recording, with why in words.
+type Becomes = fn(String) -> Why;
+
+/// A session.
+pub(crate) struct EventPipe {
+    session: EventPipeSession,
+    sampled: SampledProfile,
+    spool: StreamSpool,
+    process: Process,
+    begun: Instant,
+    facts: Facts,
+    piece: Vec<u8>,
+    notes: Vec<String>,
+    /// Why nothing more is taken: what becomes of the recording, and in words.
+    ended: Option<(Becomes, String)>,
+    /// Whether the stream itself has ended, rather than our understanding of it.
+    over: bool,
+    /// Whether it makes no sense any more.
+    is_unreadable: bool,
+    limit: MemoryLimit,
+    /// Why the stream is not kept whole, if it is not.
+    failure: Option<Failure>,
+}
+
+impl EventPipe {
+    /// Starts one. `output` is what the stream is kept beside.
+    pub(crate) fn start(
+        process: &Process,
+        plan: &Plan,
+        output: Option<&Path>,
+        in_place_of: Option<InPlaceOf>,
+    ) -> Result<EventPipe, NotStarted> {
+        let mut notes = if plan.frequency == HERTZ { Vec::new() } else { vec![OWN_FREQUENCY.to_owned()] };
+        let mut of_the_agent = None;
+        if let Some(InPlaceOf { because, facts }) = in_place_of {
+            notes.push(format!("The agent was not used: {because}."));
+            of_the_agent = facts;
+        }
+        let (session, spool, attach) = match open(process, output) {
+            Ok(opened) => opened,
+            Err(failure) => return Err(NotStarted { failure, facts: of_the_agent }),
+        };
+        // The receipt then covers both.
+        let facts =
+            Facts { attach, runtime: ps::runtime(process), ..of_the_agent.map(|facts| *facts).unwrap_or_default() };
+        Ok(EventPipe {
+            session,
+            sampled: SampledProfile::new(plan.event),
+            spool,
+            process: process.clone(),
+            begun: Instant::now(),
+            facts,
+            piece: vec![0; PIECE],
+            notes,
+            ended: None,
+            over: false,
+            is_unreadable: false,
+            limit: MemoryLimit::eighth(),
+            failure: None,
+        })
+    }
+
+    /// Takes what has come, waiting at most `patience`.
+    pub(crate) fn step(&mut self, patience: Duration) -> Result<Step, Failure> {
+        let deadline = Instant::now() + patience;
+        while self.ended.is_none() && self.failure.is_none() && self.take(deadline)? {}
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let samples = self.sampled.samples() as u64;
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let rate = (seconds > 0.0).then(|| samples as f64 / seconds);
+        Ok(Step { samples, lost: self.sampled.lost(), rate, ended: self.ended.clone().map(|(why, text)| why(text)) })
+    }
+
+    /// Whether the disk is nearly full.
+    pub(crate) fn is_low(&self) -> bool {
+        self.spool.is_low()
+    }
+
+    /// Stops the session and takes what the runtime lists at its end: not longer than that may take, nor when somebody is in a hurry.
+    pub(crate) fn end(mut self, hurried: impl Fn() -> bool) -> Ended {
+        self.facts.recording = nanoseconds(self.begun.elapsed());
+        let asked = Instant::now();
+        let target_ended = self.over;
+        let stopped = if self.over { Ok(()) } else { self.stop(asked, hurried) };
+        // The runtime answers only when it has ended the session.
+        let stopped = stopped.and_then(|()| self.session.finish(SHORT_PATIENCE).map_err(|error| error.to_string()));
+        self.facts.event_session = match stopped {
+            Ok(()) => EventSession::Ended,
+            Err(why) => {
+                self.notes.push(format!("the session did not end properly: {why}"));
+                EventSession::NotEnded(why)
+            }
+        };
+        self.facts.detach = nanoseconds(asked.elapsed());
+        let mut profile = self.sampled.finish(Meta {
+            duration: self.facts.recording,
+            process_id: self.process.pid,
+            application: self.process.name(),
+            command_line: self.process.command_line.join(" "),
+            runtime: self.facts.runtime.clone(),
+            notes: self.notes,
+            ..Meta::default()
+        });
+        profile.meta.notes.extend(self.ended.map(|(_, text)| text));
+        name_threads(&mut profile, &self.process);
+        Ended {
+            profile,
+            facts: self.facts,
+            kept: Kept::Stream(self.spool),
+            managed_frames: None,
+            first_sample: None,
+            target_ended,
+            failure: self.failure,
+        }
+    }
+
+    /// Asks for the end, and takes what comes until then; or why that was not waited for.
+    fn stop(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
+        self.session.stop(SHORT_PATIENCE).map_err(|error| error.to_string())?;
+        let ended = self.ended.take();
+        self.spool.ends();
+        self.limit = MemoryLimit::eighth();
+        let waited = self.take_the_end(asked, hurried);
+        // The stream's end was asked for this time; what came before it was not.
+        self.ended = ended.or_else(|| self.ended.take().filter(|_| !self.over));
+        waited
+    }
+
+    fn take_the_end(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
+        let mut end = End { asked, last: asked, named: self.sampled.named() };
+        while !self.over {
+            let now = Instant::now();
+            if let Some(after) = end.is_late(now, self.sampled.named(), self.is_unreadable) {
+                return Err(Error::TimedOut { step: "end its session of events", after }.to_string());
+            }
+            if let Some(why) = hurried().then(|| "interrupted".to_owned()).or_else(|| self.limit.exceeded()) {
+                return Err(why);
+            }
+            self.take(now + LOOK).map_err(|failure| failure.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Reads once; whether it is worth reading on at once.
+    fn take(&mut self, deadline: Instant) -> Result<bool, Failure> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        self.session.wait_at_most(Some(left))?;
+        match self.session.read(&mut self.piece) {
+            Ok(0) => self.is_over("the target ended during the recording"),
+            Ok(length) => {
+                let piece = &self.piece[..length];
+                // It is read on whatever it is: the runtime cannot end a session whose stream nobody takes.
+                if self.is_unreadable {
+                    return Ok(true);
+                }
+                if let Err(failure) = self.spool.write(piece) {
+                    self.failure.get_or_insert(failure);
+                }
+                // A stream that cannot be understood any more is worth what came before; the profile's notes say so.
+                self.is_unreadable = self.sampled.push(piece).is_err();
+                if self.is_unreadable {
+                    self.ended = Some((Why::Unreadable, "the runtime's stream cannot be read any further".to_owned()));
+                } else if let Some(why) = self.limit.exceeded() {
+                    self.ended = Some((Why::Limit, why));
+                } else if self.spool.is_cut() {
+                    let why = "the runtime's stream takes more than half of what was free on the disk";
+                    self.ended = Some((Why::Limit, why.to_owned()));
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(false),
+            Err(_) => self.is_over("the connection to the target broke during the recording"),
+        }
+        Ok(true)
+    }
+
+    fn is_over(&mut self, why: &str) {
+        self.over = true;
+        self.ended = Some((Why::TargetEnded, why.to_owned()));
+    }
+}
+
+/// The end of a session, as far as it has come.
+struct End {
+    asked: Instant,
+    /// When something was named last.
+    last: Instant,
+    /// What was named by then.
+    named: usize,
+}
+
+impl End {
+    /// Which patience has come to its end, if one has, when so much is named.
+    fn is_late(&mut self, now: Instant, named: usize, is_unreadable: bool) -> Option<Duration> {
+        if named > self.named {
+            (self.named, self.last) = (named, now);
+        }
+        let patience = if is_unreadable { SHORT_PATIENCE } else { QUIET_PATIENCE };
+        let quiet = (now >= self.last + patience).then_some(patience);
+        quiet.or((now >= self.asked + STOP_PATIENCE).then_some(STOP_PATIENCE))
+    }
+}
+
+/// Starts the runtime's session, and what its stream is kept in; with how long that took, nanoseconds.
+fn open(process: &Process, output: Option<&Path>) -> Result<(EventPipeSession, StreamSpool, u64), Failure> {
+    let provider = |wanted: providers::Wanted| Provider {
+        name: wanted.name.to_owned(),
+        keywords: wanted.keywords,
+        level: wanted.level,
+        filter: String::new(),
+    };
+    let config = EventPipeConfig {
+        buffer_mebibytes: BUFFER,
+        rundown: Rundown::Default,
+        stacks: Stacks::Walked,
+        providers: providers::WANTED.into_iter().map(provider).collect(),
+    };
+    let spool = StreamSpool::create(output)?;
+    let asked = Instant::now();
+    match EventPipeSession::start(process, &config) {
+        Ok(session) => Ok((session, spool, nanoseconds(asked.elapsed()))),
+        Err(error) => {
+            spool.discard();
+            Err(error.into())
+        }
+    }
+}
+
+/// The stream knows threads by their ids only; the system knows their names, as far as they still live.
+fn name_threads(profile: &mut Profile, process: &Process) {
+    if process.namespaced_pid != process.pid {
+        return;
+    }
+    for index in 0..profile.threads().len() {
+        let thread = profile.thread_mut(ThreadIx(index as u32));
+        if let Ok(name) = std::fs::read(format!("/proc/{}/task/{}/comm", process.pid, thread.id)) {
+            thread.name = String::from_utf8_lossy(&name).trim_end().to_owned();
+        }
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_session_is_waited_for_as_long_as_something_is_named_and_not_for_ever() {
+        let asked = Instant::now();
+        let after = |seconds| asked + Duration::from_secs(seconds);
+        let mut end = End { asked, last: asked, named: 7 };
+        assert_eq!(end.is_late(after(14), 7, false), None);
+        assert_eq!(end.is_late(after(14), 8, false), None);
+        assert_eq!(end.is_late(after(28), 8, false), None, "another one was named");
+        assert_eq!(end.is_late(after(29), 8, false), Some(QUIET_PATIENCE));
+        assert_eq!(end.is_late(after(59), 9, false), None);
+        assert_eq!(end.is_late(after(60), 10, false), Some(STOP_PATIENCE), "whatever is named");
+        let mut end = End { asked, last: asked, named: 7 };
+        assert_eq!(end.is_late(after(1), 7, true), Some(SHORT_PATIENCE), "nothing more can be named");
+    }
+}

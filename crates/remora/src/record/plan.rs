@@ -1,0 +1,182 @@
+//! What the flags of `record` mean together, and which combinations are refused.
+
+use super::child::Printing;
+use crate::args::{EngineArg, RecordArgs};
+use crate::failure::Failure;
+use crate::output::{Destination, FileFormat, Output, default_output};
+use jiff::Zoned;
+use remora_attach::Process;
+use remora_profile::Event;
+use std::path::Path;
+use std::time::Duration;
+
+/// What takes the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The agent, else the runtime's own sampler.
+    Auto,
+    /// The agent or nothing.
+    Agent,
+    /// The runtime's own sampler.
+    EventPipe,
+}
+
+/// The resolved flags.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// What is measured.
+    pub(crate) event: Event,
+    /// Samples a second and thread.
+    pub(crate) frequency: u32,
+    /// Signals and read stacks a second; `None` for the collector's own bounds.
+    pub(crate) signal_budget: Option<u32>,
+    /// When to stop by itself.
+    pub(crate) duration: Option<Duration>,
+    /// What takes the samples.
+    pub(crate) engine: Choice,
+    /// Whether the result is JSON.
+    pub(crate) json: bool,
+    /// Where the receipt goes.
+    pub(crate) receipt: Option<Destination>,
+    /// The output, if it was named.
+    named: Option<Output>,
+    /// The format of an output that was not named.
+    format: FileFormat,
+}
+
+impl Plan {
+    /// Makes sense of the flags.
+    pub(crate) fn resolve(args: &RecordArgs) -> Result<Plan, Failure> {
+        refuse_contradictions(args)?;
+        let format = args.format.as_deref();
+        let named = args.output.as_deref().map(|path| Output::resolve(path, format, args.force)).transpose()?;
+        let format = format.map_or(Ok(FileFormat::Export(remora_export::Format::Html)), FileFormat::from_name)?;
+        Ok(Plan {
+            event: args.event.into(),
+            frequency: args.frequency,
+            signal_budget: args.signal_budget,
+            duration: args.duration,
+            engine: match args.engine {
+                EngineArg::Auto => Choice::Auto,
+                EngineArg::Agent => Choice::Agent,
+                EngineArg::Eventpipe => Choice::EventPipe,
+            },
+            json: args.json,
+            receipt: args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force)),
+            named,
+            format,
+        })
+    }
+
+    /// Whether what was named can be written.
+    pub(crate) fn check_named(&self) -> Result<(), Failure> {
+        self.named.as_ref().map_or(Ok(()), Output::check)?;
+        self.receipt.as_ref().map_or(Ok(()), Destination::check)
+    }
+
+    /// Where a command that is started prints: not into what others read from our standard output.
+    pub(crate) fn command_prints(&self) -> Printing {
+        let ours = self.named.as_ref().map(|output| &output.destination).into_iter().chain(&self.receipt);
+        let taken = self.json || ours.into_iter().any(|place| *place == Destination::Stdout);
+        if taken { Printing::ToError } else { Printing::ToOutput }
+    }
+
+    /// The output, with a name after the process if it has none, which then can be written, too.
+    pub(crate) fn output_for(&self, process: &Process) -> Result<Output, Failure> {
+        if let Some(named) = &self.named {
+            return Ok(named.clone());
+        }
+        let path = default_output(&process.name(), &Zoned::now(), self.format.ending());
+        let output = Output { destination: Destination::of(&path, false), format: self.format };
+        output.check().map(|()| output)
+    }
+}
+
+fn refuse_contradictions(args: &RecordArgs) -> Result<(), Failure> {
+    let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
+    let stdout = Some(Path::new("-"));
+    let output = args.output.as_deref();
+    let receipt = args.receipt.as_deref();
+    if !args.command.is_empty() && (args.target.process_id.is_some() || args.target.name.is_some()) {
+        return usage("a command to start and a process that runs cannot both be recorded; give one of them");
+    }
+    if args.json && (output == stdout || receipt == stdout) {
+        return usage(
+            "--json prints to standard output, and so does `-`; give -o or --receipt a file, or leave --json out",
+        );
+    }
+    if output.is_some() && output == receipt {
+        return usage("the recording and the receipt cannot be written to the same file; give --receipt another name");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Command, CommandLine};
+    use clap::Parser;
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        let words = ["remora", "record"].into_iter().chain(line.split_ascii_whitespace());
+        let parsed = CommandLine::try_parse_from(words).map_err(|error| error.to_string())?;
+        let Command::Record(args) = parsed.command else { panic!("it is record") };
+        Plan::resolve(&args).map_err(|failure| failure.line())
+    }
+
+    #[test]
+    fn defaults_are_cheap_and_useful() {
+        let plan = plan("").expect("no flags are needed");
+        assert_eq!((plan.event, plan.frequency, plan.duration), (Event::Cpu, 99, None));
+        assert_eq!(
+            (plan.engine, plan.json, plan.receipt.clone(), plan.named.clone()),
+            (Choice::Auto, false, None, None)
+        );
+        assert_eq!(plan.format.ending(), ".html");
+    }
+
+    #[test]
+    fn flags_are_resolved() {
+        let plan =
+            plan("-n Orders -d 1m -e wall -f 10000 -o a.pb.gz --receipt r.json --force --engine eventpipe --json")
+                .expect("they make sense");
+        assert_eq!((plan.event, plan.frequency, plan.duration), (Event::Wall, 10_000, Some(Duration::from_secs(60))));
+        assert_eq!(plan.engine, Choice::EventPipe);
+        assert_eq!(plan.receipt, Some(Destination::of_receipt(Path::new("r.json"), true)));
+        let named = plan.named.expect("it is named");
+        assert_eq!((named.format.name(), named.destination), ("pprof", Destination::of(Path::new("a.pb.gz"), true)));
+    }
+
+    #[test]
+    fn a_format_by_name_beats_the_extension_and_names_the_default() {
+        assert_eq!(plan("-o a.html --format folded").expect("fine").named.expect("named").format.name(), "folded");
+        assert_eq!(plan("--format remora").expect("fine").format.ending(), ".remora");
+        assert_eq!(plan("-o - --format .pb.gz").expect("fine").named.expect("named").destination, Destination::Stdout);
+    }
+
+    #[test]
+    fn a_command_does_not_print_into_what_others_read() {
+        for line in ["--json", "-o - --format folded", "--receipt -"] {
+            assert_eq!(plan(line).expect(line).command_prints(), Printing::ToError, "{line}");
+        }
+        assert_eq!(plan("-o a.html --receipt r.json").expect("fine").command_prints(), Printing::ToOutput);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let cases = [
+            ("-p 1 -- dotnet x.dll", "give one of them"),
+            ("-n x -- dotnet x.dll", "give one of them"),
+            ("--json -o - --format folded", "--json prints to standard output"),
+            ("--json --receipt -", "--json prints to standard output"),
+            ("-o a.html --receipt a.html", "the same file"),
+            ("-o -", "add --format"),
+            ("-o a.svg", "unknown format"),
+            ("--format svg", "unknown format"),
+        ];
+        for (line, why) in cases {
+            let message = plan(line).expect_err(line);
+            assert!(message.contains(why), "{line}: {message}");
+        }
+    }
+}

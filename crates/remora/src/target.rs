@@ -1,0 +1,127 @@
+//! Which process is meant: by id, by name, or the only one that can be attached to.
+
+use crate::args::TargetArgs;
+use crate::console::note;
+use crate::failure::Failure;
+use remora_attach::{Process, TargetPath, find, processes};
+
+/// Most processes that are listed in a message.
+const LISTED: usize = 8;
+
+/// The process that the flags name, with the directory that they choose in it.
+pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
+    let mut process = match (args.process_id, &args.name) {
+        (Some(process_id), _) => find(process_id)?,
+        (None, Some(name)) => named(processes()?, name)?,
+        (None, None) => unnamed(processes()?)?,
+    };
+    process.library_directory = args.library_directory.clone().map(TargetPath::from);
+    Ok(process)
+}
+
+/// The failure; but whatever could not be done to a process that is just ending or replacing its program, that is the reason.
+pub(crate) fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
+    process.require_same().map_or_else(Failure::from, |()| failure)
+}
+
+/// What a process is called, where its runtime is concerned: `Orders`, else `dotnet`.
+pub(crate) fn label(process: &Process) -> String {
+    format!("{} {}", process.pid, process.name())
+}
+
+/// Exactly: the entry assembly with or without its extension, or the executable.
+fn is_called(process: &Process, name: &str) -> bool {
+    let executable = process.executable.as_ref().map(TargetPath::file_name);
+    let assembly = process.entry_assembly.as_deref();
+    executable == Some(name) || (assembly.is_some() && assembly == Some(name.strip_suffix(".dll").unwrap_or(name)))
+}
+
+/// The one process of this name.
+fn named(running: Vec<Process>, name: &str) -> Result<Process, Failure> {
+    let (mut called, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|process| is_called(process, name));
+    match called.len() {
+        0 => {
+            let hint = other_name(name, others.iter().map(Process::name));
+            Err(Failure::NoSuchName { name: name.to_owned(), hint })
+        }
+        1 => Ok(called.remove(0)),
+        count => Err(Failure::SeveralProcesses { count, list: listed(&called, label) }),
+    }
+}
+
+/// What to try in place of a name that no process has.
+fn other_name(name: &str, there: impl IntoIterator<Item = String>) -> String {
+    let wanted = name.strip_suffix(".dll").unwrap_or(name).to_lowercase();
+    match there.into_iter().find(|other| other.to_lowercase() == wanted) {
+        Some(other) => format!("there is {other:?}, upper and lower case count"),
+        None => "`remora ps` lists those there are, a name must be given exactly".to_owned(),
+    }
+}
+
+/// The one process that can be attached to; of those that cannot be it is only said that they are there.
+fn unnamed(running: Vec<Process>) -> Result<Process, Failure> {
+    let (ready, others) = running.into_iter().partition(|process| process.attachable.is_ok());
+    let (process, left_out) = sole(ready, others, label)?;
+    if let Some(left_out) = left_out {
+        note(&format!("left out, since they cannot be attached to: {left_out}"));
+    }
+    Ok(process)
+}
+
+/// The only one that is ready, and what is left out for it.
+fn sole<T>(
+    mut ready: Vec<T>,
+    mut others: Vec<T>,
+    label: impl Fn(&T) -> String + Copy,
+) -> Result<(T, Option<String>), Failure> {
+    match (ready.len(), others.len()) {
+        (0, 0) => Err(Failure::NoProcess),
+        (1, 0) => Ok((ready.remove(0), None)),
+        (1, _) => Ok((ready.remove(0), Some(listed(&others, label)))),
+        // Why it cannot be attached to is told of it as of one that was named.
+        (0, 1) => Ok((others.remove(0), None)),
+        (0, count) => Err(Failure::SeveralProcesses { count, list: listed(&others, label) }),
+        (count, 0) => Err(Failure::SeveralProcesses { count, list: listed(&ready, label) }),
+        (count, _) => {
+            let list = format!("{} (and, not to be attached to, {})", listed(&ready, label), listed(&others, label));
+            Err(Failure::SeveralProcesses { count, list })
+        }
+    }
+}
+
+/// The first ones, as they are told.
+fn listed<T>(all: &[T], label: impl Fn(&T) -> String) -> String {
+    let mut list: Vec<String> = all.iter().take(LISTED).map(label).collect();
+    if all.len() > LISTED {
+        list.push(format!("{} more", all.len() - LISTED));
+    }
+    list.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_differs_by_case_only_is_offered() {
+        let there = || ["Billing", "OrderService"].map(String::from);
+        for name in ["orderservice", "ORDERSERVICE.dll"] {
+            assert_eq!(other_name(name, there()), "there is \"OrderService\", upper and lower case count");
+        }
+        assert!(other_name("order", there()).contains("`remora ps`"));
+    }
+
+    #[test]
+    fn the_only_process_is_the_only_one_that_can_be_attached_to() {
+        let pick = |ready: &[&'static str], others: &[&'static str]| {
+            sole(ready.to_vec(), others.to_vec(), |name| (*name).to_owned()).map_err(|failure| failure.line())
+        };
+        assert_eq!(pick(&["1 a"], &[]), Ok(("1 a", None)));
+        assert_eq!(pick(&["1 a"], &["2 b", "3 c"]), Ok(("1 a", Some("2 b, 3 c".to_owned()))));
+        assert_eq!(pick(&[], &["2 b"]), Ok(("2 b", None)), "why not is told as if it had been named");
+        let several = pick(&["1 a", "2 b"], &["3 c"]).expect_err("which?");
+        assert!(several.contains("2 .NET processes fit: 1 a, 2 b (and, not to be attached to, 3 c)"), "{several}");
+        assert!(pick(&[], &["2 b", "3 c"]).expect_err("which?").contains("fit: 2 b, 3 c;"));
+        assert!(pick(&[], &[]).expect_err("none").contains("no .NET process is running"));
+    }
+}

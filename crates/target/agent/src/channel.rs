@@ -1,0 +1,185 @@
+//! The inner end of the control channel: a Unix socket to whoever started the recording.
+
+use remora_session::Received;
+use remora_wire::{Frame, FromAgent, ToAgent};
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// How long a message that matters may wait for the other side to read, milliseconds.
+const SEND_PATIENCE: i32 = 200;
+
+/// A connected channel.
+pub struct Channel {
+    stream: UnixStream,
+    frame: Frame,
+    hung_up: bool,
+    /// The descriptor that came with a message and was not fetched yet.
+    received: Option<OwnedFd>,
+}
+
+impl Channel {
+    /// Connects and checks that the other side may command us: root, or the user this process runs as.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn connect(path: &str) -> Result<Channel, String> {
+        let stream = UnixStream::connect(path).map_err(|error| format!("cannot connect to {path}: {error}"))?;
+        let owner = peer(&stream)?;
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::geteuid() };
+        // The overflow user is how root outside shows inside a user namespace.
+        const OVERFLOW_USER: u32 = 65534;
+        if owner != 0 && owner != own && owner != OVERFLOW_USER {
+            return Err(format!("the socket belongs to user {owner}"));
+        }
+        stream.set_nonblocking(true).map_err(|error| error.to_string())?;
+        Ok(Channel { stream, frame: Frame::default(), hung_up: false, received: None })
+    }
+
+    /// The descriptor, for waiting.
+    pub fn descriptor(&self) -> i32 {
+        self.stream.as_raw_fd()
+    }
+
+    /// The next message, if a whole one is there.
+    pub fn receive(&mut self) -> Received {
+        loop {
+            match self.frame.take() {
+                Ok(Some(body)) => match ToAgent::decode(&body) {
+                    Ok(message) => return Received::Message(message),
+                    Err(_) => return Received::HungUp,
+                },
+                Ok(None) if self.hung_up => return Received::HungUp,
+                Ok(None) => {}
+                Err(_) => return Received::HungUp,
+            }
+            if !self.read() {
+                return if self.hung_up { Received::HungUp } else { Received::Nothing };
+            }
+        }
+    }
+
+    /// The descriptor that came along.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.received.take()
+    }
+
+    /// Sends a message; gives up if the other side does not read.
+    pub fn send(&mut self, message: &FromAgent) {
+        let bytes = message.encode();
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            match self.write(rest) {
+                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && self.writable() => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Sends a message if there is room for it now; never waits (contract DET-21).
+    pub fn send_at_once(&self, message: &FromAgent) {
+        // A message is a few bytes: it fits whole or not at all, and without a reader there is nobody to miss it.
+        let _ = self.write(&message.encode());
+    }
+
+    /// Writes what there is room for. Not by the standard library, which does not say that it keeps SIGPIPE away: the other side may
+    /// be gone, and the application may have made that signal deadly again.
+    fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the bytes are live for the call.
+        let written = unsafe { libc::send(self.descriptor(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        usize::try_from(written).map_err(|_| std::io::Error::last_os_error())
+    }
+
+    fn writable(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.descriptor(), events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one live pollfd.
+        (unsafe { libc::poll(&raw mut poll, 1, SEND_PATIENCE) }) == 1 && poll.revents & libc::POLLOUT != 0
+    }
+
+    /// Reads what is there; false if there was nothing.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0_u8; 4096];
+        let (read, descriptor) = receive_with_descriptor(self.descriptor(), &mut bytes);
+        if let Some(descriptor) = descriptor {
+            self.received = Some(descriptor);
+        }
+        match read {
+            0 => {
+                self.hung_up = true;
+                false
+            }
+            length if length > 0 => {
+                self.frame.push(bytes.get(..length as usize).unwrap_or_default());
+                true
+            }
+            _ => {
+                let error = std::io::Error::last_os_error().kind();
+                self.hung_up = !matches!(error, std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted);
+                false
+            }
+        }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // What was written stays readable for the other side; nothing more is read here.
+        let mut rest = [0_u8; 64];
+        while matches!(self.stream.read(&mut rest), Ok(length) if length > 0) {}
+    }
+}
+
+fn peer(stream: &UnixStream) -> Result<u32, String> {
+    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `credentials` and `length` are live and agree.
+    let answer = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    };
+    if answer == 0 { Ok(credentials.uid) } else { Err("the socket's owner cannot be told".into()) }
+}
+
+/// One `recvmsg` with room for one descriptor, which arrives closed-on-exec.
+fn receive_with_descriptor(socket: i32, bytes: &mut [u8]) -> (isize, Option<OwnedFd>) {
+    #[repr(align(8))]
+    struct Control([u8; 64]);
+    let mut control = Control([0; 64]);
+    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len();
+    // SAFETY: `message` points to live buffers of the lengths it names.
+    let read = unsafe { libc::recvmsg(socket, &raw mut message, libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT) };
+    if read <= 0 {
+        return (read, None);
+    }
+    // SAFETY: `message` was filled by recvmsg.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    if header.is_null() {
+        return (read, None);
+    }
+    // SAFETY: CMSG_FIRSTHDR answers null or a whole header inside the control buffer.
+    let (level, kind, length) = unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
+    // SAFETY: plain arithmetic on a length.
+    let wanted = unsafe { libc::CMSG_LEN(4) } as usize;
+    if level != libc::SOL_SOCKET || kind != libc::SCM_RIGHTS || length < wanted {
+        return (read, None);
+    }
+    // SAFETY: the header says that a descriptor's four bytes follow.
+    let descriptor = unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(header).cast::<i32>()) };
+    // SAFETY: the kernel has just given us this descriptor.
+    (read, Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+}

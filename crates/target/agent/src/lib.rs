@@ -1,0 +1,77 @@
+//! The library that is loaded into the target: its export, and the operating system of an attach.
+//!
+//! # Purpose
+//! The runtime loads this library, asks `DllGetClassObject` for a callback object, and calls it. Everything else is in
+//! `session` (what to do), `sampler` (what runs in the signal handler) and the files beside this one (the operating system).
+//!
+//! # Design constraints
+//! core, std and libc only. Until InitializeForAttach nothing is started, opened or allocated beyond one small object, since
+//! a refused attach leaves that object behind. InitializeForAttach and ProfilerAttachComplete return at once: they run on the
+//! runtime's diagnostics thread, which answers nobody else meanwhile and which no evacuation counter protects.
+//! No thread-local with a destructor is touched on a thread of the runtime: it would pin the library.
+//!
+//! # Rejected
+//! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
+
+mod answering;
+mod backtrace;
+mod budget;
+mod channel;
+mod confined;
+mod faults;
+mod follow;
+mod futex;
+mod host;
+mod linux;
+mod looked;
+mod memory;
+mod only_here;
+mod pair;
+mod private;
+mod proc;
+mod published;
+mod room;
+mod roots;
+mod sampler;
+mod scheduling;
+mod signal;
+mod snapshot;
+mod standing;
+mod thread_locals;
+mod threads;
+mod unwind;
+mod wake;
+mod watch;
+
+use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
+use host::Process;
+use remora_session::Agent;
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
+use std::ffi::c_void;
+
+/// Asked by the runtime for the class of the profiler.
+///
+/// # Safety
+/// The pointers are those of the COM protocol: two GUIDs and a place for an interface pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn DllGetClassObject(
+    class: *const Guid,
+    interface: *const Guid,
+    out: *mut *mut c_void,
+) -> i32 {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { dll_get_class_object(class, interface, out, make) }
+}
+
+fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
+    let is = |known: (u32, u16, u16, [u8; 8])| {
+        *class == Guid { data1: known.0, data2: known.1, data3: known.2, data4: known.3 }
+    };
+    if is(CLSID_MAIN) {
+        Some(CallbackObject::create(Agent::new(Process, false)))
+    } else if is(CLSID_NOTIFICATION) {
+        Some(CallbackObject::create(Agent::new(Process, true)))
+    } else {
+        None
+    }
+}

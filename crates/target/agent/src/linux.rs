@@ -1,0 +1,585 @@
+//! The real [`Platform`]: Linux, this process.
+
+use crate::channel::Channel;
+use crate::follow::{self, Followed, SLOT_BYTES};
+use crate::futex::{futex_wait, futex_wake};
+use crate::memory::{MappedWords, Mapping};
+use crate::only_here::OnlyHere;
+use crate::roots;
+use crate::sampler::Sampler;
+use crate::signal::{OwnSignal, Sender};
+use crate::snapshot::Snapshot;
+use crate::threads::{OwnThread, lock, pause, this_thread};
+use crate::unwind;
+use crate::wake::Wake;
+use crate::watch::Looker;
+use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
+use remora_ring::{HEADER_WORDS, Ring};
+use remora_sampler::{HeapRange, HeapRoot, LINK_WORDS, Links, RawSample, Session, StandingHeap, monotonic};
+use remora_session::{
+    Child, CodeKind, CpuTimes, EntranceKind, Entrances, HostedPlatform, Orders, Platform, Received, Started, Words,
+};
+use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// What walks a heap.
+const COPY: &str = "a copy of the process";
+
+/// The sampling engine, as reported to the recorder.
+const ENGINE: &str = "random instants";
+
+/// The ring between the handlers and the agent's thread, bytes: 2 MiB and its header.
+const SAMPLE_RING_BYTES: usize = (HEADER_WORDS + (1 << 18)) * 8;
+
+/// The C library gives birth to threads with every signal blocked, for less than this, nanoseconds.
+const BIRTH: u64 = 200_000;
+
+/// Where threads are born and die all the time, a look for them is followed by a rest: in looks, and at most nanoseconds.
+const SCAN_REST: u64 = 10;
+const LONGEST_SCAN_REST: u64 = 5_000_000;
+
+/// How often it is looked whether callbacks have ended, before the memory that they may look at stays for good, and how long is
+/// slept in between, nanoseconds.
+const LET_GO_TRIES: usize = 1000;
+const LET_GO_PAUSE: u64 = 1_000_000;
+
+/// One attach's hold on the operating system.
+pub struct Linux {
+    config: Config,
+    wake: Wake,
+    entrances: Arc<Entrances>,
+    shared: Mutex<Option<Mapping>>,
+    sampling: Mutex<Option<Sampling>>,
+    retired: Mutex<Option<Retired>>,
+    /// The session behind `sampling`, and the words of `shared`: for handlers and callbacks, which may not lock.
+    here: OnlyHere,
+    /// The memory of a heap snapshot and its copy of the process; set once, by the agent's thread, before callbacks look.
+    snapshot: OnceLock<Snapshot>,
+    /// What looks at a heap that is watched; set once, in the same way.
+    looker: OnceLock<Looker>,
+    /// An unwind table received before sampling began.
+    early_table: Mutex<Option<Mapping>>,
+    /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
+    handler_stays: AtomicBool,
+    /// The handlers' link table, once sampling begins.
+    links: OnceLock<Arc<[AtomicU64]>>,
+    /// When threads may be looked for again.
+    scan_due: AtomicU64,
+    /// Dropped last: under musl, the hang-up tells the recorder that everything else is given back.
+    channel: Mutex<Option<Channel>>,
+}
+
+struct Sampling {
+    session: *mut Session<'static>,
+    signal: OwnSignal,
+    followed: Arc<Mutex<Followed>>,
+    sampler: Option<(Arc<Sampler>, OwnThread)>,
+    ring: Mapping,
+    slots: Mapping,
+    links: Arc<[AtomicU64]>,
+}
+
+// SAFETY: the raw pointer is to a boxed session that is freed by `Retired` alone, once.
+unsafe impl Send for Sampling {}
+
+/// What sampling worked on, kept until no callback can look at it any more: freed with the platform.
+struct Retired {
+    session: *mut Session<'static>,
+    _followed: Arc<Mutex<Followed>>,
+    _memory: (Mapping, Mapping, Arc<[AtomicU64]>),
+}
+
+// SAFETY: as for `Sampling`.
+unsafe impl Send for Retired {}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` in `begin`; no handler and no callback has it any more.
+        drop(unsafe { Box::from_raw(self.session) });
+    }
+}
+
+impl Linux {
+    /// Prepares; nothing of the process is touched yet but one descriptor and one page.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn new(config: Config, entrances: Arc<Entrances>) -> Result<Linux, String> {
+        Ok(Linux {
+            wake: Wake::new()?,
+            config,
+            entrances,
+            shared: Mutex::new(None),
+            sampling: Mutex::new(None),
+            retired: Mutex::new(None),
+            here: OnlyHere::new().map_err(in_words)?,
+            snapshot: OnceLock::new(),
+            looker: OnceLock::new(),
+            early_table: Mutex::new(None),
+            handler_stays: AtomicBool::new(false),
+            links: OnceLock::new(),
+            scan_due: AtomicU64::new(0),
+            channel: Mutex::new(None),
+        })
+    }
+
+    fn counters(&self) -> &'static [AtomicU64] {
+        self.here.outer().and_then(|words| words.get(..layout::HEADER_WORDS)).unwrap_or_default()
+    }
+
+    /// Maps the shared memory that came with the welcome.
+    fn adopt(&self, descriptor: &OwnedFd) -> Result<(), String> {
+        let bytes = layout::size_in_bytes(self.keeps_watch(), HEADER_WORDS);
+        let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes)
+            .map_err(|error| format!("the shared memory is not usable: {}", in_words(error)))?;
+        let mapping = self.here.keep(mapping);
+        // SAFETY: kept mapped as long as `self`: the mapping is stored beside and dropped with it.
+        let words = unsafe { mapping.words() };
+        if words.first().map(|word| word.load(Ordering::Relaxed)) != Some(layout::MAGIC) {
+            return Err("the shared memory is of another version".into());
+        }
+        self.here.set_outer(words);
+        *lock(&self.shared) = Some(mapping);
+        Ok(())
+    }
+
+    /// Publishes the unwind table behind `descriptor`, now or when sampling begins.
+    fn take_table(&self, descriptor: &OwnedFd) {
+        let Ok(table) = unwind::mapped(descriptor) else { return self.count(layout::UNWIND_REFUSED, 1) };
+        let mut table = Some(self.here.keep(table));
+        self.while_sampling(|followed, session| table.take().map(|table| followed.publish_unwind(session, table)));
+        if table.is_some() {
+            *lock(&self.early_table) = table;
+        }
+    }
+
+    /// Calls `act` if threads are sampled now.
+    fn while_sampling<T>(&self, act: impl FnOnce(&mut Followed, &Session) -> T) -> Option<T> {
+        Some(act(&mut lock(&lock(&self.sampling).as_ref()?.followed), self.session()?))
+    }
+
+    fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
+        let memory = |bytes| Mapping::anonymous(bytes).map(|made| self.here.keep(made)).map_err(in_words);
+        let (ring, slots) = (memory(SAMPLE_RING_BYTES)?, memory(SLOT_BYTES)?);
+        let links = self.links();
+        // SAFETY: `Sampling`, then `Retired`, keep table and mappings; `stop_sampling` leaks them if a handler may still run.
+        let (ring_words, slot_values, link_words) = unsafe { (ring.words(), slots.values(), &*Arc::as_ptr(&links)) };
+        let (raw, links_view) = (Ring::new(ring_words).ok_or("the ring has no valid size")?, Links::new(link_words));
+        let traced = crate::proc::tracing(this_thread()).traced;
+        let session = Box::into_raw(Box::new(Session::new(raw, self.counters(), slot_values, links_view, traced)));
+        let threads = crate::proc::everybody();
+        self.entrances.open(EntranceKind::SignalHandler);
+        let signal = OwnSignal::claim(&self.here, &threads).inspect_err(|_| {
+            self.entrances.close(EntranceKind::SignalHandler);
+            // SAFETY: nothing was registered, nobody else has the pointer.
+            drop(unsafe { Box::from_raw(session) });
+        })?;
+        let followed = Arc::new(Mutex::new(Followed::new(Sender::new(signal.number))));
+        // SAFETY: the session lives until `Sampling` is taken apart.
+        let live = unsafe { &*session };
+        let new = {
+            let mut followed = lock(&followed);
+            followed.publish_ranges(live);
+            if let Some(table) = lock(&self.early_table).take() {
+                followed.publish_unwind(live, table);
+            }
+            followed.begin(live, &self.entrances, threads)
+        };
+        live.armed.store(true, Ordering::SeqCst);
+        self.here.session.store(session, Ordering::Release);
+        let sampling = Sampling { session, signal, followed, sampler: None, ring, slots, links };
+        Ok((sampling, new))
+    }
+
+    fn start_sampler(&self, sampling: &mut Sampling) -> Result<(), String> {
+        // SAFETY: the session lives until `Sampling` is taken apart, after this thread was joined.
+        let session = unsafe { &*sampling.session };
+        let sender = Sender::new(sampling.signal.number);
+        let sampler = Arc::new(Sampler::new(session, sampling.followed.clone(), sender, &self.config));
+        self.entrances.open(EntranceKind::Thread);
+        let thread = sampler.clone().start().map_err(|error| {
+            self.entrances.close(EntranceKind::Thread);
+            in_words(error)
+        })?;
+        sampling.sampler = Some((sampler, thread));
+        Ok(())
+    }
+
+    fn session(&self) -> Option<&Session<'static>> {
+        // SAFETY: null, or the session that lives until `stop_sampling` has cleared this pointer first.
+        unsafe { self.here.session.load(Ordering::Acquire).as_ref() }.filter(|_| Self::ORDERS.recordings)
+    }
+}
+
+impl HostedPlatform for Linux {
+    fn let_go(&self, callbacks_inside: &AtomicU32) {
+        self.hang_up();
+        self.here.session.store(std::ptr::null_mut(), Ordering::SeqCst);
+        let wake = self.wake.forget();
+        let handler_stays = self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some();
+        for _ in 0..LET_GO_TRIES {
+            if callbacks_inside.load(Ordering::SeqCst) != 0 {
+                pause(LET_GO_PAUSE);
+                continue;
+            }
+            wake.close();
+            if !handler_stays {
+                *lock(&self.retired) = None;
+                self.here.forget_outer();
+                *lock(&self.shared) = None;
+            }
+            return;
+        }
+    }
+
+    fn call(&self) -> Result<(), String> {
+        let mut channel = Channel::connect(&self.config.socket_path)?;
+        channel.send(&FromAgent::Hello { version: remora_wire::VERSION, nonce: self.config.nonce });
+        *lock(&self.channel) = Some(channel);
+        Ok(())
+    }
+
+    fn hang_up(&self) {
+        *lock(&self.channel) = None;
+        *lock(&self.early_table) = None;
+    }
+
+    fn tell_detached(&self) {
+        if let Ok(channel) = self.channel.try_lock()
+            && let Some(channel) = channel.as_ref()
+        {
+            channel.send_at_once(&FromAgent::Detached);
+        }
+    }
+
+    fn fork_as_it_is(&self, heap: HeapView) -> Result<(), u32> {
+        let snapshot = self.snapshot.get().ok_or(HResult::E_UNEXPECTED.0 as u32)?;
+        snapshot.fork_as_it_is(heap, &self.here).map_err(|code| code.0 as u32)
+    }
+
+    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+        if let Some(looker) = self.looker.get() {
+            looker.look(heap, visit);
+        }
+    }
+
+    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
+        // SAFETY: this is a callback of a collection.
+        unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
+    }
+
+    fn fork_to_walk(&self, heap: HeapView) {
+        // In a child of the target there is no shared memory.
+        if let (Some(snapshot), Some(_)) = (self.snapshot.get(), self.here.outer()) {
+            snapshot.fork(heap, &self.here);
+        }
+    }
+
+    fn read_checked(&self, address: u64) -> Option<[u8; 8]> {
+        remora_sampler::read_checked(address)
+    }
+
+    fn is_file(&self, path: &str) -> bool {
+        std::path::Path::new(path).is_file()
+    }
+}
+
+impl Platform for Linux {
+    const ORDERS: Orders = Orders { recordings: cfg!(feature = "recordings"), heap: cfg!(feature = "heap") };
+
+    fn now(&self) -> u64 {
+        monotonic()
+    }
+
+    fn wake(&self) {
+        self.wake.up();
+    }
+
+    fn wait(&self, nanoseconds: u64) {
+        let channel = lock(&self.channel).as_ref().map_or(-1, Channel::descriptor);
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut polls = [entry(self.wake.number()), entry(channel)];
+        let milliseconds = nanoseconds.div_ceil(1_000_000).min(60_000) as i32;
+        // SAFETY: two live pollfds; a negative descriptor is passed over by the kernel.
+        unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) };
+        self.wake.is_heard();
+    }
+
+    fn pause(&self, nanoseconds: u64) {
+        pause(nanoseconds);
+    }
+
+    fn wait_in_callback(&self, counter: &AtomicU64, goal: u64, nanoseconds: u64) -> bool {
+        let deadline = monotonic() + nanoseconds;
+        loop {
+            let value = counter.load(Ordering::SeqCst);
+            if value >= goal {
+                return true;
+            }
+            let now = monotonic();
+            if now >= deadline {
+                return false;
+            }
+            futex_wait(counter, value as u32, deadline - now);
+        }
+    }
+
+    fn announce(&self, counter: &AtomicU64) {
+        futex_wake(counter);
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        if lock(&self.channel).is_some() { Ok(()) } else { self.call() }
+    }
+
+    fn receive(&self) -> Received {
+        let mut guard = lock(&self.channel);
+        let Some(channel) = guard.as_mut() else { return Received::HungUp };
+        let received = channel.receive();
+        if !matches!(received, Received::Message(ToAgent::Welcome | ToAgent::Unwind)) {
+            return received;
+        }
+        let is_table = received == Received::Message(ToAgent::Unwind);
+        let Some(descriptor) = channel.take_descriptor() else {
+            // The target has no descriptor left. Sampling works without a table.
+            self.count(layout::UNWIND_REFUSED, u64::from(is_table));
+            return if is_table { received } else { Received::HungUp };
+        };
+        drop(guard);
+        if received == Received::Message(ToAgent::Unwind) {
+            self.take_table(&descriptor);
+            return received;
+        }
+        match self.adopt(&descriptor) {
+            Ok(()) => received,
+            Err(what) => {
+                self.send(&FromAgent::Failed { what });
+                Received::HungUp
+            }
+        }
+    }
+
+    fn send(&self, message: &FromAgent) {
+        if let Some(channel) = lock(&self.channel).as_mut() {
+            channel.send(message);
+        }
+    }
+
+    fn publish(&self, parts: &[&[u64]]) -> bool {
+        let place = layout::messages(self.wants_snapshot(), HEADER_WORDS);
+        let Some(ring) = self.here.outer().and_then(|words| Ring::new(words.get(place)?)) else {
+            return false;
+        };
+        ring.push(parts).is_ok()
+    }
+
+    fn count(&self, counter: usize, by: u64) {
+        if let Some(counter) = self.counters().get(counter) {
+            counter.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    fn start_sampling(&self) -> Result<Started, String> {
+        if self.config.event == EventKind::Heard {
+            return Ok(without_samples());
+        }
+        if !matches!(self.config.event, EventKind::Cpu | EventKind::Wall) {
+            return Err("nothing is to be sampled".into());
+        }
+        let (mut sampling, threads) = self.begin()?;
+        let started = self.start_sampler(&mut sampling);
+        let signal = sampling.signal.number as u32;
+        *lock(&self.sampling) = Some(sampling);
+        started?;
+        Ok(Started { signal, thread: this_thread(), threads, engine: ENGINE.into() })
+    }
+
+    fn set_frequency(&self, hertz: u32) {
+        if let Some((sampler, _)) = lock(&self.sampling).as_ref().and_then(|sampling| sampling.sampler.as_ref()) {
+            sampler.set_frequency(hertz);
+        }
+    }
+
+    fn cpu_times(&self) -> Option<CpuTimes> {
+        lock(&self.sampling).as_ref().map(|sampling| {
+            let sampler = sampling.sampler.as_ref().map_or(0, |(sampler, _)| sampler.thread.load(Ordering::Relaxed));
+            lock(&sampling.followed).cpu_times(sampler)
+        })
+    }
+
+    fn follow_threads(&self) -> Vec<(u32, String)> {
+        let guard = lock(&self.sampling);
+        let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) else { return Vec::new() };
+        pause(self.scan_due.load(Ordering::Relaxed).saturating_sub(monotonic()));
+        let begun = monotonic();
+        let scan = |followed: &mut Followed| followed.scan(session, &self.entrances);
+        let (mut new, expects_more) = {
+            let mut followed = lock(&sampling.followed);
+            followed.publish_ranges(session);
+            (scan(&mut followed), followed.expects_more())
+        };
+        if expects_more {
+            pause(BIRTH);
+            new.extend(scan(&mut lock(&sampling.followed)));
+        }
+        let rest = ((monotonic() - begun) * SCAN_REST).min(LONGEST_SCAN_REST);
+        self.scan_due.store(monotonic() + rest, Ordering::Relaxed);
+        new
+    }
+
+    fn sample_again(&self, slot: u32, thread: u32) {
+        self.while_sampling(|_, session| follow::sample_again(session, slot, thread));
+    }
+
+    fn ended_threads(&self) -> Vec<(u32, u64)> {
+        self.while_sampling(|followed, _| followed.take_ended()).unwrap_or_default()
+    }
+
+    fn thread_names(&self) -> Vec<(u32, String)> {
+        self.while_sampling(|followed, _| followed.names()).unwrap_or_default()
+    }
+
+    fn next_sample(&self, words: &mut Vec<u64>) -> bool {
+        words.clear();
+        let found = self.session().is_some_and(|session| session.ring.pop(|word| words.push(word)).is_some());
+        if let Some(leaf) = RawSample::decode(words).filter(|_| found).and_then(|sample| sample.addresses.first()) {
+            self.while_sampling(|followed, _| followed.code_runs_at(*leaf));
+        }
+        found
+    }
+
+    fn samples_pending(&self) -> bool {
+        self.session().is_some_and(|session| !session.ring.is_empty())
+    }
+
+    fn learn_stack(&self, slot: u32, thread: u32, stack_pointer: u64) {
+        self.while_sampling(|followed, session| followed.learn_stack(session, slot, thread, stack_pointer));
+    }
+
+    fn links(&self) -> Arc<[AtomicU64]> {
+        self.links.get_or_init(|| std::iter::repeat_with(|| AtomicU64::new(0)).take(LINK_WORDS).collect()).clone()
+    }
+
+    fn code_at(&self, address: u64) -> CodeKind {
+        self.while_sampling(|followed, _| followed.code_at(address)).unwrap_or(CodeKind::None)
+    }
+
+    fn bytes_before(&self, address: u64) -> Option<[u8; 8]> {
+        remora_sampler::read_checked(address.checked_sub(8)?)
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.config.event.is_of_heap()
+    }
+
+    fn keeps_watch(&self) -> bool {
+        self.config.event == EventKind::Watch
+    }
+
+    fn words(&self, count: usize) -> Option<Words> {
+        Some(Box::new(MappedWords::new(count).ok()?))
+    }
+
+    fn tell_of_collection(&self, piece: &[u8]) -> bool {
+        crate::watch::tell(self.here.outer().unwrap_or_default(), piece)
+    }
+
+    fn wants_nothing(&self) -> bool {
+        self.config.event == EventKind::Nothing
+    }
+
+    fn moment(&self) -> Moment {
+        self.config.moment
+    }
+
+    fn roots(&self) -> Roots {
+        self.config.roots
+    }
+
+    fn roots_begin(&self) {
+        if let Some(roots) = self.snapshot.get().and_then(Snapshot::roots) {
+            roots.begin();
+        }
+    }
+
+    fn methods_with_roots(&self) -> Vec<u64> {
+        self.snapshot.get().and_then(Snapshot::roots).map(roots::Roots::methods).unwrap_or_default()
+    }
+
+    fn keep_root(&self, kind: u64, address: u64, detail: u64) {
+        if let Some(roots) = self.snapshot.get().and_then(Snapshot::roots) {
+            roots.keep(HeapRoot { kind, address, detail });
+        }
+    }
+
+    fn prepare_snapshot(&self) -> Result<Started, String> {
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.begin_anew();
+        } else {
+            let outer = self.here.outer().ok_or("there is no shared memory")?;
+            let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
+            // The first and only one.
+            let _ = self.snapshot.set(snapshot);
+        }
+        if (self.keeps_watch() || self.roots() == Roots::Seen) && self.looker.get().is_none() {
+            let _ = self.looker.set(Looker::new().map_err(in_words)?);
+        }
+        Ok(without_samples())
+    }
+
+    fn app_domain_is(&self, domain: usize) {
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.domain_is(domain);
+        }
+    }
+
+    fn child(&self) -> Child {
+        self.snapshot.get().map_or(Child::None, Snapshot::child)
+    }
+
+    fn end_child(&self) {
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.end();
+        }
+    }
+
+    fn counter(&self, counter: usize) -> u64 {
+        self.counters().get(counter).map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
+    fn stop_sampling(&self) -> Result<(), String> {
+        let taken = Self::ORDERS.recordings.then(|| lock(&self.sampling).take()).flatten();
+        let Some(mut sampling) = taken else { return Ok(()) };
+        if let Some((sampler, thread)) = sampling.sampler.take() {
+            sampler.end();
+            thread.join();
+            self.entrances.close(EntranceKind::Thread);
+        }
+        // SAFETY: the session is freed below, after the handler was taken back.
+        let session = unsafe { &*sampling.session };
+        session.armed.store(false, Ordering::SeqCst);
+        let sampled = lock(&sampling.followed).leave_all(session, &self.entrances);
+        let Sampling { session: pointer, signal, followed, ring, slots, links, .. } = sampling;
+        let retired = Retired { session: pointer, _followed: followed, _memory: (ring, slots, links) };
+        if let Err(why) = signal.release(session, &sampled) {
+            // Whoever may still enter the handler must find its memory: it is given up, for good.
+            std::mem::forget(retired);
+            self.handler_stays.store(true, Ordering::SeqCst);
+            return Err(why);
+        }
+        self.entrances.close(EntranceKind::SignalHandler);
+        *lock(&self.retired) = Some(retired);
+        Ok(())
+    }
+}
+
+/// What has begun without a signal.
+fn without_samples() -> Started {
+    Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() }
+}
+
+fn in_words(error: i32) -> String {
+    std::io::Error::from_raw_os_error(error).to_string()
+}

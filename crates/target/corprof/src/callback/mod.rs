@@ -1,0 +1,15 @@
+//! The profiler's side: a trait for what the runtime tells, and the COM object that the runtime holds.
+
+mod fence;
+mod object;
+#[rustfmt::skip]
+#[path = "../generated/callback_slots.rs"]
+mod slots;
+
+pub(crate) use fence::quietly;
+pub use object::CallbackObject;
+pub use slots::{CALLBACK_IIDS, ProfilerCallback, SLOT_NAMES};
+
+/// What [`ProfilerCallback::enter`] hands to [`ProfilerCallback::leave`]: a start time, an index, whatever the profiler wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CallbackToken(pub u64);

@@ -1,0 +1,207 @@
+//! The memory that the handler works on: one [`Session`] per attach, one [`Slot`] per followed thread.
+
+use crate::Links;
+use crate::record::{RawSample, Scratch};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use remora_ring::Ring;
+use remora_wire::layout;
+
+/// What the sampler saw of a thread when it asked for a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Seen {
+    /// It was on a CPU: its CPU clock moved between two readings.
+    Running = 0,
+    /// The sampler took its CPU, most likely: it was ready to run there, and had run since the last look.
+    Preempted = 1,
+    /// It was blocked.
+    Blocked = 2,
+    /// It was ready to run, and waited for a CPU.
+    Runnable = 3,
+}
+
+impl Seen {
+    pub(crate) fn from_stored(stored: u32) -> Seen {
+        match stored {
+            0 => Seen::Running,
+            1 => Seen::Preempted,
+            2 => Seen::Blocked,
+            _ => Seen::Runnable,
+        }
+    }
+}
+
+/// The value of a signal: the slot and its generation.
+pub fn cookie(slot: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot)
+}
+
+/// A request for one sample of a thread. The sampler writes it while `weight` is 0. The handler on the slot's thread reads it, and takes
+/// the weight.
+#[derive(Debug, Default)]
+pub struct Ask {
+    /// The sample's weight, nanoseconds; 0 without a request.
+    pub weight: AtomicU64,
+    /// [`Seen`].
+    pub seen: AtomicU32,
+    /// When the sampler asked, monotonic nanoseconds.
+    pub at: AtomicU64,
+    /// The thread's CPU clock then, nanoseconds.
+    pub used: AtomicU64,
+    /// For [`Seen::Preempted`]: when the sampler got its CPU, monotonic nanoseconds.
+    pub woke_at: AtomicU64,
+    /// For [`Seen::Preempted`] and [`Seen::Runnable`] in wall-clock sampling: the thread's off-CPU time without a sample yet, nanoseconds.
+    /// The sampler raises it while the thread waits.
+    pub off_cpu: AtomicU64,
+    /// For [`Seen::Preempted`]: the thread's total wait for CPUs before the current wait, nanoseconds ([`crate::Scheduled`]).
+    pub waited: AtomicU64,
+}
+
+/// How a thread answered its asks. The handler on the slot's thread writes it; the sampler adds
+/// to `off_cpu` when it reads the stack of a blocked thread, and sets `at` to 0.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// Sum of the weights of its samples off the CPU, nanoseconds.
+    pub off_cpu: AtomicU64,
+    /// The thread's CPU clock at the end of its last answer, nanoseconds; 0 unless that was a sample of a blocked thread.
+    pub at: AtomicU64,
+    /// How often it had got a CPU by then; 0 if the kernel does not say.
+    pub slices: AtomicU64,
+    /// The instruction behind the system call that the signal interrupted.
+    pub instruction: AtomicU64,
+    /// The stack pointer there.
+    pub stack: AtomicU64,
+}
+
+/// What is known of one followed thread. Written by the agent's thread when it follows or leaves the thread, and by the
+/// handler on that very thread; never by two at once, except the atomics.
+pub struct Slot {
+    /// The thread, 0 while the slot is free.
+    pub thread: AtomicU32,
+    /// Counts the uses of this slot: a late signal of an earlier one is told by it.
+    pub generation: AtomicU32,
+    /// Kernel's id of its timer, plus one; 0 without a timer. Only real-time signals need one.
+    pub timer: AtomicU32,
+    /// Bounds of its stack; both 0 until the agent's thread has looked them up.
+    pub stack_low: AtomicU64,
+    /// See `stack_low`.
+    pub stack_high: AtomicU64,
+    /// Its CPU clock at the sampler's last look, nanoseconds; 0 before the first.
+    pub clock: AtomicU64,
+    /// Whether the thread's last sample was incomplete. The agent's thread knows more by now.
+    pub again: AtomicBool,
+    /// The sampler's request.
+    pub ask: Ask,
+    /// The thread's answers.
+    pub answers: Answers,
+    scratch: UnsafeCell<Scratch>,
+}
+
+// SAFETY: `scratch` is used only by the handler on the slot's own thread, which the kernel never runs twice at once on one
+// thread because the signal is masked while it runs; everything else is atomic.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// Where the handler builds a sample.
+    pub(crate) fn scratch(&self) -> *mut Scratch {
+        self.scratch.get()
+    }
+}
+
+/// Whom a signal is for.
+pub(crate) struct Aimed<'a> {
+    /// The thread.
+    pub(crate) thread: u32,
+    /// Index of its slot.
+    pub(crate) index: u32,
+    /// Its slot.
+    pub(crate) slot: &'a Slot,
+}
+
+/// All that one attach's handler needs. The memory behind it outlives the handler's registration.
+pub struct Session<'a> {
+    /// Where samples go.
+    pub ring: Ring<'a>,
+    /// The counters in the shared memory.
+    pub counters: &'a [AtomicU64],
+    /// One per followed thread.
+    pub slots: &'a [Slot],
+    /// Whether samples are wanted: off before the start and from the moment of leaving.
+    pub armed: AtomicBool,
+    /// Handlers and stack readers that are running at this moment.
+    pub inside: AtomicU32,
+    /// Whether the process was under a debugger when sampling began. A debugger halts a thread for each signal.
+    pub traced: bool,
+    /// The thread with which the process began, whose stack the kernel made.
+    pub main_thread: u32,
+    /// Executable ranges: a word that says how many bounds follow, and the bounds ([`crate::Ranges`]).
+    /// Replaced whole; what was published before stays until `inside` has been seen at 0.
+    pub ranges: AtomicPtr<u64>,
+    /// The link table.
+    pub links: Links<'a>,
+    /// Unwind tables of native code, published like `ranges`: the number of words, then the words of [`crate::Native`].
+    pub native: AtomicPtr<u64>,
+}
+
+impl<'a> Session<'a> {
+    /// A session of this process. It is not armed, and has neither ranges nor tables.
+    pub fn new(ring: Ring<'a>, counters: &'a [AtomicU64], slots: &'a [Slot], links: Links<'a>, traced: bool) -> Self {
+        Session {
+            ring,
+            counters,
+            slots,
+            armed: AtomicBool::new(false),
+            inside: AtomicU32::new(0),
+            // SAFETY: takes nothing. A process's first thread has the process's id.
+            main_thread: unsafe { libc::getpid() } as u32,
+            traced,
+            ranges: AtomicPtr::new(core::ptr::null_mut()),
+            links,
+            native: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// Adds to a counter of [`layout`].
+    pub fn count(&self, counter: usize) {
+        if let Some(counter) = self.counters.get(counter) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The slot that a signal's cookie names, if the slot still serves the same thread.
+    pub(crate) fn aimed(&self, cookie: u64) -> Option<Aimed<'_>> {
+        let index = cookie as u32;
+        let slot = self.slots.get(index as usize)?;
+        let current = slot.generation.load(Ordering::Relaxed) == (cookie >> 32) as u32;
+        // Read once: whoever lets go of the thread clears it meanwhile.
+        let thread = slot.thread.load(Ordering::Relaxed);
+        (current && thread != 0).then_some(Aimed { thread, index, slot })
+    }
+
+    /// Pushes a sample. Counts it as lost, and returns false, if the ring is full.
+    pub(crate) fn push(&self, sample: &RawSample) -> bool {
+        let pushed = self.ring.push(&[&sample.fixed(), sample.addresses, sample.window, sample.windows]).is_ok();
+        if !pushed {
+            self.count(layout::LOST_RING_FULL);
+        }
+        pushed
+    }
+
+    /// The words of a table that the agent's thread has published.
+    ///
+    /// # Safety
+    /// `inside` is raised, and stays raised until the words are used no more.
+    pub(crate) unsafe fn table(&self, published: &AtomicPtr<u64>) -> &[u64] {
+        // After `inside` was raised: whoever replaces the table and then sees 0 there may free the old one.
+        let words = published.load(Ordering::SeqCst);
+        if words.is_null() {
+            return &[];
+        }
+        // SAFETY: `Published::replace` filled the block before it published it, and frees it only after it saw `inside` at 0, which the
+        // caller keeps above. The first word is the number of words behind it.
+        let stored = unsafe { *words } as usize;
+        // SAFETY: as published, `stored` words follow the first one.
+        unsafe { core::slice::from_raw_parts(words.add(1), stored) }
+    }
+}

@@ -1,0 +1,303 @@
+//! What the runtime calls: each callback leaves a mark for the agent's thread and returns.
+
+use crate::attached;
+use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
+use crate::gate::Unload;
+use crate::hearing::Hearing;
+use crate::host::{Host, HostedPlatform};
+use crate::platform::Platform;
+use crate::shared::Shared;
+use crate::watch::Watch;
+use corprof::{
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, HResult, HandleId, Info, ModuleId, ObjectId,
+    ProfilerCallback, RootFlags, RootKind, SuspendReason, ThreadId,
+};
+use remora_sampler::{HeapRange, StandingHeap};
+use remora_wire::heap::{DEPENDENT_ROOT, FINALIZER_ROOT, HANDLE_ROOT, OTHER_ROOT, PINNED_ROOT, STACK_ROOT};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// The callback object. Inert until InitializeForAttach.
+pub struct Agent<H: Host> {
+    host: H,
+    notification_only: bool,
+    shared: OnceLock<Arc<Shared<H::Platform>>>,
+}
+
+impl<H: Host> Agent<H> {
+    /// One of the two ways to be loaded.
+    pub fn new(host: H, notification_only: bool) -> Agent<H> {
+        Agent { host, notification_only, shared: OnceLock::new() }
+    }
+
+    /// The attach, in a library that was built for heaps.
+    fn of_heap(&self) -> Option<&Shared<H::Platform>> {
+        self.shared.get().filter(|_| H::Platform::ORDERS.heap).map(Arc::as_ref)
+    }
+
+    fn unloading(&self, what: Unload) {
+        if let Some(shared) = self.shared.get() {
+            shared.gate.unloading(&shared.platform, what);
+        }
+    }
+
+    /// If the heap is watched; how long that takes is counted.
+    fn watching(&self, tell: impl FnOnce(&Shared<H::Platform>, &Watch)) {
+        if let Some(shared) = self.of_heap()
+            && let Some(watch) = shared.watch.get()
+        {
+            let begun = shared.platform.now();
+            tell(shared, watch);
+            watch.took(shared.platform.now().saturating_sub(begun));
+        }
+    }
+
+    fn threads_changed(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.threads_changed.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+}
+
+/// How a root holds what it refers to, as the stream numbers it; `None` if it does not keep it alive.
+fn holding(kind: RootKind, flags: RootFlags) -> Option<u64> {
+    if flags.contains(RootFlags::WEAKREF) {
+        return None;
+    }
+    Some(match kind {
+        RootKind::FINALIZER => FINALIZER_ROOT,
+        _ if flags.contains(RootFlags::PINNING) => PINNED_ROOT,
+        RootKind::STACK => STACK_ROOT,
+        RootKind::HANDLE => HANDLE_ROOT,
+        _ => OTHER_ROOT,
+    })
+}
+
+impl<P: HostedPlatform> Shared<P> {
+    /// In GarbageCollectionStarted of the collection of a snapshot: whether all that is wanted of it will be told. Else it is to go by.
+    fn is_told_enough(&self, hearing: &Hearing) -> bool {
+        let Some(heap) = self.snapshot.view() else { return false };
+        // Where there is no look to be had it counts as too dear.
+        let mut is_too_dear = true;
+        self.platform.look(heap, &mut |heap, into| is_too_dear = hearing.is_too_dear(heap, into));
+        let answer =
+            hearing.asks(is_too_dear, |high| self.platform.hear_from_now_on(heap, LOW_MASK_OF_COLLECTIONS, high));
+        if let Err(code) = answer {
+            self.roots_refused.store(code, Ordering::SeqCst);
+        }
+        let is_told = answer == Ok(true);
+        if let Some(watch) = self.watch.get().filter(|_| is_told) {
+            watch.is_told();
+        }
+        is_told
+    }
+
+    /// In a callback of a collection: has the heap shown.
+    fn looking(&self, watch: &Watch, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+        let mut has_looked = false;
+        if let Some(heap) = watch.view() {
+            self.platform.look(heap, &mut |heap, into| {
+                has_looked = true;
+                visit(heap, into);
+            });
+        }
+        if !has_looked {
+            watch.lose();
+        }
+    }
+}
+
+impl<H: Host> ProfilerCallback for Agent<H> {
+    fn enter(&self, _slot: &'static str) -> CallbackToken {
+        CallbackToken(self.shared.get().map_or(0, |shared| shared.enter_callback()))
+    }
+
+    fn leave(&self, _slot: &'static str, token: CallbackToken) {
+        // A callback that was under way while InitializeForAttach set the shared state was not counted when it came.
+        if let Some(shared) = self.shared.get().filter(|_| token.0 != 0) {
+            shared.leave_callback(token.0);
+        }
+    }
+
+    fn on_panic(&self, _slot: &'static str) {
+        if let Some(shared) = self.shared.get() {
+            shared.panicked.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+
+    fn load_as_notification_only(&self) -> bool {
+        self.notification_only
+    }
+
+    fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
+        let shared = attached::begin(&self.host, info, client_data, self.notification_only)?;
+        // The first and only value: the runtime initialises a callback object once.
+        let _ = self.shared.set(shared);
+        Ok(())
+    }
+
+    fn profiler_attach_complete(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.attach_complete.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+
+    fn shutdown(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.shutdown.store(true, Ordering::SeqCst);
+            shared.platform.wake();
+        }
+    }
+
+    fn profiler_detach_succeeded(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.platform.tell_detached();
+        }
+    }
+
+    fn module_unload_started(&self, module: ModuleId) {
+        let watch = self.of_heap().and_then(|shared| shared.watch.get());
+        let collections = watch.map_or(0, Watch::collections);
+        if let Some(watch) = watch {
+            watch.classes_change();
+        }
+        self.unloading(Unload::Module { id: module.0, collections });
+    }
+
+    fn dynamic_method_unloaded(&self, function: FunctionId) {
+        self.unloading(Unload::Function(function.0));
+    }
+
+    fn thread_assigned_to_os_thread(&self, _thread: ThreadId, _os_thread: u32) {
+        self.threads_changed();
+    }
+
+    fn thread_destroyed(&self, _thread: ThreadId) {
+        self.threads_changed();
+    }
+
+    fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
+        let Some(shared) = self.of_heap() else { return };
+        let hearing = shared.hearing.get();
+        let mut counting = hearing.map(Hearing::counting);
+        let begun = shared.platform.now();
+        if shared.snapshot.collection_starts(collected, reason) {
+            if let Some(hearing) = hearing.filter(|hearing| hearing.is_wanted()) {
+                if !shared.is_told_enough(hearing) {
+                    return shared.snapshot.lets_go_by();
+                }
+                counting = None;
+            }
+            shared.platform.roots_begin();
+        }
+        self.watching(|shared, watch| {
+            let put = |piece: &[u8]| shared.platform.tell_of_collection(piece);
+            watch.begins(begun, collected, reason, &put);
+            shared.looking(watch, &mut |heap, into| watch.bounds(heap, into, collected, counting, &put));
+            if let Some(heap) = watch.view() {
+                // Refused it is not: less is asked for than there was.
+                watch.give_up_if_too_dear(|| {
+                    _ = shared.platform.hear_from_now_on(heap, LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+                });
+            }
+        });
+    }
+
+    fn objects_allocated_by_class(&self, classes: &[ClassId], counts: &[u32]) -> Result<(), HResult> {
+        self.watching(|shared, watch| {
+            let now = shared.platform.now();
+            shared.looking(watch, &mut |heap, _| {
+                let counted = classes.iter().map(|class| class.0 as u64).zip(counts.iter().copied());
+                watch.allocated(now, heap, counted, &|piece| shared.platform.tell_of_collection(piece));
+            });
+        });
+        Ok(())
+    }
+
+    fn moved_references2(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) {
+        let places = old_starts.iter().zip(new_starts).zip(lengths);
+        let ranges = places.map(|((old, new), length)| (old.0 as u64, new.0 as u64, *length as u64));
+        self.watching(|shared, watch| watch.live(ranges, &|piece| shared.platform.tell_of_collection(piece)));
+    }
+
+    fn surviving_references2(&self, starts: &[ObjectId], lengths: &[usize]) {
+        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0 as u64, *length as u64));
+        self.watching(|shared, watch| watch.stay(ranges, &|piece| shared.platform.tell_of_collection(piece)));
+    }
+
+    fn root_references2(
+        &self,
+        roots: &[ObjectId],
+        kinds: &[RootKind],
+        flags: &[RootFlags],
+        ids: &[usize],
+    ) -> Result<(), HResult> {
+        if let Some(shared) = self.of_heap()
+            && let Some(watch) = shared.watch.get()
+        {
+            watch.roots_begin(shared.platform.now());
+        }
+        if let Some(shared) = self.of_heap().filter(|shared| shared.snapshot.collects()) {
+            for (((object, kind), flags), id) in roots.iter().zip(kinds).zip(flags).zip(ids) {
+                if let Some(kind) = holding(*kind, *flags).filter(|_| object.0 != 0) {
+                    shared.platform.keep_root(kind, object.0 as u64, *id as u64);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn conditional_weak_table_element_references(
+        &self,
+        keys: &[ObjectId],
+        values: &[ObjectId],
+        _: &[HandleId],
+    ) -> Result<(), HResult> {
+        if let Some(shared) = self.of_heap().filter(|shared| shared.snapshot.collects()) {
+            for (key, value) in keys.iter().zip(values).filter(|(_, value)| value.0 != 0) {
+                shared.platform.keep_root(DEPENDENT_ROOT, value.0 as u64, key.0 as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn object_references(&self, _: ObjectId, _: ClassId, _: &[ObjectId]) -> Result<(), HResult> {
+        // The copy walks the heap: an error at the first object ends the runtime's own walk, and roots are told all the same (seen on
+        // 3.1, 8, 9 and 10).
+        Err(HResult::E_ABORT)
+    }
+
+    fn garbage_collection_finished(&self) {
+        let Some(shared) = self.of_heap() else { return };
+        let wanted = shared.snapshot.collection_ends();
+        if let Some(watch) = shared.watch.get() {
+            let put = |piece: &[u8]| shared.platform.tell_of_collection(piece);
+            shared.looking(watch, &mut |heap, _| watch.born(heap, &put));
+            watch.ends(shared.platform.now(), wanted.is_some(), &put);
+        }
+        let Some(heap) = wanted else { return };
+        if let Some(hearing) = shared.hearing.get().filter(|_| shared.watch.get().is_none()) {
+            // Refused it is not: less is asked for than there was.
+            hearing.takes_back(|high| _ = shared.platform.hear_from_now_on(heap, LOW_MASK_OF_HEAP, high));
+        }
+        shared.platform.fork_to_walk(heap);
+    }
+
+    fn runtime_resume_started(&self) {
+        if let Some(shared) = self.of_heap() {
+            shared.snapshot.program_goes_on();
+        }
+    }
+
+    fn runtime_suspend_started(&self, reason: SuspendReason) {
+        // Of a collection it proves nothing: its callback may have been on its way before ours were switched off.
+        if let Some(shared) = self.shared.get()
+            && reason == SuspendReason::FOR_PROFILER
+        {
+            shared.suspensions.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}

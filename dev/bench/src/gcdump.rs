@@ -1,0 +1,93 @@
+//! The peer of a heap snapshot: the runtime's own heap dump, asked for as `dotnet-gcdump collect` does.
+//!
+//! That is (EventPipeDotNetHeapDumper.cs of dotnet-gcdump, in dotnet/diagnostics): a session of the sampler that ends
+//! with its first event, so that the runtime sends all types again; the dump, ended at the event that ends the collection; and its
+//! rundown. Each has a clock of its own here: a bar is held beside the dump alone, to the heap's last byte. What the tool itself needs on
+//! top, its start, a wait of up to 100 ms before it stops the session, the graph and its file, is nobody's time here.
+
+use crate::Outcome;
+use crate::event_pipe::Stream;
+use remora_attach::Rundown;
+use remora_nettrace::providers::{self, Wanted};
+use remora_nettrace::{Event, Parser, Sink, Trace};
+use std::time::{Duration, Instant};
+
+/// Collections, types, and the heap with its roots: `GCHeapSnapshot`.
+const HEAP: Wanted = Wanted { name: "Microsoft-Windows-DotNETRuntime", keywords: 0x198_0001, level: 5 };
+/// What makes the runtime send all types again: all keywords that a provider has by default.
+const SAMPLER: Wanted = Wanted { name: providers::SAMPLER, keywords: 0xf000_0000_0000, level: 4 };
+/// MiB, as it does.
+const BUFFER: u32 = 1024;
+/// The heap has come when this much of it has, and then nothing for so long.
+const BEGUN: u64 = 1 << 20;
+const SILENCE: Duration = Duration::from_secs(1);
+/// How long a dump may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a dump took.
+#[derive(Debug, Clone, Copy)]
+pub struct Dump {
+    /// From the request to the heap's last byte, seconds.
+    pub seconds: f64,
+    /// What the tool does before: types, seconds.
+    pub types: f64,
+    /// And behind: from the wish to end to the stream's last byte, seconds.
+    pub rundown: f64,
+    /// Bytes of the stream, rundown not included.
+    pub bytes: u64,
+}
+
+impl Dump {
+    /// All that the tool waits for, seconds.
+    pub fn as_the_tool(&self) -> f64 {
+        self.types + self.seconds + self.rundown
+    }
+}
+
+/// Takes one, and keeps nothing of it: what makes a file of it comes on top of its time.
+pub fn dump(process_id: u32) -> Outcome<Dump> {
+    let types = types_sent_again(process_id)?;
+    let begun = Instant::now();
+    let mut stream = Stream::start(process_id, BUFFER, &[HEAP], Rundown::Default)?;
+    let (mut bytes, mut last) = (0, Instant::now());
+    while bytes < BEGUN || last.elapsed() < SILENCE {
+        if begun.elapsed() > PATIENCE {
+            return Err("the runtime's heap dump did not end".into());
+        }
+        let count = stream.read_on(SILENCE / 10)?.len();
+        if count > 0 {
+            (bytes, last) = (bytes + count as u64, Instant::now());
+        }
+    }
+    let asked = Instant::now();
+    stream.end(|_| ())?;
+    Ok(Dump { seconds: (last - begun).as_secs_f64(), types, rundown: asked.elapsed().as_secs_f64(), bytes })
+}
+
+/// The session before the dump; how long it took, seconds.
+fn types_sent_again(process_id: u32) -> Outcome<f64> {
+    let begun = Instant::now();
+    let mut stream = Stream::start(process_id, BUFFER, &[SAMPLER], Rundown::None)?;
+    let (mut parser, mut seen) = (Parser::new(), Seen(false));
+    while !seen.0 {
+        if begun.elapsed() > PATIENCE {
+            return Err("the runtime sent no event".into());
+        }
+        parser.push(stream.read_on(SILENCE / 10)?, &mut seen)?;
+    }
+    stream.end(|_| ())?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Whether there was an event.
+struct Seen(bool);
+
+impl Sink for Seen {
+    fn trace(&mut self, _: &Trace) {}
+
+    fn event(&mut self, _: &Event<'_>) {
+        self.0 = true;
+    }
+
+    fn dropped(&mut self, _: u64, _: u64) {}
+}

@@ -1,0 +1,293 @@
+//! What each cell of the contract says after a run, and everything that disagrees.
+
+use super::columns::{self, Column};
+use super::named::Tests;
+use super::page::{Cell, Clause};
+use super::pending::{Entry, FILE, Pending, Required};
+use super::results::Results;
+use std::fmt::Write;
+
+/// The clauses with their cells as they are to be, and what is wrong.
+pub struct Checked {
+    /// As the page had them, with the cells made anew.
+    pub clauses: Vec<Clause>,
+    /// A sentence each.
+    pub findings: Vec<String>,
+}
+
+/// Judges every cell. Where nothing ran, a cell keeps what the page had.
+pub fn of(clauses: &[Clause], pending: &Pending, tests: &Tests, results: &Results) -> Checked {
+    let mut findings = unknown_clauses(&pending.entries, clauses);
+    let mut made = clauses.to_vec();
+    for clause in &mut made {
+        for (column, cell) in columns::ALL.into_iter().zip(&mut clause.cells) {
+            let case = Case { clause: &clause.id, column, tests, results };
+            let finding = case.check(pending.required(&clause.id, column), cell);
+            findings.extend(finding.map(|finding| format!("{} in {}: {finding}", clause.id, column.name())));
+        }
+    }
+    Checked { clauses: made, findings }
+}
+
+/// The cells that one page has and another has not.
+pub fn differing(page: &[Clause], seen: &[Clause]) -> Vec<String> {
+    let mut differences = Vec::new();
+    for (on_page, seen) in page.iter().zip(seen) {
+        for ((column, on_page_has), seen_has) in columns::ALL.into_iter().zip(on_page.cells).zip(seen.cells) {
+            if on_page_has != seen_has {
+                let (has, should) = (on_page_has.text(), seen_has.text());
+                differences.push(format!(
+                    "{} in {}: the page says `{has}`, and it is `{should}`",
+                    seen.id,
+                    column.name()
+                ));
+            }
+        }
+    }
+    differences
+}
+
+/// One cell and what is known of it.
+struct Case<'a> {
+    clause: &'a str,
+    column: Column,
+    tests: &'a Tests,
+    results: &'a Results,
+}
+
+impl Case<'_> {
+    /// Sets the cell; the sentence says what is wrong.
+    fn check(&self, required: Required, cell: &mut Cell) -> Option<String> {
+        let seen = self.results.of(self.clause, self.column);
+        let failed = seen.and_then(|seen| (!seen.failed.is_empty()).then(|| listed(&seen.failed)));
+        let shown = seen.is_some_and(|seen| !seen.passed.is_empty());
+        let exists = self.tests.may_show(self.clause, self.column);
+        // A test in several worlds shows by a run alone in which.
+        let shows = shown || self.tests.shows(self.clause, self.column);
+        match required {
+            Required::Never => {
+                *cell = Cell::Inapplicable;
+                shows.then(|| format!("it is said not to apply there, and tests show it: take it out of {FILE}"))
+            }
+            Required::Later { partly } => {
+                *cell = Cell::Later;
+                if let Some(failed) = failed {
+                    return Some(format!("it is required later, and what shows a part of it failed: {failed}"));
+                }
+                self.later(partly, shows, exists)
+            }
+            Required::Now => self.now(cell, failed, shown, exists),
+        }
+    }
+
+    fn later(&self, partly: bool, shows: bool, exists: bool) -> Option<String> {
+        match (partly, shows) {
+            (false, true) => Some(format!(
+                "it is said to come later, and tests show it: take it out of {FILE}, or say `partly = true` there"
+            )),
+            (true, false) if !exists => Some(format!("{FILE} says that tests show a part of it, and none does")),
+            _ => None,
+        }
+    }
+
+    fn now(&self, cell: &mut Cell, failed: Option<String>, shown: bool, exists: bool) -> Option<String> {
+        let (made, finding) = if let Some(failed) = failed {
+            (Cell::Failed, Some(format!("failed: {failed}")))
+        } else if shown {
+            (Cell::Shown, None)
+        } else if !exists {
+            (Cell::Failed, Some(format!("it is required, and no test there carries its number; see {FILE}")))
+        } else if self.column == Column::Rem && (self.results.has_run(Column::Rem) || *cell != Cell::Failed) {
+            // Tests without a runtime are not run for the contract alone: `cargo xtask test` runs them, and here they count by being there.
+            (Cell::Shown, None)
+        } else if self.results.has_run(self.column) {
+            (Cell::Failed, Some("it is required, tests ran there, and none with its number passed".to_owned()))
+        } else {
+            (*cell, not_shown(*cell, self.column))
+        };
+        *cell = made;
+        finding
+    }
+}
+
+/// What is wrong with a cell that is required and of which this run saw nothing.
+fn not_shown(cell: Cell, column: Column) -> Option<String> {
+    match cell {
+        Cell::Shown => None,
+        Cell::Failed => Some("the last run did not show it: run `cargo xtask contract`".to_owned()),
+        Cell::Later | Cell::Inapplicable => Some(format!(
+            "{FILE} no longer names it, and no run has shown it: run `cargo xtask contract` where there is a runtime for {}",
+            column.name()
+        )),
+    }
+}
+
+fn unknown_clauses(entries: &[Entry], clauses: &[Clause]) -> Vec<String> {
+    let named = entries.iter().flat_map(|entry| &entry.clauses);
+    let unknown = named.filter(|id| !clauses.iter().any(|clause| clause.id == **id));
+    unknown.map(|id| format!("{FILE} names {id}, and there is no such clause")).collect()
+}
+
+fn listed<'a>(tests: impl IntoIterator<Item = &'a String>) -> String {
+    let mut text = String::new();
+    for test in tests {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{}{test}", if text.is_empty() { "" } else { ", " });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_output::TestResult;
+
+    const LATER: &str = "[[pending]]\nclauses = ['ATT-01']\ncolumns = ['sim', 'clr', 'rem']\nreason = 'a'\n";
+    const NEVER: &str = "[[inapplicable]]\nclauses = ['ATT-01']\ncolumns = ['sim', 'clr', 'rem']\nreason = 'a'\n";
+
+    fn named() -> Tests {
+        let mut tests = Tests::default();
+        for file in
+            ["crates/model/clr-model/tests/a.rs", "tests/e2e/tests/runtime_a.rs", "crates/target/corprof/src/a.rs"]
+        {
+            tests.add(file, "att_01_a");
+        }
+        tests
+    }
+
+    /// Judges ATT-01 whose cells are all `before`; says the cells after and the findings of one column.
+    fn checked_cell(
+        before: Cell,
+        pending: &str,
+        tests: &Tests,
+        lines: &[(&str, bool)],
+        column: Column,
+    ) -> (Cell, String) {
+        let mut results = Results::default();
+        for (world, passed) in lines {
+            if let Some(package) = world.strip_prefix("whole@") {
+                let result = TestResult { package: package.into(), test: "att_01_a".into(), passed: *passed };
+                results.add_result(&result, tests);
+                continue;
+            }
+            let test = if *world == "clr 9.0.7" { "att_02_b" } else { "att_01_a" };
+            results.add(&format!(r#"{{"test": "{test}", "world": "{world}", "passed": {passed}}}"#)).unwrap();
+        }
+        let clause = Clause { id: "ATT-01".into(), text: "One.".into(), cells: [before; columns::COUNT] };
+        let checked = of(&[clause], &Pending::parse(pending).unwrap(), tests, &results);
+        let place = columns::ALL.iter().position(|each| *each == column).unwrap();
+        let finding = checked.findings.iter().filter(|finding| finding.contains(&format!("in {}:", column.name())));
+        (checked.clauses[0].cells[place], finding.cloned().collect())
+    }
+
+    #[track_caller]
+    fn check(checked_cell: (Cell, String), cell: Cell, words: &str) {
+        assert_eq!(checked_cell.0, cell, "{}", checked_cell.1);
+        assert!(
+            checked_cell.1.contains(words) && checked_cell.1.is_empty() == words.is_empty(),
+            "`{words}`: {}",
+            checked_cell.1
+        );
+    }
+
+    #[test]
+    fn an_owed_cell_is_what_the_tests_of_its_world_say() {
+        let tests = named();
+        let runs = [("clr 8.0.4", true), ("clr 10.0.1", false), ("clr 9.0.7", true)];
+        check(checked_cell(Cell::Failed, "", &tests, &runs, Column::Clr8), Cell::Shown, "");
+        check(
+            checked_cell(Cell::Shown, "", &tests, &runs, Column::Clr10),
+            Cell::Failed,
+            "failed: att_01_a on clr 10.0.1",
+        );
+        check(checked_cell(Cell::Shown, "", &tests, &runs, Column::Clr9), Cell::Failed, "none with its number passed");
+        let both = [("clr 8.0.4", true), ("clr 8.0.5", false)];
+        check(
+            checked_cell(Cell::Shown, "", &tests, &both, Column::Clr8),
+            Cell::Failed,
+            "failed: att_01_a on clr 8.0.5",
+        );
+    }
+
+    #[test]
+    fn a_column_that_did_not_run_keeps_what_it_had() {
+        let tests = named();
+        check(checked_cell(Cell::Shown, "", &tests, &[], Column::Clr10), Cell::Shown, "");
+        check(checked_cell(Cell::Failed, "", &tests, &[], Column::Clr10), Cell::Failed, "last run did not show it");
+        check(checked_cell(Cell::Later, "", &tests, &[], Column::Clr10), Cell::Later, "no longer names it");
+        check(
+            checked_cell(Cell::Inapplicable, "", &tests, &[], Column::Clr10),
+            Cell::Inapplicable,
+            "no longer names it",
+        );
+    }
+
+    #[test]
+    fn an_owed_cell_without_a_test_is_a_finding_without_a_run() {
+        for column in columns::ALL {
+            let finding = checked_cell(Cell::Shown, "", &Tests::default(), &[], column);
+            check(finding, Cell::Failed, "no test there carries its number");
+        }
+    }
+
+    #[test]
+    fn the_model_and_remora_go_by_what_the_runner_says() {
+        let tests = named();
+        let of = |package: &str, passed: bool, column: Column| {
+            checked_cell(Cell::Shown, "", &tests, &[(&format!("whole@{package}"), passed)], column)
+        };
+        check(of("remora-clr-model", true, Column::Sim), Cell::Shown, "");
+        check(of("remora-clr-model", false, Column::Sim), Cell::Failed, "failed: att_01_a");
+        check(of("corprof", false, Column::Rem), Cell::Failed, "failed: att_01_a");
+        check(checked_cell(Cell::Later, "", &tests, &[], Column::Rem), Cell::Shown, "");
+        check(checked_cell(Cell::Failed, "", &tests, &[], Column::Rem), Cell::Failed, "last run did not show it");
+    }
+
+    #[test]
+    fn what_is_shown_and_said_to_come_later_or_not_to_apply_is_a_finding() {
+        let tests = named();
+        let live = [("clr 8.0.4", true)];
+        check(checked_cell(Cell::Later, LATER, &tests, &live, Column::Clr8), Cell::Later, "partly = true");
+        check(checked_cell(Cell::Later, LATER, &tests, &live, Column::Clr10), Cell::Later, "");
+        check(checked_cell(Cell::Later, LATER, &tests, &[], Column::Sim), Cell::Later, "partly = true");
+        check(checked_cell(Cell::Later, NEVER, &tests, &live, Column::Clr8), Cell::Inapplicable, "take it out");
+        check(checked_cell(Cell::Later, NEVER, &tests, &[], Column::Rem), Cell::Inapplicable, "take it out");
+        check(checked_cell(Cell::Shown, NEVER, &Tests::default(), &[], Column::Rem), Cell::Inapplicable, "");
+        let mut in_both_worlds = Tests::default();
+        in_both_worlds.add("tests/conformance/tests/a.rs", "att_01_a");
+        check(checked_cell(Cell::Later, NEVER, &in_both_worlds, &[], Column::Sim), Cell::Inapplicable, "");
+        check(
+            checked_cell(Cell::Later, LATER, &in_both_worlds, &[("sim 8", true)], Column::Sim),
+            Cell::Later,
+            "partly = true",
+        );
+    }
+
+    #[test]
+    fn what_is_shown_in_part_is_later_without_a_finding_unless_it_fails_or_is_not_there() {
+        let partly = format!("{LATER}partly = true\n");
+        let tests = named();
+        check(checked_cell(Cell::Shown, &partly, &tests, &[("clr 8.0.4", true)], Column::Clr8), Cell::Later, "");
+        check(checked_cell(Cell::Shown, &partly, &tests, &[], Column::Sim), Cell::Later, "");
+        let failed = [("clr 8.0.4", false)];
+        check(checked_cell(Cell::Later, &partly, &tests, &failed, Column::Clr8), Cell::Later, "a part of it failed");
+        check(checked_cell(Cell::Later, &partly, &Tests::default(), &[], Column::Sim), Cell::Later, "and none does");
+    }
+
+    #[test]
+    fn a_clause_that_does_not_exist_is_named() {
+        let pending = Pending::parse(&LATER.replace("ATT-01", "ATT-77")).unwrap();
+        let checked = of(&[], &pending, &Tests::default(), &Results::default());
+        assert_eq!(checked.findings.len(), 1, "{:?}", checked.findings);
+        assert!(checked.findings[0].contains("ATT-77"));
+    }
+
+    #[test]
+    fn cells_that_differ_are_named_with_both() {
+        let with = |cell| [Clause { id: "ATT-01".into(), text: "One.".into(), cells: [cell; columns::COUNT] }];
+        let finding = differing(&with(Cell::Shown), &with(Cell::Failed));
+        assert_eq!(finding.len(), columns::COUNT);
+        assert_eq!(finding[1], "ATT-01 in clr 3.1: the page says `x`, and it is `no`");
+        assert!(differing(&with(Cell::Later), &with(Cell::Later)).is_empty());
+    }
+}

@@ -1,0 +1,34 @@
+//! `cargo xtask layers`: whether the crates keep to the layering rules.
+//!
+//! The rules are `layers.toml`; the facts are what cargo itself says about the workspace, so a dependency cannot hide behind another.
+//! Everything is an allow-list: what nobody thought of is refused.
+
+mod edges;
+mod licence;
+mod rules;
+mod source;
+
+use crate::outcome::{Context, Outcome, bail};
+use crate::process;
+use edges::Workspace;
+use rules::Rules;
+use serde_json::Value;
+
+/// Checks every rule and prints each violation.
+pub fn run(_: &[String]) -> Outcome<()> {
+    let rules = Rules::read(&crate::root().join("layers.toml"))?;
+    let metadata = process::output(process::cargo().args(["metadata", "--format-version=1"]))?;
+    let metadata: Value = serde_json::from_str(&metadata).context(|| "cargo metadata is not JSON")?;
+    let workspace = Workspace::of(&metadata);
+    let mut violations = edges::violations(&workspace, &rules);
+    violations.extend(licence::violations(&metadata, &rules));
+    violations.extend(source::violations(&workspace, &rules)?);
+    if violations.is_empty() {
+        println!("layers: {} crates keep to the rules", workspace.members.len());
+        return Ok(());
+    }
+    for violation in &violations {
+        eprintln!("layers: {violation}");
+    }
+    bail!("{} violations (the rules and their reasons are in layers.toml)", violations.len())
+}

@@ -1,0 +1,138 @@
+//! Runs tests with nextest and reads its JUnit report: how many passed, and which.
+//!
+//! nextest is fetched like every other tool (`packages.rs`), so that every machine runs the same one.
+
+use crate::outcome::{Context, Failure, Outcome, bail};
+use crate::{contract, packages, process};
+use std::ffi::OsString;
+use std::fs;
+
+/// How many tests passed and failed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    passed: u64,
+    failed: u64,
+    /// Runs that ended without a report, or failed without a failed test: a test program did not compile, or crashed.
+    broken: u64,
+}
+
+/// The result of one test.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TestResult {
+    /// Its package.
+    pub package: String,
+    /// The name of its function.
+    pub test: String,
+    /// Whether it passed.
+    pub passed: bool,
+}
+
+/// Prints the last line of a run; a failure unless every test passed.
+pub fn conclude(count: Count) -> Outcome<()> {
+    println!("\n{} passed, {} failed", count.passed, count.failed);
+    match (count.failed, count.broken, count.passed) {
+        (0, 0, 1..) => Ok(()),
+        (0, 0, 0) => bail!("no test ran"),
+        (0, broken, _) => bail!("{broken} test runs ended without a report of their tests"),
+        (failed, _, _) => bail!("{failed} tests failed"),
+    }
+}
+
+impl Count {
+    /// Adds what another run counted.
+    pub fn add(&mut self, other: Count) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.broken += other.broken;
+    }
+
+    /// Of a run with these results that ended with this success.
+    fn of(results: &[TestResult], success: bool) -> Count {
+        let passed = results.iter().filter(|result| result.passed).count() as u64;
+        let failed = results.len() as u64 - passed;
+        Count { passed, failed, broken: u64::from(!success && failed == 0) }
+    }
+}
+
+/// Runs nextest with these arguments, and keeps its report for the contract if the environment asks for that.
+pub fn nextest(arguments: &[&str], environment: &[(&str, OsString)]) -> Outcome<Count> {
+    let report = crate::root().join("target/nextest/xtask/junit.xml");
+    // A run that ends early must not leave the report of the last one.
+    let _ = fs::remove_file(&report);
+    let mut command = process::cargo_tool(packages::provide("nextest")?.join("cargo-nextest"));
+    command.args(["nextest", "run", "--profile", "xtask"]).args(arguments);
+    let ended = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));
+    let Ok(text) = fs::read_to_string(&report) else { return Ok(Count::of(&[], false)) };
+    contract::results::keep(environment, &report)?;
+    Ok(Count::of(&results(&text)?, ended.is_ok()))
+}
+
+/// The results in a JUnit report.
+pub fn results(report: &str) -> Outcome<Vec<TestResult>> {
+    let document = roxmltree::Document::parse(report).context(|| "the report of nextest is not XML")?;
+    let tests = document.descendants().filter(|node| node.has_tag_name("testcase"));
+    let results = tests.map(|test| {
+        // `remora-clr-model::attach` is the test program `attach` of that package.
+        let package = test.attribute("classname")?.split("::").next()?.to_owned();
+        let passed = !test.children().any(|child| child.has_tag_name("failure") || child.has_tag_name("error"));
+        Some(TestResult { package, test: function(test.attribute("name")?).to_owned(), passed })
+    });
+    results.collect::<Option<_>>().ok_or_else(|| Failure::new("the report of nextest lacks a test's name"))
+}
+
+/// The last part of a test's path.
+pub fn function(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+        <testsuites name="nextest-run" tests="4" failures="1" errors="1">
+            <testsuite name="remora-clr-model::attach" tests="2">
+                <testcase name="att_07_a" classname="remora-clr-model::attach" time="0.015"></testcase>
+                <testcase name="att_08_b" classname="remora-clr-model::attach"><failure type="test failure with exit code 101"/></testcase>
+            </testsuite>
+            <testsuite name="corprof" tests="2">
+                <testcase name="mask::tests::att_12_a" classname="corprof"><system-out>error</system-out></testcase>
+                <testcase name="att_13_c" classname="corprof"><error type="execution failure"/></testcase>
+            </testsuite>
+        </testsuites>"#;
+
+    #[test]
+    fn each_result_has_its_package_and_function() {
+        let results = results(REPORT).unwrap();
+        let found: Vec<_> = results.iter().map(|one| (one.package.as_str(), one.test.as_str(), one.passed)).collect();
+        let model = "remora-clr-model";
+        let expected = [
+            (model, "att_07_a", true),
+            (model, "att_08_b", false),
+            ("corprof", "att_12_a", true),
+            ("corprof", "att_13_c", false),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(Count::of(&results, false), Count { passed: 2, failed: 2, broken: 0 });
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_read_is_a_failure() {
+        assert!(results("<testsuites>").is_err());
+        assert!(results("<testsuites><testcase name=\"a\"/></testsuites>").is_err());
+    }
+
+    #[test]
+    fn a_run_that_fails_without_a_failed_test_is_broken() {
+        assert_eq!(Count::of(&results(REPORT).unwrap()[..1], false), Count { passed: 1, failed: 0, broken: 1 });
+        assert_eq!(Count::of(&[], false), Count { passed: 0, failed: 0, broken: 1 });
+    }
+
+    #[test]
+    fn only_a_run_in_which_every_test_passed_is_a_success() {
+        assert!(conclude(Count { passed: 3, failed: 0, broken: 0 }).is_ok());
+        assert!(conclude(Count { passed: 3, failed: 1, broken: 0 }).is_err());
+        assert!(conclude(Count { passed: 3, failed: 0, broken: 1 }).is_err());
+        assert!(conclude(Count::default()).is_err());
+    }
+}

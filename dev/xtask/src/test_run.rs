@@ -1,0 +1,121 @@
+//! `cargo xtask test` and `cargo xtask e2e`: all tests, with everything set up that they need.
+//!
+//! Unit tests come first: they are fast, and the rest is not worth the wait if they fail.
+//! The end-to-end tests run against the command as it ships (`dist.rs`), since that is what users have.
+
+use crate::outcome::{Outcome, bail};
+use crate::runtimes::{self, Runtime};
+use crate::test_output::{Count, conclude, nextest};
+use crate::{contract, debian, dist, musl, packages, process, targets};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// End-to-end tests at a time. Each has a live target that wants a processor; more would measure the machine.
+const LIVE_AT_A_TIME: &str = "3";
+
+/// The packages whose tests need live runtimes.
+const LIVE: [&str; 2] = ["remora-e2e", "remora-conformance"];
+/// All the others.
+const NOT_LIVE: [&str; 5] = ["--workspace", "--exclude", LIVE[0], "--exclude", LIVE[1]];
+
+/// What is loaded into targets or started as one: the profiler that obeys the tests of the runtimes, the process of .NET as the model has
+/// it, and the profilers that show how to use the SDK.
+const LOADED: [&str; 6] = ["--package", "remora-probe", "--package", "remora-model-host", "--package", "corprof"];
+
+/// Limits `tests/conformance` to some worlds, for who works on the model.
+const ONLY_SOME_WORLDS: &str = "REMORA_CONFORMANCE_ONLY";
+
+/// What the environment of a test run says, name by name.
+pub type Environment = Vec<(&'static str, OsString)>;
+
+/// `cargo xtask test`: every test of the repository; at its end, the contract's page must say what was seen.
+pub fn run_all(_: &[String]) -> Outcome<()> {
+    let mut live = prepare()?;
+    let results = contract::results::fresh_folder()?;
+    live.push(results.clone());
+    let mut count = unit_tests(std::slice::from_ref(&results))?;
+    count.add(every_interleaving()?);
+    count.add(end_to_end(&live, &[])?);
+    let agreed = contract::agrees(Path::new(&results.1));
+    conclude(count)?;
+    agreed
+}
+
+/// `cargo xtask e2e [--runtime MAJOR] [FILTER]`: only the end-to-end tests whose names contain the filter, on every runtime or on one.
+pub fn run_end_to_end(arguments: &[String]) -> Outcome<()> {
+    let mut matrix = runtimes::matrix()?;
+    let filter = match arguments {
+        [flag, major, filter @ ..] if flag == "--runtime" => {
+            matrix.retain(|runtime| runtime.version.first().is_some_and(|first| first.to_string() == *major));
+            if matrix.is_empty() {
+                bail!(
+                    "no runtime of the matrix is .NET {major}: name it as in `--runtime 8`, or its folder in REMORA_DOTNET_ROOTS"
+                );
+            }
+            filter
+        }
+        filter => filter,
+    };
+    conclude(end_to_end(&prepare_on(&matrix)?, filter)?)
+}
+
+/// Fetches, compiles and builds all that the end-to-end tests need on every runtime; the environment that tells them where it is.
+pub fn prepare() -> Outcome<Environment> {
+    prepare_on(&runtimes::matrix()?)
+}
+
+fn prepare_on(matrix: &[Runtime]) -> Outcome<Environment> {
+    for runtime in matrix {
+        println!("runtime {} in {}", runtime.version_text(), runtime.root.display());
+    }
+    let target_folder = crate::target_folder()?;
+    let programs = targets::provide(&target_folder)?;
+    let on_musl = musl::provide(&programs)?;
+    process::run(process::cargo().args(["build", "--lib", "--bins", "--examples"]).args(LOADED))?;
+    let built = target_folder.join("debug");
+    Ok(vec![
+        ("REMORA_TEST_DOTNET_ROOTS", runtimes::joined(matrix)?),
+        ("REMORA_TEST_TARGETS", programs.into()),
+        ("REMORA_TEST_MUSL", on_musl.into()),
+        ("REMORA_TEST_SELF_CONTAINED", packages::provide("self-contained")?.into()),
+        ("REMORA_TEST_SINGLE_FILE", packages::provide("single-file")?.into()),
+        ("REMORA_BIN", dist::command()?.into()),
+        ("REMORA_PROBE", built.join("libremora_probe.so").into()),
+        ("REMORA_MODEL_HOST", built.join("remora-model-host").into()),
+        ("REMORA_SDK_EXAMPLES", built.join("examples").into()),
+    ])
+}
+
+/// The ring's atomics in every order that two producers and a consumer can take, by loom; a build of its own.
+pub fn every_interleaving() -> Outcome<Count> {
+    let folder = crate::target_folder()?.join("loom");
+    let environment = [("RUSTFLAGS", "--cfg loom".into()), ("CARGO_TARGET_DIR", folder.into())];
+    nextest(&["--release", "--package", "remora-ring", "--lib"], &environment)
+}
+
+/// The tests of the model of the runtime alone.
+pub fn model(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
+    nextest(&["--package", "remora-clr-model"], environment)
+}
+
+/// The tests that need no runtime, those in the documentation among them.
+pub fn unit_tests(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
+    let purpose = "the HTML report and the page of a heap are opened and clicked in a browser";
+    debian::ensure(&["chromium", "chromedriver"], &["chromium", "chromium-driver"], purpose)?;
+    let count = nextest(&NOT_LIVE, environment)?;
+    // nextest leaves out what is in the documentation: there it is proved what does not compile.
+    process::run(process::cargo().args(["test", "--doc", "--quiet", "--no-fail-fast"]).args(NOT_LIVE))?;
+    Ok(count)
+}
+
+/// The tests on live runtimes, and on the models of them.
+pub fn end_to_end(live: &[(&'static str, OsString)], filter: &[String]) -> Outcome<Count> {
+    let packages = LIVE.iter().flat_map(|package| ["--package", package]);
+    let words = packages.chain(["--test-threads", LIVE_AT_A_TIME]).chain(filter.iter().map(String::as_str));
+    let mut live = live.to_vec();
+    if filter.is_empty() {
+        // Who asks for all tests gets all of them.
+        live.push((ONLY_SOME_WORLDS, OsString::new()));
+    }
+    nextest(&words.collect::<Vec<_>>(), &live)
+}
