@@ -60,6 +60,10 @@ pub(crate) enum Command {
     Heap(HeapArgs),
     /// Check a profiler's library in a model of the runtime, clause by clause
     Lab(LabArgs),
+    /// Print completions for a shell
+    Completions(CompletionsArgs),
+    /// Write manual pages
+    Man(ManArgs),
     /// One run of the laboratory, in a process of its own: started by `lab` only
     #[command(hide = true)]
     LabRun(LabRunArgs),
@@ -83,9 +87,23 @@ impl Command {
                 Some(HeapCommand::Diff(args)) => args.shown.json,
                 Some(HeapCommand::View(_) | HeapCommand::Convert(_)) => false,
             },
-            Command::Convert(_) | Command::LabRun(_) => false,
+            Command::Convert(_) | Command::Completions(_) | Command::Man(_) | Command::LabRun(_) => false,
         }
     }
+}
+
+/// Flags of `remora completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Flags of `remora man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Where to write them
+    pub(crate) directory: PathBuf,
 }
 
 /// Flags of `remora record`.

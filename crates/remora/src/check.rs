@@ -19,6 +19,8 @@ struct Told<'a> {
     /// The engine that `record` would use.
     engine: Option<&'static str>,
     verdict: String,
+    /// The error code that `record` would end with.
+    code: Option<&'static str>,
     checks: Vec<Line<'a>>,
 }
 
@@ -37,7 +39,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         (Err(failure), Some(process_id)) if args.json => {
             let checks = check_pid(process_id, &requirements(FOR_RECORDINGS)?);
             let why = checks.iter().find(|check| !check.passed).map_or("", |check| &check.found);
-            out(&json(process_id, &checks, &Verdict::Fails(why)))?;
+            out(&json(process_id, &checks, &Verdict::Fails(why, failure.code())))?;
             return Ok(failure.exit());
         }
         (Err(failure), _) => return Err(failure),
@@ -58,7 +60,8 @@ enum Verdict<'a> {
     Agent,
     /// The agent cannot be used, for this reason.
     SamplerOnly(&'a str),
-    Fails(&'a str),
+    /// For this reason, with this error code.
+    Fails(&'a str, &'static str),
 }
 
 impl Verdict<'_> {
@@ -66,7 +69,7 @@ impl Verdict<'_> {
         match obstacle {
             None => Verdict::Agent,
             Some(obstacle) if obstacle.agent_only => Verdict::SamplerOnly(&obstacle.found),
-            Some(obstacle) => Verdict::Fails(&obstacle.found),
+            Some(obstacle) => Verdict::Fails(&obstacle.found, obstacle.failure.code()),
         }
     }
 
@@ -75,7 +78,15 @@ impl Verdict<'_> {
         match self {
             Verdict::Agent => Some("agent"),
             Verdict::SamplerOnly(_) => Some("eventpipe"),
-            Verdict::Fails(_) => None,
+            Verdict::Fails(..) => None,
+        }
+    }
+
+    /// The error code that `record` would end with.
+    fn code(&self) -> Option<&'static str> {
+        match self {
+            Verdict::Fails(_, code) => Some(code),
+            Verdict::Agent | Verdict::SamplerOnly(_) => None,
         }
     }
 }
@@ -85,7 +96,7 @@ impl std::fmt::Display for Verdict<'_> {
         match self {
             Verdict::Agent => write!(f, "record would work, with the agent"),
             Verdict::SamplerOnly(why) => write!(f, "record would work, with the runtime's own sampler only: {why}"),
-            Verdict::Fails(why) => write!(f, "record would not work: {why}"),
+            Verdict::Fails(why, _) => write!(f, "record would not work: {why}"),
         }
     }
 }
@@ -98,8 +109,8 @@ fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
         remedy: in_words(&check.remedies, Goal::Recording),
     });
     let engine = verdict.engine();
-    let (recordable, verdict) = (engine.is_some(), verdict.to_string());
-    Page::json(&Told { process_id, recordable, engine, verdict, checks: lines.collect() })
+    let (recordable, code, verdict) = (engine.is_some(), verdict.code(), verdict.to_string());
+    Page::json(&Told { process_id, recordable, engine, verdict, code, checks: lines.collect() })
 }
 
 fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
@@ -126,12 +137,13 @@ mod tests {
                 Some("eventpipe"),
                 "record would work, with the runtime's own sampler only: /tmp: noexec",
             ),
-            (Verdict::Fails("it is stopped"), None, "record would not work: it is stopped"),
+            (Verdict::Fails("it is stopped", "process-stopped"), None, "record would not work: it is stopped"),
         ];
         for (verdict, engine, line) in cases {
             assert_eq!(&*text(&[], &verdict), format!("{line}\n"));
             let told: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict)).expect("it is JSON");
             assert_eq!(told["engine"].as_str(), engine);
+            assert_eq!(told["code"].is_null(), engine.is_some());
             assert_eq!((told["recordable"].as_bool(), told["verdict"].as_str()), (Some(engine.is_some()), Some(line)));
         }
     }

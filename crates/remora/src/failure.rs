@@ -57,6 +57,14 @@ pub(crate) enum Failure {
         /// The first ones.
         list: String,
     },
+    /// Several processes, and none that can be attached to.
+    #[error("{count} .NET processes run, and none can be attached to: {list}")]
+    NoneAttachable {
+        /// How many.
+        count: usize,
+        /// The first ones.
+        list: String,
+    },
     /// No process has this name.
     #[error("no .NET process is called {name:?}")]
     NoSuchName {

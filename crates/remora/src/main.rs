@@ -33,6 +33,7 @@ mod proof;
 mod ps;
 mod record;
 mod report;
+mod shell;
 mod stop;
 mod table;
 mod target;
@@ -61,6 +62,8 @@ fn main() -> ExitCode {
         Command::Detach(args) => detach::run(args),
         Command::Heap(args) => heap::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Completions(args) => shell::completions(args).map(|()| Exit::Done),
+        Command::Man(args) => shell::man(args).map(|()| Exit::Done),
         Command::LabRun(args) => lab::run_one(args),
     };
     ended.unwrap_or_else(|failure| failed(&failure, line.command.prints_json())).into()

@@ -22,7 +22,7 @@ use std::path::Path;
 /// How the runtime's own streams begin.
 const NETTRACE: &[u8] = b"Nettrace";
 /// What such a stream does not say.
-const AS_IT_CAME: &str = "This is the runtime's own stream as it came. It does not say which --event was asked for, and is shown as clock time.";
+const AS_IT_CAME: &str = "This is the runtime's own stream as it came. It does not say which --event was asked for, and is shown as wall-clock time.";
 /// A stream that was cut off does not name its program.
 const NOBODY: &str = "unknown application";
 

@@ -38,15 +38,12 @@ fn is_called(process: &Process, name: &str) -> bool {
 
 /// The one process of this name.
 fn named(running: Vec<Process>, name: &str) -> Result<Process, Failure> {
-    let (mut called, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|process| is_called(process, name));
-    match called.len() {
-        0 => {
-            let hint = other_name(name, others.iter().map(Process::name));
-            Err(Failure::NoSuchName { name: name.to_owned(), hint })
-        }
-        1 => Ok(called.remove(0)),
-        count => Err(Failure::SeveralProcesses { count, list: listed(&called, label) }),
+    let (called, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|process| is_called(process, name));
+    if called.is_empty() {
+        let hint = other_name(name, others.iter().map(Process::name));
+        return Err(Failure::NoSuchName { name: name.to_owned(), hint });
     }
+    unnamed(called)
 }
 
 /// What to try in place of a name that no process has.
@@ -80,7 +77,7 @@ fn sole<T>(
         (1, _) => Ok((ready.remove(0), Some(listed(&others, label)))),
         // Why it cannot be attached to is told of it as of one that was named.
         (0, 1) => Ok((others.remove(0), None)),
-        (0, count) => Err(Failure::SeveralProcesses { count, list: listed(&others, label) }),
+        (0, count) => Err(Failure::NoneAttachable { count, list: listed(&others, label) }),
         (count, 0) => Err(Failure::SeveralProcesses { count, list: listed(&ready, label) }),
         (count, _) => {
             let list = format!("{} (and, not to be attached to, {})", listed(&ready, label), listed(&others, label));
@@ -121,7 +118,8 @@ mod tests {
         assert_eq!(pick(&[], &["2 b"]), Ok(("2 b", None)), "why not is told as if it had been named");
         let several = pick(&["1 a", "2 b"], &["3 c"]).expect_err("which?");
         assert!(several.contains("2 .NET processes fit: 1 a, 2 b (and, not to be attached to, 3 c)"), "{several}");
-        assert!(pick(&[], &["2 b", "3 c"]).expect_err("which?").contains("fit: 2 b, 3 c;"));
+        let none = pick(&[], &["2 b", "3 c"]).expect_err("none of them");
+        assert!(none.contains("2 .NET processes run, and none can be attached to: 2 b, 3 c; "), "{none}");
         assert!(pick(&[], &[]).expect_err("none").contains("no .NET process is running"));
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 #[test]
 fn help_is_as_it_was_read_and_approved() {
     expect_file!["help/remora.txt"].assert_eq(&remora(["--help"]).succeeds());
-    for name in ["record", "report", "convert", "ps", "check", "detach", "lab"] {
+    for name in ["record", "report", "convert", "ps", "check", "detach", "lab", "completions", "man"] {
         expect_file![format!("{}/tests/help/{name}.txt", env!("CARGO_MANIFEST_DIR"))]
             .assert_eq(&remora([name, "--help"]).succeeds());
         assert_eq!(remora([name, "-h"]).succeeds(), remora([name, "--help"]).succeeds());
@@ -419,13 +419,13 @@ fn a_recording_that_cannot_be_read_is_told() {
             &damaged,
             32,
             expect![
-                "damaged at byte 28: the checksum of a chunk is wrong; 0 samples before it were readable; copy it again from where it was written"
+                "damaged at byte 28: the checksum of a chunk is wrong (0 samples before it were readable); copy it again from where it was written"
             ],
         ),
         (
             &newer,
             33,
-            expect!["a recording of format version 9; this Remora reads versions up to 1: use a newer Remora"],
+            expect!["a recording of format version 9; this Remora reads versions up to 1; use a newer Remora"],
         ),
     ];
     for (bytes, code, message) in cases {

@@ -222,7 +222,7 @@ fn det_14_det_18_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_
         };
         let (left, allowed) = (mapped("left"), mapped("allowed"));
         assert!(matches!(&left[..], [why] if why.contains("a main profiler had left before")), "{told:#}");
-        assert!(matches!(&allowed[..], [why] if why.contains("as was said beforehand")), "{told:#}");
+        assert!(matches!(&allowed[..], [why] if why.contains("as announced")), "{told:#}");
         only_what_stays_is_in_it(&target, 2);
         the_runtime_counts_right(runtime, &mut target);
         let again = remora(["heap", "-p", &process, "--roots", "--force", "--json", "-o", &file]).succeeded();

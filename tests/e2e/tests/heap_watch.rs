@@ -110,7 +110,7 @@ fn gch_03_the_price_is_said_beforehand_and_told_afterwards() {
         does(&mut target, &["waste node 100000", "collect 0"]);
         let said = ended(command).succeeded().text();
         for words in
-            [" of it for the watch\n", "the program stood for", "the picture that was kept is the last snapshot's"]
+            [" of it for the watch\n", "paused the application for", "the picture that was kept is the last snapshot's"]
         {
             assert!(said.contains(words), "{words} is not in {said}");
         }

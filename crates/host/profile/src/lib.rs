@@ -77,7 +77,7 @@ pub struct Sample {
     pub thread: ThreadIx,
     /// Its stack.
     pub stack: StackIx,
-    /// Nanoseconds of processor or clock time that this sample stands for ([`Meta::event`] says which).
+    /// Nanoseconds of CPU or wall-clock time that this sample stands for ([`Meta::event`] says which).
     pub weight: u64,
     /// Running or blocked.
     pub state: State,
@@ -114,11 +114,11 @@ impl Meta {
     /// The [`Meta::engine`] whose samples are the runtime's own.
     pub const RUNTIME_SAMPLER: &str = "EventPipe SampleProfiler";
 
-    /// What the weights add up to, in two words: `processor time`.
+    /// What the weights add up to, in two words: `CPU time`.
     pub fn time(&self) -> &'static str {
         match self.event {
             Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "managed time",
-            Event::Cpu => "processor time",
+            Event::Cpu => "CPU time",
             Event::Wall => "thread time",
         }
     }

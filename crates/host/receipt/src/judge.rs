@@ -75,7 +75,7 @@ impl Case<'_> {
             } else if self.has_stayed(&path) {
                 self.leave(Kind::Mapping, what, self.why_it_stayed());
             } else if is_one_of(&self.facts.staying, &path) && self.facts.count == ProfilerCount::SetRight {
-                let why = "as was said beforehand: inert, and there to set right what the runtime counts";
+                let why = "as announced: inert, and there so that the runtime counts its profilers correctly";
                 self.allow(Kind::Mapping, what, why);
             } else if library && self.facts.musl && self.facts.detach_confirmed {
                 self.allow(Kind::Mapping, what, INERT_ON_MUSL);
@@ -247,7 +247,7 @@ impl Case<'_> {
             self.leave(Kind::ProfilerSlot, "an inert notification-only profiler", why);
         }
         if self.facts.count == ProfilerCount::SetRight {
-            let why = "as was said beforehand: a main profiler has left, after which the runtime counts one notification-only profiler too few; with this one, which does nothing, it counts right";
+            let why = "as announced: after a main profiler, the runtime counts one notification-only profiler too few; with this inert one it counts correctly";
             return self.allow(Kind::ProfilerSlot, "an inert notification-only profiler", why);
         }
         if self.counts_wrong() {

@@ -34,7 +34,7 @@ impl Receipt {
         let process = format!("process {which}");
         match (self.outcome, self.clean()) {
             (Outcome::Running, true) if self.verdict(Kind::ProfilerSlot) == Verdict::Allowed => {
-                format!("Receipt: clean but for what was said beforehand. This stays in {process}, and does nothing:")
+                format!("Receipt: clean, except for what was announced. This stays in {process}, inert:")
             }
             (Outcome::Running, true) if self.verdict(Kind::Mapping) == Verdict::Allowed => {
                 format!("Receipt: clean. All that is left of Remora in {process} is this, which does nothing:")

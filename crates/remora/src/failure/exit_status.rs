@@ -10,7 +10,10 @@ impl Failure {
         use remora_collector::Error as Collector;
         use remora_recording::Error as Recording;
         match self {
-            Failure::NoProcess | Failure::SeveralProcesses { .. } | Failure::NoSuchName { .. } => Exit::NoProcess,
+            Failure::NoProcess
+            | Failure::SeveralProcesses { .. }
+            | Failure::NoneAttachable { .. }
+            | Failure::NoSuchName { .. } => Exit::NoProcess,
             Failure::Precondition { subject, .. } => of_a_check(*subject),
             Failure::Held { .. } => Exit::Held,
             Failure::LockTaken { .. } => Exit::NoPermission,

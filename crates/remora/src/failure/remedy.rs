@@ -178,6 +178,9 @@ impl Failure {
             Failure::TooLargeToRead { .. } => "read it where more is free",
             Failure::NotShown { .. } => "`remora heap report FILE` shows it where more is free",
             Failure::NoProcess => "start one, or run remora as root to see those of other users",
+            Failure::NoneAttachable { .. } => {
+                "`remora ps` has the reason for each; run remora as their user or as root"
+            }
             Failure::SeveralProcesses { .. } => "choose one with -p PID",
             Failure::Held { .. } => "wait for that recording to end, or end it",
             Failure::Snapshot(remora_receipt::Error::Gone { .. }) => "`remora ps` lists the processes that run",

@@ -15,8 +15,8 @@ pub(super) fn too_dear(dearest: u64) -> Option<String> {
     let dearest = Duration::from_nanos(dearest);
     (dearest > LONGEST).then(|| {
         format!(
-            "the watch was ended since the program stood for {:.1} s longer in one collection: the runtime counted by type what was made \
-             since the one before",
+            "the watch ended because one GC paused the application {:.1} s longer: the runtime counted by type the objects made since the \
+             GC before",
             dearest.as_secs_f64()
         )
     })
@@ -31,6 +31,6 @@ mod tests {
         assert_eq!(too_dear(0), None);
         assert_eq!(too_dear(1_000_000_000), None);
         let why = too_dear(2_340_000_000).expect("too dear");
-        assert!(why.contains("stood for 2.3 s longer in one collection"), "{why}");
+        assert!(why.contains("paused the application 2.3 s longer"), "{why}");
     }
 }

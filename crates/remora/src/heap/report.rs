@@ -43,7 +43,7 @@ pub(crate) struct Told {
     application: String,
     runtime: String,
     taken_unix_nanoseconds: u64,
-    /// How long the program stood for the collection, the copying of the process in it.
+    /// The pause for the GC, the fork in it.
     collection_nanoseconds: Option<u64>,
     /// How long of that the copying took.
     fork_nanoseconds: Option<u64>,
@@ -208,7 +208,7 @@ impl<'a> Report<'a> {
         let (state, mut text) = (&self.snapshot.state, self.head());
         match by {
             GroupArg::Type => {
-                text += titled("types, by what would go with them");
+                text += titled("types, by retained size");
                 text += self.types(top);
             }
             GroupArg::Assembly => {
@@ -257,7 +257,7 @@ impl<'a> Report<'a> {
             let cost =
                 state.extra_memory_bytes.map(|bytes| format!("; the copy cost {} of memory at most", shown(bytes)));
             let (collection, copy, cost) = (show(collection), show(copy), cost.unwrap_or_default());
-            text += line(format!("the program stood for {collection}, of which {copy} for the copy{cost}"));
+            text += line(format!("paused the application for {collection} (fork: {copy}){cost}"));
         }
         text
     }

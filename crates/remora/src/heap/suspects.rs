@@ -27,7 +27,7 @@ fn sentence(graph: &HeapGraph, tree: &DominatorTree, node: Node, whole: u64) -> 
     let mut text = format!("{holder} keeps {} of the heap: {} in {objects}", percent(bytes, whole), shown(bytes));
     let pile = pile(tree, node);
     if pile != node {
-        text += &format!("; it piles up under {}", name(graph, tree, pile)?);
+        text += &format!("; it accumulates under {}", name(graph, tree, pile)?);
     }
     if let Some((of, count, bytes)) = most_below(graph, tree, pile) {
         let bytes = shown(bytes);

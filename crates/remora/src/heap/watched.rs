@@ -181,7 +181,7 @@ impl Watched {
         ));
         for (collection, copy) in self.stood.iter() {
             text += line(format!(
-                "the program stood for {} for a snapshot, of which {} for the copy",
+                "paused the application for {} for a snapshot (fork: {})",
                 show(*collection),
                 show(*copy)
             ));

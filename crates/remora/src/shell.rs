@@ -1,0 +1,54 @@
+//! `remora completions` and `remora man`: what shells and `man` want to know of the command line, made from its definition.
+
+use crate::args::{CommandLine, CompletionsArgs, ManArgs};
+use crate::console::{Page, line, note, out};
+use crate::failure::{Failure, Place};
+use clap::CommandFactory;
+
+/// Prints the completions of a shell.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut CommandLine::command(), "remora", &mut script);
+    out(&String::from_utf8_lossy(&script).lines().map(line).sum::<Page>())
+}
+
+/// Writes a manual page for the command and one for each of its subcommands.
+pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
+    let written = std::fs::create_dir_all(&args.directory)
+        .and_then(|()| clap_mangen::generate_to(CommandLine::command(), &args.directory));
+    written.map_err(|error| Failure::output(Place::File(args.directory.clone()), error))?;
+    note(&format!("wrote the manual pages to {}", args.directory.display()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap_complete::Shell;
+
+    #[test]
+    fn a_script_is_printed_as_it_was_made() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut CommandLine::command(), "remora", &mut script);
+            let text = String::from_utf8(script).expect("text");
+            let page = text.lines().map(line).sum::<Page>();
+            assert_eq!(page.trim_end(), text.trim_end(), "{shell}");
+            for name in ["record", "heap", "signal-budget", "completions"] {
+                assert!(text.contains(name), "{name} is not in the script for {shell}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_command_has_a_manual_page() {
+        let directory = tempfile::tempdir().expect("a directory");
+        man(&ManArgs { directory: directory.path().to_owned() }).expect("written");
+        let page = |name: &str| std::fs::read_to_string(directory.path().join(name)).expect(name);
+        assert!(page("remora.1").contains("remora\\-record(1)"), "{}", page("remora.1"));
+        for name in ["remora-record.1", "remora-heap.1", "remora-heap-diff.1", "remora-completions.1"] {
+            assert!(page(name).contains(".SH OPTIONS"), "{name}");
+        }
+        assert!(!directory.path().join("remora-lab-run.1").exists(), "it is hidden");
+    }
+}
