@@ -131,7 +131,10 @@ fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: Option<&Path>)
 
 /// Tells of the fallback at once; its reason is in the recording's notes, too.
 fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
-    note(&format!("{failure}; using the runtime's own sampler instead, the notes below say what it cannot do"));
+    note(&format!(
+        "{}; using the runtime's own sampler instead, the notes below say what it cannot do",
+        failure.line()
+    ));
     InPlaceOf { because: failure.to_string(), facts }
 }
 

@@ -1,7 +1,7 @@
 //! Compiles C# without asking for a .NET SDK: with the SDK's compiler where one is installed, else with one that is put together here.
 //!
 //! The second way takes three things: the compiler as a library (Roslyn, out of an npm package), a runtime to run it on (.NET 8.0.4),
-//! and a command line for it (`xtask/csc/csc.cs`), which Debian's `mcs` compiles.
+//! and a command line for it (`dev/xtask/csc/csc.cs`), which Debian's `mcs` compiles.
 //! `mcs` alone would not do: it mangles names in its own way and writes no portable PDB.
 
 use crate::outcome::{Context, Outcome, bail};
@@ -115,7 +115,7 @@ fn sdk_compiler() -> Option<Compiler> {
 
 fn own_compiler() -> Outcome<Compiler> {
     let launcher = runtimes::dotnet_8()?.launcher();
-    let driver_source = crate::root().join("xtask/csc/csc.cs");
+    let driver_source = crate::root().join("dev/xtask/csc/csc.cs");
     let source = fs::read(&driver_source).context(|| format!("cannot read {}", driver_source.display()))?;
     let key = &process::sha256(&source)?[..16];
     let roslyn = packages::provide("roslyn")?;

@@ -66,7 +66,7 @@ fn att_03_a_runtime_that_is_too_old() {
         let mut command = Command::new(&impostor);
         command.arg(library);
         let mut target = Watched::start(Start::of(command, "a runtime of .NET Core 2"), |start| start);
-        let words = [&format!(".NET Core {version} has no diagnostics port"), "move the program to .NET 8 or later"];
+        let words = [&format!(".NET Core {version} has no diagnostics port"), "move the application to a newer .NET"];
         target.is_refused(&[], UNSUPPORTED, &words);
         target.fails_the_check("runtime", UNSUPPORTED);
     }

@@ -82,6 +82,7 @@ fn regression_a_snapshot_that_is_too_large_to_be_shown_is_kept_and_that_is_said(
     let finished = Remora::spawn(command).finish();
     assert_eq!(finished.code(), 34, "{finished}");
     assert!(finished.stderr.contains("the snapshot is kept and not shown"), "{finished}");
+    assert!(finished.stderr.contains(&format!("`remora heap report {file}` shows it")), "{finished}");
     assert_eq!(finished.json()["receipt"]["clean"], true, "{finished}");
     assert_eq!(group.kills(), 0);
     remora(["heap", "report", file]).succeeded();

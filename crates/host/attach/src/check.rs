@@ -221,7 +221,7 @@ fn rights(process: &Process, status: &Status) -> Check {
         return Check::failed(
             Subject::Rights,
             format!("runs as {owner}, and remora cannot take that user's rights: it lacks CAP_SETUID or CAP_SETGID"),
-            [Remedy::AddCapabilities, Remedy::RunAsOwner],
+            [Remedy::AddCapabilities, Remedy::RunAsTargetUser],
         );
     }
     attachable(process, Subject::Rights, |reason| matches!(reason, Reason::NotOwner { .. }), format!("runs as {owner}"))

@@ -11,6 +11,8 @@ pub enum Remedy {
     CheckProcess,
     /// Try again in a few seconds.
     TryAgain,
+    /// Give the same command again.
+    RepeatCommand,
     /// Try again when the program runs.
     TryAgainWhenItRuns,
     /// Start the program by the recorder.
@@ -35,6 +37,8 @@ pub enum Remedy {
     },
     /// Run as the target's user, or as root.
     RunAsOwner,
+    /// Run as the target's user, and not as root.
+    RunAsTargetUser,
     /// Give the recorder CAP_SETUID and CAP_SETGID.
     AddCapabilities,
     /// See what the target has mounted.

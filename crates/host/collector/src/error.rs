@@ -98,7 +98,7 @@ impl Error {
             Error::Channel(_) | Error::NoHello(_) | Error::TargetEnded => vec![Remedy::LookAtTarget],
             Error::Stranger(_) => vec![Remedy::GiveOwnTmpdir],
             Error::AgentRefused(_) => vec![Remedy::UseEventPipe],
-            Error::Inert(_) => vec![Remedy::TryAgain, Remedy::UseEventPipe],
+            Error::Inert(_) => vec![Remedy::RepeatCommand, Remedy::UseEventPipe],
             Error::Count(_) | Error::CountUnseen(_) => vec![Remedy::AttachOnceMore],
         }
     }

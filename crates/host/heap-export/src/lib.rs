@@ -79,13 +79,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_more_than_readers_can_hold_is_refused_with_advice() {
+    fn more_than_readers_can_hold_is_refused() {
         assert_eq!(refuse_above(Format::GcDump, [("objects", 7, 7), ("types", 0, 3)]), Ok(()));
         let refused = refuse_above(Format::HeapSnapshot, [("objects", 7, 7), ("references", 8, 7)]);
         assert_eq!(
             refused.expect_err("eight are more than seven").to_string(),
-            "the readers of .heapsnapshot hold 7 references at most, and these are 8; read the snapshot with \
-             `remora heap report` and `remora heap show`, or take one of a smaller process"
+            "readers of .heapsnapshot hold 7 references at most, and the snapshot has 8"
         );
     }
 }

@@ -59,7 +59,7 @@ macro_rules! differences {
 
 differences! {
     // desktop4, 3.1, 6, 8, 9, 10
-    /// As `--personality` takes it.
+    /// As `--runtime-version` takes it.
     name: &'static str = ["desktop4", "core3.1", "core6", "core8", "core9", "core10"] "ours";
     /// The newest ICorProfilerInfo.
     info_version: u8 = [3, 11, 12, 14, 15, 15] "source: corprof.idl of each version";

@@ -69,7 +69,12 @@ impl Failure {
             Failure::Input { file, error } | Failure::Library { file, error } => {
                 vec![("path", shown(file)), errno(error)]
             }
-            Failure::NotAFile { file, .. }
+            Failure::LockTaken { process_id, path } => {
+                vec![("process_id", (*process_id).into()), ("path", shown(path))]
+            }
+            Failure::TooLargeToRead { file, .. }
+            | Failure::NotShown { file }
+            | Failure::NotAFile { file, .. }
             | Failure::Recording { file, .. }
             | Failure::HeapFile { file, .. }
             | Failure::IsASnapshot { file }
@@ -101,6 +106,7 @@ fn of_an_attach(error: &remora_attach::Error) -> Vec<(&'static str, Value)> {
             }
             facts
         }
+        Error::SocketOfAnother { path, pid, .. } => vec![("process_id", (*pid).into()), ("path", shown(path))],
         Error::Connect { path, source } | Error::Io { path, source, .. } => vec![("path", shown(path)), errno(source)],
         Error::Broken { source, .. } => vec![errno(source)],
         Error::RuntimeRefused(code) => vec![("hresult", format!("0x{:08X}", code.0).into())],

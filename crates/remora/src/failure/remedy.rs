@@ -38,6 +38,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::ListProcesses => "`remora ps` lists the processes that can be recorded",
         Remedy::CheckProcess => "run `remora check -p PID`, which tells the causes apart",
         Remedy::TryAgain => "try again in a few seconds",
+        Remedy::RepeatCommand => "give the same command again",
         Remedy::TryAgainWhenItRuns => "try again when the program runs",
         Remedy::RecordFromStart => "start the program with `remora record -- CMD`",
         Remedy::UseEventPipe => "use `--engine eventpipe`",
@@ -50,6 +51,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RunAs { user } if user == "root" => "run remora as root",
         Remedy::RunAs { user } => return format!("run remora as {user} or as root"),
         Remedy::RunAsOwner => "run remora as the target's user or as root",
+        Remedy::RunAsTargetUser => "run remora as the target's user",
         Remedy::AddCapabilities => "give remora both capabilities (`docker run --cap-add SETUID --cap-add SETGID`)",
         Remedy::LookAtMounts { pid } => {
             return format!("see what the target has mounted there (`/proc/{pid}/mountinfo`)");
@@ -62,7 +64,7 @@ fn words(remedy: &Remedy) -> String {
         }
         Remedy::RestartWithStableTmpdir => "start the program again, with TMPDIR in a directory that nobody cleans",
         Remedy::LookForDiagnosticsSetting => "look for EnableDiagnostics in its runtimeconfig.json",
-        Remedy::UseNewerRuntime => "use a newer .NET",
+        Remedy::UseNewerRuntime => "move the application to a newer .NET",
         Remedy::UseCoreClr => "run the program on CoreCLR (.NET 6 or later)",
         Remedy::UseNativeProfiler => "use a native profiler such as perf",
         Remedy::FreeMemory => {
@@ -157,6 +159,9 @@ impl Failure {
                 return Some(format!("check its permissions, or {} another place", place.how_to_give()));
             }
             Failure::IsASnapshot { file } => return Some(shows("remora heap report", file)),
+            Failure::NotShown { file } => {
+                return Some(shows("remora heap report", file) + " where more memory is free");
+            }
             Failure::IsARecording { file } => return Some(shows("remora report", file)),
             Failure::ConditionMet { file, .. } => {
                 return Some(format!(
@@ -176,7 +181,6 @@ impl Failure {
         Some(match self {
             Failure::LockTaken { .. } => "remove it as root, or use a login that has /run/user/UID",
             Failure::TooLargeToRead { .. } => "read it where more is free",
-            Failure::NotShown { .. } => "`remora heap report FILE` shows it where more is free",
             Failure::NoProcess => "start one, or run remora as root to see those of other users",
             Failure::NoneAttachable { .. } => {
                 "`remora ps` has the reason for each; run remora as their user or as root"

@@ -138,6 +138,7 @@ fn att_05_a_container_that_may_not_take_another_users_rights_is_told_which_capab
         let rights = checks.iter().find(|check| check.subject == Subject::Rights).expect("it is checked");
         assert_eq!(rights.passed, expected, "user {uid}, {takes_rights}: {rights:?}");
         assert_eq!(rights.found.contains("CAP_SETUID"), !expected);
+        assert_eq!(rights.remedies.contains(&Remedy::RunAsTargetUser), !expected);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The hosting_client of a trigger process through the hosting interfaces, by their real vtables: `CLRCreateInstance`, ICLRMetaHost, the runtimes,
+//! The walk of a trigger process through the hosting interfaces, by their real vtables: `CLRCreateInstance`, ICLRMetaHost, the runtimes,
 //! and what attaches (seed 001, "Locating the AttachProfiler Method").
 
 use super::AttachOptions;
