@@ -150,7 +150,7 @@ impl Session {
         let failure = presence.leave(
             LEAVING_LOOK,
             |memory| drain(memory, words, assembler),
-            |message| notes.extend(said(message)),
+            |message| keep(&mut notes, said(message)),
             hurried,
         );
         assembler.profile.meta.notes.append(&mut notes);
@@ -166,7 +166,7 @@ impl Session {
 
     fn listen(&mut self) {
         let notes = &mut self.assembler.profile.meta.notes;
-        self.presence.listen(|message| notes.extend(said(message)));
+        self.presence.listen(|message| keep(notes, said(message)));
     }
 
     fn progress(&mut self) -> Progress {
@@ -231,6 +231,17 @@ fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assemb
 }
 
 /// What is to be said of a message of the agent's about its task.
+/// What the agent says is kept as far as anybody reads it: it may never end.
+pub(crate) fn keep(notes: &mut Vec<String>, note: Option<String>) {
+    const MOST: usize = 64;
+    const LONGEST: usize = 4096;
+    if let Some(mut note) = note.filter(|_| notes.len() < MOST) {
+        let end = (0..=note.len().min(LONGEST)).rev().find(|at| note.is_char_boundary(*at)).unwrap_or(0);
+        note.truncate(end);
+        notes.push(note);
+    }
+}
+
 fn said(message: FromAgent) -> Option<String> {
     match message {
         FromAgent::Failed { what } => Some(what),

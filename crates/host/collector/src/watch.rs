@@ -393,7 +393,7 @@ impl Told {
             FromAgent::Walked { status } => self.walked = Some(status),
             FromAgent::Failed { what } => {
                 self.failed = true;
-                self.notes.push(what);
+                crate::session::keep(&mut self.notes, Some(what));
             }
             _ => {}
         }

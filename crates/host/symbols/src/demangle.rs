@@ -173,7 +173,23 @@ fn c_plus_plus(symbol: &str) -> Option<String> {
     }
     let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
     let options = cpp_demangle::DemangleOptions::new().no_return_type().recursion_limit(128);
-    parsed.demangle_with_options(&options).ok()
+    let mut name = Bounded(String::new());
+    // A name that grows beyond the bound ends with an error, and is shown as far as it goes.
+    let whole = parsed.structured_demangle(&mut name, &options).is_ok();
+    (whole || name.0.len() > NAME_LIMIT).then_some(name.0)
+}
+
+/// Takes no more than a name is shown of: some hundred bytes of a symbol can stand for gigabytes.
+struct Bounded(String);
+
+impl std::fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if self.0.len() > NAME_LIMIT {
+            return Err(std::fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 fn cut(name: String) -> String {

@@ -196,10 +196,17 @@ fn open(bytes: &[u8]) -> Result<Elf<'_>, SymbolError> {
     ElfFile64::parse(bytes).map_err(|error| SymbolError::NotElf { reason: error.to_string() })
 }
 
+/// Bytes of a symbol's name: no compiler makes longer ones that anybody reads.
+const LONGEST_NAME: usize = 1 << 16;
+/// Bytes of all names of a file, beside twice its length.
+const MOST_NAMES: usize = 1 << 20;
+
 /// The functions of both symbol tables.
 fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
     let tables = [file.symbol_table(), file.dynamic_symbol_table()];
-    tables.into_iter().flatten().flat_map(|table| table.symbols()).filter_map(|symbol| {
+    // All symbols may have one and the same long name.
+    let mut left = MOST_NAMES.saturating_add(file.data().len().saturating_mul(2));
+    tables.into_iter().flatten().flat_map(|table| table.symbols()).filter_map(move |symbol| {
         let raw = symbol.elf_symbol();
         let size = symbol.size();
         let named = matches!(raw.st_type(), STT_FUNC | STT_GNU_IFUNC | STT_NOTYPE) && size > 0;
@@ -211,7 +218,9 @@ fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
             object::elf::STB_GLOBAL | object::elf::STB_WEAK => 0,
             _ => 1,
         };
-        let name = String::from_utf8_lossy(symbol.name_bytes().ok()?).into_owned();
+        let name = symbol.name_bytes().ok().filter(|name| name.len() <= LONGEST_NAME)?;
+        left = left.checked_sub(name.len())?;
+        let name = String::from_utf8_lossy(name).into_owned();
         (!name.is_empty()).then(|| Symbol { address: symbol.address(), size, rank, name })
     })
 }

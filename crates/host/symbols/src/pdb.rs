@@ -13,6 +13,8 @@ use crate::types::row_of;
 const POINT_LIMIT: usize = 1 << 20;
 /// More parts in one document name than this are not read.
 const NAME_PART_LIMIT: usize = 4096;
+/// Bytes of a document's path: what is longer is no path that can be opened.
+const LONGEST_NAME: usize = 4096;
 
 /// A portable PDB that belongs to a module.
 pub struct PortablePdb {
@@ -115,6 +117,10 @@ impl PortablePdb {
             let part = reader.compressed()?;
             if part != 0 {
                 name.extend_from_slice(self.metadata.blob_at(part)?);
+                // All parts may be one and the same blob.
+                if name.len() > LONGEST_NAME {
+                    return None;
+                }
             }
         }
         Some(String::from_utf8_lossy(&name).into_owned())

@@ -322,3 +322,12 @@ fn types_read_in_the_target_are_made_readable() {
         assert_eq!(short_type_name(type_name), expected, "{type_name}");
     }
 }
+
+/// Each parameter is a template of twelve times the one before: 363 bytes stand for twelve to the ninth names.
+#[test]
+fn a_symbol_that_stands_for_gigabytes_is_shown_as_far_as_a_name_goes() {
+    let first = format!("_Z1f1PI1A{}E", "S0_".repeat(11));
+    let rest = (1..9).map(|level| format!("S_I{}E", format!("S{level}_").repeat(12)));
+    let name = demangle_native(&(first + &rest.collect::<String>()));
+    assert!(name.starts_with("f(P<A, A") && name.ends_with('…'), "{name:.80}");
+}
