@@ -115,7 +115,7 @@ pub(crate) struct RecordArgs {
     /// Stop after this long: 30s, 5m, 1h30m, or dd:hh:mm:ss [default: until Enter or Ctrl-C]
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) duration: Option<Duration>,
-    /// What to measure: time on a processor, or on the clock, with waiting in it
+    /// What to measure: CPU time, or wall-clock time with waits
     #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
     pub(crate) event: EventArg,
     /// Samples a second and thread, 1 to 10000
@@ -280,8 +280,8 @@ pub(crate) struct HeapArgs {
 }
 
 const HEAP_NOTES: &str = "\
-The program stands for one full collection (with --no-gc for none, with --roots for two at most,
-with --watch for more), and goes on while a copy of it is walked. Sizes are binary: 1 MiB is
+Pauses the application for one full GC (none with --no-gc, at most two with --roots, more with
+--watch). The application continues while Remora walks a copy. Sizes are binary: 1 MiB is
 1,048,576 bytes.
 
 Exit status:
@@ -290,7 +290,7 @@ Exit status:
   3x  the snapshot cannot be read
   40  something was left in the process
   41  the process ended meanwhile
-  42  not all of the heap is in the snapshot, or the picture of --watch was not true to the end
+  42  not all of the heap is in the snapshot, or --watch lost events
   43  a condition of --fail-if is met
   130 interrupted before anything was there
 docs/reference/heap-report.md explains the words, docs/reference/exit-codes.md has the whole table.
@@ -335,10 +335,10 @@ pub(crate) struct HeapTakeArgs {
     /// Write the receipt there as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
-    /// Take it after one full collection, which leaves what is alive [the default]
+    /// Take it after one full GC: live objects only [the default]
     #[arg(long, conflicts_with = "no_gc")]
     pub(crate) gc: bool,
-    /// Take the heap as it is, garbage included, without a collection (.NET 9 and later)
+    /// Take the heap without a GC, garbage included (.NET 9 and later)
     #[arg(long)]
     pub(crate) no_gc: bool,
     /// See what holds objects from outside (locals, handles, the finalizer queue), as the main profiler; from .NET 6 on an inert library stays: see docs/reference/heap-roots.md
@@ -350,7 +350,7 @@ pub(crate) struct HeapTakeArgs {
     /// Keep the characters of strings, too: the file then holds data of the application
     #[arg(long)]
     pub(crate) strings: bool,
-    /// Keep what stands in fields and arrays, and what strings say, for `remora heap show`: the file then holds data of the application
+    /// Keep values of fields and arrays and the text of strings for `remora heap show`: the file then holds data of the application
     #[arg(long)]
     pub(crate) values: bool,
     /// Memory that the copy of the process may cost, as pages that the program writes to meanwhile [default: half of what is free]

@@ -224,9 +224,7 @@ impl<'a> Report<'a> {
             text += titled(format!("suspect: {sentence}"));
         }
         if state.has_garbage {
-            text += titled(
-                "No collection was made: garbage is among these objects, and what is not held by others may be garbage.",
-            );
+            text += titled("No GC ran: these objects include garbage, and objects without a holder may be garbage.");
         } else if let Some(sentence) = roots::sentence(self.graph()) {
             text += titled(sentence);
         }

@@ -17,18 +17,15 @@ pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
     let is_told = seen.len() > usize::from(count(RootKind::Static) > 0);
     Some(match (seen.is_empty(), inferred) {
         (true, 0) => return None,
-        (true, _) => {
-            "Roots are inferred: nobody has seen what holds these objects, but something does, since they were alive."
-                .to_owned()
-        }
-        (false, 0) => format!("Roots, as the runtime tells them: {}.", seen.join(", ")),
+        (true, _) => "Roots are inferred: these objects were alive, so something holds them.".to_owned(),
+        (false, 0) => format!("Roots, as the runtime reports them: {}.", seen.join(", ")),
         (false, _) if is_told => format!(
-            "Roots, as the runtime tells them: {}. {}: it does not tell what holds objects that are never collected.",
+            "Roots, as the runtime reports them: {}. {}: it does not report what holds frozen objects.",
             seen.join(", "),
             more_are_inferred(inferred)
         ),
         (false, _) => format!(
-            "Roots: {} of static fields {} known; {}: nobody has seen what holds these objects, but something does, since they were alive.",
+            "Roots: {} of static fields {} known; {}: these objects were alive, so something holds them.",
             counted(count(RootKind::Static), "reference"),
             if count(RootKind::Static) == 1 { "is" } else { "are" },
             more_are_inferred(inferred)
@@ -78,12 +75,12 @@ mod tests {
     fn gch_02_what_was_seen_and_what_is_inferred_is_told_apart() {
         let said = |kinds: &[RootKind]| sentence(&graph(kinds)).unwrap_or_default();
         assert_eq!(said(&[]), "");
-        assert!(said(&[RootKind::Inferred]).starts_with("Roots are inferred: nobody has seen"));
+        assert!(said(&[RootKind::Inferred]).starts_with("Roots are inferred: these objects"));
         let stack = [RootKind::Stack, RootKind::Handle, RootKind::Stack];
-        assert_eq!(said(&stack), "Roots, as the runtime tells them: 2 stack, 1 handle.");
+        assert_eq!(said(&stack), "Roots, as the runtime reports them: 2 stack, 1 handle.");
         assert!(
             said(&[RootKind::Handle, RootKind::Inferred])
-                .contains("1 handle. 1 more is inferred: it does not tell what holds")
+                .contains("1 handle. 1 more is inferred: it does not report what holds")
         );
     }
 
@@ -91,11 +88,11 @@ mod tests {
     fn gch_06_static_fields_are_known_of_every_snapshot_and_make_the_others_no_less_inferred() {
         let said = sentence(&graph(&[RootKind::Static, RootKind::Inferred])).unwrap_or_default();
         assert!(
-            said.starts_with("Roots: 1 reference of static fields is known; 1 more is inferred: nobody has seen"),
+            said.starts_with("Roots: 1 reference of static fields is known; 1 more is inferred: these objects"),
             "{said}"
         );
         let told = sentence(&graph(&[RootKind::Static, RootKind::Stack, RootKind::Inferred])).unwrap_or_default();
-        assert!(told.starts_with("Roots, as the runtime tells them: 1 stack, 1 static. 1 more"), "{told}");
+        assert!(told.starts_with("Roots, as the runtime reports them: 1 stack, 1 static. 1 more"), "{told}");
     }
 
     #[test]

@@ -114,12 +114,11 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let has_ended = receipt.outcome == Outcome::Ended;
     let ended = match broke {
         _ if finished.target_ended || has_ended && broke.is_some() => {
-            let kept =
-                if is_kept { "what was told of its heap until then is kept" } else { "nothing of its heap is kept" };
+            let kept = if is_kept { "the objects received until then are kept" } else { "nothing of its heap is kept" };
             Err(Failure::TargetEnded(format!("the target ended during the snapshot; {kept}")))
         }
         None if has_ended => {
-            Err(Failure::TargetEnded("the target ended while Remora left it; its heap had been told by then".into()))
+            Err(Failure::TargetEnded("the target ended during the detach; the snapshot was complete by then".into()))
         }
         Some(failure) => Err(failure),
         None => Ok(()),
@@ -150,9 +149,8 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
     }
     note(
         "--roots takes the main profiler's place for the time of the snapshot: no other main profiler can come meanwhile. \
-         Where concurrent collection is on, it is off until Remora leaves. The program stands for one full collection, as without --roots; \
-         for two, one behind the other, where the runtime would take too long to count what was made of late; if it would even then, there \
-         is no snapshot.",
+         Concurrent GC is off until the detach. The application pauses for one full GC, or for two if counting young objects takes too \
+         long. If it still takes too long then, there is no snapshot.",
     );
     say_what_stays(process);
 }
@@ -161,8 +159,8 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
 pub(super) fn say_what_stays(process: &Process) {
     if version(process).is_none_or(|version| version.major >= FIRST_WITH_COUNT) {
         note(
-            "When a main profiler leaves, .NET counts one notification-only profiler too few: the next one would hear nothing, and end the \
-             process when it detaches. To set that right Remora's library stays mapped, and does nothing.",
+            ".NET miscounts notification-only profilers after a main profiler: the next one would get no callbacks, and its detach would crash \
+             the process. To correct that, Remora's library stays mapped, inert.",
         );
     }
 }

@@ -122,10 +122,10 @@ fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: 
 /// What a watch does to the process, before it is done.
 fn say_beforehand(process: &Process) {
     note(
-        "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent collection is \
-         off until Remora leaves. Every collection takes longer, since the runtime counts what is young and tells what lives: by how \
-         much is told at the end. At the beginning and at the end there is a full collection, at the beginning two where the runtime \
-         would take too long to count what was made of late; and another one when something was lost, every ten seconds at most.",
+        "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent GC is \
+         off until the detach. Every collection takes longer, since the runtime counts young objects and reports live ones: the end \
+         shows by how much. There is a full GC at the start (two if counting young objects takes too long), one at the end, and one \
+         after each loss of events, every ten seconds at most.",
     );
     say_what_stays(process);
 }
