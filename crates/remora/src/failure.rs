@@ -509,14 +509,14 @@ impl Failure {
 
     /// Whether it stands in the agent's way only, so that the runtime's own sampler can be tried.
     pub(crate) fn concerns_the_agent_only(&self) -> bool {
-        use remora_attach::{Error as Trigger, HResult};
+        use remora_attach::{Error as Attach, HResult};
         use remora_collector::Error as Collector;
         match self {
             Failure::Collector(Collector::Attach(error)) => matches!(
                 error,
-                Trigger::NoLibraryPlace { .. }
-                    | Trigger::NoSocketPlace { .. }
-                    | Trigger::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE | HResult::MODULE_NOT_FOUND)
+                Attach::NoLibraryPlace { .. }
+                    | Attach::NoSocketPlace { .. }
+                    | Attach::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE | HResult::MODULE_NOT_FOUND)
             ),
             Failure::Collector(
                 Collector::NoPlaceLeft

@@ -34,7 +34,6 @@ const SIGNALS_OF_A_THREAD: u64 = 1;
 /// What a precondition is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Subject {
     /// Whether there is such a process.
     Process,

@@ -3,7 +3,6 @@
 /// One thing to do. Of several in a list, any one helps.
 #[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Remedy {
     /// List the processes that can be recorded.
     ListProcesses,
@@ -55,8 +54,6 @@ pub enum Remedy {
         /// The variable and its value.
         variable: String,
     },
-    /// Start the program again with diagnostics on, and TMPDIR in a directory that nobody cleans.
-    RestartWithDiagnostics,
     /// Start the program again, with TMPDIR in a directory that nobody cleans.
     RestartWithStableTmpdir,
     /// Look for a setting that switches diagnostics off.

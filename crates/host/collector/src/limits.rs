@@ -131,9 +131,34 @@ fn resident(statm: &str) -> Option<u64> {
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
+/// Adds what the agent says to the notes. It may never end, so the notes do: the last one says that something was left out.
+pub(crate) fn keep_note(notes: &mut Vec<String>, note: Option<String>) {
+    const MOST: usize = 64;
+    const LONGEST: usize = 4096;
+    let Some(mut note) = note else { return };
+    if notes.len() < MOST {
+        let end = (0..=note.len().min(LONGEST)).rev().find(|at| note.is_char_boundary(*at)).unwrap_or(0);
+        note.truncate(end);
+        notes.push(note);
+    } else if notes.len() == MOST {
+        notes.push("further messages of the agent were left out".to_owned());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_end_although_an_agent_never_does_and_say_so() {
+        let mut notes = vec!["first".to_owned()];
+        keep_note(&mut notes, None);
+        for _ in 0..1000 {
+            keep_note(&mut notes, Some("\u{e4}".repeat(1 << 16)));
+        }
+        assert_eq!((notes.len(), notes[0].as_str(), notes[1].len()), (65, "first", 4096));
+        assert!(notes[64].contains("left out"), "{}", notes[64]);
+    }
     use remora_ring::{HEADER_WORDS, Ring};
     use remora_wire::layout;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,7 @@ use crate::arrival::{Began, Task, monotonic, shown_runtime};
 use crate::assembler::{Assembler, MOST_TIME};
 use crate::count::arrive_heard;
 use crate::files::Files;
-use crate::limits::{Allowance, MemoryLimit};
+use crate::limits::{Allowance, MemoryLimit, keep_note};
 use crate::names::Names;
 use crate::presence::Presence;
 use crate::rate;
@@ -150,7 +150,7 @@ impl Session {
         let failure = presence.leave(
             LEAVING_LOOK,
             |memory| drain(memory, words, assembler),
-            |message| keep(&mut notes, said(message)),
+            |message| keep_note(&mut notes, said(message)),
             hurried,
         );
         assembler.profile.meta.notes.append(&mut notes);
@@ -166,7 +166,7 @@ impl Session {
 
     fn listen(&mut self) {
         let notes = &mut self.assembler.profile.meta.notes;
-        self.presence.listen(|message| keep(notes, said(message)));
+        self.presence.listen(|message| keep_note(notes, said(message)));
     }
 
     fn progress(&mut self) -> Progress {
@@ -230,18 +230,7 @@ fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assemb
     took
 }
 
-/// What is to be said of a message of the agent's about its task.
-/// What the agent says is kept as far as anybody reads it: it may never end.
-pub(crate) fn keep(notes: &mut Vec<String>, note: Option<String>) {
-    const MOST: usize = 64;
-    const LONGEST: usize = 4096;
-    if let Some(mut note) = note.filter(|_| notes.len() < MOST) {
-        let end = (0..=note.len().min(LONGEST)).rev().find(|at| note.is_char_boundary(*at)).unwrap_or(0);
-        note.truncate(end);
-        notes.push(note);
-    }
-}
-
+/// What a message of the agent says about its task.
 fn said(message: FromAgent) -> Option<String> {
     match message {
         FromAgent::Failed { what } => Some(what),

@@ -393,7 +393,7 @@ impl Told {
             FromAgent::Walked { status } => self.walked = Some(status),
             FromAgent::Failed { what } => {
                 self.failed = true;
-                crate::session::keep(&mut self.notes, Some(what));
+                crate::limits::keep_note(&mut self.notes, Some(what));
             }
             _ => {}
         }

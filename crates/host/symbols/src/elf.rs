@@ -196,16 +196,34 @@ fn open(bytes: &[u8]) -> Result<Elf<'_>, SymbolError> {
     ElfFile64::parse(bytes).map_err(|error| SymbolError::NotElf { reason: error.to_string() })
 }
 
-/// Bytes of a symbol's name: no compiler makes longer ones that anybody reads.
-const LONGEST_NAME: usize = 1 << 16;
-/// Bytes of all names of a file, beside twice its length.
-const MOST_NAMES: usize = 1 << 20;
+/// How many bytes of names are still taken from a file. All of its symbols may have one and the same long name. A symbol beyond the budget
+/// is left out, so that its code is shown as module and offset.
+pub(crate) struct NameBudget(usize);
+
+impl NameBudget {
+    /// Bytes of one name: readers see [`crate::demangle_native`]'s first 2,048.
+    const LONGEST: usize = 1 << 16;
+    /// Bytes of all names of a file, beside twice its length.
+    const MOST: usize = 1 << 20;
+
+    pub(crate) fn of(file: &Elf<'_>) -> NameBudget {
+        NameBudget(Self::MOST.saturating_add(file.data().len().saturating_mul(2)))
+    }
+
+    /// The name as text; `None` if it is empty, too long, or beyond the budget.
+    pub(crate) fn take(&mut self, name: &[u8]) -> Option<String> {
+        if name.is_empty() || name.len() > Self::LONGEST {
+            return None;
+        }
+        self.0 = self.0.checked_sub(name.len())?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+}
 
 /// The functions of both symbol tables.
 fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
     let tables = [file.symbol_table(), file.dynamic_symbol_table()];
-    // All symbols may have one and the same long name.
-    let mut left = MOST_NAMES.saturating_add(file.data().len().saturating_mul(2));
+    let mut budget = NameBudget::of(file);
     tables.into_iter().flatten().flat_map(|table| table.symbols()).filter_map(move |symbol| {
         let raw = symbol.elf_symbol();
         let size = symbol.size();
@@ -218,10 +236,8 @@ fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
             object::elf::STB_GLOBAL | object::elf::STB_WEAK => 0,
             _ => 1,
         };
-        let name = symbol.name_bytes().ok().filter(|name| name.len() <= LONGEST_NAME)?;
-        left = left.checked_sub(name.len())?;
-        let name = String::from_utf8_lossy(name).into_owned();
-        (!name.is_empty()).then(|| Symbol { address: symbol.address(), size, rank, name })
+        let name = budget.take(symbol.name_bytes().ok()?)?;
+        Some(Symbol { address: symbol.address(), size, rank, name })
     })
 }
 
@@ -235,6 +251,17 @@ pub(crate) fn section<'a>(file: &'a Elf<'a>, name: &str) -> Option<(u64, &'a [u8
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_end_with_their_budget_and_shorter_ones_still_fit() {
+        let mut budget = NameBudget(10);
+        assert_eq!(budget.take(b"sevenby"), Some("sevenby".to_owned()));
+        assert_eq!((budget.take(b"four"), budget.take(b"")), (None, None));
+        assert_eq!(budget.take(b"abc"), Some("abc".to_owned()));
+        let mut budget = NameBudget(usize::MAX);
+        assert_eq!(budget.take(&vec![b'a'; NameBudget::LONGEST + 1]), None);
+        assert!(budget.take(&vec![b'a'; NameBudget::LONGEST]).is_some());
+    }
 
     /// An image with these symbols (address, size, rank, name).
     fn image(symbols: &[(u64, u64, u8, &str)]) -> ElfImage {

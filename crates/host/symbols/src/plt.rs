@@ -3,7 +3,7 @@
 //! A stub has no symbol. It is named by what it does: an indirect jump through a slot that the dynamic linker fills with one
 //! symbol's address. Only x86-64 stubs are read; anything that does not look like one stays without a name.
 
-use crate::elf::{Elf, Symbol, section};
+use crate::elf::{Elf, NameBudget, Symbol, section};
 use object::{Architecture, Object, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 use std::collections::HashMap;
 
@@ -16,12 +16,14 @@ pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol>
     let mut symbols = Vec::new();
     if file.architecture() == Architecture::X86_64 {
         let slots = slot_names(file);
+        let mut budget = NameBudget::of(file);
         for name in [".plt", ".plt.sec", ".plt.got"] {
             let Some((address, code, entry_size)) = section(file, name) else { continue };
             let step = if entry_size == 8 { 8 } else { 16 };
             for (index, stub) in code.chunks_exact(step).take(STUB_LIMIT).enumerate() {
                 let start = address.wrapping_add((index * step) as u64);
-                if let Some(target) = jump_slot(stub, start).and_then(|slot| slots.get(&slot)) {
+                let target = jump_slot(stub, start).and_then(|slot| slots.get(&slot));
+                if let Some(target) = target.and_then(|name| budget.take(name)) {
                     symbols.push(Symbol {
                         address: start,
                         size: step as u64,
@@ -35,16 +37,13 @@ pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol>
     symbols.into_iter()
 }
 
-/// The symbol behind every slot that the dynamic linker fills.
-fn slot_names(file: &Elf<'_>) -> HashMap<u64, String> {
+/// The name of the symbol behind every slot that the dynamic linker fills, as it is in the file.
+fn slot_names<'a>(file: &'a Elf<'a>) -> HashMap<u64, &'a [u8]> {
     let (Some(relocations), Some(table)) = (file.dynamic_relocations(), file.dynamic_symbol_table()) else {
         return HashMap::new();
     };
     let name = |target| match target {
-        RelocationTarget::Symbol(index) => {
-            let name = table.symbol_by_index(index).ok()?.name_bytes().ok()?.to_vec();
-            Some(String::from_utf8_lossy(&name).into_owned()).filter(|name| !name.is_empty())
-        }
+        RelocationTarget::Symbol(index) => table.symbol_by_index(index).ok()?.name_bytes().ok(),
         _ => None,
     };
     relocations.filter_map(|(slot, relocation)| Some((slot, name(relocation.target())?))).collect()

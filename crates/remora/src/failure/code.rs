@@ -40,7 +40,8 @@ fn of_a_check(subject: Subject) -> &'static str {
         Subject::Signals => "too-few-signals",
         Subject::Descriptors | Subject::AgentDescriptors => "too-few-descriptors",
         Subject::Answer => "timed-out",
-        _ => "precondition",
+        // Only noted: the agent finds out what is refused.
+        Subject::Confinement => "agent-refused",
     }
 }
 

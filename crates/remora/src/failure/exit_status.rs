@@ -18,9 +18,9 @@ impl Failure {
             Failure::Held { .. } => Exit::Held,
             Failure::LockTaken { .. } => Exit::NoPermission,
             Failure::TooLargeToRead { .. } | Failure::NotShown { .. } => Exit::TooLargeToRead,
-            Failure::Attach(error) => trigger_exit(error),
+            Failure::Attach(error) => attach_exit(error),
             Failure::Collector(error) => match error {
-                Collector::Attach(error) => trigger_exit(error),
+                Collector::Attach(error) => attach_exit(error),
                 Collector::NoHello(_) => Exit::NoAnswer,
                 Collector::NoPlaceLeft => Exit::SlotTaken,
                 Collector::TargetEnded => Exit::NoProcess,
@@ -83,7 +83,7 @@ fn of_a_check(subject: Subject) -> Exit {
         Subject::Architecture | Subject::Libc | Subject::Libraries | Subject::Directory => Exit::CannotLoad,
         Subject::ProfilerSlot => Exit::SlotTaken,
         Subject::OwnAgent => Exit::Held,
-        _ => Exit::Refused,
+        Subject::Signals | Subject::Confinement | Subject::Descriptors | Subject::AgentDescriptors => Exit::Refused,
     }
 }
 
@@ -110,7 +110,7 @@ fn index_exit(error: &remora_heap_view::Error) -> Exit {
 }
 
 /// The exit status for what the crates that attach report.
-fn trigger_exit(error: &remora_attach::Error) -> Exit {
+fn attach_exit(error: &remora_attach::Error) -> Exit {
     use remora_attach::{Error, HResult, Reason};
     match error {
         Error::NoSuchProcess { .. } | Error::Changed { .. } => Exit::NoProcess,

@@ -59,9 +59,6 @@ fn words(remedy: &Remedy) -> String {
         Remedy::Resume => "let it continue (`kill -CONT PID`, or leave the debugger)",
         Remedy::Restart => "start the program again",
         Remedy::RestartWithout { variable } => return format!("start the program again without {variable}"),
-        Remedy::RestartWithDiagnostics => {
-            "start the program again with diagnostics on, and TMPDIR in a directory that nobody cleans"
-        }
         Remedy::RestartWithStableTmpdir => "start the program again, with TMPDIR in a directory that nobody cleans",
         Remedy::LookForDiagnosticsSetting => "look for EnableDiagnostics in its runtimeconfig.json",
         Remedy::UseNewerRuntime => "move the application to a newer .NET",
@@ -109,7 +106,6 @@ fn words(remedy: &Remedy) -> String {
             "if signals are refused inside, the agent reports it, and `record` uses the runtime's own sampler instead"
         }
         Remedy::CheckArchitecture => "make sure that it is for this machine's architecture",
-        other => return format!("see docs/troubleshooting.md ({other:?})"),
     };
     fixed.to_owned()
 }

@@ -27,7 +27,7 @@ impl Told {
             }
             FromAgent::Described => self.described = true,
             FromAgent::Walked { status } => self.walked = Some(status),
-            FromAgent::Failed { what } => crate::session::keep(&mut self.notes, Some(what)),
+            FromAgent::Failed { what } => crate::limits::keep_note(&mut self.notes, Some(what)),
             _ => {}
         }
     }
