@@ -35,13 +35,16 @@ impl Mapping {
     }
 
     /// Maps the memory behind `descriptor` read-only: sealed against writes, at most `most` bytes.
+    ///
+    /// No page is read yet. Reading all of them takes milliseconds, and a child forked meanwhile would keep the mapping: see
+    /// [`OnlyHere::keep`](crate::only_here::OnlyHere::keep).
     pub fn read_only(descriptor: i32, most: usize) -> Result<Mapping, i32> {
         let bytes = size_of_sealed(descriptor, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE)?;
         if bytes == 0 || bytes > most {
             return Err(libc::EINVAL);
         }
         // Not shared: kernels before 6.7 refuse that for a file sealed against writing, even read-only.
-        let flags = libc::MAP_PRIVATE | libc::MAP_POPULATE;
+        let flags = libc::MAP_PRIVATE;
         // SAFETY: a new mapping at an address of the kernel's choice.
         Mapping::made(bytes, unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, flags, descriptor, 0) })
     }

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Tables that a handler may still read.
 pub type Tables = Published<Mapping>;
 
-/// The table behind `descriptor`.
+/// The table behind `descriptor`, not yet read: [`publish`] checks every word, so that handlers find its pages in memory.
 ///
 /// # Errors
 /// The system's error number; `EPERM` if it is not sealed.

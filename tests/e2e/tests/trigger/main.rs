@@ -9,7 +9,7 @@ use remora_attach::codec::ProcessInfoVersion;
 use remora_attach::*;
 use std::io::Read;
 use std::time::Duration;
-use support::{PATIENT, Sleeper, each_root, library_loads, probe};
+use support::{PATIENT, Sleeper, each_root, each_root_from, library_loads, probe};
 
 #[test]
 fn att_03_every_runtime_is_found_with_its_version() {
@@ -286,10 +286,7 @@ fn an_event_session_streams_and_ends_with_its_rundown() {
 
 #[test]
 fn att_04_a_program_is_held_at_its_start_and_attached_to_when_it_goes_on() {
-    each_root(|root| {
-        if root.version().major < 5 {
-            return;
-        }
+    each_root_from(5, |root| {
         let port = ReversePort::open().expect("opened");
         let (name, value) = port.variable();
         let mut sleeper = Sleeper::start_without_waiting(root, &[], &[(name, &value)]);

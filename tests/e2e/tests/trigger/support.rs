@@ -1,7 +1,7 @@
 //! Runtimes, and programs that run until they are told to stop.
 
 use remora_attach::{Attach, Error, Guid, HResult, Process, Version, attach, place_library, processes};
-use remora_e2e::on_every_runtime;
+use remora_e2e::{Runtime, on_runtimes};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -37,7 +37,12 @@ impl Root {
 
 /// Runs a test on every runtime.
 pub fn each_root(test: impl Fn(&Root)) {
-    on_every_runtime(|runtime| test(&Root { directory: runtime.root().to_path_buf() }));
+    each_root_from(0, test);
+}
+
+/// Runs a test on every runtime of this major version or a later one.
+pub fn each_root_from(major: u32, test: impl Fn(&Root)) {
+    on_runtimes(&Runtime::from_major(major), |runtime| test(&Root { directory: runtime.root().to_path_buf() }));
 }
 
 /// A library that a runtime can load, compiled once.
