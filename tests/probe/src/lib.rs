@@ -24,10 +24,10 @@ mod own_thread;
 mod profiler;
 mod questions;
 mod seat;
-// The product's own road to the heap, as the agent has it.
+// How the agent itself reads the heap.
 #[allow(dead_code, reason = "a probe walks in copies alone")]
-#[path = "../../../crates/target/agent/src/standing.rs"]
-mod standing;
+#[path = "../../../crates/target/agent/src/process_heap.rs"]
+mod process_heap;
 mod token_lists;
 mod unloading;
 mod witness;

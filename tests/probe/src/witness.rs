@@ -10,9 +10,9 @@
 //! stream      bytes of `remora_wire::heap`: what the walk told
 //! ```
 
-use crate::standing::Standing;
+use crate::process_heap::ProcessHeap;
 use corprof::{ClassId, FrozenRange, HandleId, HeapView, ObjectId, RootFlags, RootKind};
-use remora_sampler::{HeapArea, HeapRange, InFork, Outlet, Shape, Walked, walk_heap};
+use remora_sampler::{ForkedCopy, HeapArea, HeapRange, Shape, StreamSink, Walked, walk_heap};
 use remora_wire::Contents;
 use std::ffi::CString;
 use std::fs;
@@ -156,7 +156,7 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
     let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
     if pid == 0 {
         // SAFETY: the only thread of the copy.
-        let fork = unsafe { InFork::new() };
+        let fork = unsafe { ForkedCopy::new() };
         let area = HeapArea {
             ranges: &mut ranges,
             table: &mut table,
@@ -166,7 +166,7 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
             buffer: &mut buffer,
             roots: &[],
         };
-        walk_heap(&fork, &Standing::new(&fork, heap, None), Contents::None, area, &mut Out(descriptor));
+        walk_heap(&fork, &ProcessHeap::new(&fork, heap, None), Contents::None, area, &mut Out(descriptor));
         // SAFETY: ends the copy, without a word to the C library.
         unsafe { libc::syscall(libc::SYS_exit_group, 0) };
     }
@@ -180,7 +180,7 @@ fn walk_in_copy(heap: HeapView, file: &Path) {
 /// The file of the stream.
 struct Out(i32);
 
-impl Outlet for Out {
+impl StreamSink for Out {
     fn put(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             // SAFETY: live bytes, and a descriptor that is open in the copy.
@@ -193,7 +193,7 @@ impl Outlet for Out {
         true
     }
 
-    fn put_beside(&mut self, _: &[u8]) -> bool {
+    fn put_aside(&mut self, _: &[u8]) -> bool {
         true
     }
 

@@ -8,7 +8,7 @@
 
 use remora_clr_model::explore::{Exploration, Failure, at_random, by_choices, on_all_processors, replay, shrink};
 use remora_clr_model::scenario::ScheduleSetting;
-use remora_session::sabotage::Sabotage;
+use remora_session::fault_injection::InjectedFault;
 use std::process::ExitCode;
 
 /// Within so many schedules each way to break the agent is to be found.
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn by_name(name: &str) -> Option<Sabotage> {
-    Sabotage::ALL.iter().map(|(switch, _)| *switch).find(|switch| format!("{switch:?}") == name)
+fn by_name(name: &str) -> Option<InjectedFault> {
+    InjectedFault::ALL.iter().map(|(switch, _)| *switch).find(|switch| format!("{switch:?}") == name)
 }
 
 fn exploration(first: u64, count: u64) -> ExitCode {
@@ -72,8 +72,8 @@ fn tell(failure: &Failure) {
     }
 }
 
-fn replayed(seed: u64, sabotage: Option<Sabotage>) -> ExitCode {
-    let setting = ScheduleSetting { sabotage, ..ScheduleSetting::default() };
+fn replayed(seed: u64, fault: Option<InjectedFault>) -> ExitCode {
+    let setting = ScheduleSetting { fault, ..ScheduleSetting::default() };
     shown(&at_random(seed..seed + 1, setting))
 }
 
@@ -91,9 +91,9 @@ fn shown(exploration: &Exploration) -> ExitCode {
 fn broken() -> ExitCode {
     let mut missed = 0;
     println!("| the agent is broken so that it | schedules to find it | clause | seed |\n|---|---|---|---|");
-    for (switch, what) in Sabotage::ALL {
+    for (switch, what) in InjectedFault::ALL {
         let exploration =
-            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { sabotage: Some(*switch), ..ScheduleSetting::default() });
+            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { fault: Some(*switch), ..ScheduleSetting::default() });
         let what = what.trim().trim_end_matches('.');
         match exploration.failure.as_ref().and_then(|failure| Some((failure.findings.first()?, failure.seed))) {
             Some((finding, seed)) => println!("| {what} | {} | {} | {seed} |", exploration.schedules, finding.clause),

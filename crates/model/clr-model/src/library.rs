@@ -36,7 +36,7 @@ struct State {
     /// Frames of its code on the stack of each thread.
     inside: HashMap<Task, u32>,
     /// Ways into it that are not a thread: an armed timer, a handler that is registered.
-    entrances: HashMap<&'static str, u32>,
+    resources: HashMap<&'static str, u32>,
     unmapped: u32,
 }
 
@@ -93,14 +93,14 @@ impl Library {
             return;
         }
         state.unmapped += 1;
-        let (threads, entrances) = (state.inside.len(), state.entrances.clone());
+        let (threads, resources) = (state.inside.len(), state.resources.clone());
         drop(state);
         self.exports.unload();
         schedule::note("the library is unmapped", 0);
         if threads > 0 && !mutation::is("DET-04") {
             self.faults.report("DET-04", "the library was unmapped while a thread executed its code");
         }
-        for (kind, _) in entrances.into_iter().filter(|(_, count)| *count > 0 && !mutation::is("DET-04/2")) {
+        for (kind, _) in resources.into_iter().filter(|(_, count)| *count > 0 && !mutation::is("DET-04/2")) {
             self.faults.report("DET-04", format!("the library was unmapped while a way into it was open: {kind}"));
         }
     }
@@ -119,12 +119,12 @@ impl Library {
 
     /// A way in is opened.
     pub fn open(&self, kind: &'static str) {
-        *self.lock().entrances.entry(kind).or_default() += 1;
+        *self.lock().resources.entry(kind).or_default() += 1;
     }
 
     /// A way in is closed.
     pub fn close(&self, kind: &'static str) {
-        if let Some(count) = self.lock().entrances.get_mut(kind) {
+        if let Some(count) = self.lock().resources.get_mut(kind) {
             *count = count.saturating_sub(1);
         }
     }
@@ -147,12 +147,12 @@ impl Library {
     /// The kinds of ways into it that are open now.
     pub fn ways_in(&self) -> Vec<&'static str> {
         let state = self.lock();
-        state.entrances.iter().filter(|(_, count)| **count > 0).map(|(kind, _)| *kind).collect()
+        state.resources.iter().filter(|(_, count)| **count > 0).map(|(kind, _)| *kind).collect()
     }
 
     /// Ways into it that are open now.
     pub fn open_entrances(&self) -> u32 {
-        self.lock().entrances.values().sum()
+        self.lock().resources.values().sum()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -4,7 +4,7 @@
 use remora_clr_model::explore::{Exploration, all_of, at_random, by_choices, replay, shrink};
 use remora_clr_model::scenario::{self, ScheduleSetting};
 use remora_clr_model::schedule::{Chooser, Random};
-use remora_session::sabotage::Sabotage;
+use remora_session::fault_injection::InjectedFault;
 
 /// Seeds that each test run explores; `cargo xtask explore` takes any number.
 const SEEDS: u64 = 10_000;
@@ -70,7 +70,7 @@ fn every_schedule_is_the_same_when_its_seed_is_run_again() {
 
 #[test]
 fn a_failing_schedule_of_a_small_world_is_shown_again_by_its_choices() {
-    let setting = ScheduleSetting { sabotage: Some(Sabotage::NotJoin), ..ScheduleSetting::default() };
+    let setting = ScheduleSetting { fault: Some(InjectedFault::SkipJoin), ..ScheduleSetting::default() };
     let failure = (1..20).find_map(|seed| all_of(seed, 1, SCHEDULES_TO_FIND, setting).failure).unwrap();
     let short = shrink(&failure);
     assert!(short.setting.small, "it is the small world's schedule that fails, not another one's of the same seed");
@@ -80,16 +80,16 @@ fn a_failing_schedule_of_a_small_world_is_shown_again_by_its_choices() {
 
 #[test]
 fn every_way_to_break_the_agent_is_found() {
-    for (switch, what) in Sabotage::ALL {
+    for (switch, what) in InjectedFault::ALL {
         let exploration =
-            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { sabotage: Some(*switch), ..ScheduleSetting::default() });
+            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { fault: Some(*switch), ..ScheduleSetting::default() });
         assert!(exploration.failure.is_some(), "nothing notices an agent that is broken so: {what}");
     }
 }
 
 #[test]
 fn what_is_found_is_shown_as_a_short_timeline() {
-    let setting = ScheduleSetting { sabotage: Some(Sabotage::NotJoin), ..ScheduleSetting::default() };
+    let setting = ScheduleSetting { fault: Some(InjectedFault::SkipJoin), ..ScheduleSetting::default() };
     let failure = at_random(0..SCHEDULES_TO_FIND, setting).failure.unwrap();
     let short = shrink(&failure);
     let preemptions = |choices: &[u16]| choices.iter().filter(|choice| **choice != 0).count();

@@ -35,7 +35,7 @@ fn makes_objects(runtime: &Arc<Runtime>, classes: usize, ends: &AtomicBool) {
 }
 
 /// The agent comes, has the heap copied once, and leaves after `meanwhile`.
-fn take_one(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnce(&Link)) {
+fn take(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnce(&Link)) {
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, world.faults.clone()),
         link: Arc::new(Link::new(64)),
@@ -83,7 +83,7 @@ fn gch_02_what_was_made_before_is_counted_in_the_one_collection_or_there_are_two
                 let of_thread = ends.clone();
                 let thread = application(world, move |runtime| makes_objects(runtime, classes, &of_thread));
                 schedule::wait_until(None, || world.runtime.objects().len() == classes * OBJECTS);
-                take_one(world, event, roots, |_| ());
+                take(world, event, roots, |_| ());
                 // What the runtime counts, it counts while the program stands still.
                 let (counted, survived) = if classes == FEW { (FEW * OBJECTS, 1) } else { (0, 2) };
                 assert_eq!(world.runtime.counted(), counted as u64, "{mode:?}, {event:?}");
@@ -101,7 +101,7 @@ fn gch_03_a_watch_that_would_have_too_many_classes_counted_ends_before_that() {
     for mode in [GcMode::Blocking, GcMode::Server] {
         in_worlds(CORES, move |world| {
             world.runtime.set_gc_mode(mode);
-            take_one(world, EventKind::Watch, Roots::Inferred, |link| {
+            take(world, EventKind::Watch, Roots::Inferred, |link| {
                 let makes = application(world, move |runtime| {
                     for _ in 0..MANY {
                         let class = runtime.define_class(None, None);

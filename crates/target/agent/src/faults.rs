@@ -1,7 +1,7 @@
 //! Faults in the copy of the process, which reads what the process goes on to write.
 //!
 //! A copy is not frozen in all it sees: where the runtime keeps what can be written apart from what can be executed (.NET 7 and later), its
-//! heaps of classes lie in a file that a fork shares. Most of that a copy makes its own at once ([`crate::private`]); what was reserved and
+//! heaps of classes lie in a file that a fork shares. Most of that a copy makes its own at once ([`crate::private_pages`]); what was reserved and
 //! not readable then, or not there at all, it may still meet.
 //! Seen on 9.0.7, by hand, when nothing was made its own: 16 of 80 first copies of a server that had just started ended by SIGSEGV at one
 //! instruction of libcoreclr, which copies type arguments (GetClassIDInfo2, by its code); in the core that was looked at, the page was of
@@ -35,7 +35,7 @@ static INSTEAD_WITH: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// In the copy, whose only thread this is: from now on faults are forgiven, pages that are not there counted in `absent`, and other signals
 /// of the kind end it, which the kernel's log tells. (The runtime's handlers are not for here.)
-pub fn forgive(absent: &'static AtomicU64) {
+pub fn skip_faults(absent: &'static AtomicU64) {
     ABSENT.store(std::ptr::from_ref(absent).cast_mut(), Ordering::SeqCst);
     for signal in [libc::SIGBUS, libc::SIGFPE, libc::SIGILL] {
         // SAFETY: plain numbers; dispositions are the copy's own.
@@ -96,7 +96,7 @@ fn made_empty(page: usize) -> bool {
     if made as usize != page {
         return false;
     }
-    // SAFETY: null, or what `forgive` was given, which lives for good.
+    // SAFETY: null, or what `skip_faults` was given, which lives for good.
     if let Some(absent) = unsafe { ABSENT.load(Ordering::Relaxed).as_ref() } {
         absent.fetch_add(1, Ordering::Relaxed);
     }
@@ -119,7 +119,7 @@ mod tests {
             libc::munmap(both.byte_add(PAGE), PAGE);
             both.cast::<u64>()
         };
-        forgive(&COUNTER);
+        skip_faults(&COUNTER);
         // SAFETY: aligned; what else there is to it is what is tried here.
         let read = unsafe { (page.read_volatile(), page.byte_add(PAGE).read_volatile()) };
         read == (7, 0) && COUNTER.load(Ordering::Relaxed) == 1

@@ -1,9 +1,9 @@
 //! The real [`Host`]: this process, its threads, the dynamic linker.
 
 use crate::linux::Linux;
-use crate::pair;
+use crate::thread_pair;
 use crate::threads::LibraryReference;
-use remora_session::{Alone, Entrances, Host, Roles};
+use remora_session::{Host, ResourceRegistry, ThreadRoles, UnpairedThread};
 use remora_wire::Config;
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ impl Host for Process {
     type Platform = Linux;
     type LibraryReference = LibraryReference;
 
-    fn open(&self, config: Config, entrances: Arc<Entrances>) -> Result<Linux, String> {
+    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, String> {
         // The standard hook prints on the target's standard error. This library's copy of the hook is its own.
         std::panic::set_hook(Box::new(|_| {}));
-        Linux::new(config, entrances)
+        Linux::new(config, resources)
     }
 
     fn reference_library(&self) -> Result<LibraryReference, String> {
@@ -28,7 +28,7 @@ impl Host for Process {
         reference.give_back_at_thread_end()
     }
 
-    fn start_pair<R: Roles>(&self, roles: Arc<R>) -> Result<(), Option<Alone>> {
-        pair::start(roles).map_err(|alone| alone.map(|thread| Box::new(move || thread.join()) as Alone))
+    fn start_pair<R: ThreadRoles>(&self, roles: Arc<R>) -> Result<(), Option<UnpairedThread>> {
+        thread_pair::start(roles).map_err(|alone| alone.map(|thread| Box::new(move || thread.join()) as UnpairedThread))
     }
 }

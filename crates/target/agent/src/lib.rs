@@ -13,35 +13,35 @@
 //! # Rejected
 //! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
 
-mod answering;
 mod backtrace;
 mod budget;
 mod channel;
-mod confined;
+mod copy_answers;
 mod faults;
-mod follow;
+mod followed_threads;
+mod fork_guard;
 mod futex;
+mod heap_tracking;
 mod host;
 mod linux;
-mod looked;
 mod memory;
-mod only_here;
-mod pair;
-mod private;
+mod memory_headroom;
+mod private_pages;
 mod proc;
+mod process_heap;
 mod published;
-mod room;
 mod roots;
+mod sampled_thread;
 mod sampler;
+mod sandbox;
 mod scheduling;
 mod signal;
 mod snapshot;
-mod standing;
 mod thread_locals;
+mod thread_pair;
 mod threads;
 mod unwind;
 mod wake;
-mod watch;
 
 use corprof::{CallbackObject, Guid, dll_get_class_object, sys};
 use host::Process;

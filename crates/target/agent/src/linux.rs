@@ -1,10 +1,11 @@
 //! The real [`Platform`]: Linux, this process.
 
 use crate::channel::Channel;
-use crate::follow::{self, Followed, SLOT_BYTES};
+use crate::followed_threads::{self, FollowedThreads, SLOT_BYTES};
+use crate::fork_guard::ForkGuard;
 use crate::futex::{futex_wait, futex_wake};
+use crate::heap_tracking::HeapLookup;
 use crate::memory::{MappedWords, Mapping};
-use crate::only_here::OnlyHere;
 use crate::roots;
 use crate::sampler::Sampler;
 use crate::signal::{OwnSignal, Sender};
@@ -12,12 +13,12 @@ use crate::snapshot::Snapshot;
 use crate::threads::{OwnThread, lock, pause, this_thread};
 use crate::unwind;
 use crate::wake::Wake;
-use crate::watch::Looker;
 use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
 use remora_ring::{HEADER_WORDS, Ring};
-use remora_sampler::{HeapRange, HeapRoot, LINK_WORDS, Links, RawSample, Session, StandingHeap, monotonic};
+use remora_sampler::{HeapRange, HeapReader, HeapRoot, LINK_WORDS, Links, RawSample, Session, monotonic};
 use remora_session::{
-    Child, CodeKind, CpuTimes, EntranceKind, Entrances, HostedPlatform, Orders, Platform, Received, Started, Words,
+    Child, CodeKind, CpuTimes, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started,
+    SupportedTasks, Words,
 };
 use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -49,16 +50,16 @@ const LET_GO_PAUSE: u64 = 1_000_000;
 pub struct Linux {
     config: Config,
     wake: Wake,
-    entrances: Arc<Entrances>,
+    resources: Arc<ResourceRegistry>,
     shared: Mutex<Option<Mapping>>,
     sampling: Mutex<Option<Sampling>>,
     retired: Mutex<Option<Retired>>,
     /// The session behind `sampling`, and the words of `shared`: for handlers and callbacks, which may not lock.
-    here: OnlyHere,
+    fork_guard: ForkGuard,
     /// The memory of a heap snapshot and its copy of the process; set once, by the agent's thread, before callbacks look.
     snapshot: OnceLock<Snapshot>,
     /// What looks at a heap that is watched; set once, in the same way.
-    looker: OnceLock<Looker>,
+    heap_lookup: OnceLock<HeapLookup>,
     /// An unwind table received before sampling began.
     early_table: Mutex<Option<Mapping>>,
     /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
@@ -74,7 +75,7 @@ pub struct Linux {
 struct Sampling {
     session: *mut Session<'static>,
     signal: OwnSignal,
-    followed: Arc<Mutex<Followed>>,
+    followed: Arc<Mutex<FollowedThreads>>,
     sampler: Option<(Arc<Sampler>, OwnThread)>,
     ring: Mapping,
     slots: Mapping,
@@ -87,7 +88,7 @@ unsafe impl Send for Sampling {}
 /// What sampling worked on, kept until no callback can look at it any more: freed with the platform.
 struct Retired {
     session: *mut Session<'static>,
-    _followed: Arc<Mutex<Followed>>,
+    _followed: Arc<Mutex<FollowedThreads>>,
     _memory: (Mapping, Mapping, Arc<[AtomicU64]>),
 }
 
@@ -106,17 +107,17 @@ impl Linux {
     ///
     /// # Errors
     /// In words.
-    pub fn new(config: Config, entrances: Arc<Entrances>) -> Result<Linux, String> {
+    pub fn new(config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, String> {
         Ok(Linux {
             wake: Wake::new()?,
             config,
-            entrances,
+            resources,
             shared: Mutex::new(None),
             sampling: Mutex::new(None),
             retired: Mutex::new(None),
-            here: OnlyHere::new().map_err(in_words)?,
+            fork_guard: ForkGuard::new().map_err(in_words)?,
             snapshot: OnceLock::new(),
-            looker: OnceLock::new(),
+            heap_lookup: OnceLock::new(),
             early_table: Mutex::new(None),
             handler_stays: AtomicBool::new(false),
             links: OnceLock::new(),
@@ -126,7 +127,7 @@ impl Linux {
     }
 
     fn counters(&self) -> &'static [AtomicU64] {
-        self.here.outer().and_then(|words| words.get(..layout::HEADER_WORDS)).unwrap_or_default()
+        self.fork_guard.outer().and_then(|words| words.get(..layout::HEADER_WORDS)).unwrap_or_default()
     }
 
     /// Maps the shared memory that came with the welcome.
@@ -134,13 +135,13 @@ impl Linux {
         let bytes = layout::size_in_bytes(self.keeps_watch(), HEADER_WORDS);
         let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes)
             .map_err(|error| format!("the shared memory is not usable: {}", in_words(error)))?;
-        let mapping = self.here.keep(mapping);
+        let mapping = self.fork_guard.keep(mapping);
         // SAFETY: kept mapped as long as `self`: the mapping is stored beside and dropped with it.
         let words = unsafe { mapping.words() };
         if words.first().map(|word| word.load(Ordering::Relaxed)) != Some(layout::MAGIC) {
             return Err("the shared memory is of another version".into());
         }
-        self.here.set_outer(words);
+        self.fork_guard.set_outer(words);
         *lock(&self.shared) = Some(mapping);
         Ok(())
     }
@@ -148,7 +149,7 @@ impl Linux {
     /// Publishes the unwind table behind `descriptor`, now or when sampling begins.
     fn take_table(&self, descriptor: &OwnedFd) {
         let Ok(table) = unwind::mapped(descriptor) else { return self.count(layout::UNWIND_REFUSED, 1) };
-        let mut table = Some(self.here.keep(table));
+        let mut table = Some(self.fork_guard.keep(table));
         self.while_sampling(|followed, session| table.take().map(|table| followed.publish_unwind(session, table)));
         if table.is_some() {
             *lock(&self.early_table) = table;
@@ -156,12 +157,12 @@ impl Linux {
     }
 
     /// Calls `act` if threads are sampled now.
-    fn while_sampling<T>(&self, act: impl FnOnce(&mut Followed, &Session) -> T) -> Option<T> {
+    fn while_sampling<T>(&self, act: impl FnOnce(&mut FollowedThreads, &Session) -> T) -> Option<T> {
         Some(act(&mut lock(&lock(&self.sampling).as_ref()?.followed), self.session()?))
     }
 
     fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
-        let memory = |bytes| Mapping::anonymous(bytes).map(|made| self.here.keep(made)).map_err(in_words);
+        let memory = |bytes| Mapping::anonymous(bytes).map(|made| self.fork_guard.keep(made)).map_err(in_words);
         let (ring, slots) = (memory(SAMPLE_RING_BYTES)?, memory(SLOT_BYTES)?);
         let links = self.links();
         // SAFETY: `Sampling`, then `Retired`, keep table and mappings; `stop_sampling` leaks them if a handler may still run.
@@ -170,13 +171,13 @@ impl Linux {
         let traced = crate::proc::tracing(this_thread()).traced;
         let session = Box::into_raw(Box::new(Session::new(raw, self.counters(), slot_values, links_view, traced)));
         let threads = crate::proc::everybody();
-        self.entrances.open(EntranceKind::SignalHandler);
-        let signal = OwnSignal::claim(&self.here, &threads).inspect_err(|_| {
-            self.entrances.close(EntranceKind::SignalHandler);
+        self.resources.acquire(ResourceKind::SignalHandler);
+        let signal = OwnSignal::claim(&self.fork_guard, &threads).inspect_err(|_| {
+            self.resources.release(ResourceKind::SignalHandler);
             // SAFETY: nothing was registered, nobody else has the pointer.
             drop(unsafe { Box::from_raw(session) });
         })?;
-        let followed = Arc::new(Mutex::new(Followed::new(Sender::new(signal.number))));
+        let followed = Arc::new(Mutex::new(FollowedThreads::new(Sender::new(signal.number))));
         // SAFETY: the session lives until `Sampling` is taken apart.
         let live = unsafe { &*session };
         let new = {
@@ -185,10 +186,10 @@ impl Linux {
             if let Some(table) = lock(&self.early_table).take() {
                 followed.publish_unwind(live, table);
             }
-            followed.begin(live, &self.entrances, threads)
+            followed.begin(live, &self.resources, threads)
         };
         live.armed.store(true, Ordering::SeqCst);
-        self.here.session.store(session, Ordering::Release);
+        self.fork_guard.session.store(session, Ordering::Release);
         let sampling = Sampling { session, signal, followed, sampler: None, ring, slots, links };
         Ok((sampling, new))
     }
@@ -198,9 +199,9 @@ impl Linux {
         let session = unsafe { &*sampling.session };
         let sender = Sender::new(sampling.signal.number);
         let sampler = Arc::new(Sampler::new(session, sampling.followed.clone(), sender, &self.config));
-        self.entrances.open(EntranceKind::Thread);
+        self.resources.acquire(ResourceKind::Thread);
         let thread = sampler.clone().start().map_err(|error| {
-            self.entrances.close(EntranceKind::Thread);
+            self.resources.release(ResourceKind::Thread);
             in_words(error)
         })?;
         sampling.sampler = Some((sampler, thread));
@@ -209,14 +210,14 @@ impl Linux {
 
     fn session(&self) -> Option<&Session<'static>> {
         // SAFETY: null, or the session that lives until `stop_sampling` has cleared this pointer first.
-        unsafe { self.here.session.load(Ordering::Acquire).as_ref() }.filter(|_| Self::ORDERS.recordings)
+        unsafe { self.fork_guard.session.load(Ordering::Acquire).as_ref() }.filter(|_| Self::TASKS.recordings)
     }
 }
 
 impl HostedPlatform for Linux {
-    fn let_go(&self, callbacks_inside: &AtomicU32) {
+    fn release_recording(&self, callbacks_inside: &AtomicU32) {
         self.hang_up();
-        self.here.session.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.fork_guard.session.store(std::ptr::null_mut(), Ordering::SeqCst);
         let wake = self.wake.forget();
         let handler_stays = self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some();
         for _ in 0..LET_GO_TRIES {
@@ -227,7 +228,7 @@ impl HostedPlatform for Linux {
             wake.close();
             if !handler_stays {
                 *lock(&self.retired) = None;
-                self.here.forget_outer();
+                self.fork_guard.forget_outer();
                 *lock(&self.shared) = None;
             }
             return;
@@ -254,26 +255,26 @@ impl HostedPlatform for Linux {
         }
     }
 
-    fn fork_as_it_is(&self, heap: HeapView) -> Result<(), u32> {
+    fn suspend_and_fork(&self, heap: HeapView) -> Result<(), u32> {
         let snapshot = self.snapshot.get().ok_or(HResult::E_UNEXPECTED.0 as u32)?;
-        snapshot.fork_as_it_is(heap, &self.here).map_err(|code| code.0 as u32)
+        snapshot.suspend_and_fork(heap, &self.fork_guard).map_err(|code| code.0 as u32)
     }
 
-    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
-        if let Some(looker) = self.looker.get() {
-            looker.look(heap, visit);
+    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
+        if let Some(heap_lookup) = self.heap_lookup.get() {
+            heap_lookup.look(heap, visit);
         }
     }
 
-    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
+    fn set_event_mask(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
         // SAFETY: this is a callback of a collection.
         unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
     }
 
-    fn fork_to_walk(&self, heap: HeapView) {
+    fn fork_snapshot(&self, heap: HeapView) {
         // In a child of the target there is no shared memory.
-        if let (Some(snapshot), Some(_)) = (self.snapshot.get(), self.here.outer()) {
-            snapshot.fork(heap, &self.here);
+        if let (Some(snapshot), Some(_)) = (self.snapshot.get(), self.fork_guard.outer()) {
+            snapshot.fork(heap, &self.fork_guard);
         }
     }
 
@@ -287,7 +288,8 @@ impl HostedPlatform for Linux {
 }
 
 impl Platform for Linux {
-    const ORDERS: Orders = Orders { recordings: cfg!(feature = "recordings"), heap: cfg!(feature = "heap") };
+    const TASKS: SupportedTasks =
+        SupportedTasks { recordings: cfg!(feature = "recordings"), heap: cfg!(feature = "heap") };
 
     fn now(&self) -> u64 {
         monotonic()
@@ -369,7 +371,7 @@ impl Platform for Linux {
 
     fn publish(&self, parts: &[&[u64]]) -> bool {
         let place = layout::messages(self.wants_snapshot(), HEADER_WORDS);
-        let Some(ring) = self.here.outer().and_then(|words| Ring::new(words.get(place)?)) else {
+        let Some(ring) = self.fork_guard.outer().and_then(|words| Ring::new(words.get(place)?)) else {
             return false;
         };
         ring.push(parts).is_ok()
@@ -414,7 +416,7 @@ impl Platform for Linux {
         let (Some(sampling), Some(session)) = (guard.as_ref(), self.session()) else { return Vec::new() };
         pause(self.scan_due.load(Ordering::Relaxed).saturating_sub(monotonic()));
         let begun = monotonic();
-        let scan = |followed: &mut Followed| followed.scan(session, &self.entrances);
+        let scan = |followed: &mut FollowedThreads| followed.scan(session, &self.resources);
         let (mut new, expects_more) = {
             let mut followed = lock(&sampling.followed);
             followed.publish_ranges(session);
@@ -430,7 +432,7 @@ impl Platform for Linux {
     }
 
     fn sample_again(&self, slot: u32, thread: u32) {
-        self.while_sampling(|_, session| follow::sample_again(session, slot, thread));
+        self.while_sampling(|_, session| followed_threads::sample_again(session, slot, thread));
     }
 
     fn ended_threads(&self) -> Vec<(u32, u64)> {
@@ -483,7 +485,7 @@ impl Platform for Linux {
     }
 
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
-        crate::watch::tell(self.here.outer().unwrap_or_default(), piece)
+        crate::heap_tracking::tell(self.fork_guard.outer().unwrap_or_default(), piece)
     }
 
     fn wants_nothing(&self) -> bool {
@@ -518,13 +520,13 @@ impl Platform for Linux {
         if let Some(snapshot) = self.snapshot.get() {
             snapshot.begin_anew();
         } else {
-            let outer = self.here.outer().ok_or("there is no shared memory")?;
+            let outer = self.fork_guard.outer().ok_or("there is no shared memory")?;
             let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
             // The first and only one.
             let _ = self.snapshot.set(snapshot);
         }
-        if (self.keeps_watch() || self.roots() == Roots::Seen) && self.looker.get().is_none() {
-            let _ = self.looker.set(Looker::new().map_err(in_words)?);
+        if (self.keeps_watch() || self.roots() == Roots::Seen) && self.heap_lookup.get().is_none() {
+            let _ = self.heap_lookup.set(HeapLookup::new().map_err(in_words)?);
         }
         Ok(without_samples())
     }
@@ -550,17 +552,17 @@ impl Platform for Linux {
     }
 
     fn stop_sampling(&self) -> Result<(), String> {
-        let taken = Self::ORDERS.recordings.then(|| lock(&self.sampling).take()).flatten();
+        let taken = Self::TASKS.recordings.then(|| lock(&self.sampling).take()).flatten();
         let Some(mut sampling) = taken else { return Ok(()) };
         if let Some((sampler, thread)) = sampling.sampler.take() {
             sampler.end();
             thread.join();
-            self.entrances.close(EntranceKind::Thread);
+            self.resources.release(ResourceKind::Thread);
         }
         // SAFETY: the session is freed below, after the handler was taken back.
         let session = unsafe { &*sampling.session };
         session.armed.store(false, Ordering::SeqCst);
-        let sampled = lock(&sampling.followed).leave_all(session, &self.entrances);
+        let sampled = lock(&sampling.followed).leave_all(session, &self.resources);
         let Sampling { session: pointer, signal, followed, ring, slots, links, .. } = sampling;
         let retired = Retired { session: pointer, _followed: followed, _memory: (ring, slots, links) };
         if let Err(why) = signal.release(session, &sampled) {
@@ -569,7 +571,7 @@ impl Platform for Linux {
             self.handler_stays.store(true, Ordering::SeqCst);
             return Err(why);
         }
-        self.entrances.close(EntranceKind::SignalHandler);
+        self.resources.release(ResourceKind::SignalHandler);
         *lock(&self.retired) = Some(retired);
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Mapping {
     /// Maps the memory behind `descriptor` read-only: sealed against writes, at most `most` bytes.
     ///
     /// No page is read yet. Reading all of them takes milliseconds, and a child forked meanwhile would keep the mapping: see
-    /// [`OnlyHere::keep`](crate::only_here::OnlyHere::keep).
+    /// [`ForkGuard::keep`](crate::fork_guard::ForkGuard::keep).
     pub fn read_only(descriptor: i32, most: usize) -> Result<Mapping, i32> {
         let bytes = size_of_sealed(descriptor, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE)?;
         if bytes == 0 || bytes > most {

@@ -18,9 +18,9 @@
 //! **Many threads.** The sampler looks at idle threads with a probability below one. Their samples then weigh more.
 
 use crate::budget::{Budget, READ, WAKE};
-use crate::follow::Followed;
+use crate::followed_threads::FollowedThreads;
 use crate::futex::futex_wait;
-use crate::looked::Looked;
+use crate::sampled_thread::SampledThread;
 use crate::scheduling::{Place, Scheduling};
 use crate::signal::Sender;
 use crate::threads::{self, OwnThread};
@@ -74,7 +74,7 @@ pub struct Sampler {
     /// The memory of this attach.
     session: &'static Session<'static>,
     /// The followed threads; shared with the agent's thread, which scans for them.
-    followed: Arc<Mutex<Followed>>,
+    followed: Arc<Mutex<FollowedThreads>>,
     /// Sends the signals.
     sender: Sender,
     /// Whether blocked threads are sampled, too.
@@ -95,7 +95,7 @@ impl Sampler {
     /// The sampler of a session. [`Sampler::start`] starts its thread.
     pub fn new(
         session: &'static Session<'static>,
-        followed: Arc<Mutex<Followed>>,
+        followed: Arc<Mutex<FollowedThreads>>,
         sender: Sender,
         config: &Config,
     ) -> Sampler {
@@ -155,7 +155,7 @@ fn interval(frequency: u32) -> u64 {
 
 extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     threads::begin_this("-s");
-    threads::be_punctual();
+    threads::reduce_timer_slack();
     // SAFETY: `start` handed this reference over.
     let sampler = unsafe { Arc::from_raw(argument.cast::<Sampler>()) };
     sampler.thread.store(threads::this_thread(), Ordering::Relaxed);
@@ -182,9 +182,9 @@ struct Rounds<'a> {
     sampler: &'a Sampler,
     random: Random,
     /// Sorted by thread.
-    looked: Vec<Looked>,
+    looked: Vec<SampledThread>,
     version: u64,
-    /// The last value of [`Followed::tables`].
+    /// The last value of [`FollowedThreads::tables`].
     tables: u64,
     budget: Budget,
     /// Threads on a CPU at the last instant.
@@ -266,8 +266,8 @@ impl<'a> Rounds<'a> {
             return;
         }
         self.version = followed.version();
-        let mut now: Vec<Looked> =
-            followed.threads().map(|new| Looked::new(new.thread, new.slot, new.since, new.clock)).collect();
+        let mut now: Vec<SampledThread> =
+            followed.threads().map(|new| SampledThread::new(new.thread, new.slot, new.since, new.clock)).collect();
         let tables = followed.tables();
         drop(followed);
         now.sort_unstable_by_key(|looked| looked.thread);
@@ -425,14 +425,14 @@ impl<'a> Rounds<'a> {
 
     /// The thread is off the CPU. Wall-clock sampling keeps its last sample if the stack is unchanged, or asks for a new one.
     fn stands(&mut self, at: usize, slot: &Slot, now: u64) {
-        let Looked { thread, used, settled, .. } = self.looked[at];
+        let SampledThread { thread, used, settled, .. } = self.looked[at];
         if settled.is_none() && self.is_back(thread, slot, used) {
             self.looked[at].settled = Some(used);
         }
         let looked = &mut self.looked[at];
         let again = !looked.resampled && slot.again.load(Ordering::Relaxed);
         if looked.settled == Some(used) && !again {
-            looked.stood_until = now;
+            looked.unchanged_until = now;
             if looked.due(now) >= LONGEST_REPEAT {
                 self.settle_account(at, Some(slot));
             }
@@ -458,7 +458,7 @@ impl<'a> Rounds<'a> {
         if is_read {
             return self.budget.spend(READ);
         }
-        let Looked { thread, used, .. } = self.looked[at];
+        let SampledThread { thread, used, .. } = self.looked[at];
         if self.scheduling.ready_on(thread).is_none() {
             self.budget.spend(WAKE);
             self.looked[at].resampled |= slot.again.swap(false, Ordering::Relaxed);
@@ -479,7 +479,7 @@ impl<'a> Rounds<'a> {
 
     /// Samples a blocked thread without a signal. Returns false if it needs one.
     fn read_stack(&mut self, at: usize, slot: &Slot, weight: u64, now: u64) -> bool {
-        let Looked { thread, slot: index, .. } = self.looked[at];
+        let SampledThread { thread, slot: index, .. } = self.looked[at];
         // Not the clock of the look, which may be milliseconds old: threads with short waits would have moved on more often.
         let used = thread_cpu_of(thread);
         let Some(Place::SystemCall { instruction, stack }) = self.scheduling.place(thread) else { return false };
@@ -494,7 +494,7 @@ impl<'a> Rounds<'a> {
             let looked = &mut self.looked[at];
             // A thread that ends before the next look has this sample already.
             (looked.used, looked.sampled) = (used, sampled);
-            (looked.settled, looked.stood_until) = (Some(used), now);
+            (looked.settled, looked.unchanged_until) = (Some(used), now);
             looked.resampled |= again;
         } else if again {
             slot.again.store(true, Ordering::Relaxed);

@@ -7,10 +7,10 @@
 //! While leaving, a late signal must meet SIG_IGN, never SIG_DFL; afterwards the disposition found at the start is put back,
 //! because programs started by the target inherit SIG_IGN.
 
-use crate::only_here::{OnlyHere, Pointers};
+use crate::fork_guard::{ForkGuard, Pointers};
 use crate::proc;
 use remora_sampler::{Session, Slot, arm, cookie, create, delete, thread_cpu_of};
-use remora_session::{EntranceKind, Entrances};
+use remora_session::{ResourceKind, ResourceRegistry};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -54,9 +54,9 @@ impl OwnSignal {
     ///
     /// # Errors
     /// In words, when all are taken.
-    pub fn claim(here: &OnlyHere, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
+    pub fn claim(fork_guard: &ForkGuard, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
         let wanted = wanted_by_anyone(threads);
-        let pointers = std::ptr::from_ref::<Pointers>(here).cast_mut();
+        let pointers = std::ptr::from_ref::<Pointers>(fork_guard).cast_mut();
         for number in candidates() {
             if wanted & bit(number) != 0 || disposition(number) != libc::SIG_DFL {
                 continue;
@@ -177,24 +177,24 @@ impl Sender {
     }
 
     /// Prepares to send it to `thread`, followed in `slot`. False if that fails.
-    pub fn prepare(self, entrances: &Entrances, slot: &Slot, thread: u32, index: u32, generation: u32) -> bool {
+    pub fn prepare(self, resources: &ResourceRegistry, slot: &Slot, thread: u32, index: u32, generation: u32) -> bool {
         slot.timer.store(0, Ordering::Relaxed);
         if !self.is_dangerous() {
             return true;
         }
-        entrances.open(EntranceKind::Timer);
+        resources.acquire(ResourceKind::Timer);
         match create(libc::CLOCK_MONOTONIC, self.signal, thread, cookie(index, generation)) {
             Ok(id) => slot.timer.store(id as u32 + 1, Ordering::Release),
-            Err(_) => entrances.close(EntranceKind::Timer),
+            Err(_) => resources.release(ResourceKind::Timer),
         }
         slot.timer.load(Ordering::Relaxed) != 0
     }
 
     /// Deletes the slot's timer: its thread is no longer followed.
-    pub fn let_go(self, entrances: &Entrances, slot: &Slot) {
+    pub fn release_recording(self, resources: &ResourceRegistry, slot: &Slot) {
         if let Some(id) = slot.timer.swap(0, Ordering::AcqRel).checked_sub(1) {
             delete(id as i32);
-            entrances.close(EntranceKind::Timer);
+            resources.release(ResourceKind::Timer);
         }
     }
 
@@ -244,7 +244,7 @@ fn wanted_by(masks: proc::SignalMasks, all: u64) -> u64 {
 }
 
 /// Whether a thread with these masks blocks a signal.
-pub fn is_deaf(masks: proc::SignalMasks, number: i32) -> bool {
+pub fn blocks_signal(masks: proc::SignalMasks, number: i32) -> bool {
     masks.blocked & bit(number) != 0
 }
 

@@ -3,19 +3,21 @@
 //!
 //! What it must not keep of its parent it gives up first: descriptors, signals, the right to outlive it, a core file.
 
-use crate::answering::answer;
-use crate::confined::confine;
-use crate::faults::forgive;
+use crate::copy_answers::answer;
+use crate::faults::skip_faults;
+use crate::fork_guard::ForkGuard;
 use crate::memory::Mapping;
-use crate::only_here::OnlyHere;
-use crate::private::keep_apart;
-use crate::room;
+use crate::memory_headroom;
+use crate::private_pages::make_private;
+use crate::process_heap::ProcessHeap;
 use crate::roots::Roots;
-use crate::standing::Standing;
+use crate::sandbox::confine;
 use crate::threads::{block_all, pause};
 use corprof::{AppDomainId, HResult, HeapView, ObjectId};
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
-use remora_sampler::{HeapArea, HeapRange, HeapRoot, InFork, Outlet, Shape, ShownWalk, Walked, monotonic, walk_heap};
+use remora_sampler::{
+    ForkedCopy, HeapArea, HeapRange, HeapRoot, Shape, ShownWalk, StreamSink, Walked, monotonic, walk_heap,
+};
 use remora_session::Child;
 use remora_wire::heap::{ANSWERS, BESIDE};
 use remora_wire::{Contents, layout};
@@ -84,7 +86,7 @@ impl Snapshot {
             fields: Mapping::anonymous(FIELDS * size_of::<[u32; 2]>())?,
             buffer: Mapping::anonymous(CHUNK)?,
             maps: Mapping::anonymous(MAPS)?,
-            room: Mapping::anonymous(size_of::<room::Room>())?,
+            room: Mapping::anonymous(size_of::<memory_headroom::MemoryHeadroom>())?,
             contents,
             roots,
             outer,
@@ -105,9 +107,9 @@ impl Snapshot {
         self.domain.store(domain, Ordering::SeqCst);
     }
 
-    /// Makes the copy. In a callback of the runtime's, with the program standing still.
-    pub fn fork(&self, heap: HeapView, here: &OnlyHere) {
-        if let Some(parent) = self.copy(here) {
+    /// Makes the copy. In a callback of the runtime's, while the application is suspended.
+    pub fn fork(&self, heap: HeapView, fork_guard: &ForkGuard) {
+        if let Some(parent) = self.copy(fork_guard) {
             self.walk(heap, parent);
         }
     }
@@ -118,12 +120,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// The runtime's answer.
-    pub fn fork_as_it_is(&self, heap: HeapView, here: &OnlyHere) -> Result<(), HResult> {
+    pub fn suspend_and_fork(&self, heap: HeapView, fork_guard: &ForkGuard) -> Result<(), HResult> {
         let mut side = Side::Undecided;
         let mut place = None;
         let mut shown = |object: ObjectId| {
             if matches!(side, Side::Undecided) {
-                side = match self.copy(here) {
+                side = match self.copy(fork_guard) {
                     // SAFETY: in the copy this function never returns, so that what is in its frame lives as long as the copy.
                     Some(parent) => match unsafe { self.begin(heap, parent, &raw mut place) } {
                         Some(walk) => Side::Copy(walk),
@@ -155,11 +157,11 @@ impl Snapshot {
         let (walker, area) = unsafe { self.walker(heap, parent) }?;
         // SAFETY: the caller's promise.
         let walker = unsafe { &mut *place }.insert(walker);
-        Some(ShownWalk::new(&walker.fork, &walker.standing, self.contents, area, &mut walker.out))
+        Some(ShownWalk::new(&walker.fork, &walker.heap, self.contents, area, &mut walker.out))
     }
 
     /// The copy, in which it is the number of its parent; `None` in the process.
-    fn copy(&self, here: &OnlyHere) -> Option<i32> {
+    fn copy(&self, fork_guard: &ForkGuard) -> Option<i32> {
         let begun = monotonic();
         // SAFETY: takes nothing. Not by the C library, which may remember its parent's.
         let parent = unsafe { libc::syscall(libc::SYS_getpid) } as i32;
@@ -170,7 +172,7 @@ impl Snapshot {
             let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
             if pid < 0 { -error() } else { pid }
         };
-        let pid = here.shared_with(self.outer, clone).unwrap_or_else(|error| -error);
+        let pid = fork_guard.shared_with(self.outer, clone).unwrap_or_else(|error| -error);
         if pid == 0 {
             return Some(parent);
         }
@@ -234,7 +236,7 @@ impl Snapshot {
     fn walk(&self, heap: HeapView, parent: i32) -> ! {
         // SAFETY: this is the copy, and its only thread.
         let Some((mut walker, area)) = (unsafe { self.walker(heap, parent) }) else { end_of_copy(1) };
-        walk_heap(&walker.fork, &walker.standing, self.contents, area, &mut walker.out);
+        walk_heap(&walker.fork, &walker.heap, self.contents, area, &mut walker.out);
         walker.answer()
     }
 
@@ -260,16 +262,21 @@ impl Snapshot {
     unsafe fn walker(&self, heap: HeapView, parent: i32) -> Option<(Walker, HeapArea<'static>)> {
         // First of all, since the process goes on.
         // SAFETY: the caller's promise.
-        let left = unsafe { keep_apart(self.maps.exclusive()) };
+        let left = unsafe { make_private(self.maps.exclusive()) };
         if let Some(place) = self.outer.get(layout::HEAP_STAYS_SHARED) {
             place.store(left as u64, Ordering::Relaxed);
         }
         leave_parent(parent);
         if let Some(absent) = self.outer.get(layout::HEAP_PAGES_ABSENT) {
-            forgive(absent);
+            skip_faults(absent);
         }
         // SAFETY: the only thread of the copy, whose descriptors are closed; nobody else touches that memory.
-        unsafe { room::watch(self.room.exclusive::<MaybeUninit<room::Room>>().as_mut_ptr().cast(), self.outer) };
+        unsafe {
+            memory_headroom::watch(
+                self.room.exclusive::<MaybeUninit<memory_headroom::MemoryHeadroom>>().as_mut_ptr().cast(),
+                self.outer,
+            )
+        };
         // SAFETY: the only thread of the copy, which alone touches these.
         let (fork, area) = unsafe {
             let area = HeapArea {
@@ -281,22 +288,22 @@ impl Snapshot {
                 buffer: self.buffer.exclusive(),
                 roots: self.told_roots(),
             };
-            (InFork::new(), area)
+            (ForkedCopy::new(), area)
         };
         // Last, since all the rest is still allowed before. Where it cannot be had, nothing that is known of needs it.
         confine();
         let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
         let domain = self.domain.load(Ordering::SeqCst);
-        let standing = Standing::new(&fork, heap, (domain != 0).then_some(AppDomainId(domain)));
+        let heap = ProcessHeap::new(&fork, heap, (domain != 0).then_some(AppDomainId(domain)));
         let questions = self.outer.get(layout::questions(HEADER_WORDS)).unwrap_or_default();
-        Some((Walker { fork, standing, out: Out { ring, counters: self.outer, questions, parent } }, area))
+        Some((Walker { fork, heap, out: Out { ring, counters: self.outer, questions, parent } }, area))
     }
 }
 
 /// What a walk goes by.
 struct Walker {
-    fork: InFork,
-    standing: Standing,
+    fork: ForkedCopy,
+    heap: ProcessHeap,
     out: Out,
 }
 
@@ -304,7 +311,7 @@ impl Walker {
     /// The rest of the copy's life.
     fn answer(&mut self) -> ! {
         match self.out.counters.get(layout::HEAP_QUESTIONS_GIVEN_UP) {
-            Some(given_up) => answer(&self.fork, &self.standing, &mut self.out, given_up),
+            Some(given_up) => answer(&self.fork, &self.heap, &mut self.out, given_up),
             None => end_of_copy(1),
         }
     }
@@ -409,12 +416,12 @@ impl Out {
     }
 }
 
-impl Outlet for Out {
+impl StreamSink for Out {
     fn put(&mut self, bytes: &[u8]) -> bool {
         self.push(bytes, 0)
     }
 
-    fn put_beside(&mut self, record: &[u8]) -> bool {
+    fn put_aside(&mut self, record: &[u8]) -> bool {
         self.push(record, BESIDE)
     }
 

@@ -91,7 +91,7 @@ const SHORTEST_SLICE: u64 = 100_000;
 
 /// Has the kernel wake the calling thread, one of ours, on time instead of up to 50 us late. From Linux 6.12 on, the thread also runs
 /// before the running thread has used up its slice. Older kernels do not grant a slice on request.
-pub fn be_punctual() {
+pub fn reduce_timer_slack() {
     /// `struct sched_attr` (Linux `include/uapi/linux/sched/types.h`), its first version.
     #[repr(C)]
     struct Attributes {

@@ -3,16 +3,14 @@
 //! The copy has one thread, and locks that nobody will ever unlock: it allocates nothing, takes no lock, and calls of the runtime only
 //! what does neither. What it cannot walk it says and passes over. A fault ends the copy, not the process.
 
-mod alike;
 mod classes;
-mod contents;
-mod pen;
+mod runs;
 mod shape;
 mod statics;
+mod stream_writer;
+mod values;
 
 use classes::Classes;
-use contents::{tell_layout, tell_text, tell_values};
-use pen::{Pen, Record};
 use remora_wire::Contents;
 use remora_wire::heap::{
     ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, LENGTHY, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS,
@@ -21,6 +19,8 @@ use remora_wire::heap::{
 pub use shape::Shape;
 use shape::{Digest, Form, Memory, Shapes, Trust};
 pub use statics::Cursor;
+use stream_writer::{Record, StreamWriter};
+use values::{write_layout, write_text, write_values};
 
 /// Type arguments of a class that are told.
 pub const MOST_ARGUMENTS: usize = 64;
@@ -34,15 +34,15 @@ const AHEAD: u64 = 2048;
 
 /// Proof that this is a forked copy of the process, which nobody else runs in.
 #[derive(Debug)]
-pub struct InFork(());
+pub struct ForkedCopy(());
 
-impl InFork {
+impl ForkedCopy {
     /// To be made in the copy alone.
     ///
     /// # Safety
     /// The calling thread is the only one of its process.
-    pub unsafe fn new() -> InFork {
-        InFork(())
+    pub unsafe fn new() -> ForkedCopy {
+        ForkedCopy(())
     }
 }
 
@@ -88,7 +88,7 @@ pub enum HeapClass {
 }
 
 /// A heap that stands still.
-pub trait StandingHeap {
+pub trait HeapReader {
     /// Its parts, in any order; how many there are, which may be more than fitted.
     fn ranges(&self, into: &mut [HeapRange]) -> usize;
     /// The class of an object.
@@ -118,12 +118,12 @@ pub trait StandingHeap {
 const NOT_THERE: u32 = 0x8000_4001;
 
 /// The copy's own memory.
-struct Own<'a>(&'a InFork);
+struct Own<'a>(&'a ForkedCopy);
 
 impl Memory for Own<'_> {
     #[inline]
     fn word(&self, address: u64) -> u64 {
-        let InFork(()) = self.0;
+        let ForkedCopy(()) = self.0;
         // SAFETY: nobody else runs here, and the address lies in a range that the runtime has told, or in a class that an object in it
         // names. Where that is no longer true, the fault ends the copy, or is forgiven.
         unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() }
@@ -143,11 +143,11 @@ impl Memory for Own<'_> {
 }
 
 /// Where the stream goes.
-pub trait Outlet {
+pub trait StreamSink {
     /// Takes bytes; waits for room. False: nobody wants them any more.
     fn put(&mut self, bytes: &[u8]) -> bool;
     /// The same for a record that is told a second time, beside the stream.
-    fn put_beside(&mut self, record: &[u8]) -> bool;
+    fn put_aside(&mut self, record: &[u8]) -> bool;
     /// So much has been walked.
     fn progress(&mut self, walked: &Walked);
     /// A word of the questions about static fields, as [`remora_wire::heap::statics`] has them; waits until they have been put. `None`
@@ -155,7 +155,7 @@ pub trait Outlet {
     fn question(&mut self, _index: usize) -> Option<u64> {
         None
     }
-    /// Takes an answer, as [`Outlet::put`] does.
+    /// Takes an answer, as [`StreamSink::put`] does.
     fn answer(&mut self, _record: &[u8]) -> bool {
         true
     }
@@ -215,46 +215,46 @@ pub struct HeapArea<'a> {
 
 /// Walks the whole heap and tells of it.
 pub fn walk_heap(
-    fork: &InFork,
-    heap: &dyn StandingHeap,
+    fork: &ForkedCopy,
+    heap: &dyn HeapReader,
     contents: Contents,
     area: HeapArea<'_>,
-    outlet: &mut dyn Outlet,
+    sink: &mut dyn StreamSink,
 ) -> Walked {
-    walk(Own(fork), heap, contents, area, outlet)
+    walk(Own(fork), heap, contents, area, sink)
 }
 
 /// Tells what is asked about static fields, from the cursor on; when the walk is over. Where the runtime cannot be asked without a fault, the
 /// cursor is behind that question.
-pub fn tell_statics(fork: &InFork, heap: &dyn StandingHeap, outlet: &mut dyn Outlet, cursor: &mut Cursor) {
-    statics::tell(heap, &Own(fork), outlet, cursor);
+pub fn write_statics(fork: &ForkedCopy, heap: &dyn HeapReader, sink: &mut dyn StreamSink, cursor: &mut Cursor) {
+    statics::tell(heap, &Own(fork), sink, cursor);
 }
 
 /// The same as [`walk_heap`] over any memory. Made here for the copy's, and not where it is called, for the sake of its speed.
 fn walk(
     words: impl Memory,
-    heap: &dyn StandingHeap,
+    heap: &dyn HeapReader,
     contents: Contents,
     mut area: HeapArea<'_>,
-    outlet: &mut dyn Outlet,
+    sink: &mut dyn StreamSink,
 ) -> Walked {
     // Taken out, since the rest goes into the walk.
     let ranges = core::mem::take(&mut area.ranges);
     let roots = core::mem::take(&mut area.roots);
     let total = heap.ranges(ranges);
     let count = total.min(ranges.len());
-    let mut walk = Walk::new(words, heap, contents, area, outlet);
+    let mut walk = Walk::new(words, heap, contents, area, sink);
     walk.walked.left_out = (total - count) as u64;
     walk.walked.bytes_in_all = ranges.iter().take(count).fold(0, |sum, range| range.length.saturating_add(sum));
     for range in ranges.iter().take(count) {
         walk.range(range);
         walk.say_how_far();
-        if !walk.pen.wanted {
+        if !walk.writer.wanted {
             break;
         }
     }
     for root in roots {
-        walk.pen.numbers(&[ROOT, root.kind, root.address, root.detail]);
+        walk.writer.numbers(&[ROOT, root.kind, root.address, root.detail]);
     }
     walk.end()
 }
@@ -269,13 +269,13 @@ pub struct ShownWalk<'a> {
 impl<'a> ShownWalk<'a> {
     /// Begins it.
     pub fn new(
-        fork: &'a InFork,
-        heap: &'a dyn StandingHeap,
+        fork: &'a ForkedCopy,
+        heap: &'a dyn HeapReader,
         contents: Contents,
         area: HeapArea<'a>,
-        outlet: &'a mut dyn Outlet,
+        sink: &'a mut dyn StreamSink,
     ) -> ShownWalk<'a> {
-        ShownWalk { walk: Walk::new(Own(fork), heap, contents, area, outlet), cursor: 0 }
+        ShownWalk { walk: Walk::new(Own(fork), heap, contents, area, sink), cursor: 0 }
     }
 
     /// Tells of an object. False: nobody wants more.
@@ -283,18 +283,18 @@ impl<'a> ShownWalk<'a> {
         let walk = &mut self.walk;
         if object != self.cursor {
             // What lies between is not known to be free.
-            walk.pen.numbers(&[RANGE, UNTOLD, object, 0]);
+            walk.writer.numbers(&[RANGE, UNTOLD, object, 0]);
         }
         match walk.object(object, u64::MAX) {
             Some(next) => self.cursor = next,
             None => {
                 walk.walked.broken += 1;
-                walk.pen.numbers(&[BROKEN, object]);
+                walk.writer.numbers(&[BROKEN, object]);
                 self.cursor = 0;
             }
         }
         walk.say_how_far_if_due();
-        walk.pen.wanted
+        walk.writer.wanted
     }
 
     /// That was all.
@@ -304,13 +304,13 @@ impl<'a> ShownWalk<'a> {
 }
 
 struct Walk<'a, M> {
-    heap: &'a dyn StandingHeap,
+    heap: &'a dyn HeapReader,
     words: M,
     classes: Classes<'a>,
     shapes: Shapes<'a>,
     contents: Contents,
     fields: &'a mut [[u32; 2]],
-    pen: Pen<'a>,
+    writer: StreamWriter<'a>,
     walked: Walked,
     /// How many objects there are when the next word on the progress is due.
     next_word: u64,
@@ -338,10 +338,10 @@ const BETWEEN_WORDS: u64 = 4096;
 impl<'a, M: Memory> Walk<'a, M> {
     fn new(
         words: M,
-        heap: &'a dyn StandingHeap,
+        heap: &'a dyn HeapReader,
         contents: Contents,
         area: HeapArea<'a>,
-        outlet: &'a mut dyn Outlet,
+        sink: &'a mut dyn StreamSink,
     ) -> Walk<'a, M> {
         let mut walk = Walk {
             heap,
@@ -350,7 +350,7 @@ impl<'a, M: Memory> Walk<'a, M> {
             shapes: Shapes::new(area.shapes),
             contents,
             fields: area.fields,
-            pen: Pen::new(area.buffer, outlet),
+            writer: StreamWriter::new(area.buffer, sink),
             walked: Walked::default(),
             next_word: BETWEEN_WORDS,
         };
@@ -361,7 +361,7 @@ impl<'a, M: Memory> Walk<'a, M> {
 
     fn say_how_far(&mut self) {
         let walked = self.walked;
-        self.pen.outlet.progress(&walked);
+        self.writer.sink.progress(&walked);
     }
 
     #[inline]
@@ -376,17 +376,17 @@ impl<'a, M: Memory> Walk<'a, M> {
     fn end(&mut self) -> Walked {
         let objects = self.walked.objects;
         // Who has read the word beside the stream need not wait for more of it.
-        self.pen.last(&Record::of(&[END, objects]));
+        self.writer.last(&Record::of(&[END, objects]));
         self.say_how_far();
         self.walked
     }
 
     fn range(&mut self, range: &HeapRange) {
-        self.pen.numbers(&[RANGE, u64::from(range.kind.unsigned_abs()), range.start, range.length]);
+        self.writer.numbers(&[RANGE, u64::from(range.kind.unsigned_abs()), range.start, range.length]);
         let end = range.start.saturating_add(range.length);
         let mut object = range.start;
-        while object < end && self.pen.wanted {
-            let next = self.alike(object, end);
+        while object < end && self.writer.wanted {
+            let next = self.run(object, end);
             if next != object {
                 object = next;
                 self.say_how_far_if_due();
@@ -396,7 +396,7 @@ impl<'a, M: Memory> Walk<'a, M> {
                 Some(next) => object = next,
                 None => {
                     self.walked.broken += 1;
-                    self.pen.numbers(&[BROKEN, object]);
+                    self.writer.numbers(&[BROKEN, object]);
                     return;
                 }
             }
@@ -418,22 +418,22 @@ impl<'a, M: Memory> Walk<'a, M> {
         {
             let size = shape.size(&self.words, object);
             if let Some(next) = behind(object, size, end) {
-                let (pen, mut references) = (&mut self.pen, 0);
+                let (writer, mut references) = (&mut self.writer, 0);
                 if shape.form == Form::Told {
-                    pen.number(LENGTHY);
+                    writer.number(LENGTHY);
                 }
-                pen.number(FIRST_CLASS + u64::from(shape.number));
-                pen.number(size);
+                writer.number(FIRST_CLASS + u64::from(shape.number));
+                writer.number(size);
                 shape.references(&self.words, object, size, |target| {
                     references += 1;
-                    pen.number(distance(object, target));
+                    writer.number(distance(object, target));
                 });
-                pen.number(0);
+                writer.number(0);
                 match self.contents {
                     Contents::None => {}
-                    _ if shape.is_text() => tell_text(pen, &self.words, object, size),
+                    _ if shape.is_text() => write_text(writer, &self.words, object, size),
                     Contents::Strings => {}
-                    Contents::Values => tell_values(pen, &self.words, object, size),
+                    Contents::Values => write_values(writer, &self.words, object, size),
                 }
                 self.walked.add(size, references);
                 return Some(next);
@@ -448,30 +448,30 @@ impl<'a, M: Memory> Walk<'a, M> {
         let size = self.heap.size_of(object)?;
         let next = behind(object, size, end)?;
         if self.is_free(mark, object) {
-            self.pen.numbers(&[GAP, size]);
+            self.writer.numbers(&[GAP, size]);
             return Some(next);
         }
         let class = self.class(mark, object);
         if self.shapes.find(mark).is_some_and(|shape| shape.form == Form::Told) {
-            self.pen.numbers(&[LENGTHY]);
+            self.writer.numbers(&[LENGTHY]);
         }
-        self.pen.numbers(&[FIRST_CLASS + class, size]);
-        let (pen, mut told) = (&mut self.pen, Digest::default());
+        self.writer.numbers(&[FIRST_CLASS + class, size]);
+        let (writer, mut told) = (&mut self.writer, Digest::default());
         self.heap.references(object, &mut |target| {
             if target != 0 {
                 told.add(target);
-                pen.numbers(&[distance(object, target)]);
+                writer.numbers(&[distance(object, target)]);
             }
         });
-        pen.numbers(&[0]);
+        writer.numbers(&[0]);
         self.walked.add(size, told.count);
         match self.contents {
             Contents::None => {}
             _ if self.shapes.find(mark).is_some_and(|shape| shape.is_text()) => {
-                tell_text(&mut self.pen, &self.words, object, size);
+                write_text(&mut self.writer, &self.words, object, size);
             }
             Contents::Strings => {}
-            Contents::Values => tell_values(&mut self.pen, &self.words, object, size),
+            Contents::Values => write_values(&mut self.writer, &self.words, object, size),
         }
         self.compare(mark, object, size, told);
         Some(next)
@@ -550,14 +550,14 @@ impl<'a, M: Memory> Walk<'a, M> {
                     self.classes.meet(element);
                 }
             }
-            self.pen.record_twice(&record);
+            self.writer.record_twice(&record);
             if self.contents == Contents::Values {
                 let parent = if let HeapClass::Plain { parent, .. } = facts { parent } else { 0 };
                 // What it inherits is laid out by those that it derives from.
                 self.classes.meet(parent);
                 if let Some((count, bytes)) = self.heap.layout(id, self.fields) {
                     let told = self.fields.get(..count.min(self.fields.len())).unwrap_or_default();
-                    tell_layout(&mut self.pen, self.classes.last_told(), bytes, count, told);
+                    write_layout(&mut self.writer, self.classes.last_told(), bytes, count, told);
                 }
             }
         }

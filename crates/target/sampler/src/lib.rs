@@ -39,8 +39,8 @@ pub use blocked::{Blocked, Reading, StackReader};
 pub use clock::{monotonic, process_cpu, thread_cpu, thread_cpu_of};
 pub use handler::{InSignal, on_signal};
 pub use heap::{
-    Cursor, FROZEN_RANGE, HeapArea, HeapClass, HeapRange, HeapRoot, InFork, MOST_ARGUMENTS, Outlet, Shape, ShownWalk,
-    StandingHeap, Walked, tell_statics, walk_heap,
+    Cursor, FROZEN_RANGE, ForkedCopy, HeapArea, HeapClass, HeapRange, HeapReader, HeapRoot, MOST_ARGUMENTS, Shape,
+    ShownWalk, StreamSink, Walked, walk_heap, write_statics,
 };
 pub use links::{LINK_WORDS, Link, Links};
 pub use memory::{Bounded, Memory, read_checked};

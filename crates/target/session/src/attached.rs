@@ -6,11 +6,11 @@
 //! Which of the two is which is decided by who gets a processor first ([`Host::start_pair`]).
 
 use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
-use crate::entrances::{EntranceKind, Entrances};
-use crate::host::{Host, HostedPlatform, Roles};
+use crate::fault_injection::{InjectedFault, is_injected};
+use crate::host::{Host, HostedPlatform, ThreadRoles};
 use crate::platform::Platform;
+use crate::resource_registry::{ResourceKind, ResourceRegistry};
 use crate::runtime::Runtime;
-use crate::sabotage::{Sabotage, is_on};
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
@@ -31,7 +31,7 @@ const CALLBACK_LOOK: u64 = 1_000_000;
 /// The two threads and what they have in common.
 struct Attach<H: Host> {
     shared: Arc<Shared<H::Platform>>,
-    /// Taken by who leaves, when nobody else looks at it any more.
+    /// Taken by the detach thread, when nobody else looks at it any more.
     info: Mutex<Option<Info<Attached, Alive>>>,
     reference: Mutex<Option<H::LibraryReference>>,
     notification_only: bool,
@@ -51,11 +51,11 @@ pub fn begin<H: Host>(
     notification_only: bool,
 ) -> Result<Arc<Shared<H::Platform>>, HResult> {
     let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
-    if !H::Platform::ORDERS.include(config.event) {
+    if !H::Platform::TASKS.include(config.event) {
         return Err(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
     }
     let reference = host.reference_library().map_err(|_| HResult::E_FAIL)?;
-    if is_on(Sabotage::EnumerateTooEarly) {
+    if is_injected(InjectedFault::EnumerateTooEarly) {
         drop(info.enum_modules());
     }
     // What is refused here for good is told when it is needed.
@@ -66,7 +66,7 @@ pub fn begin<H: Host>(
         (true, true) => Some(HResult::E_INVALIDARG),
         (true, false) => info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).err(),
     };
-    if is_on(Sabotage::EnableRejit) {
+    if is_injected(InjectedFault::EnableRejit) {
         let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
     } else {
@@ -74,11 +74,11 @@ pub fn begin<H: Host>(
         let (low, high) = if is_heap { (LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP) } else { (LOW_MASK, HIGH_MASK) };
         info.set_event_mask2(low, high)?;
     }
-    let entrances = Arc::new(Entrances::default());
-    let platform = host.open(config, entrances.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
+    let resources = Arc::new(ResourceRegistry::default());
+    let platform = host.open(config, resources.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
     // Nobody there is no reason to refuse: the worker finds the same, and leaves.
     let _ = platform.call();
-    let shared = Arc::new(Shared::new(platform, entrances));
+    let shared = Arc::new(Shared::new(platform, resources));
     shared.roots_refused.store(roots_refused.map_or(0, |code| code.0 as u32), Ordering::SeqCst);
     let outcome = Outcome::Inert("the agent's thread panicked".into());
     let attach = Attach::<H> {
@@ -93,8 +93,8 @@ pub fn begin<H: Host>(
 }
 
 fn start_threads<H: Host>(host: &H, shared: &Shared<H::Platform>, attach: Attach<H>) -> Result<(), HResult> {
-    shared.entrances.open(EntranceKind::Thread);
-    shared.entrances.open(EntranceKind::Thread);
+    shared.resources.acquire(ResourceKind::Thread);
+    shared.resources.acquire(ResourceKind::Thread);
     host.start_pair(Arc::new(attach)).map_err(|alone| {
         if let Some(join) = alone {
             // The attach is refused and the library unloaded: the thread ends before that.
@@ -107,28 +107,28 @@ fn start_threads<H: Host>(host: &H, shared: &Shared<H::Platform>, attach: Attach
     })
 }
 
-impl<H: Host> Roles for Attach<H> {
+impl<H: Host> ThreadRoles for Attach<H> {
     fn work(&self) {
         let shared = &self.shared;
         let info = lock(&self.info);
-        // Taken only by who leaves, after this thread.
+        // Taken only by the detach thread, after this thread.
         let Some(info) = info.as_ref() else { return };
         let runtime = Clr::new(info, shared, self.notification_only);
         let run = catch_unwind(AssertUnwindSafe(|| Worker::new(shared, &runtime).run()));
-        *lock(&self.outcome) = run.unwrap_or_else(|_| after_panic(shared, &runtime));
+        *lock(&self.outcome) = run.unwrap_or_else(|_| close_after_panic(shared, &runtime));
     }
 
     fn leave(self: Arc<Self>) {
         let (info, reference) = (lock(&self.info).take(), lock(&self.reference).take());
         let shared = self.shared.clone();
-        shared.entrances.close(EntranceKind::Thread);
+        shared.resources.release(ResourceKind::Thread);
         let detaches = matches!(*lock(&self.outcome), Outcome::Detach);
         drop(self);
         match info {
-            Some(info) if detaches => ask_for_detach(&shared, info),
-            _ => shared.platform.let_go(&shared.inside),
+            Some(info) if detaches => request_detach(&shared, info),
+            _ => shared.platform.release_recording(&shared.inside),
         }
-        shared.entrances.close(EntranceKind::Thread);
+        shared.resources.release(ResourceKind::Thread);
         drop(shared);
         if let Some(reference) = reference {
             H::give_back_at_thread_end(reference);
@@ -137,17 +137,17 @@ impl<H: Host> Roles for Attach<H> {
 }
 
 /// The worker panicked: a recording is lost, the target is not. Everything is closed as far as it can be.
-fn after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outcome {
-    shared.gate.open(&shared.platform);
+fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outcome {
+    shared.unload_barrier.lower(&shared.platform);
     shared.platform.send(&FromAgent::Failed { what: "the agent panicked; it stops and detaches".into() });
     let closed = catch_unwind(AssertUnwindSafe(|| {
         let stopped = shared.platform.stop_sampling().is_ok();
         let arrives = runtime.callbacks_arrive();
-        runtime.silence();
+        runtime.clear_event_mask();
         stopped && arrives && shared.attach_complete.load(Ordering::SeqCst)
     }));
     match closed {
-        Ok(true) if shared.entrances.still_open_besides_own_threads().is_none() => Outcome::Detach,
+        Ok(true) if shared.resources.held_besides_own_threads().is_none() => Outcome::Detach,
         _ => Outcome::Inert("the agent panicked and could not close every way into the library".into()),
     }
 }
@@ -155,19 +155,19 @@ fn after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outco
 /// The runtime waits for callbacks on its own threads only. ProfilerAttachComplete runs on the diagnostics thread, which it does not
 /// count: a detach asked for meanwhile would be over while that callback still runs (docs/authors/contract-findings.md, DET-07). No callback
 /// of ours waits for anything but the worker, which has ended: so this ends, too.
-fn until_no_callback_runs(shared: &Shared<impl Platform>) {
-    while shared.inside.load(Ordering::SeqCst) != 0 && !is_on(Sabotage::NotWaitForOwnCallbacks) {
+fn wait_for_callbacks(shared: &Shared<impl Platform>) {
+    while shared.inside.load(Ordering::SeqCst) != 0 && !is_injected(InjectedFault::NotWaitForOwnCallbacks) {
         shared.platform.pause(CALLBACK_LOOK);
     }
 }
 
 /// Every other way in is closed. After success nothing of the runtime is touched any more.
-fn ask_for_detach(shared: &Shared<impl HostedPlatform>, info: Info<Attached, Alive>) {
-    until_no_callback_runs(shared);
+fn request_detach(shared: &Shared<impl HostedPlatform>, info: Info<Attached, Alive>) {
+    wait_for_callbacks(shared);
     let expected = expected_time(shared.longest_callback.load(Ordering::Relaxed));
     if let Err(refused) = info.request_profiler_detach(expected) {
         shared.platform.send(&FromAgent::DetachRefused { code: refused.code.0 as u32 });
-        shared.platform.let_go(&shared.inside);
+        shared.platform.release_recording(&shared.inside);
     }
 }
 

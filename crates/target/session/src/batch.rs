@@ -3,14 +3,14 @@
 //! A pass is bounded: the agent hears its commands between two of them. Behind the gate nothing waits for the transport, so an
 //! unload is held up by look-ups only; and a refused transport costs neither look-ups nor time, only the samples.
 
-use crate::asking::Asking;
-use crate::catalogue::Catalogue;
-use crate::delivery::{Closing, Delivery, Taken};
-use crate::gate::{Passage, Unload};
+use crate::guarded_runtime::GuardedRuntime;
+use crate::method_cache::MethodCache;
 use crate::platform::Platform;
 use crate::runtime::Runtime;
+use crate::sample_writer::{FinalMessages, SampleHead, SampleWriter};
 use crate::shared::Shared;
 use crate::stacks::Stack;
+use crate::unload_barrier::{Unload, UnloadNotices};
 use remora_sampler::RawSample;
 use remora_wire::{layout, sample_flags};
 
@@ -28,24 +28,24 @@ const LAST_BATCHES: usize = 64 * BATCHES;
 
 /// What has been made of one raw sample.
 enum Ready {
-    Sample(Taken, Stack),
-    Repeat(Taken),
+    Sample(SampleHead, Stack),
+    Repeat(SampleHead),
     Lost(u32),
 }
 
 /// What is known of the samples on their way.
 #[derive(Default)]
 pub(crate) struct Samples {
-    pub(crate) catalogue: Catalogue,
-    pub(crate) delivery: Delivery,
-    pub(crate) passage: Passage,
+    pub(crate) method_cache: MethodCache,
+    pub(crate) writer: SampleWriter,
+    pub(crate) notices: UnloadNotices,
     words: Vec<u64>,
 }
 
 impl Samples {
     /// Hands over waiting samples, each after the descriptions of its addresses. Returns how many; [`BATCHES`] full batches may leave more.
     pub(crate) fn pass<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> usize {
-        self.catalogue.tick(shared.platform.now());
+        self.method_cache.set_time(shared.platform.now());
         let mut count = 0;
         for _ in 0..BATCHES {
             let of_batch = self.batch(shared, runtime);
@@ -59,83 +59,83 @@ impl Samples {
 
     /// The last samples: all are looked up, then unloads wait no more, and only then is anything handed over. The transport may be full and
     /// granted a long wait now, which no unload is to share.
-    pub(crate) fn last<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime, closing: Closing) {
+    pub(crate) fn last<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime, last: FinalMessages) {
         let mut ready = Vec::new();
         for _ in 0..LAST_BATCHES {
-            let looked_up = self.look_up(shared, runtime);
-            let more = looked_up.len() == BATCH;
-            ready.extend(looked_up);
+            let resolved = self.resolve_batch(shared, runtime);
+            let more = resolved.len() == BATCH;
+            ready.extend(resolved);
             if !more {
                 break;
             }
         }
-        shared.gate.open(&shared.platform);
-        self.delivery.close(&shared.platform, closing);
-        ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
+        shared.unload_barrier.lower(&shared.platform);
+        self.writer.finish(&shared.platform, last);
+        ready.into_iter().flatten().for_each(|ready| self.send(&shared.platform, ready));
     }
 
     fn batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> usize {
-        let ready = self.look_up(shared, runtime);
+        let ready = self.resolve_batch(shared, runtime);
         let count = ready.len();
-        self.delivery.deliver_introductions(&shared.platform);
-        ready.into_iter().flatten().for_each(|ready| self.hand_over(&shared.platform, ready));
+        self.writer.send_queued(&shared.platform);
+        ready.into_iter().flatten().for_each(|ready| self.send(&shared.platform, ready));
         count
     }
 
     /// One batch, behind the gate.
-    fn look_up<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Vec<Option<Ready>> {
-        let Samples { catalogue, passage, .. } = self;
-        shared.gate.enter(passage, &mut |told| {
-            catalogue.forget(told);
+    fn resolve_batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Vec<Option<Ready>> {
+        let Samples { method_cache, notices, .. } = self;
+        shared.unload_barrier.begin_batch(notices, &mut |told| {
+            method_cache.forget(told);
         });
         let mut ready = Vec::with_capacity(BATCH);
         while ready.len() < BATCH && shared.platform.next_sample(&mut self.words) {
-            ready.push(self.make_ready(shared, runtime));
+            ready.push(self.resolve_sample(shared, runtime));
         }
-        let Samples { catalogue, passage, .. } = self;
-        shared.gate.leave(&shared.platform, passage, &mut |told| {
-            catalogue.forget(told);
+        let Samples { method_cache, notices, .. } = self;
+        shared.unload_barrier.end_batch(&shared.platform, notices, &mut |told| {
+            method_cache.forget(told);
         });
         ready
     }
 
     /// `None` if the record is none of ours.
-    fn make_ready<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Option<Ready> {
+    fn resolve_sample<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Option<Ready> {
         let sample = RawSample::decode(&self.words)?;
-        let taken = Taken::of(&sample);
+        let head = SampleHead::of(&sample);
         if sample.flags & REPEATED != 0 {
-            return Some(Ready::Repeat(taken));
+            return Some(Ready::Repeat(head));
         }
         shared.platform.learn_stack(sample.slot, sample.thread, sample.stack_pointer);
-        if self.delivery.outward.is_refusing() {
+        if self.writer.transport.is_full() {
             return Some(Ready::Lost(sample.thread));
         }
-        let asking = Asking { shared, runtime };
-        if !self.passage.is_blind() && !asking.is_over() {
-            let stack = Stack::explained(&shared.platform, &asking, &mut self.catalogue, &sample);
+        let guarded = GuardedRuntime { shared, runtime };
+        if !self.notices.must_drop_pending() && !guarded.must_stop() {
+            let stack = Stack::resolved(&shared.platform, &guarded, &mut self.method_cache, &sample);
             if (stack.flags | sample.flags) & (sample_flags::BROKEN | sample_flags::CALLERS_UNKNOWN) != 0 {
                 shared.platform.sample_again(sample.slot, sample.thread);
             }
-            if !asking.is_over() {
-                return Some(Ready::Sample(taken, stack));
+            if !guarded.must_stop() {
+                return Some(Ready::Sample(head, stack));
             }
             // What it describes is not told.
-            self.catalogue.forget(&[Unload::Anything]);
+            self.method_cache.forget(&[Unload::Anything]);
         }
         // What it meets may have unloaded.
         shared.platform.count(layout::LOST_DESCRIPTIONS, 1);
-        Some(Ready::Sample(taken, Stack::unexplained(&mut self.catalogue, &sample)))
+        Some(Ready::Sample(head, Stack::unresolved(&mut self.method_cache, &sample)))
     }
 
-    fn hand_over(&mut self, platform: &impl Platform, ready: Ready) {
+    fn send(&mut self, platform: &impl Platform, ready: Ready) {
         match ready {
-            Ready::Sample(taken, stack) => {
-                if !self.delivery.sample(platform, taken, &stack) {
-                    self.catalogue.forget(&[Unload::Anything]);
+            Ready::Sample(head, stack) => {
+                if !self.writer.sample(platform, head, &stack) {
+                    self.method_cache.forget(&[Unload::Anything]);
                 }
             }
-            Ready::Repeat(taken) => self.delivery.repeat(platform, taken),
-            Ready::Lost(thread) => self.delivery.lose(platform, thread),
+            Ready::Repeat(head) => self.writer.repeat(platform, head),
+            Ready::Lost(thread) => self.writer.count_lost(platform, thread),
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use crate::attached;
 use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
-use crate::gate::Unload;
-use crate::hearing::Hearing;
+use crate::gc_monitor::GcMonitor;
+use crate::heap_tracker::HeapTracker;
 use crate::host::{Host, HostedPlatform};
 use crate::platform::Platform;
 use crate::shared::Shared;
-use crate::watch::Watch;
+use crate::unload_barrier::Unload;
 use corprof::{
     Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, HResult, HandleId, Info, ModuleId, ObjectId,
     ProfilerCallback, RootFlags, RootKind, SuspendReason, ThreadId,
 };
-use remora_sampler::{HeapRange, StandingHeap};
+use remora_sampler::{HeapRange, HeapReader};
 use remora_wire::heap::{DEPENDENT_ROOT, FINALIZER_ROOT, HANDLE_ROOT, OTHER_ROOT, PINNED_ROOT, STACK_ROOT};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -32,19 +32,19 @@ impl<H: Host> Agent<H> {
 
     /// The attach, in a library that was built for heaps.
     fn of_heap(&self) -> Option<&Shared<H::Platform>> {
-        self.shared.get().filter(|_| H::Platform::ORDERS.heap).map(Arc::as_ref)
+        self.shared.get().filter(|_| H::Platform::TASKS.heap).map(Arc::as_ref)
     }
 
     fn unloading(&self, what: Unload) {
         if let Some(shared) = self.shared.get() {
-            shared.gate.unloading(&shared.platform, what);
+            shared.unload_barrier.before_unload(&shared.platform, what);
         }
     }
 
     /// If the heap is watched; how long that takes is counted.
-    fn watching(&self, tell: impl FnOnce(&Shared<H::Platform>, &Watch)) {
+    fn watching(&self, tell: impl FnOnce(&Shared<H::Platform>, &HeapTracker)) {
         if let Some(shared) = self.of_heap()
-            && let Some(watch) = shared.watch.get()
+            && let Some(watch) = shared.heap_tracker.get()
         {
             let begun = shared.platform.now();
             tell(shared, watch);
@@ -76,25 +76,25 @@ fn holding(kind: RootKind, flags: RootFlags) -> Option<u64> {
 
 impl<P: HostedPlatform> Shared<P> {
     /// In GarbageCollectionStarted of the collection of a snapshot: whether all that is wanted of it will be told. Else it is to go by.
-    fn is_told_enough(&self, hearing: &Hearing) -> bool {
+    fn enable_gc_monitoring(&self, monitor: &GcMonitor) -> bool {
         let Some(heap) = self.snapshot.view() else { return false };
         // Where there is no look to be had it counts as too dear.
-        let mut is_too_dear = true;
-        self.platform.look(heap, &mut |heap, into| is_too_dear = hearing.is_too_dear(heap, into));
+        let mut is_too_expensive = true;
+        self.platform.look(heap, &mut |heap, into| is_too_expensive = monitor.is_too_expensive(heap, into));
         let answer =
-            hearing.asks(is_too_dear, |high| self.platform.hear_from_now_on(heap, LOW_MASK_OF_COLLECTIONS, high));
+            monitor.enable(is_too_expensive, |high| self.platform.set_event_mask(heap, LOW_MASK_OF_COLLECTIONS, high));
         if let Err(code) = answer {
             self.roots_refused.store(code, Ordering::SeqCst);
         }
         let is_told = answer == Ok(true);
-        if let Some(watch) = self.watch.get().filter(|_| is_told) {
+        if let Some(watch) = self.heap_tracker.get().filter(|_| is_told) {
             watch.is_told();
         }
         is_told
     }
 
     /// In a callback of a collection: has the heap shown.
-    fn looking(&self, watch: &Watch, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+    fn looking(&self, watch: &HeapTracker, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
         let mut has_looked = false;
         if let Some(heap) = watch.view() {
             self.platform.look(heap, &mut |heap, into| {
@@ -159,8 +159,8 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn module_unload_started(&self, module: ModuleId) {
-        let watch = self.of_heap().and_then(|shared| shared.watch.get());
-        let collections = watch.map_or(0, Watch::collections);
+        let watch = self.of_heap().and_then(|shared| shared.heap_tracker.get());
+        let collections = watch.map_or(0, HeapTracker::collections);
         if let Some(watch) = watch {
             watch.classes_change();
         }
@@ -181,13 +181,13 @@ impl<H: Host> ProfilerCallback for Agent<H> {
 
     fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
         let Some(shared) = self.of_heap() else { return };
-        let hearing = shared.hearing.get();
-        let mut counting = hearing.map(Hearing::counting);
+        let monitor = shared.gc_monitor.get();
+        let mut counting = monitor.map(GcMonitor::counting);
         let begun = shared.platform.now();
         if shared.snapshot.collection_starts(collected, reason) {
-            if let Some(hearing) = hearing.filter(|hearing| hearing.is_wanted()) {
-                if !shared.is_told_enough(hearing) {
-                    return shared.snapshot.lets_go_by();
+            if let Some(monitor) = monitor.filter(|monitor| monitor.is_requested()) {
+                if !shared.enable_gc_monitoring(monitor) {
+                    return shared.snapshot.skip_collection();
                 }
                 counting = None;
             }
@@ -199,8 +199,8 @@ impl<H: Host> ProfilerCallback for Agent<H> {
             shared.looking(watch, &mut |heap, into| watch.bounds(heap, into, collected, counting, &put));
             if let Some(heap) = watch.view() {
                 // Refused it is not: less is asked for than there was.
-                watch.give_up_if_too_dear(|| {
-                    _ = shared.platform.hear_from_now_on(heap, LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+                watch.stop_if_too_expensive(|| {
+                    _ = shared.platform.set_event_mask(heap, LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
                 });
             }
         });
@@ -236,7 +236,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         ids: &[usize],
     ) -> Result<(), HResult> {
         if let Some(shared) = self.of_heap()
-            && let Some(watch) = shared.watch.get()
+            && let Some(watch) = shared.heap_tracker.get()
         {
             watch.roots_begin(shared.platform.now());
         }
@@ -273,22 +273,22 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     fn garbage_collection_finished(&self) {
         let Some(shared) = self.of_heap() else { return };
         let wanted = shared.snapshot.collection_ends();
-        if let Some(watch) = shared.watch.get() {
+        if let Some(watch) = shared.heap_tracker.get() {
             let put = |piece: &[u8]| shared.platform.tell_of_collection(piece);
             shared.looking(watch, &mut |heap, _| watch.born(heap, &put));
             watch.ends(shared.platform.now(), wanted.is_some(), &put);
         }
         let Some(heap) = wanted else { return };
-        if let Some(hearing) = shared.hearing.get().filter(|_| shared.watch.get().is_none()) {
+        if let Some(monitor) = shared.gc_monitor.get().filter(|_| shared.heap_tracker.get().is_none()) {
             // Refused it is not: less is asked for than there was.
-            hearing.takes_back(|high| _ = shared.platform.hear_from_now_on(heap, LOW_MASK_OF_HEAP, high));
+            monitor.disable(|high| _ = shared.platform.set_event_mask(heap, LOW_MASK_OF_HEAP, high));
         }
-        shared.platform.fork_to_walk(heap);
+        shared.platform.fork_snapshot(heap);
     }
 
     fn runtime_resume_started(&self) {
         if let Some(shared) = self.of_heap() {
-            shared.snapshot.program_goes_on();
+            shared.snapshot.application_resumes();
         }
     }
 

@@ -1,12 +1,12 @@
 //! The real [`Runtime`]: CoreCLR behind its profiling API, asked on the agent's thread.
 
-use crate::asking::NOT_ASKED;
-use crate::hearing::Hearing;
+use crate::gc_monitor::GcMonitor;
+use crate::guarded_runtime::NOT_ASKED;
+use crate::heap_tracker::HeapTracker;
 use crate::host::HostedPlatform;
-use crate::persist::{Attempt, persist};
+use crate::retry::{Progress, retry};
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::shared::Shared;
-use crate::watch::Watch;
 use corprof::{
     Alive, AttachMask, Attached, ClassId, FunctionId, Guid, HResult, HighAttachMask, IlMapping, Info, MethodToken,
     ModuleFlags, ModuleId, RejitId,
@@ -27,7 +27,7 @@ pub const LOW_MASK_OF_HEAP: AttachMask = LOW_MASK.with(AttachMask::SUSPENDS);
 
 /// What tells of roots besides, and of what lives. The runtime takes it anew only while it attaches the profiler, and switches concurrent collection off
 /// then, until the profiler leaves; from then on it may be cleared and set (measured). With it every collection costs more: so it is set
-/// inside our own alone (`hearing.rs`).
+/// inside our own alone (`gc_monitor.rs`).
 pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask::GC);
 
 /// The high half for a snapshot of the heap: collections, and nothing of what they do.
@@ -53,42 +53,42 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
     }
 
     /// In our next collection it is asked for all that collections do, with this in the high half.
-    fn wants_more(&self, high: HighAttachMask) -> Result<(), u32> {
-        if self.shared.hearing.get().is_none() {
+    fn request_gc_monitoring(&self, high: HighAttachMask) -> Result<(), u32> {
+        if self.shared.gc_monitor.get().is_none() {
             let words = |count| self.shared.platform.words(count);
-            let hearing = Hearing::new(high, words).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
+            let monitor = GcMonitor::new(high, words).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
             // The first and only value.
-            let _ = self.shared.hearing.set(hearing);
+            let _ = self.shared.gc_monitor.set(monitor);
         }
-        if let Some(hearing) = self.shared.hearing.get() {
-            hearing.wants();
+        if let Some(monitor) = self.shared.gc_monitor.get() {
+            monitor.request();
         }
         Ok(())
     }
 
     /// From now on no callback changes what is asked for.
-    fn callbacks_ask_no_more(&self) {
+    fn stop_mask_changes_in_callbacks(&self) {
         let pause = || self.shared.platform.pause(A_MOMENT);
-        if let Some(hearing) = self.shared.hearing.get() {
-            hearing.is_over(&pause);
+        if let Some(monitor) = self.shared.gc_monitor.get() {
+            monitor.stop(&pause);
         }
-        if let Some(watch) = self.shared.watch.get() {
+        if let Some(watch) = self.shared.heap_tracker.get() {
             watch.is_over(&pause);
         }
     }
 
     /// A question may take several calls: before each but the first it is asked whether what it is about may have unloaded meanwhile.
-    fn still_there(&self) -> Result<(), u32> {
-        if self.shared.gate.has_gone_on() { Err(NOT_ASKED) } else { Ok(()) }
+    fn check_unloads(&self) -> Result<(), u32> {
+        if self.shared.unload_barrier.has_timed_out() { Err(NOT_ASKED) } else { Ok(()) }
     }
 
     /// Stops the managed threads for an instant and lets them go. False if that could not be had.
     fn suspend_and_resume(&self) -> bool {
-        persist(&self.shared.platform, || match self.info.suspend_runtime().map(drop) {
-            Ok(()) => Attempt::Done,
+        retry(&self.shared.platform, || match self.info.suspend_runtime().map(drop) {
+            Ok(()) => Progress::Done,
             // Another suspension is under way, a collection mostly.
-            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Attempt::Busy,
-            Err(_) => Attempt::Refused,
+            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Progress::Busy,
+            Err(_) => Progress::Refused,
         })
     }
 }
@@ -123,12 +123,12 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
     fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32> {
         let id = FunctionId(function);
         if self.info.is_function_dynamic(id).map_err(|code| code.0 as u32)? {
-            self.still_there()?;
+            self.check_unloads()?;
             let dynamic = self.info.get_dynamic_function_info(id).map_err(|code| code.0 as u32)?;
             let module = (dynamic.module.0 != 0).then_some(dynamic.module.0);
             return Ok(FunctionFacts::Dynamic { name: dynamic.name, module });
         }
-        self.still_there()?;
+        self.check_unloads()?;
         let facts = self.info.get_function_info2(id).map_err(|code| code.0 as u32)?;
         Ok(FunctionFacts::Token {
             module: facts.module.0,
@@ -143,13 +143,13 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             return None;
         }
         let module = self.info.get_function_info2(FunctionId(function)).ok()?.module;
-        self.still_there().ok()?;
+        self.check_unloads().ok()?;
         let metadata = self.info.get_module_metadata(module).ok()??;
         let method = metadata.method(MethodToken(token)).ok()?;
         let mut type_name = metadata.type_definition(method.class).ok()?.name;
         let mut class = method.class;
         for _ in 0..MAXIMUM_NESTING {
-            self.still_there().ok()?;
+            self.check_unloads().ok()?;
             let Ok(Some(outer)) = metadata.enclosing_type(class) else { break };
             type_name = format!("{}+{type_name}", metadata.type_definition(outer).ok()?.name);
             class = outer;
@@ -165,7 +165,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
                 element_kind: array.element,
             });
         }
-        self.still_there()?;
+        self.check_unloads()?;
         match self.info.get_class_id_info2(ClassId(class)) {
             Ok(facts) if facts.module.0 != 0 => Ok(TypeFacts::Class {
                 module: facts.module.0,
@@ -188,7 +188,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         let on_disk =
             facts.flags.contains(ModuleFlags::DISK) && path.is_absolute() && self.shared.platform.is_file(&facts.path);
         let mvid = || {
-            self.still_there().ok()?;
+            self.check_unloads().ok()?;
             self.info.get_module_metadata(module).ok()??.mvid().ok().map(Guid::to_bytes)
         };
         Ok(ModuleFacts { path: facts.path, mvid: (!on_disk).then(|| mvid().unwrap_or_default()) })
@@ -197,7 +197,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
     fn bodies(&self, function: usize) -> Vec<CodeBody> {
         let starts = self.info.get_native_code_start_addresses(FunctionId(function), RejitId(0)).unwrap_or_default();
         let body = |start: usize| {
-            self.still_there().ok()?;
+            self.check_unloads().ok()?;
             let ranges = self.info.get_code_info4(start).ok()?;
             let hot = ranges.first()?;
             Some(CodeBody { start: hot.start as u64, end: (hot.start + hot.size) as u64 })
@@ -240,14 +240,14 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         }
         let sees_roots = self.shared.platform.roots() == Roots::Seen;
         if sees_roots {
-            self.wants_more(HIGH_MASK_OF_ROOTS)?;
+            self.request_gc_monitoring(HIGH_MASK_OF_ROOTS)?;
             self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS).map_err(|code| code.0 as u32)?;
         }
         self.shared.snapshot.arm(self.info.heap_view());
         let answer = self.info.force_gc();
         self.shared.snapshot.disarm();
         if sees_roots {
-            self.callbacks_ask_no_more();
+            self.stop_mask_changes_in_callbacks();
             // Refused or not, the agent leaves soon.
             let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS);
         }
@@ -258,35 +258,35 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
     }
 
-    fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
+    fn track_heap(&self, keeps: bool) -> Result<(), u32> {
         if keeps {
             match self.shared.roots_refused.load(Ordering::SeqCst) {
                 0 => {}
                 code => return Err(code),
             }
             let view = Some(self.info.heap_view());
-            let watch =
-                Watch::new(view, |count| self.shared.platform.words(count)).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
+            let watch = HeapTracker::new(view, |count| self.shared.platform.words(count))
+                .ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
             // The first and only value.
-            let _ = self.shared.watch.set(watch);
-            return self.wants_more(HIGH_MASK_OF_HEAP);
+            let _ = self.shared.heap_tracker.set(watch);
+            return self.request_gc_monitoring(HIGH_MASK_OF_HEAP);
         }
-        self.callbacks_ask_no_more();
+        self.stop_mask_changes_in_callbacks();
         self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)
     }
 
-    fn copy_as_it_is(&self) -> Result<(), u32> {
+    fn suspend_and_fork(&self) -> Result<(), u32> {
         let mut answer = Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS.0 as u32);
-        persist(&self.shared.platform, || match self.info.suspend_runtime() {
+        retry(&self.shared.platform, || match self.info.suspend_runtime() {
             Ok(_stopped) => {
-                answer = self.shared.platform.fork_as_it_is(self.info.heap_view());
-                Attempt::Done
+                answer = self.shared.platform.suspend_and_fork(self.info.heap_view());
+                Progress::Done
             }
             // Another suspension is under way, a collection mostly.
-            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Attempt::Busy,
+            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Progress::Busy,
             Err(code) => {
                 answer = Err(code.0 as u32);
-                Attempt::Refused
+                Progress::Refused
             }
         });
         answer
@@ -304,8 +304,8 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         self.suspend_and_resume() && self.shared.suspensions.load(Ordering::SeqCst) > before
     }
 
-    fn silence(&self) {
-        self.callbacks_ask_no_more();
+    fn clear_event_mask(&self) {
+        self.stop_mask_changes_in_callbacks();
         // Refused or not, there is nothing more that could be done about it.
         let _ = self.info.set_event_mask2(AttachMask::NONE, HighAttachMask::NONE);
     }

@@ -41,7 +41,7 @@ impl Snapshot {
     }
 
     /// In GarbageCollectionStarted, of the collection that is wanted: it goes by, and another one is asked for when it is over.
-    pub fn lets_go_by(&self) {
+    pub fn skip_collection(&self) {
         self.state.store(IDLE, Ordering::SeqCst);
     }
 
@@ -60,7 +60,7 @@ impl Snapshot {
 
     /// In RuntimeResumeStarted: a collection that has begun and not ended is one that runs beside the program, and nobody's who waits for it.
     /// Somebody may have asked for it after the agent did, and before its own could begin.
-    pub fn program_goes_on(&self) {
+    pub fn application_resumes(&self) {
         let _ = self.state.compare_exchange(COLLECTS, ARMED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(begins(&[1, 0, 0, 0], GcReason::INDUCED), ARMED);
         assert_eq!(begins(&whole, GcReason::OTHER), ARMED);
         assert_eq!(begins(&whole, GcReason::INDUCED), COLLECTS);
-        snapshot.program_goes_on();
+        snapshot.application_resumes();
         assert!(snapshot.collection_ends().is_none());
         assert_eq!(begins(&whole, GcReason::INDUCED), COLLECTS, "the one before ran beside the program");
         assert!(snapshot.collection_ends().is_none(), "no view was set here");

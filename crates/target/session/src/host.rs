@@ -1,15 +1,15 @@
 //! What an attach needs of the process that it lives in, beside the [`Platform`]: its two threads, and a hold on the library.
 
-use crate::Entrances;
+use crate::ResourceRegistry;
 use crate::platform::Platform;
 use corprof::{AttachMask, HeapView, HighAttachMask};
-use remora_sampler::{HeapRange, StandingHeap};
+use remora_sampler::{HeapRange, HeapReader};
 use remora_wire::Config;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 /// What the two threads of an attach do.
-pub trait Roles: Send + Sync + 'static {
+pub trait ThreadRoles: Send + Sync + 'static {
     /// All there is to do; must not panic.
     fn work(&self);
 
@@ -18,7 +18,7 @@ pub trait Roles: Send + Sync + 'static {
 }
 
 /// A thread that was started alone, where two were wanted: joins it.
-pub type Alone = Box<dyn FnOnce()>;
+pub type UnpairedThread = Box<dyn FnOnce()>;
 
 /// The process. One value for each callback object, made before the runtime has asked for anything: it holds nothing that a refused attach would leave behind.
 pub trait Host: Send + Sync + 'static {
@@ -32,7 +32,7 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// # Errors
     /// In words.
-    fn open(&self, config: Config, entrances: Arc<Entrances>) -> Result<Self::Platform, String>;
+    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Self::Platform, String>;
 
     /// Takes a reference on this library.
     ///
@@ -48,7 +48,7 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// # Errors
     /// The one thread that could be started: it works, and nobody leaves after it. `None` if there is not even one.
-    fn start_pair<R: Roles>(&self, roles: Arc<R>) -> Result<(), Option<Alone>>;
+    fn start_pair<R: ThreadRoles>(&self, roles: Arc<R>) -> Result<(), Option<UnpairedThread>>;
 }
 
 /// What only the attach itself asks of its operating system.
@@ -66,16 +66,16 @@ pub trait HostedPlatform: Platform {
     fn tell_detached(&self);
 
     /// In GarbageCollectionFinished: makes a copy of the process, which walks the heap and ends; here it goes on at once.
-    fn fork_to_walk(&self, _heap: HeapView) {}
+    fn fork_snapshot(&self, _heap: HeapView) {}
 
     /// In a callback of a collection which no other runs beside: shows the heap, and a place for its ranges. Nothing if that is not to be had.
-    fn look(&self, _heap: HeapView, _visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {}
+    fn look(&self, _heap: HeapView, _visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {}
 
     /// In GarbageCollectionStarted: from now on these callbacks are wanted, also in the rest of this collection.
     ///
     /// # Errors
     /// The HRESULT.
-    fn hear_from_now_on(&self, _heap: HeapView, _low: AttachMask, _high: HighAttachMask) -> Result<(), u32> {
+    fn set_event_mask(&self, _heap: HeapView, _low: AttachMask, _high: HighAttachMask) -> Result<(), u32> {
         Err(0x8000_4001)
     }
 
@@ -83,14 +83,14 @@ pub trait HostedPlatform: Platform {
     ///
     /// # Errors
     /// The HRESULT.
-    fn fork_as_it_is(&self, _heap: HeapView) -> Result<(), u32> {
+    fn suspend_and_fork(&self, _heap: HeapView) -> Result<(), u32> {
         Err(0x8000_4001)
     }
 
     /// The library stays in the process: gives back what only a recording needs, so that nothing else stays with it.
     ///
     /// `callbacks_inside` counts the callbacks that run: one of them may still look at what is given back.
-    fn let_go(&self, callbacks_inside: &AtomicU32);
+    fn release_recording(&self, callbacks_inside: &AtomicU32);
 
     /// The eight bytes at an address, read so that it cannot fault.
     fn read_checked(&self, address: u64) -> Option<[u8; 8]>;

@@ -1,63 +1,63 @@
 //! What the agent does, apart from the operating system: callbacks, look-ups, the way from attach to detach.
 //!
 //! # Purpose
-//! [`Agent`] is what the runtime calls; [`Worker`] is the agent's own thread; [`Shared`] is what callbacks leave for it; [`Gate`] keeps code from unloading while it is
-//! looked up; [`Entrances`] keeps the library from leaving while a way into it is open.
+//! [`Agent`] is what the runtime calls; [`Worker`] is the agent's own thread; [`Shared`] is what callbacks leave for it; [`UnloadBarrier`] keeps code from unloading while it is
+//! looked up; [`ResourceRegistry`] keeps the library from leaving while a way into it is open.
 //!
 //! # Design constraints
 //! core, std and the inside crates only. The operating system is the [`Platform`] trait, the runtime the [`Runtime`] trait: a model
-//! of either can stand in. Callbacks never wait but in [`Gate::unloading`], bounded. How unloads, a full transport and errors are held: `gate.rs`,
-//! `outward.rs` and `delivery.rs`, `catalogue.rs`.
+//! of either can stand in. Callbacks never wait but in [`UnloadBarrier::before_unload`], bounded. How unloads, a full transport and errors are held: `unload_barrier.rs`,
+//! `transport_writer.rs` and `sample_writer.rs`, `method_cache.rs`.
 //!
 //! # Rejected
 //! Enumerating at attach: a sampler meets what matters, and what it meets it can ask about (contract CAT-08).
 #![forbid(unsafe_code)]
 
-mod asking;
 mod attached;
 mod batch;
 mod callbacks;
-mod catalogue;
 mod clr;
-mod counting;
-mod delivery;
-mod entrances;
-mod exchanged;
-mod gate;
+#[cfg(feature = "fault-injection")]
+pub mod fault_injection;
+#[cfg(not(feature = "fault-injection"))]
+mod fault_injection;
+mod gc_monitor;
+mod guarded_runtime;
 mod heap;
-mod hearing;
+mod heap_tracker;
+mod heap_tracking;
 mod host;
 mod leaf;
-mod modules;
-mod orders;
-mod outward;
-mod persist;
+mod method_cache;
+mod module_ids;
+mod osr;
 mod platform;
+mod resource_registry;
+mod retry;
 mod runtime;
-#[cfg(feature = "sabotage")]
-pub mod sabotage;
-#[cfg(not(feature = "sabotage"))]
-mod sabotage;
+mod sample_writer;
 mod shared;
 mod snapshot;
 mod stacks;
-mod watch;
-mod watching;
+mod supported_tasks;
+mod transport_writer;
+mod unload_barrier;
 mod worker;
+mod young_object_cost;
 
 pub use batch::REPEATED;
 pub use callbacks::Agent;
-pub use catalogue::{Catalogue, MAXIMUM_ADDRESSES, Met};
-pub use entrances::{EntranceKind, Entrances};
-pub use gate::{Gate, Passage, Unload};
+pub use gc_monitor::GcMonitor;
 pub use heap::Snapshot;
-pub use hearing::Hearing;
-pub use host::{Alone, Host, HostedPlatform, Roles};
+pub use heap_tracker::HeapTracker;
+pub use host::{Host, HostedPlatform, ThreadRoles, UnpairedThread};
 pub use leaf::{Caller, caller};
-pub use orders::Orders;
-pub use persist::{Attempt, persist};
+pub use method_cache::{MAXIMUM_ADDRESSES, MethodCache, SampledAddress};
 pub use platform::{Child, CodeKind, CpuTimes, Platform, Received, Started, Words, words};
+pub use resource_registry::{ResourceKind, ResourceRegistry};
+pub use retry::{Progress, retry};
 pub use runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 pub use shared::Shared;
-pub use watch::Watch;
+pub use supported_tasks::SupportedTasks;
+pub use unload_barrier::{Unload, UnloadBarrier, UnloadNotices};
 pub use worker::{Outcome, Worker};

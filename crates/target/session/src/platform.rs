@@ -1,6 +1,6 @@
 //! The operating system as the agent needs it: the seam at which a model of the runtime can stand in for the real one.
 
-use crate::orders::Orders;
+use crate::supported_tasks::SupportedTasks;
 use remora_wire::{FromAgent, Moment, Roots, ToAgent};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -90,7 +90,7 @@ pub fn words(count: usize) -> Words {
 /// The operating system. Methods say on which thread they may be called; `wake` and `wait_in_callback` alone run in callbacks.
 pub trait Platform: Send + Sync + 'static {
     /// What this library was built for. Known to the compiler, so that code for other orders is left out.
-    const ORDERS: Orders = Orders::ALL;
+    const TASKS: SupportedTasks = SupportedTasks::ALL;
 
     /// Monotonic time, nanoseconds.
     fn now(&self) -> u64;

@@ -122,7 +122,7 @@ pub trait Runtime {
     }
 
     /// Collects the whole heap, and has it copied when it stands ([`crate::Snapshot`]), unless more is to be told of it than would be cheap
-    /// ([`crate::Hearing`]). Returns when the program goes on.
+    /// ([`crate::GcMonitor`]). Returns when the program goes on.
     ///
     /// # Errors
     /// The HRESULT.
@@ -134,7 +134,7 @@ pub trait Runtime {
     ///
     /// # Errors
     /// The HRESULT.
-    fn keep_watch(&self, _keeps: bool) -> Result<(), u32> {
+    fn track_heap(&self, _keeps: bool) -> Result<(), u32> {
         Err(NOT_THERE)
     }
 
@@ -142,7 +142,7 @@ pub trait Runtime {
     ///
     /// # Errors
     /// The HRESULT.
-    fn copy_as_it_is(&self) -> Result<(), u32> {
+    fn suspend_and_fork(&self) -> Result<(), u32> {
         Err(NOT_THERE)
     }
 
@@ -154,5 +154,5 @@ pub trait Runtime {
     fn methods_described(&self) {}
 
     /// Asks for no more callbacks and gives up every pointer into the runtime.
-    fn silence(&self);
+    fn clear_event_mask(&self);
 }

@@ -1,6 +1,6 @@
 //! What the callbacks and the agent's thread share: one value per attach, no static.
 
-use crate::{Entrances, Gate, Hearing, Platform, Snapshot, Watch};
+use crate::{GcMonitor, HeapTracker, Platform, ResourceRegistry, Snapshot, UnloadBarrier};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -9,9 +9,9 @@ pub struct Shared<P: Platform> {
     /// The operating system.
     pub platform: P,
     /// Between unloads and look-ups.
-    pub gate: Gate,
+    pub unload_barrier: UnloadBarrier,
     /// Ways into the library.
-    pub entrances: Arc<Entrances>,
+    pub resources: Arc<ResourceRegistry>,
     /// Whether ProfilerAttachComplete has come.
     pub attach_complete: AtomicBool,
     /// Whether a callback has told of a new thread.
@@ -29,9 +29,9 @@ pub struct Shared<P: Platform> {
     /// Where a snapshot of the heap stands.
     pub snapshot: Snapshot,
     /// What a watched heap needs; set once, by the agent's thread, before what lives on is asked for.
-    pub watch: OnceLock<Watch>,
+    pub heap_tracker: OnceLock<HeapTracker>,
     /// When it is asked for more than that a collection was; set once, by the agent's thread, before the first such one.
-    pub hearing: OnceLock<Hearing>,
+    pub gc_monitor: OnceLock<GcMonitor>,
     /// What the runtime answered when it was asked for roots while it attached us; 0 if it agreed, or was not asked.
     pub roots_refused: AtomicU32,
     /// RuntimeSuspendStarted callbacks for a profiler that asked, ourselves mostly: the proof that callbacks still arrive.
@@ -40,11 +40,11 @@ pub struct Shared<P: Platform> {
 
 impl<P: Platform> Shared<P> {
     /// A new attach.
-    pub fn new(platform: P, entrances: Arc<Entrances>) -> Shared<P> {
+    pub fn new(platform: P, resources: Arc<ResourceRegistry>) -> Shared<P> {
         Shared {
             platform,
-            gate: Gate::default(),
-            entrances,
+            unload_barrier: UnloadBarrier::default(),
+            resources,
             attach_complete: AtomicBool::new(false),
             threads_changed: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
@@ -53,8 +53,8 @@ impl<P: Platform> Shared<P> {
             longest_callback: AtomicU64::new(0),
             inside: AtomicU32::new(0),
             snapshot: Snapshot::default(),
-            watch: OnceLock::new(),
-            hearing: OnceLock::new(),
+            heap_tracker: OnceLock::new(),
+            gc_monitor: OnceLock::new(),
             roots_refused: AtomicU32::new(0),
             suspensions: AtomicU64::new(0),
         }
@@ -62,7 +62,7 @@ impl<P: Platform> Shared<P> {
 
     /// How many collections a watch has heard begin; 0 without one.
     pub fn collections(&self) -> u64 {
-        self.watch.get().map_or(0, Watch::collections)
+        self.heap_tracker.get().map_or(0, HeapTracker::collections)
     }
 
     /// A callback begins; returns the time.

@@ -2,15 +2,15 @@
 //!
 //! The copy tells of classes by the modules' ids, which it finds in a heap that stands still. So the modules are enumerated before
 //! (contract CAT-02, CAT-05) and after: whatever was loaded at the fork has been met by then, unless it came and went in between. An id
-//! that may have been one module's and then another's is told of as nobody's (`modules.rs`): its classes have no names.
+//! that may have been one module's and then another's is told of as nobody's (`module_ids.rs`): its classes have no names.
 
-use crate::asking::Asking;
-use crate::entrances::EntranceKind;
-use crate::hearing::Hearing;
-use crate::modules::Modules;
+use crate::gc_monitor::GcMonitor;
+use crate::guarded_runtime::GuardedRuntime;
+use crate::heap_tracker::HeapTracker;
+use crate::module_ids::ModuleIds;
 use crate::platform::{Child, Platform, Received};
+use crate::resource_registry::ResourceKind;
 use crate::runtime::Runtime;
-use crate::watch::Watch;
 use crate::worker::{ROUND, Worker};
 use remora_wire::{FromAgent, Message, Moment, Roots, TOO_MUCH_MADE, ToAgent, layout};
 use std::sync::atomic::Ordering;
@@ -43,37 +43,37 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Everything from the first module to the end of the copy.
     pub(crate) fn take_snapshot(&mut self) {
         // Before there is a copy, and until there can be none any more.
-        self.shared.entrances.open(EntranceKind::Child);
+        self.shared.resources.acquire(ResourceKind::Child);
         if let Err(what) = self.try_to_take() {
             self.shared.platform.send(&FromAgent::Failed { what });
         }
-        self.until_no_child_walks();
-        self.shared.entrances.close(EntranceKind::Child);
+        self.end_copy();
+        self.shared.resources.release(ResourceKind::Child);
     }
 
     fn try_to_take(&mut self) -> Result<(), String> {
         let platform = &self.shared.platform;
         let started = platform.prepare_snapshot()?;
-        self.has_started(started);
-        let mut modules = Modules::default();
-        self.take_one(&mut modules)?;
+        self.report_started(started);
+        let mut modules = ModuleIds::default();
+        self.take(&mut modules)?;
         self.watch();
         Ok(())
     }
 
     /// Everything up to the moment when the copy walks and the modules are known.
-    pub(crate) fn take_one(&mut self, modules: &mut Modules) -> Result<(), String> {
+    pub(crate) fn take(&mut self, modules: &mut ModuleIds) -> Result<(), String> {
         let platform = &self.shared.platform;
         self.catch_up(modules)?;
         let begun = platform.now();
-        let asking = Asking { shared: self.shared, runtime: self.runtime };
+        let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
         for tries in 0..MOST_TRIES {
             if tries > 0 {
-                self.is_still_wanted()?;
+                self.check_still_wanted()?;
             }
             match platform.moment() {
-                Moment::Collected => asking.collect(),
-                Moment::AsItIs => asking.copy_as_it_is(),
+                Moment::Collected => guarded.collect(),
+                Moment::AsItIs => guarded.suspend_and_fork(),
             }
             .map_err(|code| refused(platform.moment(), code))?;
             if platform.child() != Child::None || self.gives_up() {
@@ -81,7 +81,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             }
         }
         let collection = platform.now() - begun;
-        let at = self.shared.watch.get().map_or(0, Watch::copied);
+        let at = self.shared.heap_tracker.get().map_or(0, HeapTracker::copied);
         match platform.child() {
             Child::Walks { pid, took } => platform.send(&FromAgent::Forked { child: pid, collection, fork: took, at }),
             Child::Refused(error) => {
@@ -101,11 +101,11 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
 
     /// Whether no collection is asked for any more of which more is to be told.
     fn gives_up(&self) -> bool {
-        self.shared.hearing.get().is_some_and(Hearing::gives_up)
+        self.shared.gc_monitor.get().is_some_and(GcMonitor::has_given_up)
     }
 
     /// Between two collections: the program is not made to stand once more for nobody.
-    fn is_still_wanted(&self) -> Result<(), String> {
+    fn check_still_wanted(&self) -> Result<(), String> {
         loop {
             match self.shared.platform.receive() {
                 Received::Message(ToAgent::Detach) | Received::HungUp => return Err(NOT_WANTED.into()),
@@ -119,18 +119,18 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     }
 
     /// Describes the modules that are loaded now and were not known.
-    pub(crate) fn catch_up(&mut self, modules: &mut Modules) -> Result<(), String> {
-        let asking = Asking { shared: self.shared, runtime: self.runtime };
+    pub(crate) fn catch_up(&mut self, modules: &mut ModuleIds) -> Result<(), String> {
+        let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
         let failed = |code: u32| format!("the runtime does not tell its modules ({code:#010x})");
         modules.enumerates();
         let mut rest = self.runtime.modules().map_err(failed)?;
         let platform = &self.shared.platform;
-        self.samples.delivery.outward.grant(PATIENCE);
+        self.samples.writer.transport.grant_wait(PATIENCE);
         while !rest.is_empty() {
             let batch: Vec<usize> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, samples) = (Vec::new(), &mut self.samples);
-            self.shared.gate.enter(&mut samples.passage, &mut |told| {
-                samples.catalogue.forget(told);
+            self.shared.unload_barrier.begin_batch(&mut samples.notices, &mut |told| {
+                samples.method_cache.forget(told);
                 modules.forget(told, self.shared.collections());
             });
             // What has gone since it was enumerated is asked about no more.
@@ -138,17 +138,17 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 if !modules.wants(module) {
                     continue;
                 }
-                let index = samples.catalogue.meet_module(&asking, module, &mut messages);
+                let index = samples.method_cache.resolve_module(&guarded, module, &mut messages);
                 modules.is(module, index);
                 if !modules.has_domain
-                    && let Some(domain) = asking.app_domain_of(module)
+                    && let Some(domain) = guarded.app_domain_of(module)
                 {
                     platform.app_domain_is(domain);
                     modules.has_domain = true;
                 }
             }
-            self.shared.gate.leave(platform, &mut samples.passage, &mut |told| {
-                samples.catalogue.forget(told);
+            self.shared.unload_barrier.end_batch(platform, &mut samples.notices, &mut |told| {
+                samples.method_cache.forget(told);
                 modules.forget(told, self.shared.collections());
             });
             for message in messages {
@@ -160,30 +160,30 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
 
     /// Describes the methods whose locals hold objects. The runtime told of them in the collection: if anything has unloaded since, any
     /// of them may be gone, and none is asked about.
-    fn describe_methods(&mut self, modules: &mut Modules) {
+    fn describe_methods(&mut self, modules: &mut ModuleIds) {
         let platform = &self.shared.platform;
-        let asking = Asking { shared: self.shared, runtime: self.runtime };
+        let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
         if platform.roots() == Roots::Inferred {
             return;
         }
         let mut rest = platform.methods_with_roots();
-        self.samples.delivery.outward.grant(PATIENCE);
+        self.samples.writer.transport.grant_wait(PATIENCE);
         while !rest.is_empty() {
             let batch: Vec<u64> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, mut has_unloaded, samples) = (Vec::new(), false, &mut self.samples);
-            self.shared.gate.enter(&mut samples.passage, &mut |told| {
+            self.shared.unload_barrier.begin_batch(&mut samples.notices, &mut |told| {
                 has_unloaded |= !told.is_empty();
-                samples.catalogue.forget(told);
+                samples.method_cache.forget(told);
                 modules.forget(told, self.shared.collections());
             });
             let left = if has_unloaded { batch.len() as u64 } else { 0 };
             for id in batch.into_iter().filter(|_| !has_unloaded) {
-                let method = samples.catalogue.meet_method(&asking, id as usize, &mut messages);
+                let method = samples.method_cache.resolve_method(&guarded, id as usize, &mut messages);
                 messages.push(Message::FunctionId { id, method });
             }
-            self.shared.gate.leave(platform, &mut samples.passage, &mut |told| {
+            self.shared.unload_barrier.end_batch(platform, &mut samples.notices, &mut |told| {
                 has_unloaded |= !told.is_empty();
-                samples.catalogue.forget(told);
+                samples.method_cache.forget(told);
                 modules.forget(told, self.shared.collections());
             });
             for message in messages {
@@ -194,19 +194,19 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 break;
             }
         }
-        asking.methods_described();
+        guarded.methods_described();
     }
 
     /// Tells what has changed of what ids mean. What finds no room is told the next time.
-    pub(crate) fn tell(&mut self, modules: &mut Modules) {
-        self.samples.delivery.outward.grant(PATIENCE);
+    pub(crate) fn tell(&mut self, modules: &mut ModuleIds) {
+        self.samples.writer.transport.grant_wait(PATIENCE);
         modules.tell(|message| self.publish(message));
     }
 
     /// Whether there was room; counted, if not.
     fn publish(&mut self, message: &Message) -> bool {
         let platform = &self.shared.platform;
-        let is_told = self.samples.delivery.outward.publish(platform, &[&message.encode()]);
+        let is_told = self.samples.writer.transport.publish(platform, &[&message.encode()]);
         if !is_told {
             platform.count(layout::LOST_DESCRIPTIONS, 1);
         }
@@ -240,7 +240,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     }
 
     /// Ends the copy, if there still is one, and waits until it is gone.
-    pub(crate) fn until_no_child_walks(&self) {
+    pub(crate) fn end_copy(&self) {
         let platform = &self.shared.platform;
         while let Child::Walks { .. } = platform.child() {
             platform.end_child();

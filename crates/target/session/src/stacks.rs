@@ -2,10 +2,10 @@
 //!
 //! One rule serves the leaf and the middle of a stack. A return address lies in a method. The method's prolog says how far above it the
 //! next return address is. The walk applies the rule to known code. For other code, this module reads the prolog and fills the walk's
-//! link table ([`Catalogue::link_of`]). If the prolog cannot be read, the sample is marked.
+//! link table ([`MethodCache::link_of`]). If the prolog cannot be read, the sample is marked.
 
-use crate::catalogue::{Catalogue, Met, before};
 use crate::leaf::Caller;
+use crate::method_cache::{MethodCache, SampledAddress, before};
 use crate::platform::{CodeKind, Platform};
 use crate::runtime::Runtime;
 use remora_sampler::{EXACT, Link, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
@@ -28,63 +28,63 @@ pub(crate) struct Stack {
 impl Stack {
     /// The addresses as they were found, without any look-up. What the collector was told of them before may have unloaded since: they
     /// have no names. The code of known links may have unloaded, too.
-    pub(crate) fn unexplained(catalogue: &mut Catalogue, sample: &RawSample) -> Stack {
+    pub(crate) fn unresolved(method_cache: &mut MethodCache, sample: &RawSample) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
         let calls = callers.iter().map(|return_address| before(return_address & !UNKNOWN_LINK));
         let addresses: Vec<u64> = std::iter::once(leaf).chain(calls).collect();
         let mut descriptions = Vec::new();
-        addresses.iter().for_each(|address| catalogue.disown(*address, &mut descriptions));
+        addresses.iter().for_each(|address| method_cache.retract(*address, &mut descriptions));
         Stack { addresses, flags: sample_flags::CALLERS_UNKNOWN, descriptions }
     }
 
     /// The addresses with hidden callers put back, each looked up.
-    pub(crate) fn explained(
+    pub(crate) fn resolved(
         platform: &impl Platform,
         runtime: &impl Runtime,
-        catalogue: &mut Catalogue,
+        method_cache: &mut MethodCache,
         sample: &RawSample,
     ) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
         let stack = Stack { addresses: Vec::with_capacity(sample.addresses.len() + ROOM), ..Stack::default() };
-        let mut explaining = Explaining { platform, runtime, catalogue, stack, time: sample.time };
-        explaining.leaf(leaf, callers.first().map(|caller| caller & !UNKNOWN_LINK), sample);
+        let mut builder = StackBuilder { platform, runtime, method_cache, stack, time: sample.time };
+        builder.leaf(leaf, callers.first().map(|caller| caller & !UNKNOWN_LINK), sample);
         let mut windows = sample.windows.chunks_exact(WINDOW_WORDS);
         for caller in callers {
             if caller & UNKNOWN_LINK == 0 {
-                explaining.known_caller(*caller);
+                builder.known_caller(*caller);
             } else {
-                explaining.caller(caller & !UNKNOWN_LINK, windows.next().unwrap_or_default());
+                builder.caller(caller & !UNKNOWN_LINK, windows.next().unwrap_or_default());
             }
         }
-        if explaining.catalogue.osr_learnt == u64::MAX {
-            explaining.catalogue.osr_learnt = platform.now();
+        if builder.method_cache.osr_learnt == u64::MAX {
+            builder.method_cache.osr_learnt = platform.now();
         }
-        explaining.stack
+        builder.stack
     }
 }
 
 /// A stack under construction.
-struct Explaining<'a, P, R> {
+struct StackBuilder<'a, P, R> {
     platform: &'a P,
     runtime: &'a R,
-    catalogue: &'a mut Catalogue,
+    method_cache: &'a mut MethodCache,
     stack: Stack,
     /// The sample's time.
     time: u64,
 }
 
-impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
+impl<P: Platform, R: Runtime> StackBuilder<'_, P, R> {
     /// Adds the next address of the stack. Returns whether it is managed code. Return addresses are moved back into the call instruction:
     /// a call at a method's very end would otherwise count for the next method.
-    fn meet(&mut self, met: Met) -> bool {
-        self.stack.addresses.push(met.address());
-        self.catalogue.meet(self.runtime, met, &mut self.stack.descriptions)
+    fn resolve(&mut self, sampled: SampledAddress) -> bool {
+        self.stack.addresses.push(sampled.address());
+        self.method_cache.resolve(self.runtime, sampled, &mut self.stack.descriptions)
     }
 
     /// Adds the leaf, and the callers below `next` that it hides.
     fn leaf(&mut self, leaf: u64, next: Option<u64>, sample: &RawSample) {
-        let place = if self.meet(Met::Leaf(leaf)) {
-            match self.catalogue.caller_of(self.runtime, leaf) {
+        let place = if self.resolve(SampledAddress::Leaf(leaf)) {
+            match self.method_cache.caller_of(self.runtime, leaf) {
                 Some(Caller::OnStack(depth)) => Some((depth / 8) as usize),
                 Some(Caller::InFrame) => None,
                 None => return self.mark_unknown(),
@@ -119,16 +119,16 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
 
     /// Adds a return address with a known link. It has been described, unless its code has unloaded since.
     fn known_caller(&mut self, return_address: u64) {
-        let taught = self.catalogue.taught(return_address);
-        if taught.is_some() {
+        let known_link = self.method_cache.known_link(return_address);
+        if known_link.is_some() {
             self.stack.addresses.push(before(return_address));
         } else {
-            self.meet(Met::Caller(before(return_address)));
+            self.resolve(SampledAddress::Caller(before(return_address)));
         }
-        match taught.or_else(|| self.catalogue.link_of(self.runtime, return_address)) {
+        match known_link.or_else(|| self.method_cache.link_of(self.runtime, return_address)) {
             // The walk has already followed the link that it had.
             Some(Link::Framed | Link::Native | Link::Frameless(_)) => {}
-            Some(Link::Replaced(_)) if self.time <= self.catalogue.osr_learnt => self.first_body(),
+            Some(Link::Replaced(_)) if self.time <= self.method_cache.osr_learnt => self.first_body(),
             // The walk knew the replacement, and this is a call out of the first body.
             Some(Link::Replaced(_)) => {}
             None => self.mark_unknown(),
@@ -139,7 +139,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
     /// yet. It has the method twice and misses its caller.
     fn first_body(&mut self) {
         if let [.., below, _] = *self.stack.addresses
-            && self.catalogue.is_in_replacement(below)
+            && self.method_cache.is_in_replacement(below)
         {
             self.mark_unknown();
         }
@@ -149,8 +149,8 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
     fn caller(&mut self, return_address: u64, above: &[u64]) {
         let (mut return_address, mut above) = (return_address, above);
         loop {
-            self.meet(Met::Caller(before(return_address)));
-            let words = match self.catalogue.link_of(self.runtime, return_address) {
+            self.resolve(SampledAddress::Caller(before(return_address)));
+            let words = match self.method_cache.link_of(self.runtime, return_address) {
                 Some(Link::Framed | Link::Native) => return,
                 Some(Link::Frameless(bytes)) => (bytes / 8) as usize,
                 Some(Link::Replaced(_)) => return self.first_body(),
@@ -171,7 +171,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
     /// How many words above a call of a write barrier its method's return address is. The JIT does not align the stack for such a call, so
     /// the word must confirm the prolog.
     fn unaligned(&mut self, return_address: u64, above: &[u64]) -> Option<usize> {
-        let words = usize::try_from(self.catalogue.depth_of(self.runtime, return_address)? / 8).ok()?;
+        let words = usize::try_from(self.method_cache.depth_of(self.runtime, return_address)? / 8).ok()?;
         is_behind_call(self.platform, *above.get(words)?).then_some(words)
     }
 
@@ -195,7 +195,7 @@ impl<P: Platform, R: Runtime> Explaining<'_, P, R> {
         let call = before(word);
         word >= 4096
             && (self.platform.code_at(call) != CodeKind::None
-                || self.catalogue.meet(self.runtime, Met::Caller(call), &mut self.stack.descriptions))
+                || self.method_cache.resolve(self.runtime, SampledAddress::Caller(call), &mut self.stack.descriptions))
     }
 }
 

@@ -5,11 +5,11 @@
 //! Whichever way it ends, the runtime is asked for no more callbacks; unless the runtime shuts down, which is asked nothing.
 
 use crate::batch::{BATCH, BATCHES, Samples};
-use crate::catalogue::Catalogue;
-use crate::delivery::Closing;
+use crate::fault_injection::{InjectedFault, is_injected};
+use crate::method_cache::MethodCache;
 use crate::platform::{Platform, Received, Started};
 use crate::runtime::Runtime;
-use crate::sabotage::{Sabotage, is_on};
+use crate::sample_writer::FinalMessages;
 use crate::shared::Shared;
 use remora_wire::{FromAgent, ToAgent, layout};
 use std::sync::atomic::Ordering;
@@ -84,25 +84,25 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         if !self.shared.attach_complete.load(Ordering::SeqCst) {
             return self.inert(DEAD_CALLBACKS);
         }
-        self.shared.gate.shut();
-        if P::ORDERS.heap && platform.wants_snapshot() {
+        self.shared.unload_barrier.raise();
+        if P::TASKS.heap && platform.wants_snapshot() {
             if platform.keeps_watch() {
-                self.keep_watch()
+                self.track_heap()
             } else {
                 self.take_snapshot()
             }
             return self.leave();
         }
-        if !P::ORDERS.recordings {
+        if !P::TASKS.recordings {
             return self.leave();
         }
         if platform.wants_nothing() {
             return self.inert(STAYS);
         }
-        self.samples.catalogue = Catalogue::over(platform.links());
+        self.samples.method_cache = MethodCache::over(platform.links());
         match platform.start_sampling() {
             Ok(started) => {
-                self.has_started(started);
+                self.report_started(started);
                 self.scanned = platform.now();
                 while self.round() {}
             }
@@ -112,10 +112,10 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     }
 
     /// Says that the work has begun, and on which threads.
-    pub(crate) fn has_started(&mut self, started: Started) {
+    pub(crate) fn report_started(&mut self, started: Started) {
         let platform = &self.shared.platform;
         let threads = started.threads.len() as u32;
-        self.samples.delivery.introduce(platform, started.threads);
+        self.samples.writer.queue_new_threads(platform, started.threads);
         platform.send(&FromAgent::Started {
             signal: started.signal,
             thread: started.thread,
@@ -158,9 +158,9 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                     self.shared.threads_changed.store(true, Ordering::SeqCst);
                 }
                 Received::Message(ToAgent::Detach) => return false,
-                Received::HungUp if is_on(Sabotage::OverhearHangUp) => break,
+                Received::HungUp if is_injected(InjectedFault::IgnoreDisconnect) => break,
                 Received::HungUp => {
-                    self.samples.delivery.outward.hang_up();
+                    self.samples.writer.transport.disconnect();
                     return false;
                 }
                 Received::Message(_) => {}
@@ -171,7 +171,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             platform.send(&FromAgent::Failed { what: "a callback of the agent panicked".into() });
             return false;
         }
-        self.samples.delivery.outward.grant(PATIENCE);
+        self.samples.writer.transport.grant_wait(PATIENCE);
         let count = self.samples.pass(self.shared, self.runtime);
         self.more = count == BATCH * BATCHES;
         self.calm = if count < BATCH { self.calm.saturating_add(1) } else { 0 };
@@ -179,8 +179,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
             let new = platform.follow_threads();
             // A new thread may have the id of an ended one.
-            self.samples.delivery.close_threads(platform, platform.ended_threads());
-            self.samples.delivery.introduce(platform, new);
+            self.samples.writer.queue_thread_times(platform, platform.ended_threads());
+            self.samples.writer.queue_new_threads(platform, new);
             self.scanned = now;
         }
         true
@@ -189,30 +189,30 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     /// Stops sampling, delivers what is left, and says goodbye.
     fn leave(&mut self) -> Outcome {
         let platform = &self.shared.platform;
-        self.samples.delivery.outward.grant(LAST_PATIENCE);
-        let closing = Closing { names: platform.thread_names(), times: platform.cpu_times() };
+        self.samples.writer.transport.grant_wait(LAST_PATIENCE);
+        let last = FinalMessages { names: platform.thread_names(), times: platform.cpu_times() };
         let stopped = platform.stop_sampling();
-        self.samples.last(self.shared, self.runtime, closing);
-        platform.count(layout::FAILED_LOOKUPS, self.samples.catalogue.failed);
+        self.samples.last(self.shared, self.runtime, last);
+        platform.count(layout::FAILED_LOOKUPS, self.samples.method_cache.failed);
         if let Err(why) = stopped {
             return self.inert(&why);
         }
-        if let Some(open) = self.shared.entrances.still_open_besides_own_threads()
-            && !is_on(Sabotage::IgnoreTheRegister)
+        if let Some(open) = self.shared.resources.held_besides_own_threads()
+            && !is_injected(InjectedFault::IgnoreRegistry)
         {
             return self.inert(&format!("a way into the library is still open: {open:?}"));
         }
-        if self.shared.shutdown.load(Ordering::SeqCst) && !is_on(Sabotage::AskAfterShutdown) {
+        if self.shared.shutdown.load(Ordering::SeqCst) && !is_injected(InjectedFault::AskAfterShutdown) {
             // The other side hears of it when the process ends.
             return Outcome::Inert(SHUTDOWN.into());
         }
-        if !self.hears_and_silences() {
+        if !self.clear_masks_if_called() {
             return self.inert(DEAD_CALLBACKS);
         }
         platform.send(&FromAgent::Leaving {
             longest_callback: self.shared.longest_callback.load(Ordering::Relaxed),
             callbacks: self.shared.callbacks.load(Ordering::Relaxed),
-            impatient_unloads: self.shared.gate.impatient(),
+            impatient_unloads: self.shared.unload_barrier.timeouts(),
         });
         Outcome::Detach
     }
@@ -222,7 +222,9 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     fn leave_when_confirmed(&self) -> Outcome {
         let platform = &self.shared.platform;
         let mut rounds = 0;
-        while !self.shared.attach_complete.load(Ordering::SeqCst) && !is_on(Sabotage::NotWaitForAttachComplete) {
+        while !self.shared.attach_complete.load(Ordering::SeqCst)
+            && !is_injected(InjectedFault::NotWaitForAttachComplete)
+        {
             if self.shared.shutdown.load(Ordering::SeqCst) {
                 return Outcome::Inert(SHUTDOWN.into());
             }
@@ -230,27 +232,27 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             platform.pause(if rounds < CLOSE_ROUNDS { ROUND } else { SLOW_ROUND });
             rounds += 1;
         }
-        if self.hears_and_silences() { Outcome::Detach } else { Outcome::Inert(DEAD_CALLBACKS.into()) }
+        if self.clear_masks_if_called() { Outcome::Detach } else { Outcome::Inert(DEAD_CALLBACKS.into()) }
     }
 
     /// Everything is closed but the detach may not be asked for.
     fn inert(&self, why: &str) -> Outcome {
-        self.shared.gate.open(&self.shared.platform);
-        self.silence();
+        self.shared.unload_barrier.lower(&self.shared.platform);
+        self.clear_event_mask();
         self.shared.platform.send(&FromAgent::Inert { reason: why.into() });
         Outcome::Inert(why.into())
     }
 
     /// Whether the runtime still calls us. Asks it for no more callbacks, either way.
-    fn hears_and_silences(&self) -> bool {
-        let arrive = self.runtime.callbacks_arrive() || is_on(Sabotage::DetachUnheard);
-        self.silence();
+    fn clear_masks_if_called(&self) -> bool {
+        let arrive = self.runtime.callbacks_arrive() || is_injected(InjectedFault::DetachWithoutCallbacks);
+        self.clear_event_mask();
         arrive
     }
 
-    fn silence(&self) {
-        if !self.shared.shutdown.load(Ordering::SeqCst) || is_on(Sabotage::AskAfterShutdown) {
-            self.runtime.silence();
+    fn clear_event_mask(&self) {
+        if !self.shared.shutdown.load(Ordering::SeqCst) || is_injected(InjectedFault::AskAfterShutdown) {
+            self.runtime.clear_event_mask();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use remora_session::{Entrances, Outcome, REPEATED, Received, Shared, Unload, Worker};
+use remora_session::{Outcome, REPEATED, Received, ResourceRegistry, Shared, Unload, Worker};
 use remora_wire::{Message, MethodKind, Place, ToAgent, TypeKind, layout};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use support::{Clr, Question, Script, good_session, raw};
 
 /// A session that goes on for some rounds, and ends as `last` says.
 fn session(rounds: usize, last: Received) -> Arc<Shared<Script>> {
-    let shared = Shared::new(Script::default(), Arc::new(Entrances::default()));
+    let shared = Shared::new(Script::default(), Arc::new(ResourceRegistry::default()));
     shared.attach_complete.store(true, Ordering::SeqCst);
     shared.platform.hears(good_session());
     shared.platform.hears(std::iter::repeat_n(Received::Nothing, rounds));
@@ -167,7 +167,7 @@ fn an_unload_does_not_wait_for_room_in_the_transport() {
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     let unloads = Arc::clone(&shared);
     platform.on_pause.lock().expect("no panic").replace(Box::new(move || {
-        unloads.gate.unloading(&unloads.platform, Unload::Module { id: 7, collections: 0 });
+        unloads.unload_barrier.before_unload(&unloads.platform, Unload::Module { id: 7, collections: 0 });
     }));
     run(&shared, &Clr::default());
     assert!(platform.pauses.load(Ordering::SeqCst) > 0);
@@ -186,7 +186,7 @@ fn cat_09_an_unload_that_has_lost_its_patience_ends_every_look_up_at_once() {
         let runtime = Clr::default();
         let (unloads, gone) = (Arc::clone(&shared), Arc::clone(&runtime.unloaded));
         let unload = move || {
-            unloads.gate.unloading(&unloads.platform, Unload::Function(1));
+            unloads.unload_barrier.before_unload(&unloads.platform, Unload::Function(1));
             gone.lock().expect("no panic").push(1);
         };
         runtime.meanwhile.borrow_mut().push((during, Box::new(unload)));
@@ -194,7 +194,7 @@ fn cat_09_an_unload_that_has_lost_its_patience_ends_every_look_up_at_once() {
         let messages = platform.messages();
         let stacks = [vec![0x1010, 0x2020], vec![0x1020, 0x1030], vec![0x3010, 0x2020]];
         assert_eq!(samples(&messages), stacks, "{during:?}: what cannot be named still counts");
-        assert_eq!(shared.gate.impatient(), 1, "{during:?}");
+        assert_eq!(shared.unload_barrier.timeouts(), 1, "{during:?}");
         let told = |wanted: u64, named: bool| {
             messages.iter().any(|message| match message {
                 Message::Address { address, place } => {
@@ -220,7 +220,7 @@ fn cat_09_what_a_sample_brings_back_while_it_unloads_is_forgotten_before_the_unl
     let runtime = Clr::default();
     let unloads = Arc::clone(&shared);
     // The second sample still waits, or is being looked up: the code is there until it was.
-    let unload = move || unloads.gate.unloading(&unloads.platform, Unload::Function(1));
+    let unload = move || unloads.unload_barrier.before_unload(&unloads.platform, Unload::Function(1));
     runtime.meanwhile.borrow_mut().push((Question::FunctionAt(0x3010), Box::new(unload)));
     run(&shared, &runtime);
     assert_eq!(platform.wakes.load(Ordering::SeqCst), 1, "the unload waited");
@@ -239,7 +239,7 @@ fn cat_09_an_unload_announced_before_the_pass_that_meets_its_code_is_forgotten_b
     let unloads = Arc::clone(&shared);
     platform.on_wait.lock().expect("no panic").replace(Box::new(move |wait| {
         if wait == 2 {
-            unloads.gate.unloading(&unloads.platform, Unload::Function(1));
+            unloads.unload_barrier.before_unload(&unloads.platform, Unload::Function(1));
         }
     }));
     let runtime = Clr::default();

@@ -3,7 +3,7 @@
 mod support;
 
 use remora_sampler::{Link, Links, UNKNOWN_LINK};
-use remora_session::{Attempt, CodeBody, EntranceKind, Entrances, Outcome, Received, Shared, Worker, persist};
+use remora_session::{CodeBody, Outcome, Progress, Received, ResourceKind, ResourceRegistry, Shared, Worker, retry};
 use remora_wire::{FromAgent, Message, Place, ToAgent, sample_flags};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use support::{Clr, Question, Script, Step, good_session, raw, raw_with_windows};
 
 fn shared(script: Script) -> Shared<Script> {
-    let shared = Shared::new(script, Arc::new(Entrances::default()));
+    let shared = Shared::new(script, Arc::new(ResourceRegistry::default()));
     shared.attach_complete.store(true, Ordering::SeqCst);
     shared
 }
@@ -81,7 +81,7 @@ fn det_18_callbacks_that_no_longer_arrive_forbid_the_detach() {
 fn det_04_an_entrance_that_is_still_open_forbids_the_detach() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
-    shared.entrances.open(EntranceKind::Timer);
+    shared.resources.acquire(ResourceKind::Timer);
     let runtime = Clr::default();
     assert!(matches!(run(&shared, &runtime), Outcome::Inert(why) if why.contains("Timer")));
     assert!(runtime.silenced.get(), "no callback stays switched on");
@@ -163,7 +163,7 @@ fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back_and_marked_as_a_gue
 }
 
 /// Flags and addresses of the only sample, and the learnt links of these return addresses.
-fn explained(sample: Vec<u64>, code: &[(usize, &[u8])], learnt: &[u64]) -> (u8, Vec<u64>, Vec<Option<Link>>) {
+fn resolved(sample: Vec<u64>, code: &[(usize, &[u8])], learnt: &[u64]) -> (u8, Vec<u64>, Vec<Option<Link>>) {
     let mut runtime = Clr::default();
     runtime.code.extend(code.iter().map(|(function, code)| (*function, code.to_vec())));
     explained_by(runtime, sample, learnt)
@@ -199,7 +199,7 @@ const FRAMELESS_24: [u8; 8] = [0x41, 0x56, 0x53, 0x48, 0x83, 0xec, 8, 0x90];
 fn the_callers_that_frameless_methods_hide_in_the_middle_are_put_back_and_learnt() {
     let sample = raw_with_windows(&[0x1004, unknown(0x2025), unknown(0x5005)], &[&[7, 0x3025, 7, 7, 7, 0x4025], &[]]);
     let code: [(usize, &[u8]); 2] = [(2, &FRAMELESS), (3, &FRAMELESS_24)];
-    let (flags, addresses, learnt) = explained(sample, &code, &[0x2025, 0x3025, 0x4025, 0x5005]);
+    let (flags, addresses, learnt) = resolved(sample, &code, &[0x2025, 0x3025, 0x4025, 0x5005]);
     assert_eq!((flags, addresses), (sample_flags::REPAIRED, vec![0x1004, 0x2024, 0x3024, 0x4024, 0x5004]));
     let links = [Link::Frameless(8), Link::Frameless(24), Link::Framed, Link::Framed];
     assert_eq!(learnt, links.map(Some));
@@ -209,7 +209,7 @@ fn the_callers_that_frameless_methods_hide_in_the_middle_are_put_back_and_learnt
 fn where_a_caller_cannot_be_known_the_sample_is_marked() {
     let frameless: [(usize, &[u8]); 1] = [(2, &FRAMELESS)];
     let marked = |window: &[&[u64]], code: &[(usize, &[u8])]| {
-        let (flags, addresses, _) = explained(raw_with_windows(&[0x1004, unknown(0x2025), 0x5005], window), code, &[]);
+        let (flags, addresses, _) = resolved(raw_with_windows(&[0x1004, unknown(0x2025), 0x5005], window), code, &[]);
         assert_eq!(addresses, [0x1004, 0x2024, 0x5004]);
         flags == sample_flags::CALLERS_UNKNOWN
     };
@@ -226,11 +226,11 @@ fn the_caller_of_a_write_barrier_or_a_stub_is_its_return_address() {
     // A stub may have pushed a word. The caller did not align the stack: it has no prolog at all.
     for window in [&[0x2025, 0x3025][..], &[7, 0x2025, 0x3025]] {
         let sample = raw(9, 0, &[0xd000, 0x4005], window);
-        let (flags, addresses, learnt) = explained(sample, &[(2, &[0xe8, 1, 2, 3, 4])], &[0x2025]);
+        let (flags, addresses, learnt) = resolved(sample, &[(2, &[0xe8, 1, 2, 3, 4])], &[0x2025]);
         assert_eq!((flags, addresses), (sample_flags::REPAIRED, vec![0xd000, 0x2024, 0x3024, 0x4004]));
         assert_eq!(learnt, [None], "the prolog alone does not prove it");
     }
-    let (flags, addresses, _) = explained(raw(9, 0, &[0xd000, 0x4005], &[7, 7, 0x2025]), &[], &[]);
+    let (flags, addresses, _) = resolved(raw(9, 0, &[0xd000, 0x4005], &[7, 7, 0x2025]), &[], &[]);
     assert_eq!((flags, addresses), (sample_flags::CALLERS_UNKNOWN, vec![0xd000, 0x4004]));
 }
 
@@ -239,9 +239,9 @@ fn behind_a_leaf_whose_caller_was_put_back_the_next_ones_are_too() {
     // lea eax,[rdi+1]; ret
     let code: [(usize, &[u8]); 2] = [(1, &[0x8d, 0x47, 0x01, 0xc3]), (2, &FRAMELESS)];
     let sample = |window| raw(9, 0, &[0x1000, 0x4005], window);
-    let (flags, addresses, _) = explained(sample(&[0x2025, 7, 0x3025]), &code, &[]);
+    let (flags, addresses, _) = resolved(sample(&[0x2025, 7, 0x3025]), &code, &[]);
     assert_eq!((flags, addresses), (sample_flags::REPAIRED, vec![0x1000, 0x2024, 0x3024, 0x4004]));
-    let (flags, addresses, _) = explained(sample(&[0x2025, 7]), &code, &[]);
+    let (flags, addresses, _) = resolved(sample(&[0x2025, 7]), &code, &[]);
     assert_eq!(addresses, [0x1000, 0x2024, 0x4004]);
     assert_eq!(flags, sample_flags::REPAIRED | sample_flags::CALLERS_UNKNOWN, "the piece of the stack is too short");
 }
@@ -338,18 +338,18 @@ fn the_runtime_is_tried_again_while_it_is_busy_and_for_a_minute_at_most() {
     let script = Script::default();
     let mut tries = 0;
     // A collection of thirty seconds.
-    assert!(persist(&script, || {
+    assert!(retry(&script, || {
         tries += 1;
-        if tries > 30_000 { Attempt::Done } else { Attempt::Busy }
+        if tries > 30_000 { Progress::Done } else { Progress::Busy }
     }));
     let mut tries = 0;
-    assert!(!persist(&script, || {
+    assert!(!retry(&script, || {
         tries += 1;
-        Attempt::Refused
+        Progress::Refused
     }));
     assert_eq!(tries, 1, "a refusal is final");
     script.time.store(0, Ordering::SeqCst);
-    assert!(!persist(&script, || Attempt::Busy));
+    assert!(!retry(&script, || Progress::Busy));
     assert_eq!(script.time.load(Ordering::SeqCst), 60_000_000_000);
 }
 

@@ -1,7 +1,7 @@
 //! The heap as the agent's platform shows it in the model, and a copy of the process that has walked it at once.
 
 use corprof::{ClassId, GenerationRange, HeapView, ObjectId};
-use remora_sampler::{HeapClass, HeapRange, MOST_ARGUMENTS, StandingHeap};
+use remora_sampler::{HeapClass, HeapRange, HeapReader, MOST_ARGUMENTS};
 use remora_wire::heap::{
     ARRAY_CLASS, CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, write_number,
 };
@@ -12,7 +12,7 @@ const RANGES: usize = 1 << 10;
 /// The heap in a callback of a collection.
 pub(super) struct ModelHeap(pub(super) HeapView);
 
-impl StandingHeap for ModelHeap {
+impl HeapReader for ModelHeap {
     fn ranges(&self, into: &mut [HeapRange]) -> usize {
         let mut told = vec![GenerationRange::default(); into.len()];
         // SAFETY: a callback of a collection runs, and what is asked about is of this heap. The same for every question below.
@@ -57,7 +57,7 @@ impl StandingHeap for ModelHeap {
 
 impl ModelHeap {
     /// Shows it, with a place for its ranges.
-    pub(super) fn show(&self, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+    pub(super) fn show(&self, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
         visit(self, &mut [HeapRange::default(); RANGES]);
     }
 

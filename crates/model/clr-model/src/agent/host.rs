@@ -5,8 +5,8 @@ use super::{Process, this_process};
 use crate::library::{Exports, Library};
 use crate::schedule::{self, Task};
 use corprof::{CallbackObject, Guid, HResult, dll_get_class_object, sys};
-use remora_session::sabotage::{self, Sabotage};
-use remora_session::{Agent, Alone, Entrances, Host, Roles};
+use remora_session::fault_injection::{self, InjectedFault};
+use remora_session::{Agent, Host, ResourceRegistry, ThreadRoles, UnpairedThread};
 use remora_wire::{CLSID_NOTIFICATION, Config};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -55,12 +55,12 @@ impl Host for ModelHost {
     type Platform = ModelPlatform;
     type LibraryReference = Reference;
 
-    fn open(&self, config: Config, entrances: Arc<Entrances>) -> Result<ModelPlatform, String> {
-        Ok(ModelPlatform::new(self.process.clone(), &config, entrances))
+    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<ModelPlatform, String> {
+        Ok(ModelPlatform::new(self.process.clone(), &config, resources))
     }
 
     fn reference_library(&self) -> Result<Reference, String> {
-        if sabotage::is_on(Sabotage::HoldNoReference) {
+        if fault_injection::is_injected(InjectedFault::TakeNoReference) {
             return Ok(Reference(None));
         }
         self.process.library.hold();
@@ -69,13 +69,13 @@ impl Host for ModelHost {
 
     fn give_back_at_thread_end(mut reference: Reference) -> bool {
         let Some(library) = reference.0.take() else { return true };
-        if !sabotage::is_on(Sabotage::KeepTheReference) {
+        if !fault_injection::is_injected(InjectedFault::LeakReference) {
             AT_END.with(|waiting| waiting.borrow_mut().push((schedule::current(), library)));
         }
         true
     }
 
-    fn start_pair<R: Roles>(&self, roles: Arc<R>) -> Result<(), Option<Alone>> {
+    fn start_pair<R: ThreadRoles>(&self, roles: Arc<R>) -> Result<(), Option<UnpairedThread>> {
         let claimed = Arc::new(AtomicBool::new(false));
         let worked = Arc::new(AtomicBool::new(false));
         for name in ["the agent's first thread", "the agent's second thread"] {
@@ -91,7 +91,7 @@ impl Host for ModelHost {
 }
 
 /// One of the two: whichever comes first works, the other leaves after it has ended.
-fn run_one<R: Roles>(process: &Process, roles: Arc<R>, claimed: &AtomicBool, worked: &AtomicBool) {
+fn run_one<R: ThreadRoles>(process: &Process, roles: Arc<R>, claimed: &AtomicBool, worked: &AtomicBool) {
     let inside = process.library.enter();
     schedule::point();
     if claimed.swap(true, Ordering::SeqCst) {
@@ -105,7 +105,7 @@ fn run_one<R: Roles>(process: &Process, roles: Arc<R>, claimed: &AtomicBool, wor
     } else {
         roles.work();
         drop(roles);
-        if sabotage::is_on(Sabotage::NotJoin) {
+        if fault_injection::is_injected(InjectedFault::SkipJoin) {
             worked.store(true, Ordering::SeqCst);
         }
         end_slowly(process);

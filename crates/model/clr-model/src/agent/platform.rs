@@ -4,9 +4,9 @@ use super::Process;
 use super::heap::ModelHeap;
 use crate::schedule;
 use corprof::{AttachMask, HeapView, HighAttachMask};
-use remora_sampler::{HeapRange, StandingHeap};
+use remora_sampler::{HeapRange, HeapReader};
 use remora_session::{
-    Child, CodeKind, EntranceKind, Entrances, HostedPlatform, Platform, Received, Started, Words, words,
+    Child, CodeKind, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started, Words, words,
 };
 use remora_wire::{Config, EventKind, FromAgent, Roots, ToAgent, layout};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const SLOW_WAKE: u64 = 400_000_000;
 /// See the module's text.
 pub struct ModelPlatform {
     process: Arc<Process>,
-    entrances: Arc<Entrances>,
+    resources: Arc<ResourceRegistry>,
     woken: AtomicBool,
     connected: AtomicBool,
     has_woken: AtomicBool,
@@ -38,10 +38,10 @@ pub struct ModelPlatform {
 }
 
 impl ModelPlatform {
-    pub(super) fn new(process: Arc<Process>, config: &Config, entrances: Arc<Entrances>) -> ModelPlatform {
+    pub(super) fn new(process: Arc<Process>, config: &Config, resources: Arc<ResourceRegistry>) -> ModelPlatform {
         ModelPlatform {
             process,
-            entrances,
+            resources,
             woken: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             has_woken: AtomicBool::new(false),
@@ -127,8 +127,8 @@ impl Platform for ModelPlatform {
     }
 
     fn start_sampling(&self) -> Result<Started, String> {
-        self.entrances.open(EntranceKind::SignalHandler);
-        self.entrances.open(EntranceKind::Timer);
+        self.resources.acquire(ResourceKind::SignalHandler);
+        self.resources.acquire(ResourceKind::Timer);
         self.process.sampler.start(&self.process.library);
         Ok(Started {
             signal: SIGNAL,
@@ -221,9 +221,9 @@ impl Platform for ModelPlatform {
         let timer_stays = self.process.system_faults.a_timer_stays;
         self.process.sampler.stop(&self.process.library, timer_stays);
         if !timer_stays {
-            self.entrances.close(EntranceKind::Timer);
+            self.resources.release(ResourceKind::Timer);
         }
-        self.entrances.close(EntranceKind::SignalHandler);
+        self.resources.release(ResourceKind::SignalHandler);
         Ok(())
     }
 }
@@ -249,16 +249,16 @@ impl HostedPlatform for ModelPlatform {
         }
     }
 
-    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn StandingHeap, &mut [HeapRange])) {
+    fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
         ModelHeap(heap).show(visit);
     }
 
-    fn hear_from_now_on(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
+    fn set_event_mask(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
         // SAFETY: this is a callback of a collection.
         unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
     }
 
-    fn fork_to_walk(&self, heap: HeapView) {
+    fn fork_snapshot(&self, heap: HeapView) {
         let all = self.process.runtime.objects();
         let objects: Vec<(u64, u64, u64)> =
             all.into_iter().map(|(object, class, size, _)| (object.0 as u64, class.0 as u64, size as u64)).collect();
@@ -266,7 +266,7 @@ impl HostedPlatform for ModelPlatform {
         self.has_copied.store(true, Ordering::SeqCst);
     }
 
-    fn let_go(&self, callbacks_inside: &AtomicU32) {
+    fn release_recording(&self, callbacks_inside: &AtomicU32) {
         self.hang_up();
         schedule::wait_until(Some(1_000_000_000), || callbacks_inside.load(Ordering::SeqCst) == 0);
     }

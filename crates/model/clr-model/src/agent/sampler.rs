@@ -5,7 +5,7 @@ use crate::library::Library;
 use crate::runtime::Runtime;
 use crate::schedule;
 use remora_sampler::RawSample;
-use remora_session::sabotage::{self, Sabotage};
+use remora_session::fault_injection::{self, InjectedFault};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -45,11 +45,14 @@ impl Sampler {
 
     /// Deletes the timers, waits for the handlers that run, then gives up the handler: as `agent/src/linux.rs` does it.
     pub(super) fn stop(&self, library: &Library, timer_stays: bool) {
-        if !timer_stays && !sabotage::is_on(Sabotage::LeaveTimersArmed) && self.armed.swap(false, Ordering::SeqCst) {
+        if !timer_stays
+            && !fault_injection::is_injected(InjectedFault::LeaveTimersArmed)
+            && self.armed.swap(false, Ordering::SeqCst)
+        {
             library.close(TIMER);
         }
         schedule::point();
-        if !sabotage::is_on(Sabotage::StopByFlagAlone) {
+        if !fault_injection::is_injected(InjectedFault::StopByFlagOnly) {
             schedule::wait_until(None, || self.inside.load(Ordering::SeqCst) == 0);
         }
         if self.handled.swap(false, Ordering::SeqCst) {

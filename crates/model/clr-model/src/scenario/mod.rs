@@ -13,7 +13,7 @@ use crate::faults::{Faults, Finding};
 use crate::library::Library;
 use crate::runtime::{GcMode, Runtime, Status};
 use crate::schedule::{self, Chooser, End, Random, Task, Timeline};
-use remora_session::sabotage::{Sabotage, break_this_thread};
+use remora_session::fault_injection::{InjectedFault, inject};
 use remora_wire::{FromAgent, layout};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ pub struct ScheduleSetting {
     /// The runtime; drawn from the seed where none is given.
     pub runtime_version: Option<RuntimeVersion>,
     /// How the agent is broken.
-    pub sabotage: Option<Sabotage>,
+    pub fault: Option<InjectedFault>,
     /// Whether to keep the timeline's lines.
     pub records: bool,
     /// Whether the world is a small one, for walks over all schedules.
@@ -100,11 +100,11 @@ pub fn run(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     let faults = Arc::new(Faults::default());
     let reached = Rc::new(RefCell::new(Coverage::default()));
     let timeline = if setting.records { Timeline::recording() } else { Timeline::default() };
-    break_this_thread(setting.sabotage);
+    inject(setting.fault);
     let (of_world, of_director) = (faults.clone(), reached.clone());
     let ran = schedule::run(chooser, timeline, move || direct(seed, setting, &of_world, &of_director));
     enter_process(None);
-    break_this_thread(None);
+    inject(None);
     let mut findings = faults.findings();
     findings.extend(of_end(&ran.end, ran.time));
     let reached = *reached.borrow();

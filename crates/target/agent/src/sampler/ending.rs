@@ -36,7 +36,7 @@ impl Rounds<'_> {
             let looked = &mut self.looked[at];
             looked.sampled = slot.answers.off_cpu.load(Ordering::Relaxed);
             if looked.settled == Some(used) {
-                looked.stood_until = now;
+                looked.unchanged_until = now;
             }
             self.settle_account(at, Some(slot));
             if used != 0 && self.looked[at].settled.is_none() {

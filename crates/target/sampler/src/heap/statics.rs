@@ -1,8 +1,8 @@
 //! Where static fields are, and what stands in them: asked by the reader, answered when the heap has been told of.
 
-use super::pen::Record;
 use super::shape::Memory;
-use super::{Outlet, StandingHeap};
+use super::stream_writer::Record;
+use super::{HeapReader, StreamSink};
 use remora_wire::heap::WORD;
 use remora_wire::heap::statics::{Asked, FIELDS_AT_ONCE, Owner, asked, head};
 
@@ -19,22 +19,22 @@ pub struct Cursor {
 }
 
 /// Answers the questions that the reader has, from the cursor on.
-pub(crate) fn tell(heap: &dyn StandingHeap, words: &impl Memory, outlet: &mut dyn Outlet, cursor: &mut Cursor) {
-    while let (Some(first), Some(second)) = (outlet.question(cursor.at), outlet.question(cursor.at + 1)) {
+pub(crate) fn tell(heap: &dyn HeapReader, words: &impl Memory, sink: &mut dyn StreamSink, cursor: &mut Cursor) {
+    while let (Some(first), Some(second)) = (sink.question(cursor.at), sink.question(cursor.at + 1)) {
         let (owner, count) = head([first, second]);
         let (question, from, count) = (cursor.question, cursor.at + 2, count as usize);
         // Before it is asked: whoever does not come back from it goes on behind it.
         *cursor = Cursor { at: from + count, question: question + 1 };
         if let Some(class) = class_of(heap, owner)
-            && !tell_class(heap, words, outlet, class, (question, from, count))
+            && !tell_class(heap, words, sink, class, (question, from, count))
         {
             return;
         }
     }
-    outlet.answer(Record::of(&[0, cursor.question]).bytes());
+    sink.answer(Record::of(&[0, cursor.question]).bytes());
 }
 
-fn class_of(heap: &dyn StandingHeap, owner: Owner) -> Option<u64> {
+fn class_of(heap: &dyn HeapReader, owner: Owner) -> Option<u64> {
     match owner {
         Owner::Class(class) => Some(class),
         Owner::OfMethod { module, method } => heap.class_with(module, method),
@@ -43,9 +43,9 @@ fn class_of(heap: &dyn StandingHeap, owner: Owner) -> Option<u64> {
 
 /// Answers one question, whose fields are so many words from a place on. False: nobody wants more.
 fn tell_class(
-    heap: &dyn StandingHeap,
+    heap: &dyn HeapReader,
     words: &impl Memory,
-    outlet: &mut dyn Outlet,
+    sink: &mut dyn StreamSink,
     class: u64,
     (question, from, count): (u64, usize, usize),
 ) -> bool {
@@ -54,18 +54,18 @@ fn tell_class(
         let mut record = Record::of(&[1, question, told as u64]);
         let piece = (count - told).min(FIELDS_AT_ONCE);
         for index in told..told + piece {
-            let Some(word) = outlet.question(from + index) else { return false };
+            let Some(word) = sink.question(from + index) else { return false };
             tell_field(heap, words, class, asked(word), &mut record);
         }
         told += piece;
-        if !outlet.answer(record.bytes()) {
+        if !sink.answer(record.bytes()) {
             return false;
         }
     }
     true
 }
 
-fn tell_field(heap: &dyn StandingHeap, words: &impl Memory, class: u64, field: Asked, record: &mut Record) {
+fn tell_field(heap: &dyn HeapReader, words: &impl Memory, class: u64, field: Asked, record: &mut Record) {
     match heap.static_at(class, field.field) {
         Err(code) => record.add(&[u64::from(code)]),
         Ok(address) if field.reads => {

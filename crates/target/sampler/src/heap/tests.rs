@@ -23,7 +23,7 @@ struct Heap {
     objects: BTreeMap<u64, Object>,
 }
 
-impl StandingHeap for Heap {
+impl HeapReader for Heap {
     fn ranges(&self, into: &mut [HeapRange]) -> usize {
         into[0] = self.range;
         1
@@ -68,12 +68,12 @@ impl Memory for &Heap {
 #[derive(Default)]
 struct Stream(Vec<u8>, Vec<u8>, Vec<u64>, Vec<Vec<u8>>);
 
-impl Outlet for Stream {
+impl StreamSink for Stream {
     fn put(&mut self, bytes: &[u8]) -> bool {
         self.0.extend_from_slice(bytes);
         true
     }
-    fn put_beside(&mut self, record: &[u8]) -> bool {
+    fn put_aside(&mut self, record: &[u8]) -> bool {
         self.1.extend_from_slice(record);
         true
     }
@@ -136,14 +136,14 @@ impl HeapVisitor for Seen {
     }
 }
 
-pub(super) fn walked<H: StandingHeap>(heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
+pub(super) fn walked<H: HeapReader>(heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
 where
     for<'a> &'a H: Memory,
 {
     walked_for(Contents::Strings, heap, places, buffer)
 }
 
-fn walked_for<H: StandingHeap>(contents: Contents, heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
+fn walked_for<H: HeapReader>(contents: Contents, heap: &H, places: usize, buffer: usize) -> (Walked, Seen)
 where
     for<'a> &'a H: Memory,
 {
@@ -160,7 +160,7 @@ where
     (walked, seen)
 }
 
-fn walk_with<H: StandingHeap>(
+fn walk_with<H: HeapReader>(
     contents: Contents,
     heap: &H,
     (places, buffer): (usize, usize),
@@ -219,7 +219,7 @@ fn free_room_is_a_gap_and_no_object() {
     // What it has in the place of a class is one thing, what the runtime says of it another.
     const MARK: u64 = 0x600;
     struct Holes(Heap);
-    impl StandingHeap for Holes {
+    impl HeapReader for Holes {
         fn ranges(&self, into: &mut [HeapRange]) -> usize {
             self.0.ranges(into)
         }
@@ -260,7 +260,7 @@ fn the_characters_of_a_string_follow_it_and_those_of_nothing_else() {
     const OTHER: u64 = 0x640;
     /// A string of five characters and an array of as many, as they lie in memory.
     struct Texts(Heap, BTreeMap<u64, u64>);
-    impl StandingHeap for Texts {
+    impl HeapReader for Texts {
         fn ranges(&self, into: &mut [HeapRange]) -> usize {
             self.0.ranges(into)
         }

@@ -89,7 +89,7 @@ pub enum Wanted {
     Samples,
     Snapshot,
     Roots,
-    Watch,
+    HeapTracker,
 }
 
 /// Counts, and keeps the most that was reached between two starts.
@@ -280,7 +280,7 @@ impl Platform for Script {
     }
 
     fn keeps_watch(&self) -> bool {
-        self.wanted == Wanted::Watch
+        self.wanted == Wanted::HeapTracker
     }
 
     fn roots(&self) -> Roots {
@@ -453,7 +453,7 @@ impl Runtime for Clr {
         self.asked(Question::Collect)
     }
 
-    fn keep_watch(&self, keeps: bool) -> Result<(), u32> {
+    fn track_heap(&self, keeps: bool) -> Result<(), u32> {
         self.asked(Question::KeepWatch(keeps))
     }
 
@@ -462,7 +462,7 @@ impl Runtime for Clr {
         self.callbacks_arrive
     }
 
-    fn silence(&self) {
+    fn clear_event_mask(&self) {
         self.questions.borrow_mut().push(Question::Silence);
         self.silenced.set(true);
     }

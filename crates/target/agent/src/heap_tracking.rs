@@ -1,0 +1,90 @@
+//! What a watched heap needs of this process: a look at the heap in callbacks of collections, and the way outside.
+
+use crate::memory::Mapping;
+use crate::process_heap::ProcessHeap;
+use corprof::HeapView;
+use remora_ring::{HEADER_WORDS, Refused, Ring};
+use remora_sampler::{HeapRange, HeapReader};
+use remora_wire::layout;
+use remora_wire::watch::PIECE_BYTES;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Parts of the heap that fit into the list: with regions of 4 MiB, 256 GiB of them.
+const RANGES: usize = 1 << 16;
+
+/// How often a piece is tried again that others came before: the collector's threads tell at the same time.
+const TRIES: usize = 64;
+
+/// Looks at the heap, one callback at a time.
+pub struct HeapLookup {
+    ranges: Mapping,
+    busy: AtomicBool,
+}
+
+impl HeapLookup {
+    /// With a place for ranges, of which nothing is there before it is touched.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub fn new() -> Result<HeapLookup, i32> {
+        Ok(HeapLookup { ranges: Mapping::anonymous(RANGES * size_of::<HeapRange>())?, busy: AtomicBool::new(false) })
+    }
+
+    /// In a callback of a collection. Nothing, if another one is at it: the runtime does not do that.
+    pub fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
+        if self.busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        // SAFETY: nobody else is between the two changes of `busy`; the list does not leave this function.
+        let ranges = unsafe { self.ranges.exclusive() };
+        // SAFETY: this is a callback of a collection.
+        let heap = unsafe { ProcessHeap::in_collection(heap) };
+        visit(&heap, ranges);
+        self.busy.store(false, Ordering::Release);
+    }
+}
+
+/// Hands a piece over by the shared memory, if there is room; counts it, if not.
+pub fn tell(outer: &[AtomicU64], piece: &[u8]) -> bool {
+    let ring = outer.get(layout::watch(HEADER_WORDS)).and_then(Ring::new);
+    let is_told = ring.is_some_and(|ring| push(&ring, piece));
+    if let (false, Some(lost)) = (is_told, outer.get(layout::WATCH_LOST)) {
+        lost.fetch_add(1, Ordering::Relaxed);
+    }
+    is_told
+}
+
+/// Puts a piece into the ring: its length in bytes, and its words. Whether there was room.
+fn push(ring: &Ring<'_>, piece: &[u8]) -> bool {
+    let mut words = [0_u64; PIECE_BYTES / 8];
+    let count = piece.len().div_ceil(8);
+    let Some(words) = words.get_mut(..count) else { return false };
+    for (word, bytes) in words.iter_mut().zip(piece.chunks(8)) {
+        *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    for _ in 0..TRIES {
+        match ring.push(&[&[piece.len() as u64], words]) {
+            Ok(()) => return true,
+            Err(Refused::Contended) => std::hint::spin_loop(),
+            Err(Refused::Full) => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_comes_out_as_it_was_and_one_without_room_is_refused() {
+        let memory: Vec<AtomicU64> = (0..HEADER_WORDS + 16).map(|_| AtomicU64::new(0)).collect();
+        let ring = Ring::new(&memory).expect("a ring");
+        assert!(push(&ring, b"a piece of it"));
+        assert!(!push(&ring, &[1; 120]), "longer than what is left");
+        let mut words = Vec::new();
+        ring.pop(|word| words.push(word));
+        let bytes: Vec<u8> = words[1..].iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!((words[0], &bytes[..13]), (13, &b"a piece of it"[..]));
+    }
+}

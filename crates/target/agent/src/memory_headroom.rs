@@ -1,0 +1,332 @@
+//! The copy of the process watches how much memory its control groups still have, and ends before the kernel ends somebody.
+//!
+//! What the program writes to while the copy is there exists twice, and both halves count for the same control group. The command measures
+//! the copy from outside, ten times a second; a program can write to a gigabyte meanwhile. So a timer of the copy's own has it look a
+//! thousand times a second, whatever it is doing then, also while it waits for the command. It reads the limit and the use of each group
+//! above it (cgroups(7)), in both versions. It ends itself while there is still some room, and says how much.
+//!
+//! Before a limit is reached, the kernel may keep all of a group waiting for memory. That is told by its pressure stall information.
+//!
+//! Where no group limits memory, or none can be seen from the process, nothing is watched but the machine's stalls. Then the copy is the
+//! first that the kernel ends.
+
+use crate::snapshot::end_of_copy;
+use remora_sampler::monotonic;
+use remora_wire::heap::{ENDED_BY_ROOM, ENDED_BY_STALLS};
+use remora_wire::layout;
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
+const MOUNT: &[u8] = b"/sys/fs/cgroup";
+/// In which groups a process is.
+const OWN: &CStr = c"/proc/self/cgroup";
+/// Pressure on the memory of the whole machine.
+const MACHINE: &CStr = c"/proc/pressure/memory";
+
+/// Groups with a limit that are watched, the lowest first. Further ones are not: no system is known that nests so many limits.
+const GROUPS: usize = 8;
+/// Groups one inside the other that are looked at.
+const DEPTH: usize = 64;
+/// The longest path, bytes. A longer one is not opened.
+const PATH: usize = 4096;
+/// Bytes of a file that are read: `memory.stat` has some 2,000.
+const TEXT: usize = 4096;
+/// The same of the list of groups: a dozen, with their paths.
+const CGROUP: usize = 16 << 10;
+/// The first version says so where there is no limit, rounded down to pages.
+const NO_LIMIT: u64 = 1 << 62;
+
+/// Between two looks, microseconds.
+const TICK: libc::suseconds_t = 1000;
+/// A look at what is cached may take a tenth of a millisecond: between two of them is so many times as long as the last one took.
+const SHARE: u64 = 20;
+/// The part of a limit that is left alone, and its bounds, bytes: what the program can fill until the copy has run again and is gone.
+const KEPT: u64 = 16;
+const LEAST_KEPT: u64 = 8 << 20;
+const MOST_KEPT: u64 = 128 << 20;
+/// How often what went between two looks must still be there: the next one may come late.
+const AHEAD: u64 = 2;
+/// Over how long stalls are added up, nanoseconds: the kernel adds them up every two seconds.
+const STALLS_OVER: u64 = 2_500_000_000;
+/// The part of that time in which everybody stood still for memory.
+const STALLED: u64 = 4;
+
+/// The files of a group. Descriptors.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Group {
+    limit: c_int,
+    usage: c_int,
+    stat: c_int,
+    /// Whether it is of version 1.
+    is_first: bool,
+    /// Bytes that were left at the last look; 0 before.
+    left: u64,
+}
+
+/// What is watched.
+#[repr(C)]
+pub struct MemoryHeadroom {
+    groups: [Group; GROUPS],
+    count: usize,
+    /// A descriptor, or below 0.
+    pressure: c_int,
+    /// Stalls in all when it was looked last, and when that was; 0 before.
+    stalled: u64,
+    stalled_at: u64,
+    /// No look before this.
+    next: u64,
+    /// Where the command reads why.
+    counters: &'static [AtomicU64],
+}
+
+/// Why the copy ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Short {
+    /// So many bytes are left of the limit.
+    MemoryHeadroom { left: u64, limit: u64 },
+    /// Everybody stands still.
+    Stalls,
+}
+
+// Written in the copy alone, which is a process of its own: no two attaches share it.
+static WATCHED: AtomicPtr<MemoryHeadroom> = AtomicPtr::new(std::ptr::null_mut());
+
+/// In the copy: from now on it ends itself before its control groups have no room left.
+///
+/// # Safety
+/// In the copy, by its only thread, whose descriptors are closed and which may still open files. `place` is there until the copy ends, and
+/// nobody else looks at it.
+pub unsafe fn watch(place: *mut MemoryHeadroom, counters: &'static [AtomicU64]) {
+    let mut text = [0; CGROUP];
+    let file = open(OWN);
+    let groups = MemoryHeadroom::of(read_at(file, &mut text), MOUNT, MACHINE, counters);
+    close(file);
+    // SAFETY: the caller's promise.
+    unsafe { place.write(groups) };
+    begin(place);
+}
+
+fn begin(place: *mut MemoryHeadroom) {
+    WATCHED.store(place, Ordering::SeqCst);
+    // The first look is now: what the copy does next needs memory.
+    on_tick(libc::SIGALRM);
+    // SAFETY: all-zero is a valid value of these plain structs.
+    let (mut action, mut ticks): (libc::sigaction, libc::sigset_t) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    action.sa_sigaction = on_tick as *const () as usize;
+    action.sa_flags = libc::SA_RESTART;
+    let tick = libc::timeval { tv_sec: 0, tv_usec: TICK };
+    let timer = libc::itimerval { it_interval: tick, it_value: tick };
+    // SAFETY: live structs; timers and dispositions are the copy's own. The signal is let through when its handler is there.
+    unsafe {
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
+        libc::sigaddset(&raw mut ticks, libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ticks, std::ptr::null_mut());
+        libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL as usize, &raw const timer, 0_usize);
+    }
+}
+
+/// In the midst of whatever the copy does.
+extern "C" fn on_tick(_: c_int) {
+    // SAFETY: the C library's own place, which lives as long as the thread.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: null, or what `watch` was given. The signal is blocked in its own handler, and nobody else looks.
+    let room = unsafe { WATCHED.load(Ordering::Relaxed).as_mut() };
+    if let Some(room) = room
+        && let Some(short) = room.look(monotonic())
+    {
+        room.end(short);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+impl MemoryHeadroom {
+    /// That of who is in these groups, which are mounted there.
+    fn of(cgroup: &[u8], mount: &[u8], machine: &CStr, counters: &'static [AtomicU64]) -> MemoryHeadroom {
+        let none = Group { limit: -1, usage: -1, stat: -1, is_first: false, left: 0 };
+        let (groups, next) = ([none; GROUPS], 0);
+        let mut room = MemoryHeadroom { groups, count: 0, pressure: -1, stalled: 0, stalled_at: 0, next, counters };
+        for line in cgroup.split(|byte| *byte == b'\n') {
+            room.find(line, mount);
+        }
+        if room.pressure < 0 {
+            room.pressure = open(machine);
+        }
+        room
+    }
+
+    /// From a line of `/proc/PID/cgroup`.
+    fn find(&mut self, line: &[u8], mount: &[u8]) {
+        let mut parts = line.splitn(3, |byte| *byte == b':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return };
+        // What lies outside of what is seen of the groups' tree begins with `/..`.
+        if path.starts_with(b"/..") {
+            return;
+        }
+        let is_first = controllers.split(|byte| *byte == b',').any(|controller| controller == b"memory");
+        let below: &[&[u8]] = match (is_first, controllers.is_empty()) {
+            (true, _) => &[b"/memory"],
+            (false, true) => &[b"", b"/unified"],
+            (false, false) => &[],
+        };
+        for below in below {
+            let mut path = path;
+            for _ in 0..DEPTH {
+                path = path.strip_suffix(b"/").unwrap_or(path);
+                self.add(&[mount, below, path], is_first);
+                let Some(end) = path.iter().rposition(|byte| *byte == b'/') else { break };
+                path = path.split_at(end).0;
+            }
+        }
+    }
+
+    /// The group in this directory, if it has a limit.
+    fn add(&mut self, directory: &[&[u8]], is_first: bool) {
+        let Some(place) = self.groups.get_mut(self.count) else { return };
+        let opened = |name: &[u8]| Path::of(directory, name).map_or(-1, |path| open(path.as_c_str()));
+        let names: [&[u8]; 2] = match is_first {
+            true => [b"/memory.limit_in_bytes", b"/memory.usage_in_bytes"],
+            false => [b"/memory.max", b"/memory.current"],
+        };
+        let limit = opened(names[0]);
+        if number_in(limit).is_none_or(|limit| limit >= NO_LIMIT) {
+            close(limit);
+            return;
+        }
+        *place = Group { limit, usage: opened(names[1]), stat: opened(b"/memory.stat"), is_first, left: 0 };
+        self.count += 1;
+        if self.pressure < 0 && !is_first {
+            self.pressure = opened(b"/memory.pressure");
+        }
+    }
+
+    /// Looks, if it is time to.
+    fn look(&mut self, now: u64) -> Option<Short> {
+        if now < self.next {
+            return None;
+        }
+        let short = self.groups.iter_mut().take(self.count).find_map(Group::short).or_else(|| self.stalls(now));
+        let took = monotonic().saturating_sub(now);
+        self.next = now.saturating_add(took.saturating_mul(SHARE));
+        short
+    }
+
+    fn stalls(&mut self, now: u64) -> Option<Short> {
+        let over = now.saturating_sub(self.stalled_at);
+        if self.pressure < 0 || self.stalled_at != 0 && over < STALLS_OVER {
+            return None;
+        }
+        let mut text = [0; TEXT];
+        let stalled = total(read_at(self.pressure, &mut text))?.saturating_mul(1000);
+        let grown = stalled.saturating_sub(self.stalled);
+        let is_first = std::mem::replace(&mut self.stalled_at, now) == 0;
+        self.stalled = stalled;
+        (!is_first && grown > over / STALLED).then_some(Short::Stalls)
+    }
+
+    fn end(&self, short: Short) -> ! {
+        let say = |counter: usize, value| {
+            if let Some(place) = self.counters.get(counter) {
+                place.store(value, Ordering::Relaxed);
+            }
+        };
+        match short {
+            Short::MemoryHeadroom { left, limit } => {
+                say(layout::HEAP_ROOM_LEFT, left);
+                say(layout::HEAP_ROOM_LIMIT, limit);
+                end_of_copy(ENDED_BY_ROOM)
+            }
+            Short::Stalls => end_of_copy(ENDED_BY_STALLS),
+        }
+    }
+}
+
+impl Group {
+    /// Whether too little is left.
+    fn short(&mut self) -> Option<Short> {
+        // A limit that was taken away limits nothing.
+        let (limit, used) = (number_in(self.limit)?, number_in(self.usage)?);
+        let kept = (limit / KEPT).clamp(LEAST_KEPT, MOST_KEPT);
+        let before = self.left;
+        let is_little = |left: u64| left < kept.saturating_add(before.saturating_sub(left).saturating_mul(AHEAD));
+        let mut left = limit.saturating_sub(used);
+        if is_little(left) {
+            // Files that were read once go first when memory runs short.
+            let name: &[u8] = if self.is_first { b"total_inactive_file " } else { b"inactive_file " };
+            let mut text = [0; TEXT];
+            left = limit.saturating_sub(used.saturating_sub(value(read_at(self.stat, &mut text), name).unwrap_or(0)));
+        }
+        self.left = left;
+        is_little(left).then_some(Short::MemoryHeadroom { left, limit })
+    }
+}
+
+/// Stalls of everybody together, microseconds since the machine started: `full avg10=0.00 … total=123`.
+fn total(text: &[u8]) -> Option<u64> {
+    let full = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"full "))?;
+    value_in(full.split(|byte| *byte == b' '), b"total=")
+}
+
+/// What stands behind this at the beginning of a line.
+fn value(text: &[u8], name: &[u8]) -> Option<u64> {
+    value_in(text.split(|byte| *byte == b'\n'), name)
+}
+
+fn value_in<'a>(mut parts: impl Iterator<Item = &'a [u8]>, name: &[u8]) -> Option<u64> {
+    number(parts.find_map(|part| part.strip_prefix(name))?)
+}
+
+fn number_in(file: c_int) -> Option<u64> {
+    let mut text = [0; 32];
+    number(read_at(file, &mut text))
+}
+
+/// Digits up to the end of a line. `max` is none.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.split(|byte| *byte == b'\n').next().filter(|digits| !digits.is_empty())?;
+    digits.iter().try_fold(0_u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(char::from(*digit).to_digit(10)?))
+    })
+}
+
+/// A path, ended by a zero.
+struct Path([u8; PATH]);
+
+impl Path {
+    /// `None` if it is too long.
+    fn of(parts: &[&[u8]], name: &[u8]) -> Option<Path> {
+        let (mut bytes, mut length) = ([0; PATH], 0);
+        for part in parts.iter().chain([&name]) {
+            bytes.get_mut(length..length + part.len())?.copy_from_slice(part);
+            length += part.len();
+        }
+        (length < PATH).then_some(Path(bytes))
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
+}
+
+fn open(path: &CStr) -> c_int {
+    // SAFETY: a name that lives.
+    unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) }
+}
+
+fn close(file: c_int) {
+    // SAFETY: a descriptor of our own, or a number that is refused.
+    unsafe { libc::close(file) };
+}
+
+/// What a file has now, from its beginning.
+fn read_at(file: c_int, into: &mut [u8]) -> &[u8] {
+    // SAFETY: a descriptor, or one that is refused; and so many bytes. Not by the C library, for which a read is a place to be cancelled at.
+    let read = unsafe { libc::syscall(libc::SYS_pread64, file, into.as_mut_ptr(), into.len(), 0_usize) };
+    into.get(..usize::try_from(read).unwrap_or(0)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

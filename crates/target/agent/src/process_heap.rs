@@ -1,0 +1,140 @@
+//! The heap as a copy of the process sees it, which was made while the program stood still; and as a callback of a collection does.
+
+use corprof::{
+    AppDomainId, ClassId, FieldPlace, FieldToken, FrozenRange, GenerationRange, HResult, HeapView, MethodToken,
+    ModuleId, ObjectId,
+};
+use remora_sampler::{FROZEN_RANGE, ForkedCopy, HeapClass, HeapRange, HeapReader, MOST_ARGUMENTS};
+
+/// Below this there is nothing.
+const LOWEST: usize = 1 << 16;
+
+/// See the module's text.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessHeap {
+    view: HeapView,
+    /// Whose static fields are asked about.
+    domain: Option<AppDomainId>,
+}
+
+/// A range of ours is one of the runtime's, field by field; a frozen one has less to say.
+const _: () = assert!(size_of::<HeapRange>() == size_of::<GenerationRange>());
+const _: () = assert!(size_of::<HeapRange>() >= size_of::<FrozenRange>());
+const _: () = assert!(align_of::<HeapRange>() >= align_of::<FrozenRange>());
+/// A field's place is two numbers, its token first.
+const _: () = assert!(size_of::<FieldPlace>() == size_of::<[u32; 2]>());
+const _: () = assert!(align_of::<FieldPlace>() == align_of::<[u32; 2]>());
+
+impl ProcessHeap {
+    /// The heap behind `view`, in the copy that `fork` proves.
+    pub fn new(_: &ForkedCopy, view: HeapView, domain: Option<AppDomainId>) -> ProcessHeap {
+        ProcessHeap { view, domain }
+    }
+
+    /// The same in the process itself.
+    ///
+    /// # Safety
+    /// For as long as it is used, a callback of a collection runs.
+    pub unsafe fn in_collection(view: HeapView) -> ProcessHeap {
+        ProcessHeap { view, domain: None }
+    }
+
+    fn generations(&self, into: &mut [HeapRange]) -> usize {
+        // SAFETY: the same size, and fields of the same sizes at the same places; all bytes are valid values of either.
+        let ranges = unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<GenerationRange>(), into.len()) };
+        // SAFETY: this is a callback of a collection, or a copy that was made in one; so for all questions below.
+        unsafe { self.view.generation_bounds(ranges) }.unwrap_or(0)
+    }
+
+    /// The runtime tells them in a shorter form than ours, and always from the first on: so they are written where they are to be, one
+    /// behind the other, and stretched.
+    fn frozen(&self, into: &mut [HeapRange]) -> usize {
+        let places = into.as_mut_ptr();
+        let short = places.cast::<FrozenRange>();
+        // SAFETY: as many short forms fit where there is room for the long ones; all bytes are valid values of either.
+        let told = unsafe { std::slice::from_raw_parts_mut(short, into.len()) };
+        // SAFETY: as above.
+        let Ok(total) = (unsafe { self.view.frozen_bounds(told) }) else { return 0 };
+        for index in (0..total.min(into.len())).rev() {
+            // SAFETY: within both. The last comes first, so that no short form is written over before it was read.
+            unsafe {
+                let range = short.add(index).read();
+                places.add(index).write(HeapRange {
+                    kind: FROZEN_RANGE,
+                    start: range.start as u64,
+                    length: range.length as u64,
+                    reserved: range.reserved as u64,
+                });
+            }
+        }
+        total
+    }
+}
+
+impl HeapReader for ProcessHeap {
+    fn ranges(&self, into: &mut [HeapRange]) -> usize {
+        let collected = self.generations(into);
+        let rest = into.get_mut(collected..).unwrap_or_default();
+        collected + self.frozen(rest)
+    }
+
+    fn class_of(&self, object: u64) -> Option<u64> {
+        // SAFETY: as above.
+        unsafe { self.view.class_of(ObjectId(object as usize)) }.ok().map(|class| class.0 as u64)
+    }
+
+    fn size_of(&self, object: u64) -> Option<u64> {
+        // SAFETY: as above.
+        unsafe { self.view.size_of(ObjectId(object as usize)) }.ok().map(|size| size as u64)
+    }
+
+    fn references(&self, object: u64, visit: &mut dyn FnMut(u64)) {
+        // A refusal says that it has none: free space, most of it.
+        // SAFETY: as above.
+        let _ = unsafe { self.view.references(ObjectId(object as usize), &mut |target| visit(target.0 as u64)) };
+    }
+
+    fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
+        let class = ClassId(class as usize);
+        // SAFETY: as above.
+        if let Ok(Some(array)) = unsafe { self.view.array(class) } {
+            return HeapClass::Array { element: array.class.0 as u64, element_kind: array.element, rank: array.rank };
+        }
+        let mut ids = [ClassId(0); MOST_ARGUMENTS];
+        // SAFETY: as above.
+        match unsafe { self.view.class(class, &mut ids) } {
+            Ok(head) => {
+                arguments.iter_mut().zip(ids).for_each(|(place, id)| *place = id.0 as u64);
+                let (module, parent) = (head.module.0 as u64, head.parent.0 as u64);
+                HeapClass::Plain { module, token: head.token.0, parent, arguments: head.arguments }
+            }
+            Err(code) => HeapClass::Unknown(code.0 as u32),
+        }
+    }
+
+    fn layout(&self, class: u64, fields: &mut [[u32; 2]]) -> Option<(usize, u32)> {
+        // SAFETY: the same size, and two numbers in the same order; all bytes are valid values of either.
+        let places = unsafe { std::slice::from_raw_parts_mut(fields.as_mut_ptr().cast::<FieldPlace>(), fields.len()) };
+        // SAFETY: as above.
+        unsafe { self.view.layout(ClassId(class as usize), places) }.ok()
+    }
+
+    fn class_with(&self, module: u64, method: u32) -> Option<u64> {
+        // SAFETY: as above.
+        let function = unsafe { self.view.function(ModuleId(module as usize), MethodToken(method)) }.ok()?;
+        // SAFETY: as above.
+        unsafe { self.view.class_of_function(function) }.ok().map(|class| class.0 as u64)
+    }
+
+    fn static_at(&self, class: u64, field: u32) -> Result<u64, u32> {
+        let domain = self.domain.ok_or(HResult::E_FAIL.0 as u32)?;
+        // SAFETY: as above; where a domain is known, this is the copy, in which nobody waits for this thread.
+        let address = unsafe { self.view.static_address(ClassId(class as usize), FieldToken(field), domain) };
+        match address {
+            // A class that is said to be initialized, and the place of whose fields is not there yet: null, or a value in a box that is none.
+            Ok(address) if address < LOWEST => Err(HResult::CORPROF_E_DATAINCOMPLETE.0 as u32),
+            Ok(address) => Ok(address as u64),
+            Err(code) => Err(code.0 as u32),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What stands in objects, where it is asked for, and how their classes are laid out.
+
+use super::shape::{Memory, TEXT_BASE};
+use super::stream_writer::{Record, StreamWriter};
+use remora_wire::heap::{CLASS, CONTENT, LAYOUT, LAYOUT_FIELDS, MOST_CONTENT, MOST_VALUES, VALUES, WORD};
+
+/// Where the characters of a string begin.
+const TEXT_AT: u64 = 12;
+/// Of an object's size, what is no content: its class, and the head that is in front of the next object.
+const NO_CONTENT: u64 = 2 * WORD;
+
+/// Tells the characters of a string: their number is its second word's lower half, and they begin with the upper one (what GetStringLayout2
+/// answers on every runtime: 8 and 12).
+#[inline(never)]
+pub(crate) fn write_text(writer: &mut StreamWriter<'_>, words: &impl Memory, object: u64, size: u64) {
+    let whole = (words.word(object + WORD) & u64::from(u32::MAX)) * 2;
+    let told = whole.min(MOST_CONTENT).min(size.saturating_sub(TEXT_BASE));
+    writer.numbers(&[CONTENT, whole, told]);
+    for index in 0..told {
+        let at = object + TEXT_AT + index;
+        writer.byte((words.word(at & !(WORD - 1)) >> (8 * (at % WORD))) as u8);
+    }
+}
+
+/// Tells what stands in any other object.
+#[inline(never)]
+pub(crate) fn write_values(writer: &mut StreamWriter<'_>, words: &impl Memory, object: u64, size: u64) {
+    let whole = size.saturating_sub(NO_CONTENT);
+    let told = whole.min(MOST_VALUES);
+    writer.numbers(&[VALUES, whole, told]);
+    let mut at = 0;
+    while at < told {
+        let word = words.word(object + WORD + at).to_le_bytes();
+        writer.bytes(word.get(..(told - at).min(WORD) as usize).unwrap_or_default());
+        at += WORD;
+    }
+}
+
+/// Tells how the objects of a class are laid out, of which `count` fields are declared by itself and these were told.
+pub(crate) fn write_layout(writer: &mut StreamWriter<'_>, class: u64, bytes: u32, count: usize, fields: &[[u32; 2]]) {
+    let mut rest = fields;
+    loop {
+        let (now, later) = rest.split_at(rest.len().min(LAYOUT_FIELDS));
+        let mut record = Record::of(&[CLASS, class, LAYOUT, u64::from(bytes), count as u64, now.len() as u64]);
+        now.iter().for_each(|[token, offset]| record.add(&[u64::from(*token), u64::from(*offset)]));
+        writer.record_beside(&record);
+        rest = later;
+        if rest.is_empty() {
+            return;
+        }
+    }
+}

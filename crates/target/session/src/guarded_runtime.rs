@@ -1,0 +1,105 @@
+//! The runtime, asked only while it may be: each question is preceded by a look at who has lost patience.
+//!
+//! No question is begun once an unload has gone on before its look-ups were done (contract CAT-09), nor once the runtime has said
+//! that it shuts down. The answer is then an error of our own.
+
+use crate::fault_injection::{InjectedFault, is_injected};
+use crate::platform::Platform;
+use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
+use crate::shared::Shared;
+use std::sync::atomic::Ordering;
+
+/// The answer to a question that was not asked: E_ABORT.
+pub(crate) const NOT_ASKED: u32 = 0x8000_4004;
+
+/// See the module's text.
+pub(crate) struct GuardedRuntime<'a, P: Platform, R> {
+    pub(crate) shared: &'a Shared<P>,
+    pub(crate) runtime: &'a R,
+}
+
+impl<P: Platform, R> GuardedRuntime<'_, P, R> {
+    /// Whether an unload waits no longer for what is being looked up.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.shared.unload_barrier.has_timed_out() && !is_injected(InjectedFault::AskAfterUnloadTimeout)
+    }
+
+    fn may_ask(&self) -> bool {
+        !self.must_stop()
+            && (!self.shared.shutdown.load(Ordering::SeqCst) || is_injected(InjectedFault::AskAfterShutdown))
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(&R) -> Result<T, u32>) -> Result<T, u32> {
+        if self.may_ask() { question(self.runtime) } else { Err(NOT_ASKED) }
+    }
+}
+
+impl<P: Platform, R: Runtime> Runtime for GuardedRuntime<'_, P, R> {
+    fn function_at(&self, address: u64) -> Result<Option<usize>, u32> {
+        self.ask(|runtime| runtime.function_at(address))
+    }
+
+    fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32> {
+        self.ask(|runtime| runtime.describe_function(function))
+    }
+
+    fn names_of(&self, function: usize, on_disk: bool, token: u32) -> Option<(String, String)> {
+        self.may_ask().then(|| self.runtime.names_of(function, on_disk, token))?
+    }
+
+    fn describe_type(&self, class: usize) -> Result<TypeFacts, u32> {
+        self.ask(|runtime| runtime.describe_type(class))
+    }
+
+    fn describe_module(&self, module: usize) -> Result<ModuleFacts, u32> {
+        self.ask(|runtime| runtime.describe_module(module))
+    }
+
+    fn track_heap(&self, keeps: bool) -> Result<(), u32> {
+        self.ask(|runtime| runtime.track_heap(keeps))
+    }
+
+    fn modules(&self) -> Result<Vec<usize>, u32> {
+        self.ask(R::modules)
+    }
+
+    fn app_domain_of(&self, module: usize) -> Option<usize> {
+        self.may_ask().then(|| self.runtime.app_domain_of(module))?
+    }
+
+    fn collect(&self) -> Result<(), u32> {
+        self.ask(R::collect)
+    }
+
+    fn suspend_and_fork(&self) -> Result<(), u32> {
+        self.ask(R::suspend_and_fork)
+    }
+
+    fn bodies(&self, function: usize) -> Vec<CodeBody> {
+        if self.may_ask() { self.runtime.bodies(function) } else { Vec::new() }
+    }
+
+    fn il_offset(&self, function: usize, body: CodeBody, native_offset: u32) -> Option<u32> {
+        self.may_ask().then(|| self.runtime.il_offset(function, body, native_offset))?
+    }
+
+    fn code<'b>(&self, body: CodeBody, from: u64, into: &'b mut [u8]) -> &'b [u8] {
+        if self.may_ask() { self.runtime.code(body, from, into) } else { &[] }
+    }
+
+    fn callbacks_arrive(&self) -> bool {
+        self.may_ask() && self.runtime.callbacks_arrive()
+    }
+
+    fn methods_described(&self) {
+        if self.may_ask() {
+            self.runtime.methods_described();
+        }
+    }
+
+    fn clear_event_mask(&self) {
+        if self.may_ask() {
+            self.runtime.clear_event_mask();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What goes to the collector and in which order: descriptions before the samples that need them, and every loss counted once.
+//!
+//! How it is held:
+//! - A description that could not be handed over would be missed for the rest of the recording. So everything described is then
+//!   forgotten ([`SampleWriter::sample`] says so), and described anew once there is room.
+//! - A thread's repeats stand for its last sample. When that one was lost, they are lost, too, until another one has gone through.
+//! - Names of new threads wait for room; the first that does not fit is tried again before anything else.
+
+use crate::fault_injection::{InjectedFault, is_injected};
+use crate::platform::{CpuTimes, Platform};
+use crate::stacks::Stack;
+use crate::transport_writer::TransportWriter;
+use remora_sampler::{EXACT, RawSample};
+use remora_wire::{Message, encode_sample, layout};
+use std::collections::{HashSet, VecDeque};
+
+/// Threads whose last sample is known to have gone through, at most; beyond it repeats are lost until the thread's next sample.
+const MAXIMUM_REPEATABLE: usize = 16_384;
+
+/// Threads whose names wait for room, at most; further ones are counted as lost.
+const MAXIMUM_QUEUED: usize = 8192;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct SampleWriter {
+    pub(crate) transport: TransportWriter,
+    repeatable: HashSet<u32>,
+    queued: VecDeque<Message>,
+}
+
+/// What of a raw sample is handed on beside its stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SampleHead {
+    pub(crate) thread: u32,
+    pub(crate) time: u64,
+    pub(crate) weight: u64,
+    pub(crate) flags: u8,
+}
+
+impl SampleHead {
+    pub(crate) fn of(sample: &RawSample) -> SampleHead {
+        SampleHead { thread: sample.thread, time: sample.time, weight: sample.weight, flags: sample.flags & !EXACT }
+    }
+}
+
+/// The last messages of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct FinalMessages {
+    /// The threads' current names: many get theirs only after they start.
+    pub(crate) names: Vec<(u32, String)>,
+    /// CPU time used, if known.
+    pub(crate) times: Option<CpuTimes>,
+}
+
+impl FinalMessages {
+    fn messages(self) -> impl Iterator<Item = Message> {
+        let names = self.names.into_iter().map(|(thread, name)| Message::ThreadName { thread, name });
+        names.chain(self.times.into_iter().flat_map(|CpuTimes { threads, process, agent, unfollowed }| {
+            let times = threads.into_iter().map(|(thread, used)| Message::ThreadTime { thread, used });
+            times.chain([Message::ProcessTime { process, agent, unfollowed }])
+        }))
+    }
+}
+
+impl SampleWriter {
+    /// Threads that are followed from now on: told of before the samples of the next batch.
+    pub(crate) fn queue_new_threads(&mut self, platform: &impl Platform, threads: Vec<(u32, String)>) {
+        threads.into_iter().for_each(|(thread, name)| self.queue(platform, Message::Thread { thread, name }));
+    }
+
+    /// Queues the CPU time of ended threads.
+    pub(crate) fn queue_thread_times(&mut self, platform: &impl Platform, threads: Vec<(u32, u64)>) {
+        threads.into_iter().for_each(|(thread, used)| self.queue(platform, Message::ThreadTime { thread, used }));
+    }
+
+    fn queue(&mut self, platform: &impl Platform, message: Message) {
+        if self.queued.len() < MAXIMUM_QUEUED {
+            self.queued.push_back(message);
+        } else {
+            platform.count(layout::LOST_DESCRIPTIONS, 1);
+        }
+    }
+
+    /// Tells of threads, as far as there is room.
+    pub(crate) fn send_queued(&mut self, platform: &impl Platform) {
+        while let Some(message) = self.queued.front() {
+            if !self.transport.publish(platform, &[&message.encode()]) {
+                return;
+            }
+            self.queued.pop_front();
+        }
+    }
+
+    /// Ends the recording: delivers waiting queued, then its last messages.
+    pub(crate) fn finish(&mut self, platform: &impl Platform, last: FinalMessages) {
+        self.send_queued(platform);
+        let waiting = self.queued.len() as u64;
+        let lost =
+            last.messages().filter(|message| !self.transport.publish(platform, &[&message.encode()])).count() as u64;
+        if waiting + lost > 0 {
+            platform.count(layout::LOST_DESCRIPTIONS, waiting + lost);
+        }
+    }
+
+    /// A sample with its descriptions. False if what was described so far must be forgotten.
+    #[must_use]
+    pub(crate) fn sample(&mut self, platform: &impl Platform, head: SampleHead, stack: &Stack) -> bool {
+        let mut descriptions = stack.descriptions.iter();
+        let described = descriptions.all(|message| self.transport.publish(platform, &[&message.encode()]));
+        if !described {
+            // The one that was refused, and those behind it.
+            platform.count(layout::LOST_DESCRIPTIONS, descriptions.len() as u64 + 1);
+        }
+        let fixed = encode_sample(head.thread, head.time, head.weight, head.flags | stack.flags);
+        if described && self.transport.publish(platform, &[&fixed, &stack.addresses]) {
+            platform.count(layout::SENT, 1);
+            if self.repeatable.len() >= MAXIMUM_REPEATABLE {
+                self.repeatable.clear();
+            }
+            self.repeatable.insert(head.thread);
+        } else {
+            self.count_lost(platform, head.thread);
+        }
+        described
+    }
+
+    /// A sample that is not tried.
+    pub(crate) fn count_lost(&mut self, platform: &impl Platform, thread: u32) {
+        self.repeatable.remove(&thread);
+        platform.count(layout::LOST_TRANSPORT_FULL, u64::from(!is_injected(InjectedFault::HideLoss)));
+    }
+
+    /// The thread has not run since its last sample.
+    pub(crate) fn repeat(&mut self, platform: &impl Platform, head: SampleHead) {
+        let SampleHead { thread, time, weight, .. } = head;
+        let repeat = Message::Repeat { thread, time, weight }.encode();
+        let sent = self.repeatable.contains(&thread) && self.transport.publish(platform, &[&repeat]);
+        platform.count(if sent { layout::SENT } else { layout::LOST_TRANSPORT_FULL }, 1);
+    }
+}

@@ -1,0 +1,54 @@
+//! Collections of ours after which there is no copy: somebody else's came in between, or it went by (`gc_monitor.rs`).
+
+mod support;
+
+use remora_session::{Outcome, Received, ResourceRegistry, Shared, Worker};
+use remora_wire::{FromAgent, ToAgent};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use support::{Clr, Question, Script, Step, Wanted, good_session};
+
+/// What is asked of the runtime by an agent of which this is wanted, and that never gets a copy; and what the agent says. It hears this behind
+/// its collections.
+fn course(wanted: Wanted, hears: &[Received]) -> (Vec<Question>, Vec<FromAgent>) {
+    let shared = Shared::new(Script { wanted, ..Script::default() }, Arc::new(ResourceRegistry::default()));
+    shared.attach_complete.store(true, Ordering::SeqCst);
+    // The last of a good session is that there is nothing more: here something else comes in its place.
+    let welcomed = good_session().into_iter().filter(|message| !matches!(message, Received::Nothing));
+    shared.platform.hears(welcomed.chain(hears.iter().cloned()));
+    let runtime = Clr::default();
+    assert_eq!(Worker::new(&shared, &runtime).run(), Outcome::Detach);
+    let asked = runtime.questions.borrow().clone();
+    let asked = asked.into_iter().filter(|asked| matches!(asked, Question::Collect | Question::KeepWatch(_)));
+    let said = shared.platform.said().into_iter().filter_map(|step| match step {
+        Step::Said(said) => Some(said),
+        _ => None,
+    });
+    (asked.collect(), said.collect())
+}
+
+/// Ways to want a copy, and what is asked for around the collections.
+const WAYS: [(Wanted, &[Question], &[Question]); 3] = [
+    (Wanted::Snapshot, &[], &[]),
+    (Wanted::Roots, &[], &[]),
+    (Wanted::HeapTracker, &[Question::KeepWatch(true)], &[Question::KeepWatch(false)]),
+];
+
+#[test]
+fn gch_02_a_collection_without_a_copy_is_followed_by_others_and_not_for_ever() {
+    for (wanted, before, after) in WAYS {
+        let (asked, _) = course(wanted, &vec![Received::Nothing; 16]);
+        assert_eq!(asked, [before, &[Question::Collect; 8], after].concat(), "{wanted:?}");
+    }
+}
+
+#[test]
+fn det_16_who_gives_up_in_the_first_collection_is_spared_the_second() {
+    for (wanted, before, after) in WAYS {
+        for hears in [Received::Message(ToAgent::Detach), Received::HungUp] {
+            let (asked, said) = course(wanted, std::slice::from_ref(&hears));
+            assert_eq!(asked, [before, &[Question::Collect], after].concat(), "{wanted:?}, {hears:?}");
+            assert!(said.iter().any(|said| matches!(said, FromAgent::Failed { .. })), "{said:?}");
+        }
+    }
+}
