@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use remora_e2e::{
-    Facts, PATIENCE, Runtime, Start, Target, diagnostics, folder, on_every_runtime, on_runtimes, remora, sdk_example,
+    Facts, Runtime, Start, TIMEOUT, Target, diagnostics, folder, on_every_runtime, on_runtimes, remora, sdk_example,
     until,
 };
 use std::io::{BufRead, BufReader};
@@ -33,7 +33,7 @@ impl Attached {
         assert_eq!(answer, Ok(()), "{name} cannot attach");
         // It has called before the runtime answers.
         let (stream, _) = listener.accept().expect("it has called");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a wait can be bounded");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a wait can be bounded");
         Attached { pid: target.pid(), library, told: BufReader::new(stream) }
     }
 
@@ -146,7 +146,7 @@ fn det_04_the_sdk_closes_an_entrance_of_each_kind_and_nothing_of_them_is_left() 
         target.ask("b throw");
         let before = Facts::of(target.pid());
         for _ in 0..2 {
-            let mut everything = Attached::to(&target, "every_entrance", class(b"entry\0\0\x01"));
+            let mut everything = Attached::to(&target, "every_resource", class(b"entry\0\0\x01"));
             let open = everything.until_line("all:");
             let mut kinds = vec!["thread", "hook", "signal handler", "timer", "child"];
             // Sessions of one's own came with .NET 5.
@@ -202,7 +202,7 @@ fn det_04_det_05_det_14_the_laboratory_finds_nothing_wrong_with_the_examples() {
         ("module_logger", "636f7270-726f-6600-6d6f-64756c650001"),
         ("sampler", "636f7270-726f-6600-7361-6d706c650001"),
         ("gc_watcher", "636f7270-726f-6600-7761-746368000001"),
-        ("every_entrance", "636f7270-726f-6600-656e-747279000001"),
+        ("every_resource", "636f7270-726f-6600-656e-747279000001"),
     ] {
         let library = sdk_example(name).to_string_lossy().into_owned();
         let judged = ["lab", &library, "--clsid", class, "--client-data", &path, "--seeds", "8", "--json"];

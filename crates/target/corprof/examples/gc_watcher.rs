@@ -30,7 +30,7 @@ impl<'rt> Profiler<'rt> for Watcher {
         Ok(Watcher { listener, begun: Mutex::default(), finished: Mailbox::new(100_000) })
     }
 
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         HighAttachMask::BASIC_GC.into()
     }
 
@@ -51,7 +51,7 @@ impl<'rt> Profiler<'rt> for Watcher {
         }
     }
 
-    fn sealed(self, _: &Farewell) {
+    fn detached(self, _: &DetachSummary) {
         self.tell();
         let _ = writeln!(&self.listener, "detached, {} collections lost", self.finished.lost());
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 struct Logger<'rt> {
     listener: UnixStream,
-    modules: Roll<'rt, ModuleId>,
+    modules: LiveSet<'rt, ModuleId>,
     lines: Mailbox<String>,
 }
 
@@ -24,22 +24,22 @@ impl<'rt> Profiler<'rt> for Logger<'rt> {
         let path = std::str::from_utf8(client_data).map_err(|_| HResult::E_INVALIDARG)?;
         let listener = UnixStream::connect(path).map_err(|_| HResult::E_FAIL)?;
         listener.set_read_timeout(Some(Duration::from_millis(10))).map_err(|_| HResult::E_FAIL)?;
-        Ok(Logger { listener, modules: Roll::new(beginning), lines: Mailbox::new(10_000) })
+        Ok(Logger { listener, modules: LiveSet::new(beginning), lines: Mailbox::new(10_000) })
     }
 
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         AttachMask::MODULE_LOADS.into()
     }
 
     fn module_load_finished(&self, runtime: &Runtime<'rt>, module: Module<'rt>, status: HResult) {
         if status.is_success() {
-            self.modules.came(module, || self.note("loaded", runtime, module));
+            self.modules.added(module, || self.note("loaded", runtime, module));
         }
     }
 
     fn module_unload_started(&self, runtime: &Runtime<'rt>, module: Module<'rt>) {
         self.note("unloading", runtime, module);
-        self.modules.went(module);
+        self.modules.removed(module);
     }
 
     fn run(&self, session: &Session<'rt>) {
@@ -51,7 +51,7 @@ impl<'rt> Profiler<'rt> for Logger<'rt> {
         }
     }
 
-    fn sealed(self, _: &Farewell) {
+    fn detached(self, _: &DetachSummary) {
         let _ = writeln!(&self.listener, "{}detached, {} lines lost", self.lines.take().concat(), self.lines.lost());
     }
 }

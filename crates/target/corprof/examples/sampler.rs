@@ -14,7 +14,7 @@ struct Sampler {
 
 impl Sampler {
     fn sample<'rt>(&self, session: &Session<'rt>, hits: &mut BTreeMap<String, u64>) -> Result<(), HResult> {
-        let (_unloads, standing, mut leaves) = (self.unloads.lock(), session.stop()?, Vec::with_capacity(1024));
+        let (_unloads, standing, mut leaves) = (self.unloads.lock(), session.suspend()?, Vec::with_capacity(1024));
         for thread in standing.threads()?.flatten().take(1024) {
             let _ = standing.walk(thread, |leaf, _| {
                 leaves.extend(leaf);
@@ -33,7 +33,7 @@ impl<'rt> Profiler<'rt> for Sampler {
         listener.set_read_timeout(Some(Duration::from_millis(10))).map_err(|_| HResult::E_FAIL)?;
         Ok(Sampler { listener, unloads: Mutex::default() })
     }
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         let low = AttachMask::STACK_SNAPSHOT | AttachMask::MODULE_LOADS;
         Events { low, high: HighAttachMask::DYNAMIC_FUNCTION_UNLOADS }
     }
@@ -53,7 +53,7 @@ impl<'rt> Profiler<'rt> for Sampler {
             }
         }
     }
-    fn sealed(self, _: &Farewell) {
+    fn detached(self, _: &DetachSummary) {
         let _ = writeln!(&self.listener, "detached");
     }
 }

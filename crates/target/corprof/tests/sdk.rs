@@ -76,20 +76,20 @@ impl Script {
 /// Obeys its script. It keeps ids, so it has the lifetime.
 struct Scripted<'rt> {
     script: &'static Script,
-    modules: Roll<'rt, ModuleId>,
+    modules: LiveSet<'rt, ModuleId>,
 }
 
 impl<'rt> Profiler<'rt> for Scripted<'rt> {
-    const PATIENCE: Duration = Duration::from_millis(100);
+    const TIMEOUT: Duration = Duration::from_millis(100);
 
     fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
         let address: [u8; 8] = client_data.try_into().map_err(|_| HResult::E_INVALIDARG)?;
         // SAFETY: the test hands over the address of a leaked script.
         let script = unsafe { &*(u64::from_le_bytes(address) as usize as *const Script) };
-        Ok(Scripted { script, modules: Roll::new(beginning) })
+        Ok(Scripted { script, modules: LiveSet::new(beginning) })
     }
 
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         AttachMask::MODULE_LOADS.into()
     }
 
@@ -98,7 +98,7 @@ impl<'rt> Profiler<'rt> for Scripted<'rt> {
     }
 
     fn module_load_finished(&self, _: &Runtime<'rt>, module: Module<'rt>, _: HResult) {
-        self.modules.came(module, || self.script.say(format!("loaded {}", module.plain().0)));
+        self.modules.added(module, || self.script.say(format!("loaded {}", module.plain().0)));
         self.script.wait_while_held();
     }
 
@@ -115,17 +115,22 @@ impl<'rt> Profiler<'rt> for Scripted<'rt> {
         (self.script.run)(self.script, session);
     }
 
-    fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
-        self.script.say(format!("stays: {refusal:?}, asks: {:?}", session.information().map(|facts| facts.major)));
+    fn detach_failed(&self, session: &Session<'rt>, refusal: &DetachError) -> OnDetachError {
+        self.script
+            .say(format!("detach_failed: {refusal:?}, asks: {:?}", session.information().map(|facts| facts.major)));
         if refusal.has_missed_callbacks() {
-            self.script.say(format!("missed some, knows {}, whole: {}", self.modules.count(), self.modules.is_whole()));
+            self.script.say(format!(
+                "missed some, knows {}, whole: {}",
+                self.modules.count(),
+                self.modules.is_complete()
+            ));
         }
         self.script.release();
-        if self.script.round() == 0 { Then::RunAgain } else { Then::Inert }
+        if self.script.round() == 0 { OnDetachError::RunAgain } else { OnDetachError::Inert }
     }
 
-    fn sealed(self, farewell: &Farewell) {
-        self.script.say(format!("sealed, {} turned away", farewell.turned_away));
+    fn detached(self, summary: &DetachSummary) {
+        self.script.say(format!("detached, {} turned away", summary.rejected_callbacks));
     }
 }
 
@@ -139,7 +144,7 @@ impl<'rt> Profiler<'rt> for First {
         Ok(First)
     }
 
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         Events::default()
     }
 }
@@ -157,7 +162,7 @@ impl<'rt> Profiler<'rt> for OnlyNine {
         panic!("as asked")
     }
 
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         panic!("as asked")
     }
 }
@@ -176,13 +181,13 @@ impl<'rt> Profiler<'rt> for Started {
         Ok(Started)
     }
 
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         Events { low: AttachMask::GC, high: HighAttachMask::BASIC_GC }
     }
 
     fn run(&self, session: &Session<'rt>) {
         STARTED.lock().expect("no panic while locked").push("runs");
-        session.until_asked_to_leave();
+        session.wait_for_detach_request();
         STARTED.lock().expect("no panic while locked").push("left");
     }
 }
@@ -264,7 +269,7 @@ fn det_04_det_20_everything_is_closed_before_the_detach_is_asked_for_and_nothing
             )
             .unwrap();
         let until_told = move |session: &Session<'_>| {
-            session.until_asked_to_leave();
+            session.wait_for_detach_request();
             // What is taken until the register closes is closed with the rest; then nothing is taken.
             while session.register_hook("late", Box::new(|| Ok(()))).is_ok() {
                 std::thread::yield_now();
@@ -272,12 +277,12 @@ fn det_04_det_20_everything_is_closed_before_the_detach_is_asked_for_and_nothing
             script.say("thread ends");
         };
         session.start_thread("own", until_told).unwrap();
-        let open: Vec<EntranceKind> = session.open_entrances().iter().map(|one| one.kind).collect();
-        assert_eq!(open, [EntranceKind::EventPipeSession, EntranceKind::Hook, EntranceKind::Thread]);
+        let open: Vec<ResourceKind> = session.open_resources().iter().map(|one| one.kind).collect();
+        assert_eq!(open, [ResourceKind::EventPipeSession, ResourceKind::Hook, ResourceKind::Thread]);
     });
     let object = attached(&runtime, script);
-    script.until("sealed");
-    assert_eq!(script.said(), ["complete", "thread ends", "hook closed", "sealed, 0 turned away"]);
+    script.until("detached");
+    assert_eq!(script.said(), ["complete", "thread ends", "hook closed", "detached, 0 turned away"]);
     let steps = ["wants", "EventPipeStartSession", "EventPipeStopSession", "wants", "SuspendRuntime", "ResumeRuntime"];
     let rest = ["wants", "wants nothing", "RequestProfilerDetach"];
     assert_eq!(runtime.calls(), [&steps[..], &rest[..]].concat());
@@ -299,10 +304,10 @@ fn det_04_what_does_not_close_keeps_the_session_alive_and_the_detach_unasked() {
     });
     script.hold();
     let object = attached(&runtime, script);
-    script.until("stays");
-    script.until("sealed");
+    script.until("detach_failed");
+    script.until("detached");
     let stays = &script.said()[1];
-    for word in ["StillOpen", "\"hook\"", "not yet", "\"stuck\"", "Thread", "asks: Ok(8)"] {
+    for word in ["CloseError", "\"hook\"", "not yet", "\"stuck\"", "Thread", "asks: Ok(8)"] {
         assert!(stays.contains(word), "{word} is missing in {stays}");
     }
     assert_eq!(requests(&runtime), 1, "asked only when all was closed");
@@ -314,7 +319,7 @@ fn det_04_a_callback_that_does_not_return_keeps_the_session_alive() {
     let runtime = runtime();
     let script = Script::new(|_, session| {
         if session.information().is_ok() {
-            session.until_asked_to_leave();
+            session.wait_for_detach_request();
         }
     });
     let object = attached(&runtime, script) as usize;
@@ -325,8 +330,8 @@ fn det_04_a_callback_that_does_not_return_keeps_the_session_alive() {
         // Another callback panics, which asks to leave.
         // SAFETY: a live object.
         unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted((object as *mut c_void).cast(), 3) };
-        // It is let go by `stays`.
-        script.until("stays: InsideCallbacks(");
+        // It is let go by `detach_failed`.
+        script.until("detach_failed: CallbacksRunning(");
     });
     assert_eq!(requests(&runtime), 0);
     assert_eq!(module_loaded(object as *mut sys::IUnknown, 4), HResult::S_OK);
@@ -334,7 +339,7 @@ fn det_04_a_callback_that_does_not_return_keeps_the_session_alive() {
     assert_eq!(runtime.number("low"), Some(AttachMask::MODULE_LOADS.bits() as usize), "wanted again");
     // SAFETY: a live object.
     unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted((object as *mut c_void).cast(), 3) };
-    script.until("sealed");
+    script.until("detached");
     release(object as *mut sys::IUnknown);
 }
 
@@ -346,7 +351,7 @@ fn det_22_a_runtime_that_refuses_gives_the_session_back() {
         session.register_hook("hook", Box::new(|| Ok(()))).unwrap();
     });
     let object = attached(&runtime, script);
-    script.until("sealed");
+    script.until("detached");
     assert!(script.said()[1].contains("Runtime(CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT"), "{:?}", script.said());
     assert!(script.said()[1].ends_with("asks: Ok(8)"));
     assert_eq!(requests(&runtime), 2);
@@ -372,11 +377,11 @@ fn refused(later: (&'static str, usize)) -> (&'static FakeInfo, &'static Script)
 fn cat_05_cat_09_what_is_known_is_forgotten_when_callbacks_were_missed_and_met_again() {
     // While the profiler waits for the answer, 500 goes, which nobody tells it.
     let (runtime, script) = refused(("loads later", 600));
-    script.until("sealed");
+    script.until("detached");
     let said = script.said();
     assert_eq!(said[..3], ["loaded 500", "complete", "found 150, knows 151"]);
     assert_eq!(said[3], "loaded 600", "what comes as soon as it is wanted is not turned away");
-    assert!(said[4].starts_with("stays: Runtime("), "{said:?}");
+    assert!(said[4].starts_with("detach_failed: Runtime("), "{said:?}");
     assert_eq!(said[5], "missed some, knows 0, whole: false");
     assert_eq!(said[6], "found 150, knows 150", "500 is gone");
     let calls = runtime.calls();
@@ -387,14 +392,17 @@ fn cat_05_cat_09_what_is_known_is_forgotten_when_callbacks_were_missed_and_met_a
 #[test]
 fn cat_05_a_profiler_whose_wishes_are_not_taken_back_is_told_so() {
     let (_runtime, script) = refused(("refuse mask later", HResult::E_INVALIDARG.0 as usize));
-    script.until("stays");
+    script.until("detach_failed");
     script.until("missed");
     let said = script.said();
-    assert!(said[3].starts_with("stays: Silenced { refusal: Runtime(CORPROF_E_IRREVERSIBLE"), "{said:?}");
+    assert!(
+        said[3].starts_with("detach_failed: EventsNotRestored { refusal: Runtime(CORPROF_E_IRREVERSIBLE"),
+        "{said:?}"
+    );
     assert!(said[3].contains("code: E_INVALIDARG"), "{said:?}");
     assert_eq!(said[4], "missed some, knows 0, whole: false");
     // The next time, it is not even shown that callbacks arrive.
-    script.until("stays: Unproved(E_INVALIDARG");
+    script.until("detach_failed: CallbacksUnproven(E_INVALIDARG");
 }
 
 #[test]
@@ -403,7 +411,7 @@ fn det_04_a_notification_profiler_that_hears_nothing_never_asks_for_the_detach()
     runtime.set("deaf", 1);
     let script = Script::new(|_, _| {});
     let object = attached(&runtime, script);
-    script.until("stays");
+    script.until("detach_failed");
     while script.rounds.load(Ordering::SeqCst) < 2 {
         std::thread::yield_now();
     }
@@ -411,7 +419,7 @@ fn det_04_a_notification_profiler_that_hears_nothing_never_asks_for_the_detach()
     while runtime.number("low") != Some(0) || module_loaded(object, 9) != HResult::S_OK || told_of_nine(script) {
         std::thread::yield_now();
     }
-    assert!(script.said()[1].starts_with("stays: Deaf"), "{:?}", script.said());
+    assert!(script.said()[1].starts_with("detach_failed: NoCallbacks"), "{:?}", script.said());
     assert_eq!(requests(&runtime), 0);
 }
 
@@ -442,10 +450,10 @@ fn det_18_only_what_the_runtime_tells_of_ones_own_stop_shows_that_it_still_calls
                 }
                 script.release();
             }
-            script.until("stays");
+            script.until("detach_failed");
         });
         let said = script.said();
-        assert!(said.iter().any(|one| one.starts_with("stays: Deaf")), "{meanwhile}: {said:?}");
+        assert!(said.iter().any(|one| one.starts_with("detach_failed: NoCallbacks")), "{meanwhile}: {said:?}");
         assert_eq!(requests(runtime), 0, "{meanwhile}");
     }
 }
@@ -462,7 +470,7 @@ fn a_panic_in_the_authors_work_ends_it_and_the_profiler_leaves() {
     let runtime = runtime();
     let script = Script::new(|_, _| panic!("as asked"));
     let object = attached(&runtime, script);
-    script.until("sealed");
+    script.until("detached");
     assert_eq!(requests(&runtime), 1);
     release(object);
 }
@@ -472,7 +480,7 @@ fn det_04_a_process_that_ends_is_not_asked_for_a_detach() {
     let runtime = runtime();
     let script = Script::new(|script, session| {
         script.say("runs");
-        session.until_asked_to_leave();
+        session.wait_for_detach_request();
         script.say("told");
     });
     let object = attached(&runtime, script);
@@ -532,14 +540,14 @@ fn sbs_02_sbs_05_a_runtime_that_does_not_fit_is_refused_untouched() {
 #[test]
 fn sbs_01_sbs_03_two_runtimes_have_two_profilers_that_know_nothing_of_each_other() {
     let runtimes = [runtime(), runtime()];
-    let scripts = [(); 2].map(|()| Script::new(|_, session| session.until_asked_to_leave()));
+    let scripts = [(); 2].map(|()| Script::new(|_, session| session.wait_for_detach_request()));
     let objects = [0, 1].map(|at| attached(&runtimes[at], scripts[at]));
     module_loaded(objects[1], 7);
     assert_eq!(scripts[0].said(), ["complete"]);
     assert_eq!(scripts[1].said(), ["complete", "loaded 7"]);
     // SAFETY: a live object; its callback panics, which asks the profiler of that runtime to leave.
     unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted(objects[1].cast(), 7) };
-    scripts[1].until("sealed");
+    scripts[1].until("detached");
     module_loaded(objects[0], 8);
     assert_eq!((scripts[0].said().len(), requests(&runtimes[0]), requests(&runtimes[1])), (2, 0, 1));
 }

@@ -3,7 +3,7 @@
 
 use super::adapter::{Adapter, own_slots};
 use super::id::Id;
-use super::leaving::{Farewell, Refusal, Then};
+use super::detach::{DetachSummary, DetachError, OnDetachError};
 use super::policy::{Role, SideBySide};
 use super::session::{Beginning, Events, Runtime, Session};
 use crate::ids::*;
@@ -16,7 +16,7 @@ use core::time::Duration;
 /// `'rt` stands for that runtime. Implement it for every `'rt`, and give it to the type if that keeps ids:
 /// `impl<'rt> Profiler<'rt> for Logger<'rt>`. [`export_profiler!`](crate::export_profiler) refuses any other form.
 ///
-/// Only [`attach`](Self::attach) (or [`start`](Self::start)) and [`wants`](Self::wants) need be written.
+/// Only [`attach`](Self::attach) (or [`start`](Self::start)) and [`events`](Self::events) need be written.
 /// The slots run on the runtime's own threads, several at a time, and may panic: the fence answers the runtime.
 /// They must not wait for [`run`](Self::run), which waits for them in the end.
 #[allow(unused_variables, reason = "the defaults do nothing")]
@@ -29,7 +29,7 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
     const SIDE_BY_SIDE: SideBySide = SideBySide::All;
 
     /// How long the way out waits for each thread of the profiler's own, and for callbacks under way, before it gives up and says so.
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     /// Attached to a running process. An error refuses, and leaves the runtime free for another profiler.
     ///
@@ -45,7 +45,7 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
     }
 
     /// Which callbacks are wanted. Asked once the profiler can take them, still inside `InitializeForAttach` or `Initialize`.
-    fn wants(&self) -> Events;
+    fn events(&self) -> Events;
 
     /// The attach is complete: what is enumerated from now on has no holes. On the diagnostics thread still.
     fn attach_complete(&self, session: &Session<'rt>) {}
@@ -60,24 +60,24 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
     /// although they live; such a thread keeps the library from being unmapped, or has it unmapped beneath it. `remora lab` convicts who
     /// leaves one (DET-04).
     fn run(&self, session: &Session<'rt>) {
-        session.until_asked_to_leave();
+        session.wait_for_detach_request();
     }
 
     /// It could not detach, for this reason, and is still alive. Says what next; whoever asks to leave from here on asks again.
     ///
-    /// What was wanted is wanted again by now. But if [`Refusal::has_missed_callbacks`], loads and unloads were not told in between, and any id
-    /// that is known from before may be gone: throw away what is kept by ids. A [`Roll`](super::Roll) has done so itself, and
-    /// [`Roll::catch_up`](super::Roll::catch_up), here or in the next [`run`](Self::run), visits anew what is there.
-    fn stays(&self, session: &Session<'rt>, refusal: &Refusal) -> Then {
-        Then::Inert
+    /// What was wanted is wanted again by now. But if [`DetachError::has_missed_callbacks`], loads and unloads were not told in between, and any id
+    /// that is known from before may be gone: throw away what is kept by ids. A [`LiveSet`](super::LiveSet) has done so itself, and
+    /// [`LiveSet::catch_up`](super::LiveSet::catch_up), here or in the next [`run`](Self::run), visits anew what is there.
+    fn detach_failed(&self, session: &Session<'rt>, refusal: &DetachError) -> OnDetachError {
+        OnDetachError::Inert
     }
 
     /// The runtime has accepted the detach: last words. Nothing of the runtime can be reached from here.
-    fn sealed(self, farewell: &Farewell) {}
+    fn detached(self, summary: &DetachSummary) {}
 
     /// A callback panicked, and the runtime was answered without it.
     fn on_panic(&self, runtime: &Runtime<'rt>, slot: &'static str) {
-        runtime.leave();
+        runtime.detach();
     }
 
     /// Slot 4, `Shutdown`: The process ends; it is not told when it is killed, nor after a detach.

@@ -2,11 +2,11 @@
 //!
 //! Inert until then, since a refused attach leaves the object behind (.NET 6+ runs the factory for attaches that it refuses afterwards).
 
+use super::callback_guard::CallbackGuard;
 use super::common::Common;
-use super::gate::Gate;
-use super::leaving;
-use super::policy::{Place, Places};
-use super::register::Register;
+use super::detach;
+use super::policy::{RuntimeSlot, RuntimeSlots};
+use super::resource_registry::ResourceRegistry;
 use super::session::{Beginning, Events, Runtime, Session};
 use super::slots::Profiler;
 use super::thread::{self, OwnThread};
@@ -14,8 +14,8 @@ use crate::{Alive, CallbackObject, CallbackToken, HResult, Info, Loading, Suspen
 use core::marker::PhantomData;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// The keeper's name, as the system shows it.
-const KEEPER: &str = "corprof-keeper";
+/// The detach thread's name, as the system shows it.
+const DETACH_THREAD: &str = "corprof-detach thread";
 
 /// A session that threads can borrow.
 pub(super) trait Door: Send + Sync {
@@ -29,16 +29,16 @@ pub(super) struct Living<P> {
 }
 
 pub(super) struct Core<P> {
-    pub gate: Gate<Living<P>>,
+    pub gate: CallbackGuard<Living<P>>,
     pub common: Arc<Common>,
 }
 
 /// The author's profiler as a callback object has it.
 pub(super) struct Adapter<P> {
     core: OnceLock<Arc<Core<P>>>,
-    places: &'static Places,
+    places: &'static RuntimeSlots,
     /// Given back with the last release.
-    place: OnceLock<Place>,
+    place: OnceLock<RuntimeSlot>,
 }
 
 /// The callback object of one more load, or `None` if the policy has no place for it.
@@ -46,7 +46,7 @@ pub(super) struct Adapter<P> {
 /// # Safety
 /// `P` is `X<'static>` of an `X<'rt>` that is a [`Profiler<'rt>`] for every `'rt`: else ids of two runtimes could be confused.
 #[doc(hidden)]
-pub unsafe fn create<P: Profiler<'static>>(places: &'static Places) -> Option<*mut sys::IUnknown> {
+pub unsafe fn create<P: Profiler<'static>>(places: &'static RuntimeSlots) -> Option<*mut sys::IUnknown> {
     if places.is_full(P::SIDE_BY_SIDE) {
         return None;
     }
@@ -70,7 +70,7 @@ impl<P: Profiler<'static>> Adapter<P> {
     pub fn callback_ends(&self, slot: &'static str, begun: CallbackToken) {
         let Some(core) = self.core.get().filter(|_| begun.0 != 0) else { return };
         if slot == "Shutdown" {
-            core.common.change(|state| (state.leaving, state.shutdown) = (true, true));
+            core.common.change(|state| (state.detaching, state.shutdown) = (true, true));
         }
         core.common.callback_ends(begun.0);
     }
@@ -82,7 +82,7 @@ impl<P: Profiler<'static>> Adapter<P> {
         }
     }
 
-    /// Attached or started: asks the author for a profiler, opens the gate around it, asks for callbacks, starts the keeper.
+    /// Attached or started: asks the author for a profiler, opens the gate around it, asks for callbacks, starts the detach thread.
     pub fn begin<L: Loading>(
         &self,
         info: Info<L, Alive>,
@@ -100,30 +100,30 @@ impl<P: Profiler<'static>> Adapter<P> {
         let runtime = Runtime { info: info.common(), common: Arc::clone(&common), brand: PhantomData };
         let beginning = Beginning { runtime, own: info };
         let profiler = make(&beginning)?;
-        let (wants, core) = (profiler.wants(), Arc::new(Core { gate: Gate::new(), common }));
+        let (wants, core) = (profiler.events(), Arc::new(Core { gate: CallbackGuard::new(), common }));
         let session = Session {
             runtime: beginning.runtime,
-            register: Register::new(),
+            resources: ResourceRegistry::new(),
             door: OnceLock::new(),
-            patience: P::PATIENCE,
+            timeout: P::TIMEOUT,
         };
         let door: Weak<dyn Door> = Arc::downgrade(&(Arc::clone(&core) as Arc<dyn Door>));
         let _ = session.door.set(door);
-        // SAFETY: new, so shut and empty; the keeper, the only other one, does not run yet.
+        // SAFETY: new, so shut and empty; the detach thread, the only other one, does not run yet.
         unsafe { core.gate.open(Living { profiler, session }) };
         // From here on callbacks may come: the profiler is there to take them.
         let _ = self.core.set(Arc::clone(&core));
-        let begun = core.ask_for_callbacks(wants).and_then(|()| Core::start_keeper(&core));
+        let begun = core.ask_for_callbacks(wants).and_then(|()| Core::start_detach_thread(&core));
         if begun.is_err() {
-            // SAFETY: open, and there is no keeper. No callback comes to a profiler whose attach is not over yet.
-            drop(unsafe { core.gate.shut(P::PATIENCE) });
+            // SAFETY: open, and there is no detach thread. No callback comes to a profiler whose attach is not over yet.
+            drop(unsafe { core.gate.shut(P::TIMEOUT) });
             return begun;
         }
         let _ = self.place.set(place);
         Ok(())
     }
 
-    /// The last callback of the attach: the keeper may work.
+    /// The last callback of the attach: the detach thread may work.
     pub fn complete(&self) {
         let Some(core) = self.core.get() else { return };
         if let Some(living) = core.gate.enter() {
@@ -139,11 +139,11 @@ impl<P: Profiler<'static>> Core<P> {
         living.session.set_events(wants)
     }
 
-    fn start_keeper(core: &Arc<Core<P>>) -> Result<(), HResult> {
+    fn start_detach_thread(core: &Arc<Core<P>>) -> Result<(), HResult> {
         let core = Arc::clone(core);
-        let keeper = OwnThread::start(KEEPER, Box::new(move || leaving::keep(&core)));
+        let started = OwnThread::start(DETACH_THREAD, Box::new(move || detach::run(&core)));
         // Nobody joins it: it is the last, and holds a reference of its own on the library.
-        keeper.map(OwnThread::let_go).map_err(|_| HResult::E_OUTOFMEMORY)
+        started.map(OwnThread::let_go).map_err(|_| HResult::E_OUTOFMEMORY)
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) struct State {
     /// ProfilerAttachComplete has come, or the profiler was loaded with the process.
     pub complete: bool,
     /// Somebody has asked for the end.
-    pub leaving: bool,
+    pub detaching: bool,
     /// The process ends.
     pub shutdown: bool,
 }

@@ -30,10 +30,10 @@ pub const fn class_id(text: &str) -> Guid {
 /// Once in a library, whose crate type is `cdylib`. A type with ids is named with its lifetime:
 /// ```
 /// # use corprof::{sdk::*, *};
-/// # struct Logger<'rt>(Roll<'rt, ModuleId>);
-/// # impl<'rt> Profiler<'rt> for Logger<'rt> { fn wants(&self) -> Events { AttachMask::MODULE_LOADS.into() } }
+/// # struct Logger<'rt>(LiveSet<'rt, ModuleId>);
+/// # impl<'rt> Profiler<'rt> for Logger<'rt> { fn events(&self) -> Events { AttachMask::MODULE_LOADS.into() } }
 /// # struct Watcher;
-/// # impl<'rt> Profiler<'rt> for Watcher { fn wants(&self) -> Events { HighAttachMask::BASIC_GC.into() } }
+/// # impl<'rt> Profiler<'rt> for Watcher { fn events(&self) -> Events { HighAttachMask::BASIC_GC.into() } }
 /// export_profiler!(
 ///     Logger<'rt>, clsid = "{8A7E0C5B-3E52-4E0B-9A57-0C6A3E5D1F01}";
 ///     Watcher, clsid = "8A7E0C5B-3E52-4E0B-9A57-0C6A3E5D1F02"
@@ -42,9 +42,9 @@ pub const fn class_id(text: &str) -> Guid {
 /// A profiler that is one for a single lifetime only could confuse the ids of two runtimes, and is refused:
 /// ```compile_fail
 /// # use corprof::{sdk::*, *};
-/// struct Logger<'rt>(Roll<'rt, ModuleId>);
+/// struct Logger<'rt>(LiveSet<'rt, ModuleId>);
 /// impl Profiler<'static> for Logger<'static> {
-///     fn wants(&self) -> Events { AttachMask::MODULE_LOADS.into() }
+///     fn events(&self) -> Events { AttachMask::MODULE_LOADS.into() }
 /// }
 /// export_profiler!(Logger<'rt>, clsid = "{8A7E0C5B-3E52-4E0B-9A57-0C6A3E5D1F01}");
 /// ```
@@ -61,7 +61,7 @@ macro_rules! export_profiler {
                 let _ = of_every_runtime;
                 $({
                     const CLASS: $crate::Guid = $crate::sdk::class_id($clsid);
-                    static PLACES: $crate::sdk::Places = $crate::sdk::Places::new();
+                    static PLACES: $crate::sdk::RuntimeSlots = $crate::sdk::RuntimeSlots::new();
                     if *class == CLASS {
                         // SAFETY: `of_every_runtime` compiles.
                         return unsafe {

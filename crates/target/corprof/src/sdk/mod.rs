@@ -8,30 +8,30 @@
 //! use corprof::{sdk::*, *};
 //!
 //! struct Loads<'rt> {
-//!     alive: Roll<'rt, ModuleId>,
+//!     alive: LiveSet<'rt, ModuleId>,
 //! }
 //!
 //! impl<'rt> Profiler<'rt> for Loads<'rt> {
 //!     fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
-//!         Ok(Loads { alive: Roll::new(beginning) })
+//!         Ok(Loads { alive: LiveSet::new(beginning) })
 //!     }
 //!
-//!     fn wants(&self) -> Events {
+//!     fn events(&self) -> Events {
 //!         AttachMask::MODULE_LOADS.into()
 //!     }
 //!
 //!     fn module_load_finished(&self, runtime: &Runtime<'rt>, module: Module<'rt>, status: HResult) {
-//!         self.alive.came(module, || ());
+//!         self.alive.added(module, || ());
 //!     }
 //!
 //!     fn module_unload_started(&self, runtime: &Runtime<'rt>, module: Module<'rt>) {
-//!         self.alive.went(module);
+//!         self.alive.removed(module);
 //!     }
 //!
 //!     // On a thread of its own; when it returns, the profiler detaches.
 //!     fn run(&self, session: &Session<'rt>) {
 //!         let caught_up = self.alive.catch_up(|| session.modules(), |module| ());
-//!         session.until_asked_to_leave();
+//!         session.wait_for_detach_request();
 //!     }
 //! }
 //!
@@ -45,14 +45,14 @@
 //! |---|---|---|
 //! | the runtime asks for an object | nothing yet: the factory is inert, as a refused attach leaves the object behind | diagnostics |
 //! | [`attach`](Profiler::attach), or [`start`](Profiler::start) with the process | [`Beginning`]: look-ups | diagnostics, or the main one |
-//! | [`wants`](Profiler::wants), and callbacks begin | [`Runtime`]: look-ups, other masks | any of the runtime's, several at a time |
+//! | [`events`](Profiler::events), and callbacks begin | [`Runtime`]: look-ups, other masks | any of the runtime's, several at a time |
 //! | [`attach_complete`](Profiler::attach_complete) | [`Session`]: enumerations too | diagnostics |
 //! | [`run`](Profiler::run) | [`Session`]: threads, events, stops, collections | its own, the *worker* |
 //! | it returns | the register closes every entry, | worker |
-//! | | the gate shuts when no callback is inside, and the detach is asked for | *keeper* |
-//! | not everything closes, or the runtime refuses | [`stays`](Profiler::stays): the session again, what was wanted wanted again, and a [`Refusal`] | a new worker |
-//! | the runtime accepts | [`sealed`](Profiler::sealed): `self`, and nothing of the runtime | keeper |
-//! | the keeper ends | the C library gives back its reference when no code of ours is on the stack; the runtime gives back its own: unmapped | |
+//! | | the gate shuts when no callback is inside, and the detach is asked for | *detach thread* |
+//! | not everything closes, or the runtime refuses | [`detach_failed`](Profiler::detach_failed): the session again, what was wanted wanted again, and a [`DetachError`] | a new worker |
+//! | the runtime accepts | [`detached`](Profiler::detached): `self`, and nothing of the runtime | detach thread |
+//! | the detach thread ends | the C library gives back its reference when no code of ours is on the stack; the runtime gives back its own: unmapped | |
 //!
 //! # Shapes and units
 //! - Ids ([`Id`]) are addresses inside the runtime, `Copy`, of one runtime, good until the callback that announces their end returns;
@@ -63,8 +63,8 @@
 //!
 //! # Errors
 //! - [`HResult`](crate::HResult): what the runtime answered, with a name and a sentence. `INFO12_REQUIRED` and its like: it is too old.
-//! - [`NotStarted`], [`StillOpen`], [`Refusal`]: what happened, why, and what to do, in their `Display`.
-//! - What is dropped is counted: [`Mailbox::lost`], [`Farewell::turned_away`]. What came while nothing was wanted cannot be, and is said
+//! - [`NotStarted`], [`CloseError`], [`DetachError`]: what happened, why, and what to do, in their `Display`.
+//! - What is dropped is counted: [`Mailbox::lost`], [`DetachSummary::rejected_callbacks`]. What came while nothing was wanted cannot be, and is said
 //!   to have been missed.
 //! - A panic in a callback is answered for, told to [`on_panic`](Profiler::on_panic), and by default makes the profiler leave.
 //!   The standard panic hook is replaced in the library: it would print on the target's standard error, and pin the library.
@@ -78,16 +78,16 @@
 //! - The register knows what was started through [`Session`], and sessions of events cannot be started otherwise by safe code. It does
 //!   **not** know a thread by `std::thread::spawn`, or a child by `std::process::Command`: start what outlives `run` through the session.
 //!   `remora lab PROFILER.so` convicts a profiler that leaves one (DET-04).
-//! - A refused detach may have cost callbacks: [`Refusal::has_missed_callbacks`]. A [`Roll`] forgets then; what you keep by ids is yours to forget.
-//! - A callback must not wait for `run` or an own thread that leaves: both wait for callbacks. It may wait as [`Roll`] does.
+//! - A refused detach may have cost callbacks: [`DetachError::has_missed_callbacks`]. A [`LiveSet`] forgets then; what you keep by ids is yours to forget.
+//! - A callback must not wait for `run` or an own thread that leaves: both wait for callbacks. It may wait as [`LiveSet`] does.
 //!
 //! # Supported
-//! CoreCLR 3.1 to 10 on 64-bit Linux with glibc. With musl, which never unmaps, all but the unmapping ([`Farewell::unmaps`]).
+//! CoreCLR 3.1 to 10 on 64-bit Linux with glibc. With musl, which never unmaps, all but the unmapping ([`DetachSummary::unmaps`]).
 //!
 //! # Rejected
 //! - A way to ask for the detach by hand: [`Session::request_detach`] takes the session by value, and authors are only lent it.
 //! - Telling the author of ProfilerDetachSucceeded: the profiler is gone by then, and so is everything that it could tell it to.
-//! - One road for two runtimes: each has its own keeper, gate and register.
+//! - One road for two runtimes: each has its own detach thread, gate and register.
 //!
 //! # Sources
 //! What is said of the runtime is from its source and tests (`src/coreclr/vm/profdetach.cpp`, `src/coreclr/vm/proftoeeinterfaceimpl.cpp`,
@@ -95,16 +95,16 @@
 //! Why it is built so: `docs/design/0006-corprof-sdk.md`.
 
 mod adapter;
-mod catch_up;
+mod callback_guard;
 mod common;
+mod detach;
 mod export;
-mod gate;
 mod id;
-mod leaving;
+mod live_set;
 mod mailbox;
 mod policy;
-mod register;
 mod resource;
+mod resource_registry;
 mod session;
 #[rustfmt::skip]
 #[path = "../generated/sdk_slots.rs"]
@@ -113,16 +113,16 @@ mod thread;
 
 #[doc(hidden)]
 pub use adapter::create;
-pub use catch_up::Roll;
+pub use detach::{DetachError, DetachSummary, Detached, OnDetachError, RefusedDetach};
 #[doc(hidden)]
 pub use export::class_id;
 pub use id::{Assembly, Class, Function, Id, Module, Object, Thread};
-pub use leaving::{Farewell, Refusal, Sealed, StillAlive, Then};
+pub use live_set::LiveSet;
 pub use mailbox::Mailbox;
-pub use policy::{Places, Role, SideBySide};
-pub use register::{Deactivated, Entrance, Leaving, StillOpen, Ticket};
-pub use resource::{CloseHook, EntranceKind, SignalHandler};
+pub use policy::{Role, RuntimeSlots, SideBySide};
+pub use resource::{CloseHook, ResourceKind, SignalHandler};
+pub use resource_registry::{AllClosed, CloseError, Detaching, OpenResource, ResourceHandle};
 pub use session::{
-    AssemblyFacts, Beginning, ClassFacts, Events, FunctionFacts, ModuleFacts, NotStarted, Runtime, Session, Standing,
+    AssemblyFacts, Beginning, ClassFacts, Events, FunctionFacts, ModuleFacts, NotStarted, Runtime, Session, Suspended,
 };
 pub use slots::Profiler;

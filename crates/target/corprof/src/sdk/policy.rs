@@ -29,18 +29,18 @@ pub enum SideBySide {
 
 /// The places of one class of a library: [`export_profiler!`](crate::export_profiler) makes one for each.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct RuntimeSlots {
     taken: AtomicU32,
 }
 
 /// A place that is given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(&'static Places);
+pub(super) struct RuntimeSlot(&'static RuntimeSlots);
 
-impl Places {
+impl RuntimeSlots {
     /// None is taken.
-    pub const fn new() -> Places {
-        Places { taken: AtomicU32::new(0) }
+    pub const fn new() -> RuntimeSlots {
+        RuntimeSlots { taken: AtomicU32::new(0) }
     }
 
     /// Whether a further runtime is refused whatever it is. Takes nothing: an attach may still be refused after this.
@@ -49,7 +49,7 @@ impl Places {
     }
 
     /// Takes a place for this runtime, if the policy has one for it.
-    pub(super) fn take(&'static self, policy: SideBySide, runtime: &RuntimeInformation) -> Option<Place> {
+    pub(super) fn take(&'static self, policy: SideBySide, runtime: &RuntimeInformation) -> Option<RuntimeSlot> {
         let (fits, at_most) = match policy {
             SideBySide::First => (true, 1),
             SideBySide::One(fits) => (fits(runtime), 1),
@@ -57,11 +57,11 @@ impl Places {
             SideBySide::All => (true, u32::MAX),
         };
         let next = |taken: u32| (fits && taken < at_most).then(|| taken + 1);
-        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok().map(|_| Place(self))
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok().map(|_| RuntimeSlot(self))
     }
 }
 
-impl Drop for Place {
+impl Drop for RuntimeSlot {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, Ordering::AcqRel);
     }
@@ -79,7 +79,7 @@ mod tests {
 
     #[track_caller]
     fn check(policy: SideBySide, takes: [bool; 3]) {
-        let places: &'static Places = Box::leak(Box::default());
+        let places: &'static RuntimeSlots = Box::leak(Box::default());
         // They come in this order and stay.
         let taken: Vec<_> = [8, 9, 9].map(|major| places.take(policy, &runtime(major))).into();
         assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), takes, "{policy:?}");

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// A way into the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum EntranceKind {
+pub enum ResourceKind {
     /// A thread of the profiler's own. Closed: asked to end, and joined.
     Thread,
     /// Something in another component that calls the profiler. Closed: its owner says so.
@@ -30,15 +30,15 @@ pub enum EntranceKind {
     EventPipeSession,
 }
 
-impl fmt::Display for EntranceKind {
+impl fmt::Display for ResourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            EntranceKind::Thread => "thread",
-            EntranceKind::Hook => "hook",
-            EntranceKind::Child => "child",
-            EntranceKind::Timer => "timer",
-            EntranceKind::SignalHandler => "signal handler",
-            EntranceKind::EventPipeSession => "EventPipe session",
+            ResourceKind::Thread => "thread",
+            ResourceKind::Hook => "hook",
+            ResourceKind::Child => "child",
+            ResourceKind::Timer => "timer",
+            ResourceKind::SignalHandler => "signal handler",
+            ResourceKind::EventPipeSession => "EventPipe session",
         })
     }
 }
@@ -62,27 +62,27 @@ pub(super) enum Resource {
 unsafe impl Send for Resource {}
 
 impl Resource {
-    pub fn kind(&self) -> EntranceKind {
+    pub fn kind(&self) -> ResourceKind {
         match self {
-            Resource::Thread { .. } => EntranceKind::Thread,
-            Resource::Hook(_) => EntranceKind::Hook,
-            Resource::Child(_) => EntranceKind::Child,
-            Resource::Timer(_) => EntranceKind::Timer,
-            Resource::Signal(_) => EntranceKind::SignalHandler,
-            Resource::EventPipe(_) => EntranceKind::EventPipeSession,
+            Resource::Thread { .. } => ResourceKind::Thread,
+            Resource::Hook(_) => ResourceKind::Hook,
+            Resource::Child(_) => ResourceKind::Child,
+            Resource::Timer(_) => ResourceKind::Timer,
+            Resource::Signal(_) => ResourceKind::SignalHandler,
+            Resource::EventPipe(_) => ResourceKind::EventPipeSession,
         }
     }
 
     /// Closes it. May be tried again after an error.
-    pub fn close(&mut self, info: &Info<Attached, Alive>, patience: Duration) -> Result<(), String> {
+    pub fn close(&mut self, info: &Info<Attached, Alive>, timeout: Duration) -> Result<(), String> {
         match self {
-            Resource::Thread { handle, over } => join(handle, over, patience),
+            Resource::Thread { handle, over } => join(handle, over, timeout),
             Resource::Hook(close) => {
                 crate::callback::quietly(close).unwrap_or_else(|| Err("what closes it panicked".into()))
             }
             Resource::Child(pid) => reap(*pid),
             Resource::Timer(timer) => delete(*timer),
-            Resource::Signal(taken) => taken.close(patience),
+            Resource::Signal(taken) => taken.close(timeout),
             Resource::EventPipe(session) => {
                 info.event_pipe_stop_session(*session).map_err(|code| format!("the runtime does not stop it: {code}"))
             }
@@ -90,8 +90,8 @@ impl Resource {
     }
 }
 
-fn join(handle: &mut Option<OwnThread>, over: &AtomicBool, patience: Duration) -> Result<(), String> {
-    if !until(patience, || over.load(Ordering::Acquire)) {
+fn join(handle: &mut Option<OwnThread>, over: &AtomicBool, timeout: Duration) -> Result<(), String> {
+    if !until(timeout, || over.load(Ordering::Acquire)) {
         return Err("it does not end although it was asked to".into());
     }
     if let Some(handle) = handle.take() {
@@ -149,7 +149,7 @@ impl TakenSignal {
         Ok(TakenSignal { number, handler, found, deaf, ignored: false })
     }
 
-    fn close(&mut self, patience: Duration) -> Result<(), String> {
+    fn close(&mut self, timeout: Duration) -> Result<(), String> {
         if !self.ignored {
             let there = set(self.number, libc::SIG_IGN, 0)?;
             if there.sa_sigaction != self.handler {
@@ -160,7 +160,7 @@ impl TakenSignal {
             self.ignored = true;
         }
         // A thread that is in the handler blocks the signal until it returns.
-        if !until(patience, || threads_blocking(self.number).is_subset(&self.deaf)) {
+        if !until(timeout, || threads_blocking(self.number).is_subset(&self.deaf)) {
             return Err("a thread that blocks it may still be inside".into());
         }
         // SAFETY: puts back what was found when it was taken.
@@ -202,8 +202,8 @@ fn blocked_by(thread: u32) -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
-fn until(patience: Duration, holds: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + patience;
+fn until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + timeout;
     while !holds() {
         if Instant::now() >= end {
             return false;

@@ -11,8 +11,8 @@
 use super::adapter::Door;
 use super::common::Common;
 use super::id::{Assembly, Brand, Class, Function, Id, Module, Object, Thread};
-use super::register::{Entrance, Leaving, Register, StillOpen, Ticket};
 use super::resource::{CloseHook, Resource, SignalHandler, TakenSignal};
+use super::resource_registry::{CloseError, Detaching, OpenResource, ResourceHandle, ResourceRegistry};
 use super::thread::OwnThread;
 use crate::{
     Alive, AppDomainId, AttachMask, Attached, Enumerated, FunctionId, HResult, HighAttachMask, Info, Irreversible,
@@ -110,7 +110,7 @@ impl<'rt> Runtime<'rt> {
         self.info.get_runtime_information()
     }
 
-    /// Replaces what is wanted. What comes while it is not wanted no [`Roll`](super::Roll) hears of: take a new one when it is wanted again.
+    /// Replaces what is wanted. What comes while it is not wanted no [`LiveSet`](super::LiveSet) hears of: take a new one when it is wanted again.
     ///
     /// The runtime refuses `AttachMask::GC` if it was not wanted from the beginning and collects concurrently.
     pub fn set_events(&self, events: impl Into<Events>) -> Result<(), HResult> {
@@ -119,13 +119,13 @@ impl<'rt> Runtime<'rt> {
     }
 
     /// Asks the profiler to leave: `run` is told so, and detaches when it returns.
-    pub fn leave(&self) {
-        self.common.change(|state| state.leaving = true);
+    pub fn detach(&self) {
+        self.common.change(|state| state.detaching = true);
     }
 
     /// Whether the profiler has been asked to leave.
-    pub fn is_leaving(&self) -> bool {
-        self.common.state().leaving
+    pub fn is_detaching(&self) -> bool {
+        self.common.state().detaching
     }
 
     /// A module's file, place, assembly and kind.
@@ -274,9 +274,9 @@ impl Beginning<'_, Startup> {
 /// The runtime from the completed attach on.
 pub struct Session<'rt> {
     pub(super) runtime: Runtime<'rt>,
-    pub(super) register: Register<'rt>,
+    pub(super) resources: ResourceRegistry<'rt>,
     pub(super) door: OnceLock<Weak<dyn Door>>,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl<'rt> Deref for Session<'rt> {
@@ -292,23 +292,23 @@ impl<'rt> Deref for Session<'rt> {
 #[non_exhaustive]
 pub enum NotStarted {
     /// The profiler is leaving.
-    Leaving,
+    Detaching,
     /// The system, in words.
     System(String),
     /// The runtime.
     Runtime(HResult),
 }
 
-impl From<Leaving> for NotStarted {
-    fn from(_: Leaving) -> NotStarted {
-        NotStarted::Leaving
+impl From<Detaching> for NotStarted {
+    fn from(_: Detaching) -> NotStarted {
+        NotStarted::Detaching
     }
 }
 
 impl core::fmt::Display for NotStarted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            NotStarted::Leaving => Leaving.fmt(f),
+            NotStarted::Detaching => Detaching.fmt(f),
             NotStarted::System(why) => write!(f, "the system refuses: {why}; the profiler goes on without it"),
             NotStarted::Runtime(code) => write!(f, "the runtime refuses: {code}: {}", code.meaning()),
         }
@@ -321,13 +321,13 @@ impl core::error::Error for NotStarted {}
 ///
 /// Meanwhile wait for nothing that a managed thread may hold, and be quick: microseconds for each stack.
 #[derive(Debug)]
-pub struct Standing<'session, 'rt> {
+pub struct Suspended<'session, 'rt> {
     raw: SuspendedRuntime<'session, Attached>,
     brand: Brand<'rt>,
 }
 
 impl<'rt> Session<'rt> {
-    /// Every module that is loaded. A callback about one outranks it: see [`Roll`](super::Roll).
+    /// Every module that is loaded. A callback about one outranks it: see [`LiveSet`](super::LiveSet).
     pub fn modules(&self) -> Result<impl Iterator<Item = Result<Module<'rt>, HResult>>, HResult> {
         branded(self.info.enum_modules()?)
     }
@@ -352,29 +352,29 @@ impl<'rt> Session<'rt> {
     }
 
     /// Stops all managed threads. CORPROF_E_SUSPENSION_IN_PROGRESS says that somebody else is stopping them: ask again.
-    pub fn stop(&self) -> Result<Standing<'_, 'rt>, HResult> {
-        Ok(Standing { raw: self.info.suspend_runtime()?, brand: PhantomData })
+    pub fn suspend(&self) -> Result<Suspended<'_, 'rt>, HResult> {
+        Ok(Suspended { raw: self.info.suspend_runtime()?, brand: PhantomData })
     }
 
     /// Waits so long, or until the profiler is asked to leave. Whether it is to go on.
     pub fn pause(&self, time: Duration) -> bool {
-        !self.common.wait(Some(time), |state| state.leaving)
+        !self.common.wait(Some(time), |state| state.detaching)
     }
 
     /// Waits until the profiler is asked to leave.
-    pub fn until_asked_to_leave(&self) {
-        self.common.wait(None, |state| state.leaving);
+    pub fn wait_for_detach_request(&self) {
+        self.common.wait(None, |state| state.detaching);
     }
 
-    /// Starts a thread. It is to end when [`is_leaving`](Runtime::is_leaving) says so, and is joined before the detach is asked for.
+    /// Starts a thread. It is to end when [`is_detaching`](Runtime::is_detaching) says so, and is joined before the detach is asked for.
     ///
     /// `name` is what the system shows, cut to 15 bytes. A panic ends the thread, not the target.
     pub fn start_thread(
         &self,
         name: &str,
         work: impl FnOnce(&Session<'rt>) + Send + 'rt,
-    ) -> Result<Ticket<'rt>, NotStarted> {
-        let door = self.door.get().cloned().ok_or(NotStarted::Leaving)?;
+    ) -> Result<ResourceHandle<'rt>, NotStarted> {
+        let door = self.door.get().cloned().ok_or(NotStarted::Detaching)?;
         let over = Arc::new(AtomicBool::new(false));
         let told = Told(Arc::clone(&over));
         let mut work = Some(work);
@@ -385,7 +385,7 @@ impl<'rt> Session<'rt> {
         });
         // SAFETY: only this crate makes a `Session<'rt>`, and `'rt` is `'static` in each (`Core::begin`); authors cannot know it.
         let mut work: Box<dyn FnMut(&Session<'static>) + Send> = unsafe { core::mem::transmute(work) };
-        self.register.enter(name, || {
+        self.resources.register(name, || {
             let main = move || {
                 let _told = told;
                 if let Some(door) = door.upgrade() {
@@ -404,10 +404,10 @@ impl<'rt> Session<'rt> {
         &self,
         name: &str,
         providers: &[ProviderConfig],
-    ) -> Result<(Ticket<'rt>, Id<'rt, SessionId>), NotStarted> {
+    ) -> Result<(ResourceHandle<'rt>, Id<'rt, SessionId>), NotStarted> {
         let mut id = SessionId(0);
-        let ticket = self.register.enter(name, || {
-            // SAFETY: it is in the register from here on, and `Deactivated` is not made before it is stopped.
+        let ticket = self.resources.register(name, || {
+            // SAFETY: it is in the register from here on, and `AllClosed` is not made before it is stopped.
             id = unsafe { self.info.event_pipe_start_session(providers) }.map_err(NotStarted::Runtime)?;
             Ok::<_, NotStarted>(Resource::EventPipe(id))
         })?;
@@ -415,8 +415,8 @@ impl<'rt> Session<'rt> {
     }
 
     /// Registers something in another component that calls the profiler; `close` is asked to end that, and says whether it has.
-    pub fn register_hook(&self, name: &str, close: CloseHook) -> Result<Ticket<'rt>, NotStarted> {
-        self.register.enter(name, || Ok(Resource::Hook(close)))
+    pub fn register_hook(&self, name: &str, close: CloseHook) -> Result<ResourceHandle<'rt>, NotStarted> {
+        self.resources.register(name, || Ok(Resource::Hook(close)))
     }
 
     /// Handles a signal that nobody handles yet; take a real-time one.
@@ -428,35 +428,35 @@ impl<'rt> Session<'rt> {
         name: &str,
         number: i32,
         handler: SignalHandler,
-    ) -> Result<Ticket<'rt>, NotStarted> {
+    ) -> Result<ResourceHandle<'rt>, NotStarted> {
         let take = || TakenSignal::take(number, handler).map(Resource::Signal).map_err(NotStarted::System);
-        self.register.enter(name, take)
+        self.resources.register(name, take)
     }
 
     /// Registers a POSIX timer, which is deleted before the detach.
     ///
     /// # Safety
     /// The timer is this profiler's, and nobody else deletes it.
-    pub unsafe fn register_timer(&self, name: &str, timer: libc::timer_t) -> Result<Ticket<'rt>, NotStarted> {
-        self.register.enter(name, || Ok(Resource::Timer(timer)))
+    pub unsafe fn register_timer(&self, name: &str, timer: libc::timer_t) -> Result<ResourceHandle<'rt>, NotStarted> {
+        self.resources.register(name, || Ok(Resource::Timer(timer)))
     }
 
     /// Registers a child process, which is killed and waited for before the detach.
     ///
     /// # Safety
     /// The child is this profiler's, nobody has waited for it, and nobody else will.
-    pub unsafe fn register_child(&self, name: &str, pid: libc::pid_t) -> Result<Ticket<'rt>, NotStarted> {
-        self.register.enter(name, || Ok(Resource::Child(pid)))
+    pub unsafe fn register_child(&self, name: &str, pid: libc::pid_t) -> Result<ResourceHandle<'rt>, NotStarted> {
+        self.resources.register(name, || Ok(Resource::Child(pid)))
     }
 
     /// Closes what was started, before the end. Not from a thread about itself, nor an EventPipe session from inside its events.
-    pub fn close(&self, ticket: Ticket<'rt>) -> Result<(), StillOpen> {
-        self.register.close(ticket, &self.info, self.patience)
+    pub fn close(&self, ticket: ResourceHandle<'rt>) -> Result<(), CloseError> {
+        self.resources.close(ticket, &self.info, self.timeout)
     }
 
     /// What is registered and open.
-    pub fn open_entrances(&self) -> Vec<Entrance> {
-        self.register.open()
+    pub fn open_resources(&self) -> Vec<OpenResource> {
+        self.resources.open()
     }
 }
 
@@ -475,7 +475,7 @@ impl Drop for Told {
     }
 }
 
-impl<'rt> Standing<'_, 'rt> {
+impl<'rt> Suspended<'_, 'rt> {
     /// Every managed thread, which cannot end meanwhile. .NET 9.0.0 deadlocks here; later updates do not (dotnet/runtime#110062).
     pub fn threads(&self) -> Result<impl Iterator<Item = Result<Thread<'rt>, HResult>>, HResult> {
         let all = self.raw.info().enum_threads()?;

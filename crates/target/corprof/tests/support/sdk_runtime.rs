@@ -73,7 +73,7 @@ pub const CALLBACK_ENDS: usize = 3;
 pub static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 pub static CALLBACK_HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Tells the profiler, as the runtime does, unless it is `deaf`. Then what happens meanwhile is as `meanwhile` says.
+/// Tells the profiler, as the runtime does, unless it is `deaf`. OnDetachError what happens meanwhile is as `meanwhile` says.
 unsafe extern "system" fn suspend_runtime(this: *mut c_void) -> i32 {
     // SAFETY: a fake runtime.
     unsafe { note(this, "SuspendRuntime") };

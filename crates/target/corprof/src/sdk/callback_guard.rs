@@ -14,29 +14,33 @@ const SHUT: u64 = 1 << 63;
 /// Between two looks whether somebody is still inside.
 const LOOK: Duration = Duration::from_micros(100);
 
-pub(super) struct Gate<T> {
+pub(super) struct CallbackGuard<T> {
     state: AtomicU64,
     value: UnsafeCell<Option<T>>,
-    turned_away: AtomicU64,
+    rejected_callbacks: AtomicU64,
 }
 
 // SAFETY: whoever is inside shares the value, whoever shuts the gate takes it; the count keeps the two apart.
-unsafe impl<T: Send + Sync> Sync for Gate<T> {}
+unsafe impl<T: Send + Sync> Sync for CallbackGuard<T> {}
 
 /// Inside, until it is dropped.
 pub(super) struct Inside<'gate, T> {
-    gate: &'gate Gate<T>,
+    gate: &'gate CallbackGuard<T>,
     value: &'gate T,
 }
 
 /// So many did not come out in time; the gate is open again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct StillInside(pub u64);
+pub(super) struct CallbacksInside(pub u64);
 
-impl<T> Gate<T> {
+impl<T> CallbackGuard<T> {
     /// Shut, with nothing in it.
-    pub fn new() -> Gate<T> {
-        Gate { state: AtomicU64::new(SHUT), value: UnsafeCell::new(None), turned_away: AtomicU64::new(0) }
+    pub fn new() -> CallbackGuard<T> {
+        CallbackGuard {
+            state: AtomicU64::new(SHUT),
+            value: UnsafeCell::new(None),
+            rejected_callbacks: AtomicU64::new(0),
+        }
     }
 
     /// Enters; `None` while it is shut.
@@ -44,7 +48,7 @@ impl<T> Gate<T> {
         // SeqCst here and in `shut`: either this one sees that it is shut, or the one who shuts sees this one.
         if self.state.fetch_add(1, Ordering::SeqCst) & SHUT != 0 {
             self.state.fetch_sub(1, Ordering::SeqCst);
-            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            self.rejected_callbacks.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         // SAFETY: the gate is open and this one is counted: nobody writes until it has left.
@@ -71,20 +75,20 @@ impl<T> Gate<T> {
     /// Shuts it, waits until nobody is inside, and takes the value out.
     ///
     /// # Errors
-    /// Somebody stayed inside for longer than `patience`. It is open again.
+    /// Somebody stayed inside for longer than `timeout`. It is open again.
     ///
     /// # Safety
     /// It is open, and nobody else opens or shuts it meanwhile.
-    pub unsafe fn shut(&self, patience: Duration) -> Result<Option<T>, StillInside> {
+    pub unsafe fn shut(&self, timeout: Duration) -> Result<Option<T>, CallbacksInside> {
         self.state.fetch_or(SHUT, Ordering::SeqCst);
-        let end = Instant::now() + patience;
+        let end = Instant::now() + timeout;
         loop {
             match self.state.load(Ordering::SeqCst) & !SHUT {
                 // SAFETY: shut, and nobody is inside. Who tries to enter now is turned away before reading.
                 0 => return Ok(unsafe { (*self.value.get()).take() }),
                 inside if Instant::now() >= end => {
                     self.state.fetch_and(!SHUT, Ordering::SeqCst);
-                    return Err(StillInside(inside));
+                    return Err(CallbacksInside(inside));
                 }
                 _ => std::thread::sleep(LOOK),
             }
@@ -92,8 +96,8 @@ impl<T> Gate<T> {
     }
 
     /// How many callbacks found it shut.
-    pub fn turned_away(&self) -> u64 {
-        self.turned_away.load(Ordering::Relaxed)
+    pub fn rejected_callbacks(&self) -> u64 {
+        self.rejected_callbacks.load(Ordering::Relaxed)
     }
 }
 
@@ -121,25 +125,25 @@ mod tests {
 
     #[test]
     fn det_04_a_value_comes_out_only_when_nobody_is_inside() {
-        let gate = Gate::new();
+        let gate = CallbackGuard::new();
         assert!(gate.enter().is_none(), "it begins shut");
         // SAFETY: new, and on this thread only.
         unsafe { gate.open(7) };
         let inside = gate.enter().unwrap();
         // SAFETY: open, and on this thread only.
-        assert_eq!(unsafe { gate.shut(Duration::ZERO) }, Err(StillInside(1)));
+        assert_eq!(unsafe { gate.shut(Duration::ZERO) }, Err(CallbacksInside(1)));
         assert_eq!(*gate.enter().expect("it is open again"), 7);
         drop(inside);
         // SAFETY: as above.
         assert_eq!(unsafe { gate.shut(LONG) }, Ok(Some(7)));
         assert!(gate.enter().is_none());
-        assert_eq!(gate.turned_away(), 2);
+        assert_eq!(gate.rejected_callbacks(), 2);
     }
 
     #[test]
     fn det_20_nobody_who_entered_finds_the_value_gone() {
         for _ in 0..200 {
-            let gate = Gate::new();
+            let gate = CallbackGuard::new();
             // SAFETY: new.
             unsafe { gate.open(Box::new(AtomicBool::new(true))) };
             std::thread::scope(|scope| {

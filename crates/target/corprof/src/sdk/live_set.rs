@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Which ones are alive: modules, threads, whatever comes and goes with a callback each.
 ///
-/// The methods wait for each other: what `visit` looks up cannot be unloaded meanwhile, because [`went`](Self::went) waits in the callback.
+/// The methods wait for each other: what `visit` looks up cannot be unloaded meanwhile, because [`went`]() waits in the callback.
 ///
-/// When callbacks were missed, as after [`Refusal::has_missed_callbacks`](super::Refusal::has_missed_callbacks), it forgets all by itself:
+/// When callbacks were missed, as after [`DetachError::has_missed_callbacks`](super::DetachError::has_missed_callbacks), it forgets all by itself:
 /// nobody knows which of the ids are of something that has gone. [`catch_up`](Self::catch_up) then visits what is there anew.
 #[derive(Debug)]
-pub struct Roll<'rt, T> {
+pub struct LiveSet<'rt, T> {
     common: Arc<Common>,
     known: Mutex<Known<'rt, T>>,
 }
@@ -32,29 +32,29 @@ struct Known<'rt, T> {
     readers: usize,
     /// How often callbacks had been missed when this was last looked at.
     missed: u64,
-    is_whole: bool,
+    is_complete: bool,
 }
 
-impl<'rt, T: Copy + Ord> Roll<'rt, T> {
+impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
     /// Of this runtime, with nothing on it yet.
-    pub fn new(runtime: &Runtime<'rt>) -> Roll<'rt, T> {
-        Roll::of(Arc::clone(&runtime.common))
+    pub fn new(runtime: &Runtime<'rt>) -> LiveSet<'rt, T> {
+        LiveSet::of(Arc::clone(&runtime.common))
     }
 
-    fn of(common: Arc<Common>) -> Roll<'rt, T> {
-        let known = Known { alive: BTreeMap::new(), readers: 0, missed: common.missed(), is_whole: false };
-        Roll { common, known: Mutex::new(known) }
+    fn of(common: Arc<Common>) -> LiveSet<'rt, T> {
+        let known = Known { alive: BTreeMap::new(), readers: 0, missed: common.missed(), is_complete: false };
+        LiveSet { common, known: Mutex::new(known) }
     }
 
     /// An event says that it is there. `visit` is called unless it was known already.
-    pub fn came(&self, id: Id<'rt, T>, visit: impl FnOnce()) {
+    pub fn added(&self, id: Id<'rt, T>, visit: impl FnOnce()) {
         if self.lock().alive.insert(id, true) != Some(true) {
             visit();
         }
     }
 
     /// An event says that it goes. Whether it was known.
-    pub fn went(&self, id: Id<'rt, T>) -> bool {
+    pub fn removed(&self, id: Id<'rt, T>) -> bool {
         let mut known = self.lock();
         let before = if known.readers == 0 { known.alive.remove(&id) } else { known.alive.insert(id, false) };
         before == Some(true)
@@ -64,14 +64,14 @@ impl<'rt, T: Copy + Ord> Roll<'rt, T> {
     ///
     /// ```
     /// # use corprof::{sdk::*, ModuleId};
-    /// fn read<'rt>(session: &Session<'rt>, roll: &Roll<'rt, ModuleId>) {
+    /// fn read<'rt>(session: &Session<'rt>, roll: &LiveSet<'rt, ModuleId>) {
     ///     let read = roll.catch_up(|| session.modules(), |module| drop(session.module(module)));
     /// }
     /// ```
     /// One that was made before is not taken: what went in between would be met again.
     /// ```compile_fail
     /// # use corprof::{sdk::*, ModuleId};
-    /// fn read<'rt>(session: &Session<'rt>, roll: &Roll<'rt, ModuleId>) {
+    /// fn read<'rt>(session: &Session<'rt>, roll: &LiveSet<'rt, ModuleId>) {
     ///     let made_before = session.modules();
     ///     let read = made_before.and_then(|all| roll.catch_up(all, |module| drop(session.module(module))));
     /// }
@@ -95,8 +95,8 @@ impl<'rt, T: Copy + Ord> Roll<'rt, T> {
     }
 
     /// Whether everything that is alive is on it: an enumeration was read to its end, and no callback has been missed since.
-    pub fn is_whole(&self) -> bool {
-        self.lock().is_whole
+    pub fn is_complete(&self) -> bool {
+        self.lock().is_complete
     }
 
     /// How many are alive.
@@ -110,17 +110,17 @@ impl<'rt, T: Copy + Ord> Roll<'rt, T> {
         let missed = self.common.missed();
         if known.missed != missed {
             known.alive.clear();
-            (known.missed, known.is_whole) = (missed, false);
+            (known.missed, known.is_complete) = (missed, false);
         }
         known
     }
 }
 
 /// Somebody reads an enumeration: the dead are kept until nobody does, however the reading ends.
-struct Reader<'roll, 'rt, T: Copy + Ord>(&'roll Roll<'rt, T>);
+struct Reader<'roll, 'rt, T: Copy + Ord>(&'roll LiveSet<'rt, T>);
 
 impl<'roll, 'rt, T: Copy + Ord> Reader<'roll, 'rt, T> {
-    fn begin(roll: &'roll Roll<'rt, T>) -> Self {
+    fn begin(roll: &'roll LiveSet<'rt, T>) -> Self {
         roll.lock().readers += 1;
         Reader(roll)
     }
@@ -144,7 +144,7 @@ impl<'roll, 'rt, T: Copy + Ord> Reader<'roll, 'rt, T> {
             }
         }
         let mut known = self.0.lock();
-        known.is_whole |= known.missed == missed;
+        known.is_complete |= known.missed == missed;
         Ok(known.missed == missed)
     }
 }
@@ -168,8 +168,8 @@ mod tests {
         Id::brand(ModuleId(number))
     }
 
-    fn roll() -> Roll<'static, ModuleId> {
-        Roll::of(Arc::default())
+    fn roll() -> LiveSet<'static, ModuleId> {
+        LiveSet::of(Arc::default())
     }
 
     /// An enumeration of these modules.
@@ -185,9 +185,9 @@ mod tests {
         let read = || {
             let read = listed([2, 1, 3, 4]).enumerate().map(|(at, id)| {
                 if at == 1 {
-                    assert!(!roll.went(module(1)), "nobody knows it yet");
-                    assert!(roll.went(module(2)), "it was visited");
-                    roll.came(module(4), || ());
+                    assert!(!roll.removed(module(1)), "nobody knows it yet");
+                    assert!(roll.removed(module(2)), "it was visited");
+                    roll.added(module(4), || ());
                 }
                 id
             });
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(roll.count(), 2);
         // The same address again is another module.
         let mut again = 0;
-        roll.came(module(1), || again += 1);
-        roll.came(module(1), || again += 1);
+        roll.added(module(1), || again += 1);
+        roll.added(module(1), || again += 1);
         assert_eq!((again, roll.count()), (1, 3));
     }
 
@@ -212,15 +212,15 @@ mod tests {
             let enumerate = || {
                 let made = listed([1, 2, 3]);
                 // Made, and not read yet.
-                roll.went(module(1));
-                roll.came(module(4), || ());
+                roll.removed(module(1));
+                roll.added(module(4), || ());
                 Ok(made)
             };
             roll.catch_up(enumerate, |id| seen.push(id)).unwrap();
             assert!(!seen.contains(&module(1)), "it is gone, and was visited: {seen:?}");
-            assert!(!roll.went(module(1)), "it is gone already");
+            assert!(!roll.removed(module(1)), "it is gone already");
             assert_eq!(roll.count(), 3);
-            roll.came(module(1), || ());
+            roll.added(module(1), || ());
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let roll = roll();
         let enumerate = || {
             let made = listed([1]);
-            roll.went(module(1));
+            roll.removed(module(1));
             roll.catch_up(|| Ok(listed([])), |_| ()).unwrap();
             Ok(made)
         };
@@ -240,13 +240,13 @@ mod tests {
     #[test]
     fn cat_05_cat_09_when_callbacks_were_missed_nothing_is_known_until_it_is_met_again() {
         let roll = roll();
-        assert!(!roll.is_whole());
+        assert!(!roll.is_complete());
         roll.catch_up(|| Ok(listed([1, 2])), |_| ()).unwrap();
-        assert!(roll.is_whole());
+        assert!(roll.is_complete());
         roll.common.miss();
-        assert_eq!((roll.is_whole(), roll.count()), (false, 0));
+        assert_eq!((roll.is_complete(), roll.count()), (false, 0));
         let mut seen = 0;
-        roll.came(module(1), || seen += 1);
+        roll.added(module(1), || seen += 1);
         assert_eq!(seen, 1, "another module, for all that is known");
         // Once more while an enumeration is read: it may be older than what was missed.
         let mut made = 0;
@@ -260,7 +260,7 @@ mod tests {
         let mut seen = Vec::new();
         roll.catch_up(enumerate, |id| seen.push(id)).unwrap();
         assert_eq!(seen, [module(3), module(1)], "made anew");
-        assert!(roll.is_whole());
+        assert!(roll.is_complete());
     }
 
     #[test]
@@ -269,9 +269,9 @@ mod tests {
         let mut seen = 0;
         let broken = || Ok([Ok(module(1)), Err(HResult::E_FAIL)].into_iter());
         assert_eq!(roll.catch_up(broken, |_| seen += 1), Err(HResult::E_FAIL));
-        assert!(!roll.is_whole());
+        assert!(!roll.is_complete());
         let enumerate = || {
-            roll.went(module(2));
+            roll.removed(module(2));
             Ok(listed([1, 2]))
         };
         roll.catch_up(enumerate, |_| seen += 1).unwrap();

@@ -42,7 +42,7 @@ struct Everything(UnixStream);
 
 impl Everything {
     fn open<'rt>(&self, session: &Session<'rt>) -> Result<(), NotStarted> {
-        session.start_thread("every-own", |session| session.until_asked_to_leave())?;
+        session.start_thread("every-own", |session| session.wait_for_detach_request())?;
         session.register_hook("a hook", Box::new(|| Ok(())))?;
         let signal = libc::SIGRTMIN() + 13;
         // SAFETY: the handler counts, and nothing else; timer and child are made here and given away.
@@ -67,26 +67,26 @@ impl<'rt> Profiler<'rt> for Everything {
         UnixStream::connect(path).map(Everything).map_err(|_| HResult::E_FAIL)
     }
 
-    fn wants(&self) -> Events {
+    fn events(&self) -> Events {
         Events::default()
     }
 
     fn run(&self, session: &Session<'rt>) {
         let outcome = self.open(session);
         while SIGNALS.load(Relaxed) == 0 && session.pause(std::time::Duration::from_millis(1)) {}
-        for one in session.open_entrances() {
+        for one in session.open_resources() {
             let _ = writeln!(&self.0, "open: {} {}", one.kind, one.name);
         }
         let _ = writeln!(&self.0, "all: {outcome:?}");
         let _ = (&self.0).read(&mut [0]);
     }
 
-    fn stays(&self, _: &Session<'rt>, refusal: &Refusal) -> Then {
+    fn detach_failed(&self, _: &Session<'rt>, refusal: &DetachError) -> OnDetachError {
         let _ = writeln!(&self.0, "{refusal}");
-        Then::Inert
+        OnDetachError::Inert
     }
 
-    fn sealed(self, _: &Farewell) {
+    fn detached(self, _: &DetachSummary) {
         let _ = writeln!(&self.0, "detached");
     }
 }
