@@ -18,6 +18,7 @@
 //! ```
 //! A file without its end is a snapshot that ended early: what it holds can be read.
 //! The stream is part of version 2 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 3.
+//! `tests/golden` has a file of each version, with everything that a version can say.
 //!
 //! # Design constraints
 //! What arrives is stored as it is, and named when the names are known: nothing in the file waits for the end of the walk.
