@@ -1,4 +1,4 @@
-//! Files of every version are read as they were written: `tests/golden/vN.remora-heap`, and what each holds in `tests/golden/vN.txt`.
+//! Files of every version are read as they were written: each golden file lies beside a text with everything that it holds.
 //!
 //! `cargo run --package remora-heap-file --example golden PATH` writes the file of a new version. Files of old versions never change.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
